@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
-from . import data as data, graph as graph, nn as nn, ops as ops, optim as optim
-from .autograd.engine import (
+from . import (
+    autograd as autograd,
+    data as data,
+    distributions as distributions,
+    graph as graph,
+    nn as nn,
+    ops as ops,
+    optim as optim,
+    utils as utils,
+)
+from .autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from .autograd.grad_mode import (
     enable_grad as enable_grad,
+    inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
@@ -29,7 +44,12 @@ from .tensor.factories import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from .base.device import device as device, devices as devices
+from .base.device import (
+    device as device,
+    devices as devices,
+    set_index_checks as set_index_checks,
+)
+from .base.index_checks import is_index_checks_enabled as is_index_checks_enabled
 from .base.dtype import (
     bfloat16 as bfloat16,
     bool_ as bool_,
@@ -97,6 +117,7 @@ from .ops import (
     diag_embed as diag_embed,
     diagonal as diagonal,
     diff as diff,
+    digamma as digamma,
     div as div,
     dot as dot,
     einsum as einsum,
@@ -104,6 +125,7 @@ from .ops import (
     equal as equal,
     erf as erf,
     erfc as erfc,
+    erfinv as erfinv,
     exp as exp,
     exp2 as exp2,
     expm1 as expm1,
@@ -119,6 +141,9 @@ from .ops import (
     histc as histc,
     hstack as hstack,
     hypot as hypot,
+    i0 as i0,
+    igamma as igamma,
+    igammac as igammac,
     index_add as index_add,
     index_copy as index_copy,
     index_fill as index_fill,
@@ -132,6 +157,7 @@ from .ops import (
     kthvalue as kthvalue,
     le as le,
     lerp as lerp,
+    lgamma as lgamma,
     log as log,
     log1p as log1p,
     log2 as log2,
@@ -170,6 +196,8 @@ from .ops import (
     norm as norm,
     outer as outer,
     permute as permute,
+    poisson as poisson,
+    polygamma as polygamma,
     pow as pow,
     prod as prod,
     put as put,
@@ -226,6 +254,7 @@ from .ops import (
     vdot as vdot,
     vstack as vstack,
     where as where,
+    xlogy as xlogy,
 )
 from .kernels.tensor_cores import (
     allow_float16_accumulation as allow_float16_accumulation,

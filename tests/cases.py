@@ -13,6 +13,7 @@ from tests.loss_cases import LOSSES
 from tests.movement_cases import CREATION, MOVEMENT
 from tests.norm_cases import NORMALIZATION
 from tests.reduce_cases import REDUCTIONS
+from tests.special_cases import SPECIAL
 from tests.structured_cases import STRUCTURED
 
 CASES: dict[str, Case] = (
@@ -25,5 +26,6 @@ CASES: dict[str, Case] = (
     | NORMALIZATION
     | LOSSES
     | ATTENTION
+    | SPECIAL
 )
 """Every op of the registry, by its name there."""

@@ -132,6 +132,14 @@ thread signals from the host what another waits for.
 """
 
 
+@pytest.fixture
+def unchecked_indices() -> Iterator[None]:
+    """Switch index checks off."""
+    fw.set_index_checks(False)
+    yield
+    fw.set_index_checks(True)
+
+
 @pytest.fixture(scope="session")
 def device() -> Iterator[vkbackend.Device]:
     """Return the device under test; without one, its tests fail."""

@@ -6,7 +6,7 @@ import torch
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ops.indexing.masked import flatnonzero
 from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
@@ -84,13 +84,13 @@ INDEXING = {
                 lambda ones: ops.scatter_reduce(
                     ones(3), 0, ones(2, dtype="int32") * 3, ones(2), "amax"
                 ),
-                ShapeError,
-                "index: 3 is out of range: the dimension has size 3",
+                IndexRangeError,
+                "scatter_reduce: index 3 is out of range: dimension 0 has size 3",
             ),
         ),
     ),
     "take": Case(
-        REGISTRY["take"],
+        lambda x, index: REGISTRY["take"](x, index, ""),
         (
             Sample((Draw((3, 7, 5)), rows(11, -7, 7))),
             Sample((Draw((3, 7, 4)), rows(5, 0, 7, "int64"))),
@@ -104,8 +104,8 @@ INDEXING = {
         bad=(
             Bad(
                 lambda ones: ops.index_select(ones(3), 0, ones(2, dtype="int32") * 3),
-                ShapeError,
-                "index: 3 is out of range: the dimension has size 3",
+                IndexRangeError,
+                "index_select: index 3 is out of range: dimension 0 has size 3",
             ),
             Bad(
                 lambda ones: ops.gather(ones(3), 0, ones(2)),
@@ -115,7 +115,7 @@ INDEXING = {
         ),
     ),
     "put": Case(
-        REGISTRY["put"],
+        lambda x, index, src: REGISTRY["put"](x, index, src, ""),
         (
             Sample((Draw((3, 7, 5)), rows(11, -7, 7), Draw((3, 11, 5)))),
             Sample((Draw((3, 7, 5)), EACH, Draw((3, 4, 5)))),
@@ -128,7 +128,10 @@ INDEXING = {
         bad=(
             Bad(
                 lambda ones: REGISTRY["put"](
-                    ones(1, 2, 1), ones(1, dtype="int32"), ones(1, 1, 1, dtype="int32")
+                    ones(1, 2, 1),
+                    ones(1, dtype="int32"),
+                    ones(1, 1, 1, dtype="int32"),
+                    "",
                 ),
                 DTypeError,
                 "put: base is float32 and source int32; they must be the same",
@@ -136,7 +139,7 @@ INDEXING = {
         ),
     ),
     "segment_sum": Case(
-        REGISTRY["segment_sum"],
+        lambda index, x, rows: REGISTRY["segment_sum"](index, x, rows, ""),
         (
             Sample((rows(11, -7, 7), Draw((3, 11, 5))), {"rows": 7}),
             Sample((EACH, Draw((3, 4, 5))), {"rows": 7}),
@@ -149,7 +152,9 @@ INDEXING = {
         scale=20,  # dozens of terms of size 2
     ),
     "flat_offsets": Case(
-        lambda x, rows: REGISTRY["flat_offsets"](fw.full_like(x, rows - 1), rows),
+        lambda x, rows: REGISTRY["flat_offsets"](
+            fw.full_like(x, rows - 1), rows, "", True
+        ),
         (
             sample((3, 4, 5), rows=2),
             sample((3, 0, 5), rows=2),
@@ -167,7 +172,7 @@ INDEXING = {
         bad=(
             Bad(
                 lambda ones: REGISTRY["flat_offsets"](
-                    ones(1, 1, 2, dtype="int32"), 1 << 31
+                    ones(1, 1, 2, dtype="int32"), 1 << 31, "", True
                 ),
                 ShapeError,
                 "index: 4294967296 elements are more than an int32 counts",

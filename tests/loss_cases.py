@@ -1,5 +1,7 @@
 """Rows of the op table for losses."""
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from tests.norm_cases import statistic
 from vkbackend.framework import ops
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
 
 
@@ -60,7 +62,104 @@ def labelled(shape: tuple[int, ...], classes: int, **keywords: Any) -> Sample:
     return Sample((Draw(logits), Draw(shape, 0, classes, "int32")), keywords)
 
 
+def all_paths(
+    log_probs: np.ndarray,
+    classes: np.ndarray,
+    skips: np.ndarray,
+    lengths: np.ndarray,
+    counts: np.ndarray,
+) -> np.ndarray:
+    """Return the losses of CTC by adding up all paths through the states."""
+    losses = []
+    for k, (steps, count) in enumerate(zip(lengths, counts)):
+        total = 0.0
+        for path in itertools.product(range(count), repeat=steps):
+            allowed = all(
+                b - a in (0, 1) or (b - a == 2 and skips[k, b])
+                for a, b in itertools.pairwise(path)
+            )
+            if allowed and path[0] < 2 and path[-1] >= count - 2:
+                emitted = [log_probs[t, k, classes[k, s]] for t, s in enumerate(path)]
+                total += math.exp(sum(emitted))
+        losses.append(-math.log(total))
+    return np.array(losses, log_probs.dtype)
+
+
+def ctc_row(x: fw.Tensor, *rest: fw.Tensor) -> fw.Tensor:
+    """Return the losses of CTC, from logits."""
+    losses: fw.Tensor = REGISTRY["ctc_losses"](ops.log_softmax(x, -1), *rest)[0]
+    return losses
+
+
+def log_softmax(x: np.ndarray) -> np.ndarray:
+    """Return logarithms of probabilities along the last dimension."""
+    shifted = x - x.max(-1, keepdims=True)
+    found: np.ndarray = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return found
+
+
+def variables(
+    emissions: np.ndarray,
+    skips: np.ndarray,
+    lengths: np.ndarray,
+    counts: np.ndarray,
+    reverse: bool,
+) -> np.ndarray:
+    """Return the logarithms of CTC's variables, computed as probabilities."""
+    out = np.zeros(emissions.shape, np.float64)
+    for k, (steps, count) in enumerate(zip(lengths, counts)):
+        order = range(steps)[::-1] if reverse else range(steps)
+        for number, t in enumerate(order):
+            for s in range(count):
+                end = count - 1 - s if reverse else s
+                if number == 0:
+                    reached = float(end < 2)
+                else:
+                    sign = 1 if reverse else -1
+                    near = [s, s + sign] if end > 0 else [s]
+                    if end > 1 and skips[k, s + 2 if reverse else s]:
+                        near.append(s + 2 * sign)
+                    reached = sum(out[k, t + sign, each] for each in near)
+                out[k, t, s] = reached * math.exp(emissions[k, t, s])
+    with np.errstate(divide="ignore"):
+        return np.log(out).astype(emissions.dtype)
+
+
+# Two sequences of four steps, of up to two labels with blanks around them.
+CTC_REST = (
+    Draw((2, 5), 0, 2, "int32"),
+    Draw((2,), 1, 5, "int32"),
+    Draw((2,), 1, 4, "int32"),
+)
+CTC_NONE = tuple(Draw((0, *draw.shape[1:]), 0, 1, "int32") for draw in CTC_REST)
+CTC_ONE = (Draw((1, 1), 0, 1, "int32"), *(Draw((1,), 1, 2, "int32"),) * 2)
+
 LOSSES = {
+    "ctc_variables": Case(
+        REGISTRY["ctc_variables"],
+        (
+            Sample((Draw((2, 4, 5), -2, 0), *CTC_REST), {"reverse": False}),
+            Sample((Draw((2, 4, 5), -2, 0), *CTC_REST), {"reverse": True}),
+            Sample((Draw((0, 4, 5)), *CTC_NONE), {"reverse": False}),
+            Sample((Draw((1, 1, 1)), *CTC_ONE), {"reverse": True}),
+        ),
+        numpy=variables,
+        device_dtypes=("float32",),
+        gradient=False,
+        scale=4,  # sums of exponentials, and their logarithms, in each step
+    ),
+    "ctc_losses": Case(
+        ctc_row,
+        (
+            Sample((Draw((4, 2, 3)), Draw((2, 5), 0, 3, "int32"), *CTC_REST)),
+            Sample((Draw((4, 0, 3)), Draw((0, 5), 0, 3, "int32"), *CTC_NONE)),
+            Sample((Draw((1, 1, 1)), Draw((1, 1), 0, 1, "int32"), *CTC_ONE)),
+        ),
+        numpy=lambda x, *rest: all_paths(log_softmax(x), *rest),
+        device_dtypes=("float32",),
+        twice=False,
+        scale=4,  # as above
+    ),
     "cross_entropy_rows": Case(
         ops.cross_entropy,
         (
@@ -99,8 +198,8 @@ LOSSES = {
             ),
             Bad(
                 lambda ones: ops.cross_entropy(ones(4, 3), ones(4, dtype="int32") * 3),
-                ShapeError,
-                "labels: 3 is out of range: there are 3 classes, and -100 is ignored",
+                IndexRangeError,
+                "cross_entropy: label 3 is out of range: there are 3 classes",
             ),
             Bad(
                 lambda ones: ops.cross_entropy(
@@ -160,7 +259,7 @@ LOSSES = {
     ),
     "class_indices": Case(
         lambda x, classes, ignored: REGISTRY["class_indices"](
-            fw.full_like(x, classes - 1), classes, ignored
+            fw.full_like(x, classes - 1), classes, ignored, ""
         ),
         (
             sample((13,), classes=2, ignored=-100),
@@ -186,8 +285,8 @@ LOSSES = {
             ),
             Bad(
                 lambda ones: ops.nll_loss(ones(2, 1), ones(2, dtype="int64")),
-                ShapeError,
-                "labels: 1 is out of range: there are 1 classes, and -100 is ignored",
+                IndexRangeError,
+                "nll_loss: label 1 is out of range: there are 1 classes",
             ),
         ),
     ),

@@ -6,7 +6,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ops.reduce.multi_tensor_norm import CHUNK, MOST_TENSORS
 
@@ -288,17 +288,6 @@ NORMALIZATION = {
             ),
         ),
     ),
-    "row_indices": Case(
-        lambda x, rows: REGISTRY["row_indices"](fw.full_like(x, rows - 1), rows),
-        (
-            sample((13,), rows=2),
-            sample((3,), rows=113),
-            sample((0,), rows=2),
-            sample((1,), rows=1),
-        ),
-        lambda x, rows: np.full(x.shape, rows - 1, np.int32),
-        gradient=False,
-    ),
     "embedding": Case(
         lambda weight, index: ops.embedding(index, weight),
         (
@@ -328,8 +317,8 @@ NORMALIZATION = {
             ),
             Bad(
                 lambda ones: ops.embedding(ones(2, dtype="int32") * -1, ones(3, 4)),
-                ShapeError,
-                "embedding: index -1 is out of range: weight has 3 rows",
+                IndexRangeError,
+                "embedding: index -1 is out of range: weight has size 3",
             ),
         ),
     ),

@@ -16,6 +16,7 @@ PACKAGES = (
     "vkbackend.framework.data",
     "vkbackend.framework.nn",
     "vkbackend.framework.optim",
+    "vkbackend.framework.utils",
 )
 # Those that export names by `from a import x as x`, once each.
 BY_ALIAS = ("vkbackend.framework", "vkbackend.framework.ops")

@@ -91,10 +91,22 @@ def test_cross_entropy(
         device,
         "loss/cross_entropy",
         linear(-(-rows * group // 64)),
-        {"loss": each, "greatest": each, "log_total": each, "counts": each},
+        {
+            "loss": each,
+            "greatest": each,
+            "log_total": each,
+            "counts": each,
+            "error": ((1,), np.uint32),
+        },
         {**constants, "GROUP": group},
         arguments,
     )
+    bad = (labels != -100) & ((labels < 0) | (labels >= columns))
+    if bad.any():
+        biased = np.clip(labels[bad].astype(np.int64), 1 - (1 << 31), (1 << 31) - 1) + (
+            1 << 31
+        )
+        assert out[4][0] in biased
     np.testing.assert_allclose(out[0], loss, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(out[1], logits.max(axis=1))
     np.testing.assert_allclose(out[1] + out[2], logsumexp, rtol=1e-5, atol=1e-5)

@@ -42,9 +42,11 @@ ORDER = {
         tensor
         debug graph
         jit
+        distributions
         nn
         optim
         io data
+        utils
         __init__
         examples
     """,

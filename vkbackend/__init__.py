@@ -34,6 +34,7 @@ from vkbackend.errors import (
     VulkanError,
 )
 from vkbackend.memory.buffer import Buffer
+from vkbackend.memory.status_record import StatusRecord
 from vkbackend.open_devices import open_device
 from vkbackend.shader.pipeline import Pipeline
 from vkbackend.tuning_cache import Verdict, Verdicts, verdict_file
@@ -61,6 +62,7 @@ __all__ = [
     "ReentrantError",
     "ShaderError",
     "Span",
+    "StatusRecord",
     "TimelinePoint",
     "Verdict",
     "Verdicts",

@@ -28,6 +28,7 @@ from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.memory import Memory, MemoryUsage, gibibytes
 from vkbackend.memory.pool import Pool
 from vkbackend.memory.staging_arena import Arena
+from vkbackend.memory.status_record import StatusRecord
 from vkbackend.shader.compiler import find_or_compile, load_kernel_source
 from vkbackend.shader.float_controls import forbid_contraction
 from vkbackend.shader.interface import Constant
@@ -58,6 +59,8 @@ class Device:
         What was done on it, in running totals.
     at_close : list of callable
         Callbacks of layers above, called when it has been closed.
+    status : StatusRecord or None
+        What kernels report to the host; None until `status_record` has made it.
     at_info_change : list of callable
         Callbacks of layers above, called when `info` has been replaced, by a test.
     """
@@ -120,6 +123,7 @@ class Device:
         self._modules: dict[object, bytes] = {}
         self._unpublished: dict[Recording, None] = {}
         self._poison = config.POISON.enabled()
+        self.status: StatusRecord | None = None
         self.open_profile: Profile | None = None
         self._complete = True
 
@@ -335,6 +339,15 @@ class Device:
                 del self._modules[next(iter(self._modules))]
         return self._modules[key]
 
+    def status_record(self) -> StatusRecord:
+        """Return the device's status record, which the first call allocates."""
+        if self.status is None:
+            with self.logical.lock:
+                self.check_open("status_record")
+                if self.status is None:
+                    self.status = StatusRecord(self.memory)
+        return self.status
+
     def batch(self) -> Batch:
         """Return an empty batch of commands."""
         self.check_open("batch")
@@ -482,6 +495,8 @@ class Device:
                 self.open_profile.close()
         self.logical.drain_unlocked_calls()
         self._transfer.close()
+        if self.status is not None:
+            self.status.close()
         self._argument_arena.close()
         self._builder.close()
         self._recent_pipelines.clear()

@@ -1,1 +1,40 @@
-"""Autograd: the tape, saved tensors and the backward pass."""
+"""Automatic differentiation: gradients on request, functions with rules of one's own.
+
+`functional` has Jacobians and Hessians, `graph` the nodes of the tape.
+"""
+
+from .anomaly_mode import (
+    detect_anomaly,
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_detect_anomaly,
+)
+from .differentiate import backward, grad
+from .function import Function, FunctionCtx, InplaceFunction, once_differentiable
+from .grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
+)
+
+__all__ = [
+    "Function",
+    "FunctionCtx",
+    "InplaceFunction",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "grad",
+    "inference_mode",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "once_differentiable",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]

@@ -94,7 +94,7 @@ class TapeSignature:
                 target, output = edge
                 at = numbers.get(id(target))
                 if at is None:
-                    if type(target) is GradNode:
+                    if isinstance(target, GradNode):
                         at = len(nodes)
                         nodes.append(target)
                     else:

@@ -9,201 +9,47 @@ pass is iterative, so depth is not limited.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..base import trace_hooks
 from ..base.errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from ..base.modes import autocast_disabled
-from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
+from ..base.scoped_setting import SettingScope
 from ..base.shape import TensorSpec
-from ..eager.base_tensor import TensorCore, assembled
+from ..eager.base_tensor import TensorCore
+from .grad_mode import (
+    grad_mode as grad_mode,
+)
+from .grad_mode import (
+    is_grad_enabled as is_grad_enabled,
+)
+from .grad_mode import (
+    no_grad as no_grad,
+)
+from .gradient_hooks import hooked, hooked_after, hooked_before
 from .partial_grad import PartialGrad, dense
+from .tape import (
+    Edge as Edge,
+)
+from .tape import (
+    GradNode as GradNode,
+)
+from .tape import (
+    Saved as Saved,
+)
+from .tape import (
+    edge_of as edge_of,
+)
+from .tape import (
+    save as save,
+)
 
 if TYPE_CHECKING:
-    from ..base.device import Device
-    from ..base.shape import Layout, Shape
-    from ..ir.lazy_graph import Array
+    from ..base.shape import Shape
 
-_sequence = itertools.count()
-
-# Quicker than the constructors of named tuples, which are written in Python.
-_tuple: Any = tuple.__new__
-
-
-grad_mode = ScopedSetting(True)
-"""Whether ops are recorded; read where a call of `is_grad_enabled` costs too much."""
-
-
-def is_grad_enabled() -> bool:
-    """Return whether ops are recorded for `backward` in this thread."""
-    enabled: bool = grad_mode.top.value
-    return enabled
-
-
-class set_grad_enabled(SettingScope):  # noqa: N801 - PyTorch's name
-    """Record, or do not record, ops on the tape.
-
-    In force within the block, or the function; or, called on its own, from then on:
-    until the end of the enclosing block, or for good.
-
-    Parameters
-    ----------
-    enabled : bool
-        Whether they are recorded.
-
-    Examples
-    --------
-    >>> before = set_grad_enabled(False)
-    >>> is_grad_enabled()
-    False
-    >>> before = set_grad_enabled(True)
-    >>> with set_grad_enabled(False):
-    ...     is_grad_enabled()
-    False
-    """
-
-    def __init__(self, enabled: bool) -> None:
-        super().__init__(grad_mode, bool(enabled))
-        scope_frame = grad_mode.top
-        self._called: tuple[ScopeFrame, bool] | None = (scope_frame, scope_frame.value)
-        scope_frame.value = bool(enabled)
-
-    def _recreate_cm(self) -> Any:
-        return SettingScope(grad_mode, self._value)
-
-    def _take_back(self) -> None:
-        """Restore the enclosing setting, as this is a block or a decorator."""
-        if self._called is not None:
-            scope_frame, before = self._called
-            scope_frame.value = before
-            self._called = None
-
-    def __enter__(self) -> set_grad_enabled:
-        self._take_back()
-        return super().__enter__()
-
-    def __call__(self, function: Any) -> Any:
-        """Return the function with a block of its own in each call."""
-        self._take_back()
-        return super().__call__(function)
-
-
-def no_grad() -> Any:
-    """Return a context in which nothing is recorded; also works as a decorator.
-
-    It ends at the latest when nothing refers to it any more, so `no_grad().__enter__()`
-    on its own does nothing: `set_grad_enabled(False)` stays in force.
-
-    Examples
-    --------
-    >>> with no_grad():
-    ...     is_grad_enabled()
-    False
-    """
-    return SettingScope(grad_mode, False)
-
-
-def enable_grad() -> Any:
-    """Return a context in which ops are recorded, also inside `no_grad`."""
-    return SettingScope(grad_mode, True)
-
-
-class Saved(NamedTuple):
-    """Saved tensor: held for the gradient rule, without its tape entry.
-
-    An output's own tape entry would make a cycle, and device memory would then wait
-    for the cycle collector instead of being freed by reference count.
-    """
-
-    array: Array
-    layout: Layout
-    device: Device
-    kind: type[Any]
-    version: int
-    edge: int | None
-    """Index of the input; None for the first output, -1 for another output."""
-
-    def tensor(self) -> Any:
-        """Return the saved tensor, off the tape."""
-        return assembled(self.kind, self.array, self.layout, self.device)
-
-
-class Edge(NamedTuple):
-    """Edge of the tape: from an input to the node output, or leaf, that made it."""
-
-    target: GradNode | TensorCore
-    output: int
-
-
-class GradNode:
-    """Node of the tape: one recorded op.
-
-    Attributes
-    ----------
-    name : str
-        The op, for error messages.
-    apply : callable
-        Gradient rule: from the output's gradient and saved arguments to one gradient
-        per input.
-    edges : tuple of Edge or None
-        One per tensor input; None where no gradient is required.
-    specs : tuple of TensorSpec
-        Of the inputs; gradients are summed back to them.
-    saved : dict
-        Saved arguments of the rule, by name.
-    kind : object or None
-        Call-cache entry, shared by calls that differ only in elements and scalars, if
-        there is one; see `backward_cache`.
-    """
-
-    __slots__ = (
-        "apply",
-        "edges",
-        "hooks",
-        "kind",
-        "name",
-        "saved",
-        "sequence",
-        "specs",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        apply: Callable[..., Any],
-        edges: tuple[Edge | None, ...],
-        specs: tuple[TensorSpec, ...],
-        saved: dict[str, Any],
-        kind: object = None,
-    ) -> None:
-        self.name = name
-        self.apply = apply
-        self.edges = edges
-        self.specs = specs
-        self.kind = kind
-        self.saved: dict[str, Any] | None = saved
-        self.hooks: list[Callable[[Any], Any]] | None = None
-        self.sequence = next(_sequence)
-
-
-def edge_of(tensor: TensorCore) -> Edge | None:
-    """Return the edge of an input, or None if it requires no gradient."""
-    if not tensor.requires_grad:
-        return None
-    node = tensor.grad_node
-    where = (tensor, 0) if node is None else (node, tensor.grad_index)
-    edge: Edge = _tuple(Edge, where)
-    return edge
-
-
-def save(tensor: TensorCore, edge: int | None) -> Saved:
-    """Return the saved form of a tensor."""
-    array = tensor.array
-    kept = array, tensor.layout, tensor.device, tensor.results, array.version, edge
-    saved: Saved = _tuple(Saved, kept)
-    return saved
+check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
+"""What each rule's gradients are passed to, as for `detect_anomaly`; usually empty."""
 
 
 def backward(
@@ -248,7 +94,7 @@ def backward(
         _check_seed(output, grad)
         backward_pass.add(edge, grad)
     with SettingScope(grad_mode, create_graph), autocast_disabled():
-        for node in _sorted_nodes(outputs):
+        for node in backward_pass.needed(_sorted_nodes(outputs)):
             backward_pass.visit(node)
         return backward_pass.results()
 
@@ -323,16 +169,32 @@ class _BackwardPass:
         self.retain = retain
         self.pending: dict[tuple[int, int], Any] = {}
         self.leaves: dict[int, TensorCore] = {}
+        self.hooked: set[tuple[int, int]] = set()
         self.wanted = None
         if inputs is not None:
             self.wanted = [edge_of(tensor) for tensor in inputs]
+
+    def needed(self, nodes: list[GradNode]) -> list[GradNode]:
+        """Return the nodes, last first, whose rules the wanted gradients need."""
+        if self.wanted is None:
+            return nodes
+        wanted = {(id(edge[0]), edge[1]) for edge in self.wanted if edge is not None}
+        needed: set[int] = set()
+        for node in reversed(nodes):
+            for edge in node.edges:
+                if edge is not None and (
+                    (id(edge[0]), edge[1]) in wanted or id(edge[0]) in needed
+                ):
+                    needed.add(id(node))
+                    break
+        return [node for node in nodes if id(node) in needed]
 
     def add(self, edge: Edge, grad: Any) -> None:
         """Accumulate a gradient along an edge."""
         target = edge[0]
         key = id(target), edge[1]
-        if type(target) is not GradNode:
-            self.leaves[key[0]] = target  # type: ignore[assignment]  # a leaf
+        if not isinstance(target, GradNode):
+            self.leaves[key[0]] = target
         before = self.pending.get(key)
         if before is not None:
             if isinstance(before, PartialGrad):
@@ -345,31 +207,80 @@ class _BackwardPass:
 
     def visit(self, node: GradNode) -> None:
         """Apply a node's rule to the gradient of its output."""
+        if type(node) is not GradNode or node.hooks is not None:
+            self._visit_with_hooks(node)
+            return
         key = (id(node), 0)
         grad = self.pending.get(key)
         if grad is None:
             return
-        if type(grad) is PartialGrad:
-            if node.hooks or not getattr(node.apply, "accepts_partial", False):
-                self.pending[key] = grad = grad.dense()
-        for hook in node.hooks or ():
-            answer = hook(grad)
-            self.pending[key] = grad = grad if answer is None else answer
-        answers = node.apply(grad=grad, **self._arguments(node))
-        if not isinstance(answers, tuple):
-            answers = (answers,)
-        for edge, spec, answer in zip(node.edges, node.specs, answers):
-            if edge is not None and answer is not None:
-                self.add(edge, sum_to(answer, spec))
+        if type(grad) is PartialGrad and not getattr(
+            node.apply, "accepts_partial", False
+        ):
+            self.pending[key] = grad = grad.dense()
+        self._spread(node, self._apply(node, grad))
         if self.wanted is None:
             del self.pending[key]
         if not self.retain:
             node.saved = None
 
+    def _apply(self, node: GradNode, grad: Any) -> tuple[Any, ...]:
+        """Return the gradients of a node's inputs, by its rule."""
+        answers = node.apply(grad=grad, **self._arguments(node))
+        return answers if isinstance(answers, tuple) else (answers,)
+
+    def _spread(self, node: GradNode, answers: tuple[Any, ...]) -> None:
+        """Accumulate the gradients of a node's inputs along its edges."""
+        if check_gradients:
+            check_gradients[0](node, answers)
+        for edge, spec, answer in zip(node.edges, node.specs, answers):
+            if edge is not None and answer is not None:
+                self.add(edge, sum_to(answer, spec))
+
+    def _visit_with_hooks(self, node: GradNode) -> None:
+        """Apply the rule of a node that has hooks or several outputs."""
+        hooks = node.hooks
+        keys = [(id(node), at) for at in range(node.output_count)]
+        if not any(key in self.pending for key in keys):
+            return
+        for key in keys:
+            self._at_output(node, key)
+        grads = tuple([self.pending.get(key) for key in keys])
+        if hooks is not None and hooks.before:
+            grads = hooked_before(hooks.before, grads)
+        if type(node) is GradNode:
+            answers = self._apply(node, grads[0])
+        else:
+            answers = node.apply(*grads, selective=self.wanted is not None)
+        if hooks is not None and hooks.after:
+            answers = tuple(
+                [
+                    None if edge is None or answer is None else sum_to(answer, spec)
+                    for edge, spec, answer in zip(node.edges, node.specs, answers)
+                ]
+            )
+            answers = hooked_after(hooks.after, tuple(map(dense, answers)), grads)
+        self._spread(node, answers)
+        if self.wanted is None:
+            for key in keys:
+                self.pending.pop(key, None)
+        if not self.retain:
+            node.saved = None
+
+    def _at_output(self, node: GradNode, key: tuple[int, int]) -> None:
+        """Run the hooks of a tensor, the output of a node, on its gradient."""
+        grad = self.pending.get(key)
+        if grad is not None:
+            grad = dense(grad)
+            if node.hooks is not None:
+                grad = node.hooks.at_output(key[1], grad)
+            self.pending[key] = grad
+        self.hooked.add(key)
+
     def _arguments(self, node: GradNode) -> dict[str, Any]:
         if node.saved is None:
             raise GradError(
-                f"backward: what {node.name} saved was freed by an earlier backward;"
+                f"backward: what {node.op_name} saved was freed by an earlier backward;"
                 " pass retain_graph=True to that one"
             )
         found = {}
@@ -382,7 +293,7 @@ class _BackwardPass:
         """Return a saved tensor, back on the tape when the pass is recorded."""
         if saved.array.version != saved.version:
             overwritten: Any = _Overwritten(
-                f"backward: `{name}`, which {node.name} saved, was changed in place:"
+                f"backward: `{name}`, which {node.op_name} saved, was changed in place:"
                 f" version {saved.array.version}, saved at {saved.version};"
                 " change a copy instead"
             )
@@ -395,7 +306,7 @@ class _BackwardPass:
             return tensor
         if not isinstance(edge.target, GradNode):
             return edge.target
-        tensor.requires_grad = True
+        tensor.needs_grad = True
         tensor.grad_node, tensor.grad_index = edge.target, edge.output
         return tensor
 
@@ -403,19 +314,41 @@ class _BackwardPass:
         """Return the gradients of the requested inputs, or accumulate into leaves."""
         if self.wanted is None:
             for leaf in self.leaves.values():
-                _accumulate_leaf(leaf, dense(self.pending[(id(leaf), 0)]))
+                accumulate_leaf(leaf, dense(self.pending[(id(leaf), 0)]))
+            return []
+        for edge in self.wanted:
+            if edge is not None:
+                self._at_input(edge)
         return [
             None
             if edge is None
             else dense(self.pending.get((id(edge.target), edge.output)))
-            for edge in self.wanted or []
+            for edge in self.wanted
         ]
 
+    def _at_input(self, edge: Edge) -> None:
+        """Run the hooks of a requested input that have not run."""
+        key = id(edge.target), edge.output
+        if key in self.hooked or key not in self.pending:
+            return
+        target = edge.target
+        if isinstance(target, GradNode):
+            if target.hooks is not None:
+                self._at_output(target, key)
+        elif target.hooks is not None:
+            grad = dense(self.pending[key])
+            self.pending[key] = hooked(target.hooks.gradient, grad)
+            self.hooked.add(key)
 
-def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
-    for hook in leaf.hooks or ():
-        answer = hook(grad)
-        grad = grad if answer is None else answer
+
+def accumulate_leaf(leaf: TensorCore, grad: Any, *, hook: bool = True) -> None:
+    """Add a gradient to that of a leaf, with the leaf's hooks around.
+
+    `hook` False means that those on the gradient have run.
+    """
+    hooks = leaf.hooks
+    if hooks is not None and hook:
+        grad = hooked(hooks.gradient, grad)
     trace = trace_hooks.listener()
     if trace is not None:
         trace.on_grad_write(leaf, cleared=False)
@@ -427,11 +360,14 @@ def _accumulate_leaf(leaf: TensorCore, grad: Any) -> None:
             step == 0 and size > 1 for size, step in zip(shape, strides)
         )
         leaf.own_grad = grad.clone() if repeated else grad.alias()
-    elif trace is None or grad.requires_grad or leaf.own_grad.requires_grad:
+    elif trace is None or grad.needs_grad or leaf.own_grad.needs_grad:
         leaf.own_grad = leaf.own_grad + grad
     else:
         # Into the same storage, so that a replay finds it.
         leaf.own_grad.add_(grad)
+    if hooks is not None:
+        for each in [*hooks.accumulated.values()]:
+            each(leaf)
 
 
 def sum_to(grad: Any, spec: TensorSpec) -> Any:

@@ -66,7 +66,7 @@ class TapeRecorder(NamedTuple):
         # Inlines `edge_of` and `save`, as it runs once per entry.
         edges: list[Edge | None] = []
         for each in tensors:
-            if each.requires_grad:
+            if each.needs_grad:
                 node = each.grad_node
                 where = (each, 0) if node is None else (node, each.grad_index)
                 edges.append(_tuple(Edge, where))
@@ -90,7 +90,7 @@ class TapeRecorder(NamedTuple):
                     [at >= 0 and edges[at] is not None for at in self.present]
                 )
         first = outputs[0]
-        first.requires_grad = True
+        first.needs_grad = True
         first.grad_node = GradNode(
             self.name,
             self.rule,

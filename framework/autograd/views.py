@@ -44,9 +44,23 @@ def sharing_tensors(tensor: TensorCore) -> list[TensorCore]:
 def check_overwrite(tensor: TensorCore) -> None:
     """Raise `GradError` if a recorded change would overwrite a leaf with a gradient."""
     for each in sharing_tensors(tensor):
-        if each.requires_grad and each.grad_node is None:
+        if each.needs_grad and each.grad_node is None:
             what = "the tensor is" if each is tensor else "the tensor is a view of"
             raise GradError(
                 f"in place: {what} a leaf that requires a gradient, and of shape"
                 f" {each.shape}; change it under no_grad(), or write x = x + y"
             )
+
+
+def detach_in_place(tensor: TensorCore) -> None:
+    """Take a tensor off the tape; see `Tensor.detach_`."""
+    views = tensor.views
+    if views is not None and tensor.grad_node is not None and views[0]() is not tensor:
+        raise GradError(
+            f"detach_: the tensor, of shape {tensor.shape}, is a view of another one;"
+            " use x = x.detach()"
+        )
+    if views is not None:
+        views[:] = [each for each in views if each() is not tensor]
+    tensor.needs_grad, tensor.views = False, None
+    tensor.grad_node, tensor.grad_index = None, 0

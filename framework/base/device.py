@@ -16,6 +16,8 @@ import vkbackend
 from vkbackend import config, fork_safety
 from vkbackend.errors import NoVulkanError, ReentrantError
 
+from . import index_checks
+
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
     from ..scheduler.plan import Plan
@@ -46,6 +48,15 @@ class Device:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         fork_safety.renew(self, "lock", threading.RLock)
+
+    def synchronize(self) -> None:
+        """Wait for all work that was submitted to the device.
+
+        Raises
+        ------
+        IndexRangeError
+            If an index of that work was out of range.
+        """
 
     def __repr__(self) -> str:
         return f"device({self.name!r})"
@@ -139,6 +150,26 @@ class GpuDevice(Device):
     def fusing(self, fusing: bool) -> None:
         with _generation_lock:
             self.generation = self.generation & ~1 | (not fusing)
+
+    def synchronize(self) -> None:
+        """Wait for all submitted work; see `Device.synchronize`."""
+        self.gpu.synchronize()
+        self.check_indices()
+
+    def check_indices(self) -> None:
+        """Raise the error of an index out of range, if a kernel has recorded one.
+
+        For when the host has waited for a result.
+
+        Raises
+        ------
+        IndexRangeError
+            If there is one; the record is then clear.
+        """
+        record = self.gpu.status
+        if record is not None and record.is_set():
+            with self.lock:
+                index_checks.raise_recorded(self.gpu, record)
 
     def begin_generation(self) -> None:
         """Begin a generation: all cache entries for the device are invalid."""
@@ -295,6 +326,30 @@ def _forget_unusable() -> None:
     # Last, as a step that an interrupt skips is done another time.
     for gpu in gone:
         _opened.pop(gpu, None)
+
+
+def set_index_checks(mode: bool) -> None:
+    """Set whether devices check indices; by default they do.
+
+    An index out of range is found by the kernel that reads it, and raised by the next
+    call that waits for a result: a read, `item`, `tolist` or `synchronize`.
+
+    Parameters
+    ----------
+    mode : bool
+        False switches the checks off, for all devices and threads: such an index then
+        reads NaN, or 0 for dtypes without NaN, and writes nothing.
+
+    Notes
+    -----
+    PyTorch has no such function. Functions under `jit` are checked as well: the error
+    is raised when a result is read. The host device always checks. A change drops the
+    plans of all devices, which are built again when they are needed.
+    """
+    if bool(mode) is not index_checks.is_index_checks_enabled():
+        index_checks.enable(bool(mode))
+        for opened in list(_opened.values()):
+            opened.plans.clear()
 
 
 def on_device_removed(forget: Callable[[], object]) -> None:

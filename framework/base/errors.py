@@ -2,6 +2,7 @@
 
 Error (vkbackend.errors)
 ├── ShapeError (ValueError)    shapes or dimensions that do not fit together
+│   └── IndexRangeError (IndexError)   an index that names no element
 ├── DTypeError (TypeError)     a dtype that an op or a device does not support
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
@@ -16,6 +17,10 @@ from vkbackend.errors import Error
 
 class ShapeError(Error, ValueError):
     """Shapes, dimensions or indices that do not fit together."""
+
+
+class IndexRangeError(ShapeError, IndexError):
+    """An index that is out of range, which names no element."""
 
 
 class DTypeError(Error, TypeError):

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import secrets
 import threading
+from typing import Any
 
 import numpy as np
 
 from vkbackend import fork_safety
 
 from . import trace_hooks
+from .scoped_setting import ScopedSetting, SettingScope
 
 Stream = tuple[int, int, int, int]
 """Key (low, high) and call number (low, high), each a 32-bit word."""
@@ -87,6 +89,11 @@ class Generator:
 
     def stream(self) -> Stream:
         """Return the next call's stream."""
+        record = _records.top.value
+        return self.draw() if record is None else record.stream(self)
+
+    def draw(self) -> Stream:
+        """Return the next call's stream, whatever is recorded or replayed."""
         call = self.reserve(1)
         words = self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
         trace = trace_hooks.listener()
@@ -104,6 +111,67 @@ class Generator:
         with self._lock:
             if (self.seed, self.calls) == (state[0], state[1] + count):
                 self.calls = state[1]
+
+
+class StreamRecord:
+    """Record of the streams that a function drew, to draw the same ones again.
+
+    Attributes
+    ----------
+    streams : list of Stream
+        In the order of the draws, of all generators.
+    """
+
+    def __init__(self) -> None:
+        self.streams: list[Stream] = []
+
+
+class _Recording:
+    """Draws that are added to a record."""
+
+    def __init__(self, record: StreamRecord, outer: _Recording | _Replaying | None):
+        self.record, self.outer = record, outer
+
+    def stream(self, generator: Generator) -> Stream:
+        drawn = generator.draw() if self.outer is None else self.outer.stream(generator)
+        self.record.streams.append(drawn)
+        return drawn
+
+
+class _Replaying:
+    """Draws that are taken from a record, and after its end from the generators."""
+
+    def __init__(self, record: StreamRecord) -> None:
+        self.left = iter([*record.streams])
+
+    def stream(self, generator: Generator) -> Stream:
+        found = next(self.left, None)
+        return generator.draw() if found is None else found
+
+
+class _StreamScope(SettingScope):
+    def __init__(self, record: StreamRecord, replayed: bool) -> None:
+        super().__init__(_records, record)
+        self._replayed = replayed
+
+    def value(self, outer: Any) -> _Recording | _Replaying:
+        """Return what hands out the streams inside."""
+        if self._replayed:
+            return _Replaying(self._value)
+        return _Recording(self._value, outer)
+
+
+_records = ScopedSetting(None)
+
+
+def recording_streams(record: StreamRecord) -> SettingScope:
+    """Return a block whose draws are recorded."""
+    return _StreamScope(record, False)
+
+
+def replaying_streams(record: StreamRecord) -> SettingScope:
+    """Return a block whose draws are those of a record; generators stay as they are."""
+    return _StreamScope(record, True)
 
 
 default_generator = Generator()
@@ -134,15 +202,17 @@ def wrapped(value: int, bits: int) -> int:
     return (value + (1 << bits - 1)) % (1 << bits) - (1 << bits - 1)
 
 
-def philox(counters: np.ndarray, key: tuple[int, int]) -> np.ndarray:
+def philox(
+    counters: np.ndarray, key: tuple[int | np.ndarray, int | np.ndarray]
+) -> np.ndarray:
     """Return Philox4x32-10 blocks.
 
     Parameters
     ----------
     counters : numpy.ndarray, shape (n, 4), uint32
         One counter per block.
-    key : tuple of int
-        Two 32-bit words.
+    key : tuple of int or numpy.ndarray, shape (n,), uint32
+        Two 32-bit words, for all blocks or for each.
 
     Returns
     -------

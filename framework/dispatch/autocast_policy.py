@@ -129,7 +129,7 @@ def _as(value: Any, dtype: DType) -> Any:
     if not _may_change(value) or value.dtype is dtype:
         return value
     cast_cache = autocast_state.top.value.cast_cache
-    leaf = value.requires_grad and value.grad_node is None and value.dtype is float32
+    leaf = value.needs_grad and value.grad_node is None and value.dtype is float32
     if cast_cache is None or not leaf:
         return value.to(dtype)
     key = id(value), dtype

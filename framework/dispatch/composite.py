@@ -49,7 +49,7 @@ class Composite(Op[P, R]):
         cached = self.call_cache.get(key)
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
-        wants = tuple([each.requires_grad for each in tensors])
+        wants = tuple([each.needs_grad for each in tensors])
         answer = self._answer(cached, wants, given, tensors)
         if True in wants and cached.tape_recorder is not None and is_grad_enabled():
             outputs = answer if isinstance(answer, tuple) else (answer,)

@@ -106,7 +106,7 @@ class Elementwise(Op[P, R]):
                 dtype = argument.array.value.dtype
                 key += (id(argument.layout), dtype, argument.device)
                 tensors.append(argument)
-                taped = taped or argument.requires_grad
+                taped = taped or argument.needs_grad
             elif type(argument) is DType:
                 key.append(argument)
             else:

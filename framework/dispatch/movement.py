@@ -58,7 +58,7 @@ class Movement(Op[P, R]):
         out = assembled(tensor.results, array, cached.layout, tensor.device)
         recorder = cached.tape_recorder
         if recorder is not None and grad_mode.top.value:
-            if tensor.requires_grad:
+            if tensor.needs_grad:
                 recorder.record(given, tensors, (out,), cached.specs, cached)
             if self.shares and not cached.copied:
                 # Inlines `register_view`, as views are many.

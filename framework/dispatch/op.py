@@ -211,7 +211,7 @@ class Op(Generic[P, R]):
         """Record a tape entry if a tensor requires a gradient."""
         if not is_grad_enabled() or not outputs[0].dtype.is_float:
             return
-        if not any(tensor.requires_grad for tensor in tensors.values()):
+        if not any(tensor.needs_grad for tensor in tensors.values()):
             return
         arguments = [bound[name] for name in self.names]
         present = tuple(tensors)

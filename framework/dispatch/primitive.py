@@ -76,7 +76,7 @@ class Primitive(Op[P, R]):
                     ready[at] = contiguous_copy(tensors[at].detach())
             outputs = cached.replay(ready)
             if cached.tape_recorder is not None and is_grad_enabled():
-                if any([each.requires_grad for each in tensors]):
+                if any([each.needs_grad for each in tensors]):
                     cached.tape_recorder.record(
                         given, tensors, outputs, cached.specs, cached
                     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable
 from copy import deepcopy
@@ -24,6 +25,7 @@ from ..scheduler.scheduler import compute, flush, with_memory_retry
 
 if TYPE_CHECKING:
     from ..autograd.engine import GradNode
+    from ..autograd.gradient_hooks import LeafHooks
 
 Self = TypeVar("Self", bound="TensorCore")
 
@@ -41,16 +43,17 @@ class TensorCore:
         Internal: shape, strides and offset in the storage.
     device : Device
         Device of the elements.
-    requires_grad : bool
-        Whether `backward` computes a gradient for it.
+    needs_grad : bool
+        Internal: the same as `requires_grad`; set without its checks.
     grad : Tensor or None
         The gradient that `backward` accumulated; for leaves only.
     own_grad : Tensor or None
         Internal: the same; access to it is not seen by a running trace.
     grad_node : GradNode or None
         Internal: the tape entry whose output `grad_index` this is.
-    hooks : list of callable
-        Internal: called with the gradient once it has been computed.
+    hooks : LeafHooks or None
+        Internal: called with the gradient once it has been computed; another object
+        after each registration and removal.
     views : list of weakref.ref or None
         Internal: this tensor and those that share its storage on the tape, a list that
         they have in common; None without another one.
@@ -64,19 +67,19 @@ class TensorCore:
         "grad_node",
         "hooks",
         "layout",
+        "needs_grad",
         "own_grad",
-        "requires_grad",
         "views",
     )
 
     array: Array
     layout: Layout
     device: Device
-    requires_grad: bool
+    needs_grad: bool
     own_grad: Any
     grad_node: GradNode | None
     grad_index: int
-    hooks: list[Callable[[Any], Any]] | None
+    hooks: LeafHooks | None
     views: list[weakref.ref[Any]] | None
 
     results: ClassVar[type[Any]]
@@ -112,21 +115,94 @@ class TensorCore:
         return cls.make(Array(value), layout, device)
 
     @property
+    def requires_grad(self) -> bool:
+        """Whether `backward` computes a gradient for it.
+
+        Raises
+        ------
+        GradError
+            If something else than a bool is set, or True on a tensor that is not of
+            floats, or False on a result of recorded operations.
+        """
+        return self.needs_grad
+
+    @requires_grad.setter
+    def requires_grad(self, flag: bool) -> None:
+        if type(flag) is not bool:
+            raise GradError(f"requires_grad: {flag!r} was set; it must be a bool")
+        if flag is self.needs_grad:
+            return
+        if self.grad_node is not None:
+            raise GradError(
+                f"requires_grad: the tensor is a result of {self.grad_node.op_name},"
+                " and only leaves can be changed; use x.detach()"
+            )
+        if flag and not self.dtype.is_float:
+            raise GradError(
+                f"requires_grad: the tensor is {self.dtype.name};"
+                " only float tensors have gradients"
+            )
+        trace_hooks.structure_changed()
+        self.needs_grad = flag
+
+    @property
     def grad(self) -> Any:
-        """The gradient that `backward` accumulated, or None; for leaves only."""
+        """The gradient that `backward` accumulated, or None.
+
+        For leaves, and for other tensors after `retain_grad`. It may be set to None,
+        or to a tensor of the same shape, dtype and device.
+
+        Raises
+        ------
+        TypeError
+            If something else than a tensor or None is set.
+        GradError
+            If a tensor is set that does not go with this one.
+        """
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
                 trace.on_grad_read(self)
-        return self.own_grad
+        found = self.own_grad
+        if found is None and self.grad_node is not None:
+            self._warn_of_no_gradient()
+        return found
 
     @grad.setter
     def grad(self, grad: Any) -> None:
+        if grad is not None:
+            self._check_gradient(grad)
         if trace_hooks.running:
             trace = trace_hooks.listener()
             if trace is not None:
                 trace.on_grad_write(self, cleared=True)
         self.own_grad = grad
+
+    def _warn_of_no_gradient(self) -> None:
+        node = self.grad_node
+        assert node is not None
+        if node.hooks is None or not node.hooks.retains(self):
+            warnings.warn(
+                f"grad: the tensor is a result of {node.op_name}, whose gradient is"
+                " not kept; call x.retain_grad() before backward, or read a leaf's",
+                stacklevel=3,
+            )
+
+    def _check_gradient(self, grad: object) -> None:
+        """Raise where a gradient does not go with this tensor."""
+        if not isinstance(grad, TensorCore):
+            raise TypeError(
+                f"grad: a {type(grad).__name__} was set; it must be a tensor or None"
+            )
+        if grad is self:
+            raise GradError("grad: a tensor cannot be its own gradient; set a copy")
+        own = self.shape, self.dtype.name, self.device.name
+        given = grad.shape, grad.dtype.name, grad.device.name
+        if own != given:
+            raise GradError(
+                "grad: a tensor of shape {}, {} on {} was set".format(*given)
+                + "; it must be as the tensor: shape {}, {} on {}".format(*own)
+            )
 
     @property
     def shape(self) -> Shape:
@@ -207,7 +283,7 @@ class TensorCore:
             )
         if other.array is self.array and other.layout == self.layout:
             return  # as x.data += 1 ends
-        if self.requires_grad and not other.dtype.is_float:
+        if self.needs_grad and not other.dtype.is_float:
             raise DTypeError(
                 f"data: a tensor of {other.dtype.name} was set on one that requires a"
                 " gradient; only float tensors have gradients"
@@ -224,7 +300,7 @@ class TensorCore:
         """Return the same elements and tape entry; in-place changes are not shared."""
         array = Array.sharing(self.array)
         tensor = type(self).make(array, self.layout, self.device)
-        tensor.requires_grad = self.requires_grad
+        tensor.needs_grad = self.needs_grad
         tensor.grad_node, tensor.grad_index = self.grad_node, self.grad_index
         return tensor
 
@@ -237,13 +313,13 @@ class TensorCore:
             )
         array = Array.sharing(self.array)
         copied = assembled(type(self), array, self.layout, self.device)
-        copied.requires_grad = self.requires_grad
+        copied.needs_grad = self.needs_grad
         copied.grad = deepcopy(self.grad, memo)
         return copied
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         place = self.dtype, self.device.name
-        data = type(self), self.numpy(), *place, self.requires_grad
+        data = type(self), self.numpy(), *place, self.needs_grad
         return _unpickled, data
 
     def host_view(self) -> np.ndarray:
@@ -265,6 +341,12 @@ class TensorCore:
         numpy.ndarray
             Same shape and dtype; shares no memory with the tensor. bfloat16, which
             NumPy does not have, as float32.
+
+        Raises
+        ------
+        IndexRangeError
+            If an index of any work that the device has done since the last read was
+            out of range; see `set_index_checks`.
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
@@ -301,6 +383,7 @@ class TensorCore:
                 device.settle()
                 if value.buffer is buffer:
                     break
+        device.check_indices()
         flat = np.frombuffer(data, self.dtype.storage)
         return decode(strided(flat, Layout(shape, strides)), self.dtype)
 
@@ -346,7 +429,7 @@ def assembled(kind: type[Self], array: Array, layout: Layout, device: Device) ->
     tensor.array = array
     tensor.layout = layout
     tensor.device = device
-    tensor.requires_grad = False
+    tensor.needs_grad = False
     tensor.own_grad = None
     tensor.grad_node = None
     tensor.grad_index = 0
@@ -361,7 +444,7 @@ def _unpickled(
     """Return a tensor on the device of that name."""
     plain = kind.from_host(data, get_device(place), dtype)
     made = assembled(kind, plain.array, plain.layout, plain.device)
-    made.requires_grad = requires_grad
+    made.needs_grad = requires_grad
     return made
 
 

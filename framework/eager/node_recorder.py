@@ -164,7 +164,7 @@ def recorded_call_of(
     for each in answer if isinstance(answer, tuple) else (answer,):
         at = numbers.get(each.array.value)
         fresh = id(each.array) not in arrays and type(each) is tensors[0].results
-        if at is None or not fresh or each.array.version or each.requires_grad:
+        if at is None or not fresh or each.array.version or each.needs_grad:
             return None
         arrays.add(id(each.array))
         outputs.append((at, each.layout))

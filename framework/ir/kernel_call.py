@@ -54,6 +54,22 @@ class PersistentScratch:
     size: int
 
 
+@dataclass(frozen=True)
+class IndexSlot:
+    """Device address of a site's slot in the status record; see `base.index_checks`.
+
+    Parameters
+    ----------
+    site : str
+        The call and what it indexes.
+    size : int
+        Number of what can be indexed.
+    """
+
+    site: str
+    size: int
+
+
 class BufferOffset(NamedTuple):
     """A byte offset into an input, an output or scratch memory.
 
@@ -69,7 +85,7 @@ class BufferOffset(NamedTuple):
     offset: int
 
 
-Argument = int | float | str | Scratch | PersistentScratch | BufferOffset
+Argument = int | float | str | Scratch | PersistentScratch | BufferOffset | IndexSlot
 """A kernel argument: a number, or memory that becomes an address."""
 
 

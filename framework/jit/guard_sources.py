@@ -114,7 +114,7 @@ class GuardSources:
         if (self._arrays or self._on_host or self._probes) and self._changed_content():
             return True
         return any(
-            [leaf.requires_grad is not flag for leaf, flag, _, _ in self._plain_tensors]
+            [leaf.needs_grad is not flag for leaf, flag, _, _ in self._plain_tensors]
         )
 
     def failed_guard(self) -> str:
@@ -184,7 +184,7 @@ class GuardSources:
             if not _unchanged(mapping.get(name, MISSING), value):
                 return True
         return any(
-            leaf.requires_grad is not flag
+            leaf.needs_grad is not flag
             or leaf.hooks is not hooks
             or leaf.array is not array
             for leaf, flag, hooks, array in self._tensors

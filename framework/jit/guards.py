@@ -205,7 +205,7 @@ class Guards(AttributeSources):
 
     def _visit_value(self, value: Any, owner: object) -> None:
         if is_kind(value, Tensor):
-            row = value, value.requires_grad, value.hooks, value.array
+            row = value, value.needs_grad, value.hooks, value.array
             self._tensors.append(row)
             if not value.is_gpu:
                 self._on_host.append((value.array, value.array.value))

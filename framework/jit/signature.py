@@ -68,7 +68,7 @@ def fast_key(args: tuple[Any, ...]) -> CacheKey:
     # Inlined `call_key`; a thirtieth less host time for a small function.
     key: list[object] = [is_grad_enabled(), autocast_dtype()]
     for value in args:
-        if type(value) is not Tensor or value.requires_grad or not value.is_gpu:
+        if type(value) is not Tensor or value.needs_grad or not value.is_gpu:
             return ()
         key += (id(value.layout), value.array.value.dtype, value.device)
     return tuple(key)
@@ -131,7 +131,7 @@ def _key_of_key(value: object, call: CallSignature) -> object:
 def _tensor_key(tensor: Tensor, place: str, call: CallSignature) -> object:
     if not tensor.is_gpu:
         call.on_host.append(place)
-    elif not tensor.requires_grad:
+    elif not tensor.needs_grad:
         for k, known in enumerate(call.inputs):
             if known is tensor:
                 return Tensor, k

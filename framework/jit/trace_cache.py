@@ -424,6 +424,9 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     tuples, dictionaries and data classes among the arguments are compared by structure,
     not by identity: a replay does not see that another one is equal.
 
+    Indices out of range are found in a replay as they are without `jit`: the next read
+    of any tensor raises an IndexRangeError; see `set_index_checks`.
+
     Not guarded is state that Python cannot observe: hidden state that an operator of a
     C extension reads, as `numpy.seterr` sets; names of `builtins` that were replaced,
     and what was replaced inside the library or as a method of its tensors; attributes

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.kernel_call import Argument, Dispatch, StridedSpec, divisor, linear_grid
+from ..base.index_checks import CLASSES
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    StridedSpec,
+    divisor,
+    linear_grid,
+)
 from .linear import linear_dispatch
 from .reduce import SOFTWARE_WORKGROUP, need_countable, sharing_workgroup
 from .rowwise import row_tile
@@ -12,6 +20,10 @@ from .shader_types import storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+
+SITE = f"cross_entropy: {CLASSES}"
+"""Index site of the labels."""
 
 
 def loss_dispatch(
@@ -29,7 +41,7 @@ def loss_dispatch(
     push: dict[str, Argument] = {"logits": "logits", "labels": "labels"}
     push |= {"loss": "losses", "counts": "counts"}
     push |= {"greatest": "greatest", "log_total": "log_total"}
-    push |= {"rows": rows, "columns": columns}
+    push |= {"rows": rows, "columns": columns, "error": IndexSlot(SITE, columns)}
     push |= {"ignore_index": options[0], "label_smoothing": options[1]}
     words = {"LABEL_WORDS": labels.dtype.itemsize // 4}
     defines = storage_defines(logits.dtype)

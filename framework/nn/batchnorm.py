@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import ops
 from ..autograd.engine import no_grad
 from ..base import trace_hooks
-from ..base.dtype import int64
+from ..base.dtype import DTypeLike, int64
 from ..base.errors import ShapeError
 from ..base.validation import as_int
 from ..ir.lazy_graph import Value
-from ..tensor.factories import ones, zeros
+from ..tensor.factories import DeviceLike, ones, zeros
 from ..tensor.tensor import Tensor
 from . import init
 from .module import Module
@@ -32,45 +34,52 @@ class NormBase(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
+        super().__init__()
         name = type(self).__name__
         self.num_features = num_features = as_int(f"{name}: num_features", num_features)
         self.eps = eps
         self.momentum = momentum
         self.affine = affine
         self.track_running_stats = track_running_stats
-        self.weight = Parameter(ones(num_features)) if affine else None
-        self.bias = Parameter(zeros(num_features)) if affine else None
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_features, **made)) if affine else None
+        shifted = affine and bias
+        self.bias = Parameter(zeros(num_features, **made)) if shifted else None
         self.running_mean: Tensor | None = None
         self.running_var: Tensor | None = None
+        self.num_batches_tracked: Tensor | None = None
         if track_running_stats:
-            self.register_buffer("running_mean", zeros(num_features))
-            self.register_buffer("running_var", ones(num_features))
+            self.register_buffer("running_mean", zeros(num_features, **made))
+            self.register_buffer("running_var", ones(num_features, **made))
             # Python reads it where `momentum` is None, so it never leaves the host.
-            self.num_batches_tracked = zeros((), int64)
-            self.register_buffer(
-                "num_batches_tracked", self.num_batches_tracked, on_host=True
-            )
+            self.register_buffer("num_batches_tracked", zeros((), int64), on_host=True)
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics."""
         if self.running_mean is not None and self.running_var is not None:
             init.zeros_(self.running_mean)
             init.ones_(self.running_var)
+        if self.num_batches_tracked is not None:
             init.zeros_(self.num_batches_tracked)
 
     def reset_parameters(self) -> None:
         """Set scale to 1 and shift to 0, and reset the running statistics."""
         self.reset_running_stats()
-        if self.weight is not None and self.bias is not None:
+        if self.weight is not None:
             init.ones_(self.weight)
+        if self.bias is not None:
             init.zeros_(self.bias)
 
-    def check(self, x: Tensor) -> None:
+    def check(self, input: Tensor) -> None:
         """Raise `ShapeError` if the layer does not accept the shape."""
-        if x.ndim not in self.shapes or x.shape[1] != self.num_features:
+        if input.ndim not in self.shapes or input.shape[1] != self.num_features:
             raise ShapeError(
-                f"{type(self).__name__}: x is {x.shape};"
+                f"{type(self).__name__}: input is {input.shape};"
                 f" it must be {self.expected.format(self.num_features)}"
             )
 
@@ -78,7 +87,8 @@ class NormBase(Module):
         """Return the arguments that `repr` shows."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum},"
-            f" affine={self.affine}, track_running_stats={self.track_running_stats}"
+            f" affine={self.affine}, bias={self.bias is not None},"
+            f" track_running_stats={self.track_running_stats}"
         )
 
 
@@ -88,38 +98,45 @@ class _BatchCounter:
     def __init__(self, module: NormBase) -> None:
         self._module = module
 
+    def _count(self) -> Tensor:
+        count = self._module.num_batches_tracked
+        assert count is not None
+        return count
+
     def __call__(self) -> None:
         with no_grad():
-            self._module.num_batches_tracked.add_(1)
+            self._count().add_(1)
 
     def mark(self) -> Value:
         """Return the count so far."""
-        return self._module.num_batches_tracked.array.value
+        return self._count().array.value
 
     def take_back(self, mark: Value) -> None:
         """Restore an earlier count."""
-        count = self._module.num_batches_tracked.array
+        count = self._count().array
         if count.value is not mark:
             count.rebind(mark)
 
 
 class _BatchNorm(NormBase):
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` normalised by the batch's statistics, or by the running ones.
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` normalised by the batch's statistics, or by the running ones.
 
         The batch's are used, and tracked, in training; also where none are tracked.
         """
-        self.check(x)
+        self.check(input)
         momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats:
+        tracked = self.track_running_stats or not self.training
+        count = self.num_batches_tracked
+        if self.training and self.track_running_stats and count is not None:
             trace_hooks.each_time(_BatchCounter(self))
             if self.momentum is None:
                 trace_hooks.once("BatchNorm without momentum averages all batches")
-                momentum = 1.0 / self.num_batches_tracked.item()
+                momentum = 1.0 / count.item()
         return ops.batch_norm(
-            x,
-            self.running_mean,
-            self.running_var,
+            input,
+            self.running_mean if tracked else None,
+            self.running_var if tracked else None,
             self.weight,
             self.bias,
             training=self.training or self.running_mean is None,
@@ -143,6 +160,11 @@ class BatchNorm1d(_BatchNorm):
         Whether there are a scale `weight` and a shift `bias`.
     track_running_stats : bool, default True
         Whether there are `running_mean`, `running_var` and `num_batches_tracked`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of parameters and statistics.
+    bias : bool, default True
+        Whether there is a shift beside the scale.
 
     Notes
     -----
@@ -158,3 +180,88 @@ class BatchNorm2d(_BatchNorm):
 
     shapes = (4,)
     expected = "(batch, {0}, height, width)"
+
+
+class BatchNorm3d(_BatchNorm):
+    """Normalises each channel over a batch of volumes; see `BatchNorm1d`."""
+
+    shapes = (5,)
+    expected = "(batch, {0}, depth, height, width)"
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Normalises each channel over the batches of all processes.
+
+    There is one process, so it does what the other batch norms do, for tensors of any
+    number of dimensions.
+
+    Parameters
+    ----------
+    num_features, eps, momentum, affine, track_running_stats, device, dtype, bias
+        As in `BatchNorm1d`.
+    process_group : object
+        Without effect.
+    """
+
+    shapes = tuple(range(2, 65))
+    expected = "(batch, {0}, ...)"
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device,
+            dtype,
+            bias=bias,
+        )
+        self.process_group = process_group
+
+    @classmethod
+    def convert_sync_batchnorm(
+        cls, module: Module, process_group: Any = None
+    ) -> Module:
+        """Return a module with its batch norms replaced by this class, in place.
+
+        Parameters
+        ----------
+        module : Module
+            If it is a batch norm itself, a new one with its tensors is returned.
+        process_group : object
+            Without effect.
+        """
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                affine=False,
+                track_running_stats=False,
+                process_group=process_group,
+            )
+            made.affine = module.affine
+            made.track_running_stats = module.track_running_stats
+            made.weight, made.bias = module.weight, module.bias
+            for name, tensor, buffer in module._own_buffers():
+                made.register_buffer(name, tensor, buffer.persistent, buffer.on_host)
+            made.training = module.training
+            return made
+        for name, child in list(module.named_children()):
+            replaced = cls.convert_sync_batchnorm(child, process_group)
+            if replaced is not child:
+                setattr(module, name, replaced)
+        return module

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import ops
+from ..base.dtype import DTypeLike
 from ..base.errors import ShapeError
 from ..base.shape import Shape
-from ..base.validation import as_int
-from ..kernels.conv.window import pair
-from ..tensor.factories import zeros
+from ..base.validation import as_int, as_int_or_ints
+from ..tensor.factories import DeviceLike, zeros
+from ..tensor.tensor import Tensor
 from .functional_module import FunctionalModule
 from .linear import init_like_pytorch
 from .parameter import Parameter
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Convolution(FunctionalModule):
@@ -30,9 +35,14 @@ class Convolution(FunctionalModule):
         stride: int | Shape,
         padding: int | Shape | str,
         dilation: int | Shape,
+        output_padding: int | Shape,
         groups: int,
         bias: bool,
+        padding_mode: str,
+        device: DeviceLike,
+        dtype: DTypeLike | None,
     ) -> None:
+        super().__init__()
         name = type(self).__name__
         in_channels = as_int(f"{name}: in_channels", in_channels)
         out_channels = as_int(f"{name}: out_channels", out_channels)
@@ -46,19 +56,51 @@ class Convolution(FunctionalModule):
         self.out_channels = out_channels
         self.kernel_size = self.sizes("kernel_size", kernel_size, 1)
         self.stride = self.sizes("stride", stride, 1)
-        self.padding: Shape | str = (
-            padding if isinstance(padding, str) else self.sizes("padding", padding, 0)
-        )
+        self.padding: Shape | str = self._padding(padding)
         self.dilation = self.sizes("dilation", dilation, 1)
+        self.output_padding = self.sizes("output_padding", output_padding, 0)
         self.groups = groups
-        self.weight = Parameter(zeros((*self.channels(), *self.kernel_size)))
-        self.bias = Parameter(zeros(out_channels)) if bias else None
+        if padding_mode not in PADDING_MODES:
+            raise ValueError(
+                f"{name}: padding_mode is {padding_mode!r}; it must be one of"
+                f" {PADDING_MODES}"
+            )
+        self.padding_mode = padding_mode
+        self.transposed = False
+        self.weight = Parameter(
+            zeros((*self.channels(), *self.kernel_size), dtype=dtype, device=device)
+        )
+        self.bias = None
+        if bias:
+            self.bias = Parameter(zeros(out_channels, dtype=dtype, device=device))
         self.reset_parameters()
 
-    def sizes(self, name: str, value: int | Shape, least: int) -> Shape:
+    def _padding(self, padding: int | Shape | str) -> Shape | str:
+        if not isinstance(padding, str):
+            return self.sizes("padding", padding, 0)
+        if padding not in ("same", "valid"):
+            raise ValueError(
+                f"{type(self).__name__}: padding is {padding!r}; it must be numbers,"
+                " 'valid' or 'same'"
+            )
+        if padding == "same" and max(self.stride) > 1:
+            raise ValueError(
+                f"{type(self).__name__}: padding is 'same' with a stride of"
+                f" {self.stride}; the stride must be 1"
+            )
+        return padding
+
+    def sizes(self, name: str, value: int | Shape | str, least: int) -> Shape:
         """Return an argument as one number per dimension."""
-        given = pair(f"{type(self).__name__}: {name}", value, least, self.dims)
-        return given[2 - self.dims :]
+        where = f"{type(self).__name__}: {name}"
+        numbers = as_int_or_ints(where, value)
+        given = (numbers,) * self.dims if isinstance(numbers, int) else numbers
+        if len(given) != self.dims or min(given) < least:
+            forms = "one number" if self.dims == 1 else f"one number or {self.dims}"
+            raise ShapeError(
+                f"{where} is {value}; it must be {forms}, at least {least}"
+            )
+        return given
 
     def channels(self) -> Shape:
         """Return the first two sizes of the filters."""
@@ -68,24 +110,26 @@ class Convolution(FunctionalModule):
         """Draw the parameters anew."""
         init_like_pytorch(self.weight, self.bias)
 
-    def details(self) -> list[tuple[str, object, object]]:
-        """Return name, value and default of what `repr` shows where it differs."""
-        return [
-            ("padding", self.padding, (0,) * self.dims),
-            ("dilation", self.dilation, (1,) * self.dims),
-            ("groups", self.groups, 1),
-            ("bias", self.bias is not None, True),
-        ]
-
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         text = (
             f"{self.in_channels}, {self.out_channels},"
             f" kernel_size={self.kernel_size}, stride={self.stride}"
         )
-        for name, value, default in self.details():
+        nothing = (0,) * self.dims
+        for name, default in (
+            ("padding", nothing),
+            ("dilation", (1,) * self.dims),
+            ("output_padding", nothing),
+            ("groups", 1),
+        ):
+            value = getattr(self, name)
             if value != default:
                 text += f", {name}={value}"
+        if self.bias is None:
+            text += ", bias=False"
+        if self.padding_mode != "zeros":
+            text += f", padding_mode={self.padding_mode}"
         return text
 
 
@@ -102,6 +146,9 @@ class _Direct(Convolution):
         dilation: int | Shape = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(
             in_channels,
@@ -110,9 +157,43 @@ class _Direct(Convolution):
             stride,
             padding,
             dilation,
+            0,
             groups,
             bias,
+            padding_mode,
+            device,
+            dtype,
         )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the cross-correlation of `input` with the filters."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+    def _conv_forward(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None
+    ) -> Tensor:
+        """Return the cross-correlation with other filters of the same kind."""
+        padding: int | Shape | str = self.padding
+        if self.padding_mode != "zeros":
+            input = ops.pad(input, self._around(), self.padding_mode)
+            padding = 0
+        out: Tensor = type(self)._function(
+            input, weight, bias, self.stride, padding, self.dilation, self.groups
+        )
+        return out
+
+    def _around(self) -> Shape:
+        """Return the padding as `ops.pad` takes it: the last dimension first."""
+        around: list[int] = []
+        for dim in reversed(range(self.dims)):
+            if self.padding == "valid":
+                around += [0, 0]
+            elif isinstance(self.padding, str):
+                total = self.dilation[dim] * (self.kernel_size[dim] - 1)
+                around += [total // 2, total - total // 2]
+            else:
+                around += [self.padding[dim]] * 2
+        return tuple(around)
 
 
 class Conv1d(_Direct, function=ops.conv1d):
@@ -124,7 +205,7 @@ class Conv1d(_Direct, function=ops.conv1d):
         Channels before and after.
     kernel_size : int or (int,)
         Length of the filters.
-    stride, padding, dilation, groups, bias
+    stride, padding, dilation, groups, bias, padding_mode, device, dtype
         As in `Conv2d`.
 
     Attributes
@@ -155,6 +236,12 @@ class Conv2d(_Direct, function=ops.conv2d):
         Blocks of channels that are convolved separately; divides both channel counts.
     bias : bool, default True
         Whether a number is added to each output channel.
+    padding_mode : str, default "zeros"
+        What the padding is: "zeros", "reflect", "replicate" or "circular"; see
+        `ops.pad`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
 
     Attributes
     ----------
@@ -175,6 +262,29 @@ class Conv2d(_Direct, function=ops.conv2d):
     """
 
     dims = 2
+
+
+class Conv3d(_Direct, function=ops.conv3d):
+    """Cross-correlation of volumes with learned filters.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+        Channels before and after.
+    kernel_size : int or (int, int, int)
+        Depth, height and width of the filters.
+    stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        As in `Conv2d`, of three dimensions.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (out_channels, in_channels / groups, depth, height, width)
+        Drawn from U(-k, k) with k = 1 / sqrt(in_channels / groups * volume).
+    bias : Parameter, shape (out_channels,), or None
+        Drawn from the same.
+    """
+
+    dims = 3
 
 
 class _Transposed(Convolution):
@@ -199,8 +309,15 @@ class _Transposed(Convolution):
         groups: int = 1,
         bias: bool = True,
         dilation: int | Shape = 1,
+        padding_mode: str = "zeros",
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
-        self.output_padding = self.sizes("output_padding", output_padding, 0)
+        if padding_mode != "zeros":
+            raise ValueError(
+                f"{type(self).__name__}: padding_mode is {padding_mode!r}; it must be"
+                " 'zeros'"
+            )
         super().__init__(
             in_channels,
             out_channels,
@@ -208,19 +325,75 @@ class _Transposed(Convolution):
             stride,
             padding,
             dilation,
+            output_padding,
             groups,
             bias,
+            padding_mode,
+            device,
+            dtype,
         )
+        self.transposed = True
 
     def channels(self) -> Shape:
         """Return the first two sizes of the filters."""
         return self.in_channels, self.out_channels // self.groups
 
-    def details(self) -> list[tuple[str, object, object]]:
-        """Return name, value and default of what `repr` shows where it differs."""
-        padding, dilation, *rest = super().details()
-        added = ("output_padding", self.output_padding, (0,) * self.dims)
-        return [padding, dilation, added, *rest]
+    def forward(
+        self, input: Tensor, output_size: Sequence[int] | None = None
+    ) -> Tensor:
+        """Return the transposed convolution.
+
+        Parameters
+        ----------
+        input : Tensor
+        output_size : sequence of int or None
+            Size of the result, or its whole shape; `output_padding` follows from it.
+
+        Raises
+        ------
+        ShapeError
+            If the result cannot have that size.
+        """
+        added = self.output_padding
+        if output_size is not None:
+            added = self._output_padding(input, tuple(output_size))
+        out: Tensor = type(self)._function(
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            added,
+            self.groups,
+            self.dilation,
+        )
+        return out
+
+    def _output_padding(self, input: Tensor, wanted: Shape) -> Shape:
+        """Return the output padding that gives a size."""
+        lead = input.ndim - self.dims
+        size = wanted[lead:] if len(wanted) == input.ndim else wanted
+        sides = zip(
+            input.shape[lead:],
+            self.stride,
+            self.sizes("padding", self.padding, 0),
+            self.dilation,
+            self.kernel_size,
+        )
+        least = [
+            (places - 1) * step - 2 * pad + gap * (taps - 1) + 1
+            for places, step, pad, gap, taps in sides
+        ]
+        if len(size) != self.dims or any(
+            not 0 <= new - old < step
+            for new, old, step in zip(size, least, self.stride)
+        ):
+            most = [old + step - 1 for old, step in zip(least, self.stride)]
+            raise ShapeError(
+                f"{type(self).__name__}: output_size is {wanted}; for an input of"
+                f" {input.shape} it must be from {least} to {most}"
+            )
+        return tuple(new - old for new, old in zip(size, least))
 
 
 class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
@@ -258,6 +431,11 @@ class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
         Whether a number is added to each output channel.
     dilation : int or (int, int), default 1
         Of the windows.
+    padding_mode : str, default "zeros"
+        No other is taken.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
 
     Attributes
     ----------
@@ -278,3 +456,19 @@ class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
     """
 
     dims = 2
+
+
+class ConvTranspose3d(_Transposed, function=ops.conv_transpose3d):
+    """Transposed convolution of volumes: each voxel scatters a learned filter.
+
+    Parameters are those of `ConvTranspose2d`, of three dimensions.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (in_channels, out_channels / groups, depth, height, width)
+        Drawn from U(-k, k) with k = 1 / sqrt(out_channels / groups * volume).
+    bias : Parameter, shape (out_channels,), or None
+        Drawn from the same.
+    """
+
+    dims = 3

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from .. import ops
 from ..base.errors import ShapeError
-from ..tensor.tensor import Tensor
-from .module import Module
+from . import functional
+from .functional_module import FunctionalModule
 
 
-class _Dropout(Module):
+class _Dropout(FunctionalModule):
     """Base of dropout layers; they differ in the elements dropped together."""
 
-    def __init__(self, p: float = 0.5) -> None:
+    options = ("p", "training", "inplace")
+    shown = ("p", "inplace")
+
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__()
         if not 0.0 <= p <= 1.0:
             name = type(self).__name__
             raise ShapeError(f"{name}: p is {p}; it must be from 0 to 1")
         self.p = p
-
-    def extra_repr(self) -> str:
-        """Return the arguments that `repr` shows."""
-        return f"p={self.p}"
+        self.inplace = inplace
 
 
-class Dropout(_Dropout):
+class Dropout(_Dropout, function=functional.dropout):
     """Zeroes random elements in training; returns its input otherwise.
 
     Parameters
@@ -30,6 +30,8 @@ class Dropout(_Dropout):
     p : float, default 0.5
         Probability of an element to become 0, in [0, 1]; the others are scaled by
         1 / (1 - p).
+    inplace : bool, default False
+        Whether the input's elements are replaced, and it is returned.
 
     Raises
     ------
@@ -37,30 +39,29 @@ class Dropout(_Dropout):
         If `p` is out of range.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` with elements dropped."""
-        return ops.dropout(x, self.p, self.training)
 
-
-class Dropout1d(_Dropout):
+class Dropout1d(_Dropout, function=functional.dropout1d):
     """Zeroes random channels of sequences in training; see `Dropout`."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, length) with channels dropped."""
-        return ops.dropout1d(x, self.p, self.training)
 
-
-class Dropout2d(_Dropout):
+class Dropout2d(_Dropout, function=functional.dropout2d):
     """Zeroes random channels of images in training; see `Dropout`."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, height, width) with channels dropped."""
-        return ops.dropout2d(x, self.p, self.training)
 
-
-class Dropout3d(_Dropout):
+class Dropout3d(_Dropout, function=functional.dropout3d):
     """Zeroes random channels of volumes in training; see `Dropout`."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return (batch, channels, depth, height, width) with channels dropped."""
-        return ops.dropout3d(x, self.p, self.training)
+
+class AlphaDropout(_Dropout, function=functional.alpha_dropout):
+    """Drops random elements to the limit of SELU, keeping mean and variance.
+
+    Parameters as in `Dropout`.
+
+    Notes
+    -----
+    Source: Klambauer et al., Self-Normalizing Neural Networks, arXiv:1706.02515.
+    """
+
+
+class FeatureAlphaDropout(_Dropout, function=functional.feature_alpha_dropout):
+    """Drops random channels as `AlphaDropout` drops elements."""

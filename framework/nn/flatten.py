@@ -21,6 +21,7 @@ class Flatten(FunctionalModule, function=ops.flatten):
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
         self.start_dim = start_dim
         self.end_dim = end_dim
 
@@ -37,13 +38,14 @@ class Unflatten(Module):
     """
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
         self.dim = dim
         size = as_ints("Unflatten: unflattened_size", unflattened_size)
         self.unflattened_size = size
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the elements of `x` in the other shape."""
-        return ops.unflatten(x, self.dim, self.unflattened_size)
+    def forward(self, input: Tensor) -> Tensor:
+        """Return the elements of `input` in the other shape."""
+        return ops.unflatten(input, self.dim, self.unflattened_size)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""

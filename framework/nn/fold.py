@@ -24,6 +24,7 @@ class Unfold(FunctionalModule, function=ops.im2col):
         padding: int | Shape = 0,
         stride: int | Shape = 1,
     ) -> None:
+        super().__init__()
         self.kernel_size = kernel_size
         self.dilation = dilation
         self.padding = padding

@@ -9,6 +9,9 @@ from typing import Any, ClassVar
 from ..tensor.tensor import Tensor
 from .module import Module
 
+NO_OPTIONS = frozenset({"size_average", "reduce", "device", "dtype"})
+"""Parameters of `__init__` that say how to make a layer, not what it does."""
+
 
 class FunctionalModule(Module):
     """Module that applies a function with its own attributes as options.
@@ -21,6 +24,7 @@ class FunctionalModule(Module):
     --------
     >>> class Cut(FunctionalModule, function=ops.clamp_max):
     ...     def __init__(self, max: float) -> None:
+    ...         super().__init__()
     ...         self.max = max
     >>> Cut(2.0), Cut(2.0)(fw.tensor([1.0, 3.0])).tolist()
     (Cut(max=2.0), [1.0, 2.0])
@@ -32,21 +36,22 @@ class FunctionalModule(Module):
     shown: ClassVar[tuple[str, ...] | None] = None
     """Those that `repr` shows; None means all."""
 
-    _function: ClassVar[Callable[..., Tensor]]
+    _function: ClassVar[Callable[..., Any]]
 
     def __init_subclass__(
-        cls, function: Callable[..., Tensor] | None = None, **options: Any
+        cls, function: Callable[..., Any] | None = None, **options: Any
     ) -> None:
         super().__init_subclass__(**options)
         if function is not None:
             cls._function = staticmethod(function)
         if "__init__" in vars(cls) and "options" not in vars(cls):
-            cls.options = tuple(inspect.signature(cls.__init__).parameters)[1:]
+            names = tuple(inspect.signature(cls.__init__).parameters)[1:]
+            cls.options = tuple(name for name in names if name not in NO_OPTIONS)
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Return the function's result for the inputs."""
+    def forward(self, input: Tensor) -> Any:
+        """Return the function's result."""
         options = {name: getattr(self, name) for name in self.options}
-        return type(self)._function(*inputs, **options)
+        return type(self)._function(input, **options)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""

@@ -1,11 +1,13 @@
-"""Linear layers."""
+"""Linear and bilinear layers."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from ..base.dtype import DTypeLike
 from ..base.validation import as_int
-from ..tensor.factories import zeros
+from ..tensor.factories import DeviceLike, zeros
 from ..tensor.tensor import Tensor
 from . import functional, init
 from .module import Module
@@ -21,6 +23,9 @@ class Linear(Module):
         Sizes of the last dimension before and after.
     bias : bool, default True
         Whether there is a `b`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
 
     Attributes
     ----------
@@ -35,29 +40,38 @@ class Linear(Module):
     (5, 2)
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        super().__init__()
         self.in_features = in_features = as_int("Linear: in_features", in_features)
         self.out_features = out_features = as_int("Linear: out_features", out_features)
-        self.weight = Parameter(zeros((out_features, in_features)))
-        self.bias = Parameter(zeros(out_features)) if bias else None
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = Parameter(zeros((out_features, in_features), **made))
+        self.bias = Parameter(zeros(out_features, **made)) if bias else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
         init_like_pytorch(self.weight, self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return the products plus the bias.
 
         Parameters
         ----------
-        x : Tensor, shape (..., in_features)
+        input : Tensor, shape (..., in_features)
 
         Returns
         -------
         Tensor, shape (..., out_features)
         """
-        return functional.linear(x, self.weight, self.bias)
+        return functional.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
@@ -67,12 +81,84 @@ class Linear(Module):
         )
 
 
-class Identity(Module):
-    """A layer that returns its input."""
+class Bilinear(Module):
+    """y = x1^T A x2 + b, for each matrix A of the weight.
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x`."""
-        return x
+    Parameters
+    ----------
+    in1_features, in2_features, out_features : int
+        Sizes of the last dimensions of the inputs and of the result.
+    bias : bool, default True
+        Whether there is a `b`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (out_features, in1_features, in2_features)
+        Drawn from U(-k, k) with k = 1 / sqrt(in1_features).
+    bias : Parameter, shape (out_features,), or None
+        Drawn from the same.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        super().__init__()
+        self.in1_features = as_int("Bilinear: in1_features", in1_features)
+        self.in2_features = as_int("Bilinear: in2_features", in2_features)
+        self.out_features = as_int("Bilinear: out_features", out_features)
+        if self.in1_features < 1:
+            raise ValueError(
+                f"Bilinear: in1_features is {in1_features}; it must be at least 1"
+            )
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        shape = (self.out_features, self.in1_features, self.in2_features)
+        self.weight = Parameter(zeros(shape, **made))
+        self.bias = Parameter(zeros(self.out_features, **made)) if bias else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters anew."""
+        bound = 1.0 / math.sqrt(self.in1_features)
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """Return (..., out_features); see `functional.bilinear`."""
+        return functional.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features},"
+            f" out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Identity(Module):
+    """A layer that returns its input.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        Without effect.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input`."""
+        return input
 
 
 def init_like_pytorch(weight: Tensor, bias: Tensor | None) -> None:

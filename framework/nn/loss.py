@@ -1,18 +1,24 @@
-"""Losses as layers."""
+"""Losses of predictions and targets as layers."""
 
 from __future__ import annotations
 
-from .. import ops
+import warnings
+from typing import Any
+
 from ..ops.loss.elementwise import REDUCTIONS, check_reduction
 from ..tensor.tensor import Tensor
+from . import functional
+from .functional.reduction import chosen_reduction
 from .functional_module import FunctionalModule
 
 
-class _Loss(FunctionalModule):
+class Loss(FunctionalModule):
     """A loss that is reduced.
 
     Parameters
     ----------
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     reduction : str, default "mean"
         "mean" or "sum" of the losses, or "none" for each of them.
     """
@@ -20,48 +26,77 @@ class _Loss(FunctionalModule):
     shown = ()
     reductions: tuple[str, ...] = REDUCTIONS
 
-    def __init__(self, *, reduction: str = "mean") -> None:
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        reduction = chosen_reduction(size_average, reduce, reduction)
         check_reduction(type(self).__name__, reduction, self.reductions)
         self.reduction = reduction
 
 
-class _Weighted(_Loss):
+class _Pair(Loss):
+    """A loss of predictions and targets."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]  # layers differ in what they take
+        """Return the loss."""
+        options = {name: getattr(self, name) for name in self.options}
+        loss: Tensor = type(self)._function(input, target, **options)
+        return loss
+
+
+class _Weighted(_Pair):
     """A loss with weights, which are a buffer, so they move with the module."""
 
+    weight: Tensor | None
+
     def __init__(
-        self, weight: Tensor | None = None, *, reduction: str = "mean"
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.weight: Tensor | None = None
-        if weight is not None:
-            self.register_buffer("weight", weight)
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
 
 
-class MSELoss(_Loss, function=ops.mse_loss):
+class MSELoss(_Pair, function=functional.mse_loss):
     """Squared differences."""
 
 
-class L1Loss(_Loss, function=ops.l1_loss):
+class L1Loss(_Pair, function=functional.l1_loss):
     """Absolute differences."""
 
 
-class SmoothL1Loss(_Loss, function=ops.smooth_l1_loss):
+class SmoothL1Loss(_Pair, function=functional.smooth_l1_loss):
     """Absolute differences, which below `beta` become a parabola.
 
     Parameters
     ----------
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     reduction : str, default "mean"
         "mean" or "sum" of the losses, or "none" for each of them.
     beta : float, default 1
         Where the parabola ends.
     """
 
-    def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.beta = beta
 
 
-class HuberLoss(_Loss, function=ops.huber_loss):
+class HuberLoss(_Pair, function=functional.huber_loss):
     """Half the squared differences, which from `delta` on become lines.
 
     Parameters
@@ -72,16 +107,18 @@ class HuberLoss(_Loss, function=ops.huber_loss):
         Where the lines begin.
     """
 
-    def __init__(self, *, reduction: str = "mean", delta: float = 1.0) -> None:
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
         self.delta = delta
 
 
-class KLDivLoss(_Loss, function=ops.kl_div):
+class KLDivLoss(_Pair, function=functional.kl_div):
     """Terms of the Kullback-Leibler divergence.
 
     Parameters
     ----------
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     reduction : str, default "mean"
         "mean", "sum", "none", or "batchmean", which is the divergence itself.
     log_target : bool, default False
@@ -90,56 +127,139 @@ class KLDivLoss(_Loss, function=ops.kl_div):
 
     reductions = ("mean", "sum", "batchmean", "none")
 
-    def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
-        super().__init__(reduction=reduction)
+    def __init__(
+        self,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
 
-class BCELoss(_Weighted, function=ops.binary_cross_entropy):
+class BCELoss(_Weighted, function=functional.binary_cross_entropy):
     """Cross entropy of probabilities of two classes.
 
     Parameters
     ----------
     weight : Tensor or None
         Factors of the losses, of a shape that broadcasts to theirs.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     reduction : str, default "mean"
         "mean" or "sum" of the losses, or "none" for each of them.
     """
 
 
-class BCEWithLogitsLoss(_Weighted, function=ops.binary_cross_entropy_with_logits):
+class BCEWithLogitsLoss(
+    _Weighted, function=functional.binary_cross_entropy_with_logits
+):
     """Cross entropy of two classes, from logits.
 
     Parameters
     ----------
     weight : Tensor or None
         Factors of the losses, of a shape that broadcasts to theirs.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     reduction : str, default "mean"
         "mean" or "sum" of the losses, or "none" for each of them.
     pos_weight : Tensor or None
         Factors of the losses of what is wanted to be 1, likewise.
     """
 
+    pos_weight: Tensor | None
+
     def __init__(
         self,
         weight: Tensor | None = None,
-        *,
+        size_average: bool | None = None,
+        reduce: bool | None = None,
         reduction: str = "mean",
         pos_weight: Tensor | None = None,
     ) -> None:
-        super().__init__(weight, reduction=reduction)
-        self.pos_weight: Tensor | None = None
-        if pos_weight is not None:
-            self.register_buffer("pos_weight", pos_weight)
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
 
 
-class NLLLoss(_Weighted, function=ops.nll_loss):
+class PoissonNLLLoss(Loss, function=functional.poisson_nll_loss):
+    """Negative log-likelihood of counts; see `functional.poisson_nll_loss`.
+
+    Parameters
+    ----------
+    log_input : bool, default True
+        Whether inputs are logarithms of expectations.
+    full : bool, default False
+        Whether Stirling's term is added.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    eps : float, default 1e-8
+        Added to inputs whose logarithm is taken.
+    reduction : str, default "mean"
+    """
+
+    def __init__(
+        self,
+        log_input: bool = True,
+        full: bool = False,
+        size_average: bool | None = None,
+        eps: float = 1e-8,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__(size_average, reduce, reduction)
+        self.log_input = log_input
+        self.full = full
+        self.eps = eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]  # layers differ in what they take
+        """Return the loss."""
+        return functional.poisson_nll_loss(
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
+
+
+class GaussianNLLLoss(Loss, function=functional.gaussian_nll_loss):
+    """Negative log-likelihood of normals; see `functional.gaussian_nll_loss`.
+
+    Parameters
+    ----------
+    full : bool, default False
+        Whether the constant is added.
+    eps : float, default 1e-6
+        Least variance.
+    reduction : str, default "mean"
+    """
+
+    def __init__(
+        self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.full = full
+        self.eps = eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:  # type: ignore[override]  # layers differ in what they take
+        """Return the loss of expectations and variances for what was observed."""
+        return functional.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+class NLLLoss(_Weighted, function=functional.nll_loss):
     """Negative log-likelihood of class labels.
 
     Parameters
     ----------
     weight : Tensor, shape (classes,), or None
         Factor of each class.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     ignore_index : int, default -100
         Labels that count nothing.
     reduction : str, default "mean"
@@ -149,15 +269,30 @@ class NLLLoss(_Weighted, function=ops.nll_loss):
     def __init__(
         self,
         weight: Tensor | None = None,
-        *,
+        size_average: bool | None = None,
         ignore_index: int = -100,
+        reduce: bool | None = None,
         reduction: str = "mean",
     ) -> None:
-        super().__init__(weight, reduction=reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
 
-class CrossEntropyLoss(_Weighted, function=ops.cross_entropy):
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` under a deprecated name."""
+
+    options = NLLLoss.options
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "NLLLoss2d is deprecated; use NLLLoss, which takes images too",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
+class CrossEntropyLoss(_Weighted, function=functional.cross_entropy):
     """Negative log-probability of classes under the softmax of logits.
 
     Called with logits and labels, or probabilities; see `ops.cross_entropy`.
@@ -166,6 +301,8 @@ class CrossEntropyLoss(_Weighted, function=ops.cross_entropy):
     ----------
     weight : Tensor, shape (classes,), or None
         Factor of each class.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
     ignore_index : int, default -100
         Rows with this label count nothing.
     reduction : str, default "mean"
@@ -183,43 +320,55 @@ class CrossEntropyLoss(_Weighted, function=ops.cross_entropy):
     def __init__(
         self,
         weight: Tensor | None = None,
-        *,
+        size_average: bool | None = None,
         ignore_index: int = -100,
+        reduce: bool | None = None,
         reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:
-        super().__init__(weight, reduction=reduction)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
 
-class HingeEmbeddingLoss(_Loss, function=ops.hinge_embedding_loss):
-    """Distances where targets are 1, and what they lack to `margin` where they are -1.
+class CTCLoss(Loss, function=functional.ctc_loss):
+    """Connectionist temporal classification; see `functional.ctc_loss`.
 
     Parameters
     ----------
-    margin : float, default 1
-        Distance that is enough.
+    blank : int, default 0
+        The class that is no label.
     reduction : str, default "mean"
-        "mean" or "sum" of the losses, or "none" for each of them.
+        "mean" of losses by the lengths of their targets, "sum" or "none".
+    zero_infinity : bool, default False
+        Whether infinite losses, and their gradients, count as 0.
+
+    Notes
+    -----
+    Source: Graves et al., Connectionist Temporal Classification, 2006.
     """
 
-    def __init__(self, margin: float = 1.0, *, reduction: str = "mean") -> None:
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
         super().__init__(reduction=reduction)
-        self.margin = margin
+        self.blank = blank
+        self.zero_infinity = zero_infinity
 
-
-class MarginRankingLoss(_Loss, function=ops.margin_ranking_loss):
-    """What the one lacks that should be larger than the other by `margin`.
-
-    Parameters
-    ----------
-    margin : float, default 0
-        Difference that is enough.
-    reduction : str, default "mean"
-        "mean" or "sum" of the losses, or "none" for each of them.
-    """
-
-    def __init__(self, margin: float = 0.0, *, reduction: str = "mean") -> None:
-        super().__init__(reduction=reduction)
-        self.margin = margin
+    def forward(  # type: ignore[override]  # layers differ in what they take
+        self,
+        log_probs: Tensor,
+        targets: Tensor,
+        input_lengths: Any,
+        target_lengths: Any,
+    ) -> Tensor:
+        """Return the loss; see `functional.ctc_loss`."""
+        return functional.ctc_loss(
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
+        )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from typing import Any
 
 from .. import ops
+from ..base.dtype import DTypeLike, int32
 from ..base.errors import ShapeError
 from ..base.validation import as_int, as_int_or_ints
-from ..tensor.factories import ones, zeros
+from ..tensor.factories import DeviceLike, ones, zeros
 from ..tensor.tensor import Tensor
-from . import init
+from . import functional, init
 from .batchnorm import NormBase
+from .functional_module import FunctionalModule
 from .module import Module
 from .parameter import Parameter
 
@@ -33,6 +37,9 @@ class LayerNorm(Module):
         Whether there is a scale `weight`.
     bias : bool, default True
         Whether there is a shift `bias` beside it.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
 
     Notes
     -----
@@ -45,13 +52,18 @@ class LayerNorm(Module):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
+        super().__init__()
         self.normalized_shape = _shape_of("LayerNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
-        self.weight = Parameter(ones(shape)) if elementwise_affine else None
-        self.bias = Parameter(zeros(shape)) if elementwise_affine and bias else None
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(shape, **made)) if elementwise_affine else None
+        shifted = elementwise_affine and bias
+        self.bias = Parameter(zeros(shape, **made)) if shifted else None
 
     def reset_parameters(self) -> None:
         """Set scale to 1 and shift to 0."""
@@ -60,17 +72,18 @@ class LayerNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` normalised, scaled and shifted."""
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` normalised, scaled and shifted."""
         return ops.layer_norm(
-            x, self.normalized_shape, self.weight, self.bias, self.eps
+            input, self.normalized_shape, self.weight, self.bias, self.eps
         )
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
         return (
             f"{self.normalized_shape}, eps={self.eps},"
-            f" elementwise_affine={self.elementwise_affine}"
+            f" elementwise_affine={self.elementwise_affine},"
+            f" bias={self.bias is not None}"
         )
 
 
@@ -85,6 +98,9 @@ class RMSNorm(Module):
         Added to the mean square; see `ops.rms_norm`.
     elementwise_affine : bool, default True
         Whether there is a scale `weight`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
 
     Notes
     -----
@@ -96,12 +112,16 @@ class RMSNorm(Module):
         normalized_shape: int | Sequence[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
+        super().__init__()
         self.normalized_shape = _shape_of("RMSNorm", normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
-        self.weight = Parameter(ones(shape)) if elementwise_affine else None
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(shape, **made)) if elementwise_affine else None
 
     def reset_parameters(self) -> None:
         """Set the scale to 1."""
@@ -133,6 +153,9 @@ class GroupNorm(Module):
         Added to the variance.
     affine : bool, default True
         Whether there is a scale `weight`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of the parameters.
     bias : bool, default True
         Whether there is a shift `bias` beside it.
 
@@ -152,9 +175,12 @@ class GroupNorm(Module):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
         *,
         bias: bool = True,
     ) -> None:
+        super().__init__()
         num_groups = as_int("GroupNorm: num_groups", num_groups)
         num_channels = as_int("GroupNorm: num_channels", num_channels)
         if num_groups < 1 or num_channels % num_groups:
@@ -166,8 +192,10 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self.weight = Parameter(ones(num_channels)) if affine else None
-        self.bias = Parameter(zeros(num_channels)) if affine and bias else None
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.weight = Parameter(ones(num_channels, **made)) if affine else None
+        shifted = affine and bias
+        self.bias = Parameter(zeros(num_channels, **made)) if shifted else None
 
     def reset_parameters(self) -> None:
         """Set scale to 1 and shift to 0."""
@@ -176,9 +204,9 @@ class GroupNorm(Module):
         if self.bias is not None:
             init.zeros_(self.bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return (batch, channels, ...) normalised, scaled and shifted."""
-        return ops.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
+        return ops.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
@@ -196,14 +224,49 @@ class _InstanceNorm(NormBase):
         momentum: float = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+        *,
+        bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device,
+            dtype,
+            bias=bias,
+        )
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` normalised; in evaluation with the running statistics, if any."""
-        self.check(x)
-        return ops.instance_norm(
-            x,
+    def check(self, input: Tensor) -> None:
+        """Raise `ShapeError` if the layer does not accept the shape.
+
+        Another number of channels is a warning where there are no parameters for them.
+        """
+        dims = self.shapes[0]
+        fits = input.ndim in (dims - 1, dims)
+        if fits and input.shape[1 - dims] != self.num_features:
+            fits = not self.affine and self.running_mean is None
+            warnings.warn(
+                f"{type(self).__name__}: input has {input.shape[1 - dims]} channels,"
+                f" num_features is {self.num_features}",
+                stacklevel=3,
+            )
+        if not fits:
+            raise ShapeError(
+                f"{type(self).__name__}: input is {input.shape};"
+                f" it must be {self.expected.format(self.num_features)}, or without"
+                " batch"
+            )
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` normalised; in evaluation with the running statistics."""
+        self.check(input)
+        alone = input.ndim < self.shapes[0]
+        out = ops.instance_norm(
+            ops.unsqueeze(input, 0) if alone else input,
             self.running_mean,
             self.running_var,
             self.weight,
@@ -212,6 +275,7 @@ class _InstanceNorm(NormBase):
             self.momentum or 0.0,
             self.eps,
         )
+        return ops.squeeze(out, 0) if alone else out
 
 
 class InstanceNorm1d(_InstanceNorm):
@@ -227,7 +291,7 @@ class InstanceNorm2d(_InstanceNorm):
     Parameters
     ----------
     num_features : int
-        Size of dimension 1.
+        Channels.
     eps : float, default 1e-5
         Added to the variance.
     momentum : float, default 0.1
@@ -236,6 +300,11 @@ class InstanceNorm2d(_InstanceNorm):
         Whether there are a scale `weight` and a shift `bias`.
     track_running_stats : bool, default False
         Whether there are `running_mean` and `running_var`, used in evaluation.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of parameters and statistics.
+    bias : bool, default True
+        Whether there is a shift beside the scale.
 
     Notes
     -----
@@ -244,3 +313,89 @@ class InstanceNorm2d(_InstanceNorm):
 
     shapes = (4,)
     expected = "(batch, {0}, height, width)"
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Normalises each channel of each volume; see `InstanceNorm2d`."""
+
+    shapes = (5,)
+    expected = "(batch, {0}, depth, height, width)"
+
+
+class LocalResponseNorm(FunctionalModule, function=functional.local_response_norm):
+    """Divides by a power of the mean square in neighbouring channels.
+
+    Parameters
+    ----------
+    size : int
+        Channels in the mean.
+    alpha, beta, k : float, default 1e-4, 0.75, 1
+        Each element is divided by (k + alpha * mean)^beta.
+
+    Notes
+    -----
+    Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep
+    Convolutional Neural Networks, 2012.
+    """
+
+    def __init__(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """Divides images by a power of the squares in neighbouring channels.
+
+    Parameters
+    ----------
+    size : int
+        Channels in the window; even ones count as one fewer.
+    alpha, beta, k : float, default 1e-4, 0.75, 1
+        Each element is divided by (k + alpha / size * sum)^beta.
+
+    Notes
+    -----
+    The result is PyTorch's, which counts the first channel in the windows that have
+    left it too; `LocalResponseNorm` does not. The gradient is its derivative, while
+    PyTorch's is that of other windows.
+    """
+
+    def __init__(
+        self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1
+    ) -> None:
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return (batch, channels, height, width) normalised."""
+        if input.ndim != 4:
+            raise ShapeError(
+                f"CrossMapLRN2d: input is {input.shape}; it must be (batch, channels,"
+                " height, width)"
+            )
+        batch, channels = input.shape[:2]
+        reach = (self.size - 1) // 2
+        squares = ops.reshape(ops.square(input), (batch, 1, channels, -1))
+        padded = ops.pad(squares, (0, 0, reach, reach))
+        sums = ops.avg_pool2d(padded, (2 * reach + 1, 1), 1) * (2.0 * reach + 1.0)
+        numbers = ops.arange_like(input.detach(), (channels, 1), 0, 1, int32)
+        first = ops.narrow(squares, 2, 0, 1)
+        sums = sums + ops.where(numbers > reach, first, 0.0)
+        scale = ops.reshape(sums, input.shape) * (self.alpha / self.size) + self.k
+        return input * ops.pow(scale, -self.beta)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

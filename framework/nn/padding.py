@@ -19,6 +19,7 @@ class _Pad(Module):
     mode: ClassVar[str]
 
     def __init__(self, padding: int | Sequence[int]) -> None:
+        super().__init__()
         count = 2 * self.dims
         given = as_int_or_ints(f"{type(self).__name__}: padding", padding)
         numbers = (given,) * count if isinstance(given, int) else given
@@ -30,9 +31,9 @@ class _Pad(Module):
         self.padding = numbers
         self.value = 0.0
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Return `x` padded."""
-        return ops.pad(x, self.padding, self.mode, self.value)
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` padded."""
+        return ops.pad(input, self.padding, self.mode, self.value)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""
@@ -74,6 +75,16 @@ class ConstantPad2d(_ConstantPad):
     dims = 2
 
 
+class ConstantPad3d(_ConstantPad):
+    """Adds elements of one value around volumes, as `ConstantPad1d` does.
+
+    `padding` is one number for every side, or left, right, above, below, before and
+    behind.
+    """
+
+    dims = 3
+
+
 class ZeroPad1d(_Pad):
     """Adds zeros around signals; `padding` as in `ConstantPad1d`."""
 
@@ -108,3 +119,39 @@ class ReplicationPad2d(_Pad):
     """Repeats the edges of images; `padding` as in `ReflectionPad2d`."""
 
     dims, mode = 2, "replicate"
+
+
+class ZeroPad3d(_Pad):
+    """Adds zeros around volumes; `padding` as in `ConstantPad3d`."""
+
+    dims, mode = 3, "constant"
+
+
+class ReflectionPad3d(_Pad):
+    """Mirrors volumes at their sides; `padding` is one number or six, not below 0."""
+
+    dims, mode = 3, "reflect"
+
+
+class ReplicationPad3d(_Pad):
+    """Repeats the sides of volumes; `padding` as in `ReflectionPad3d`."""
+
+    dims, mode = 3, "replicate"
+
+
+class CircularPad1d(_Pad):
+    """Continues signals with their other end; `padding` as in `ReflectionPad1d`."""
+
+    dims, mode = 1, "circular"
+
+
+class CircularPad2d(_Pad):
+    """Continues images with their other edge; `padding` as in `ReflectionPad2d`."""
+
+    dims, mode = 2, "circular"
+
+
+class CircularPad3d(_Pad):
+    """Continues volumes with their other side; `padding` as in `ReflectionPad3d`."""
+
+    dims, mode = 3, "circular"

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..autograd.engine import no_grad
 from ..base import trace_hooks
-from ..eager.base_tensor import TensorCore
 from ..tensor.tensor import Tensor
 
 
@@ -36,26 +33,11 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
         self.array, self.layout, self.device = data.array, data.layout, data.device
         self.own_grad = self.grad_node = self.hooks = self.views = None
-        self.grad_index = 0
+        self.grad_index, self.needs_grad = 0, False
         self.requires_grad_(requires_grad)
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether `backward` computes a gradient for it."""
-        flag: bool = _flag.__get__(self)
-        return flag
-
-    @requires_grad.setter
-    def requires_grad(self, flag: bool) -> None:
-        if getattr(self, "requires_grad", None) is not flag:
-            trace_hooks.structure_changed()
-        _flag.__set__(self, flag)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
-
-
-_flag: Any = TensorCore.__dict__["requires_grad"]
 
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:

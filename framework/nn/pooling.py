@@ -1,52 +1,54 @@
-"""Pooling layers."""
+"""Pooling layers: by windows, and by parts that divide a size evenly."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from .. import ops
 from ..base.shape import Shape
+from . import functional
 from .functional_module import FunctionalModule
+
+Sizes = int | Shape
+Wanted = int | tuple[int | None, ...] | None
 
 
 class _Window(FunctionalModule):
-    """A window that moves over signals or images."""
+    """A window that moves over signals, images or volumes."""
 
     shown: ClassVar[tuple[str, ...] | None] = ("kernel_size", "stride", "padding")
 
     def __init__(
-        self,
-        kernel_size: int | Shape,
-        stride: int | Shape | None = None,
-        padding: int | Shape = 0,
+        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0
     ) -> None:
+        super().__init__()
         self.kernel_size = kernel_size
         self.stride = kernel_size if stride is None else stride
         self.padding = padding
 
 
 class _MaxPool(_Window):
-    shown = None
+    shown = ("kernel_size", "stride", "padding", "dilation", "ceil_mode")
 
     def __init__(
         self,
-        kernel_size: int | Shape,
-        stride: int | Shape | None = None,
-        padding: int | Shape = 0,
-        dilation: int | Shape = 1,
-        *,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
         super().__init__(kernel_size, stride, padding)
         self.dilation = dilation
+        self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
 
-class MaxPool1d(_MaxPool, function=ops.max_pool1d):
+class MaxPool1d(_MaxPool, function=functional.max_pool1d):
     """The largest element of each window of a signal; see `MaxPool2d`."""
 
 
-class MaxPool2d(_MaxPool, function=ops.max_pool2d):
+class MaxPool2d(_MaxPool, function=functional.max_pool2d):
     """The largest element of each window of an image.
 
     Parameters
@@ -57,30 +59,55 @@ class MaxPool2d(_MaxPool, function=ops.max_pool2d):
     padding : int or (int, int), default 0
         At most half the kernel; padding never wins.
     dilation : int or (int, int), default 1
+    return_indices : bool, default False
+        Whether positions in the image are returned too, for `MaxUnpool2d`.
     ceil_mode : bool, default False
         Also pool a window that ends beyond the image.
     """
 
 
-class _AvgPool(_Window):
+class MaxPool3d(_MaxPool, function=functional.max_pool3d):
+    """The largest element of each window of a volume; see `MaxPool2d`."""
+
+
+def _each(value: Sizes) -> Shape:
+    return (value,) if isinstance(value, int) else tuple(value)
+
+
+class AvgPool1d(_Window, function=functional.avg_pool1d):
+    """The mean of each window of a signal; see `AvgPool2d`."""
+
     def __init__(
         self,
-        kernel_size: int | Shape,
-        stride: int | Shape | None = None,
-        padding: int | Shape = 0,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> None:
-        super().__init__(kernel_size, stride, padding)
+        steps = kernel_size if stride is None else stride
+        super().__init__(_each(kernel_size), _each(steps), _each(padding))
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
 
-class AvgPool1d(_AvgPool, function=ops.avg_pool1d):
-    """The mean of each window of a signal; see `AvgPool2d`."""
+class _AvgPool(_Window):
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
 
 
-class AvgPool2d(_AvgPool, function=ops.avg_pool2d):
+class AvgPool2d(_AvgPool, function=functional.avg_pool2d):
     """The mean of each window of an image.
 
     Parameters
@@ -98,34 +125,60 @@ class AvgPool2d(_AvgPool, function=ops.avg_pool2d):
         What to divide sums by instead of the number of elements.
     """
 
+
+class AvgPool3d(_AvgPool, function=functional.avg_pool3d):
+    """The mean of each window of a volume; see `AvgPool2d`."""
+
+
+class _Powers(FunctionalModule):
     def __init__(
         self,
-        kernel_size: int | Shape,
-        stride: int | Shape | None = None,
-        padding: int | Shape = 0,
+        norm_type: float,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
         ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: int | None = None,
     ) -> None:
-        super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
-        self.divisor_override = divisor_override
+        super().__init__()
+        self.norm_type = norm_type
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.ceil_mode = ceil_mode
 
 
-class _Adaptive(FunctionalModule):
-    def __init__(self, output_size: int | tuple[int | None, ...] | None) -> None:
+class LPPool1d(_Powers, function=functional.lp_pool1d):
+    """The p-norm of each window of a signal; see `LPPool2d`."""
+
+
+class LPPool2d(_Powers, function=functional.lp_pool2d):
+    """The p-norm of each window of an image; see `functional.lp_pool2d`.
+
+    Parameters
+    ----------
+    norm_type : float
+        The p.
+    kernel_size : int or (int, int)
+        Size of the window.
+    stride : int or (int, int), default `kernel_size`
+    ceil_mode : bool, default False
+        Also pool a window that ends beyond the image.
+    """
+
+
+class LPPool3d(_Powers, function=functional.lp_pool3d):
+    """The p-norm of each window of a volume; see `LPPool2d`."""
+
+
+class _AdaptiveAvg(FunctionalModule):
+    def __init__(self, output_size: Wanted) -> None:
+        super().__init__()
         self.output_size = output_size
 
 
-class _Adaptive1d(FunctionalModule):
-    def __init__(self, output_size: int | Shape) -> None:
-        self.output_size = output_size
-
-
-class AdaptiveAvgPool1d(_Adaptive1d, function=ops.adaptive_avg_pool1d):
+class AdaptiveAvgPool1d(_AdaptiveAvg, function=functional.adaptive_avg_pool1d):
     """The mean of each of `output_size` parts of a signal, as even as possible."""
 
 
-class AdaptiveAvgPool2d(_Adaptive, function=ops.adaptive_avg_pool2d):
+class AdaptiveAvgPool2d(_AdaptiveAvg, function=functional.adaptive_avg_pool2d):
     """The mean of each of the parts that divide an image evenly.
 
     Parameters
@@ -135,9 +188,29 @@ class AdaptiveAvgPool2d(_Adaptive, function=ops.adaptive_avg_pool2d):
     """
 
 
-class AdaptiveMaxPool1d(_Adaptive1d, function=ops.adaptive_max_pool1d):
+class AdaptiveAvgPool3d(_AdaptiveAvg, function=functional.adaptive_avg_pool3d):
+    """The mean of each of the parts of a volume; see `AdaptiveAvgPool2d`."""
+
+
+class _AdaptiveMax(FunctionalModule):
+    shown = ("output_size",)
+
+    def __init__(self, output_size: Wanted, return_indices: bool = False) -> None:
+        super().__init__()
+        self.output_size = output_size
+        self.return_indices = return_indices
+
+
+class AdaptiveMaxPool1d(_AdaptiveMax, function=functional.adaptive_max_pool1d):
     """The largest element of each of `output_size` parts of a signal."""
 
 
-class AdaptiveMaxPool2d(_Adaptive, function=ops.adaptive_max_pool2d):
-    """The largest element of each of the parts of an image; see `AdaptiveAvgPool2d`."""
+class AdaptiveMaxPool2d(_AdaptiveMax, function=functional.adaptive_max_pool2d):
+    """The largest element of each of the parts of an image; see `AdaptiveAvgPool2d`.
+
+    With `return_indices` positions in the image are returned too.
+    """
+
+
+class AdaptiveMaxPool3d(_AdaptiveMax, function=functional.adaptive_max_pool3d):
+    """The largest element of each of the parts of a volume; see `AdaptiveMaxPool2d`."""

@@ -7,6 +7,8 @@ from ..base.shape import Shape
 from ..tensor.tensor import Tensor
 from .module import Module
 
+Factor = float | tuple[float, ...] | None
+
 
 class Upsample(Module):
     """Resizes signals, images or volumes; see `ops.interpolate`.
@@ -24,25 +26,26 @@ class Upsample(Module):
     def __init__(
         self,
         size: int | Shape | None = None,
-        scale_factor: float | tuple[float, ...] | None = None,
+        scale_factor: Factor = None,
         mode: str = "nearest",
         align_corners: bool | None = None,
         recompute_scale_factor: bool | None = None,
     ) -> None:
+        super().__init__()
         self.size = size
-        self.scale_factor = (
-            float(scale_factor)
-            if isinstance(scale_factor, int | float)
-            else scale_factor
-        )
+        self.scale_factor: Factor = None
+        if isinstance(scale_factor, tuple | list):
+            self.scale_factor = tuple(float(factor) for factor in scale_factor)
+        elif scale_factor is not None:
+            self.scale_factor = float(scale_factor)
         self.mode = mode
         self.align_corners = align_corners
         self.recompute_scale_factor = recompute_scale_factor
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """Return (batch, channels, ...) resized."""
         return ops.interpolate(
-            x,
+            input,
             self.size,
             self.scale_factor,
             self.mode,
@@ -54,3 +57,33 @@ class Upsample(Module):
         """Return the arguments that `repr` shows."""
         given = "size" if self.scale_factor is None else "scale_factor"
         return f"{given}={getattr(self, given)}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Repeats the pixels of images.
+
+    Parameters
+    ----------
+    size : int or (int, int), or None
+    scale_factor : float or (float, float), or None
+    """
+
+    def __init__(
+        self, size: int | Shape | None = None, scale_factor: Factor = None
+    ) -> None:
+        super().__init__(size, scale_factor, mode="nearest")
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Interpolates images linearly, with aligned corners.
+
+    Parameters
+    ----------
+    size : int or (int, int), or None
+    scale_factor : float or (float, float), or None
+    """
+
+    def __init__(
+        self, size: int | Shape | None = None, scale_factor: Factor = None
+    ) -> None:
+        super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

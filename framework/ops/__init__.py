@@ -78,6 +78,7 @@ from .conv.conv import (
     conv_transpose1d as conv_transpose1d,
     conv_transpose2d as conv_transpose2d,
 )
+from .conv.conv3d import conv3d as conv3d, conv_transpose3d as conv_transpose3d
 from .source import (
     band_like as band_like,
     fill_like as fill_like,
@@ -100,7 +101,16 @@ from .random.dropout import (
 )
 from .matmul.einsum import einsum as einsum, tensordot as tensordot
 from .indexing.embedding import embedding as embedding
-from .elementwise.special import erf as erf, erfc as erfc
+from .elementwise.bessel import i0 as i0, i0e as i0e, i1 as i1, i1e as i1e
+from .elementwise.gamma import (
+    digamma as digamma,
+    igamma as igamma,
+    igammac as igammac,
+    lgamma as lgamma,
+    polygamma as polygamma,
+    zeta as zeta,
+)
+from .elementwise.special import erf as erf, erfc as erfc, erfinv as erfinv
 from .elementwise.exponential import (
     exp as exp,
     exp2 as exp2,
@@ -110,6 +120,7 @@ from .elementwise.exponential import (
     log2 as log2,
     log10 as log10,
     log_sigmoid as log_sigmoid,
+    xlogy as xlogy,
     logaddexp as logaddexp,
     pow as pow,
     sigmoid as sigmoid,
@@ -160,10 +171,21 @@ from .indexing.masked import (
 )
 from .pool.max_pool import (
     adaptive_max_pool1d as adaptive_max_pool1d,
+    adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices,
     adaptive_max_pool2d as adaptive_max_pool2d,
+    adaptive_max_pool2d_with_indices as adaptive_max_pool2d_with_indices,
     max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
     max_pool2d as max_pool2d,
     max_pool2d_with_indices as max_pool2d_with_indices,
+)
+from .pool.pool3d import (
+    adaptive_avg_pool3d as adaptive_avg_pool3d,
+    adaptive_max_pool3d as adaptive_max_pool3d,
+    adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+    avg_pool3d as avg_pool3d,
+    max_pool3d as max_pool3d,
+    max_pool3d_with_indices as max_pool3d_with_indices,
 )
 from .reduce.variance import (
     cosine_similarity as cosine_similarity,
@@ -199,6 +221,11 @@ from .matmul.blas import (
     mv as mv,
     outer as outer,
     vdot as vdot,
+)
+from .random.rejection import (
+    draw_gamma as draw_gamma,
+    gamma_draw_slope as gamma_draw_slope,
+    poisson as poisson,
 )
 from .random.distributions import (
     bernoulli as bernoulli,

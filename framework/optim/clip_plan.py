@@ -29,7 +29,7 @@ _device = attrgetter("device")
 _value = attrgetter("value")
 _dtype = attrgetter("dtype")
 _numel = attrgetter("numel")
-_requires_grad = attrgetter("requires_grad")
+_needs_grad = attrgetter("needs_grad")
 
 Clip = Callable[[Sequence[Tensor]], Tensor]
 """Clips gradients on the slow path, and returns their norm."""
@@ -158,7 +158,7 @@ class ClipPlan(RecordedPlan):
             len(grads) == count
             and all(map(is_, map(_layout, grads), self._layouts))
             and all(map(is_, map(_device, grads), repeat(self._device)))
-            and True not in list(map(_requires_grad, grads))
+            and True not in list(map(_needs_grad, grads))
             and list(zip(map(_numel, values), map(_dtype, values))) == self._kinds
             and are_unshared(arrays, values)
             and len(set(map(id, arrays))) == count

@@ -16,11 +16,13 @@ from collections.abc import (
 )
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 import vkbackend
 
 from ..base.dtype import DType
+from ..base.index_checks import slot_of
 from ..base.shape import Shape
 from ..base.trace_hooks import Changing, StreamWord
 from ..codegen.elementwise_variants import build_chosen_kernel
@@ -40,6 +42,7 @@ from ..ir.kernel_call import (
     BufferOffset,
     Dispatch,
     Grid,
+    IndexSlot,
     PersistentScratch,
     Scratch,
     device_macros,
@@ -238,6 +241,8 @@ class _Builder:
         }
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
+        # Index slots of kernels: node, words of the call, argument.
+        self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
     def build(self, fusing: bool) -> Plan:
         numbers = self._live_nodes()
@@ -260,13 +265,13 @@ class _Builder:
             row = fused.get(kernel_group[0])
             if row is not None:
                 self.plan.sources[row.product] = row.source
-                self._plan_kernels(self.nodes[row.product], row)
+                self._plan_kernels(row.product, row)
             elif len(kernel_group) > 1 or self._is_generated(
                 self.nodes[kernel_group[0]]
             ):
                 self._plan_fused(kernel_group, live_out)
             else:
-                self._plan_kernels(self.nodes[kernel_group[0]])
+                self._plan_kernels(kernel_group[0])
         self.plan.kernel_groups = [
             [fused[kernel_group[0]].product, *kernel_group]
             if kernel_group[0] in fused
@@ -274,6 +279,7 @@ class _Builder:
             for kernel_group in kernel_groups
         ]
         self._find_inputs(numbers)
+        self._assign_index_slots()
         self.plan.launches = launches(self.gpu, self.calls)
         kept = {slot for slot, _, _ in self.plan.outputs}
         self.plan.execution_plan = execution_plan(self.gpu, self.plan.launches, kept)
@@ -443,8 +449,16 @@ class _Builder:
         source = arguments_in_memory(source) if changes else source
         return results_over_operands(source) if in_place else source
 
-    def _plan_kernels(self, node: Node, fused: FusedEpilogue | None = None) -> None:
+    def _assign_index_slots(self) -> None:
+        """Set the addresses of index slots, in the order of the nodes."""
+        for _, words, name, wanted in sorted(self.index_slots, key=itemgetter(0)):
+            record = self.gpu.status_record()
+            slot = slot_of(wanted.site, wanted.size, record)
+            words[name] = record.address + 4 * slot
+
+    def _plan_kernels(self, number: int, fused: FusedEpilogue | None = None) -> None:
         """Plan a node that has a hand-written kernel, or several in sequence."""
+        node = self.nodes[number]
         names = node.op.tensor_names(node.params)
         inputs = {
             name: (self.slots[id(value)], layout.offset * value.dtype.itemsize)
@@ -472,7 +486,14 @@ class _Builder:
                     allocate.append((self.plan.slots, area.size))
                     self.plan.slots += 1
             epilogue = fused if dispatch is dispatches[-1] else None
-            self._plan_dispatch(dispatch, inputs, outputs, scratch, allocate, epilogue)
+            words = self._plan_dispatch(
+                dispatch, inputs, outputs, scratch, allocate, epilogue
+            )
+            self.index_slots += [
+                (number, words, name, value)
+                for name, value in dispatch.push.items()
+                if isinstance(value, IndexSlot)
+            ]
             allocate = []
 
     def _plan_dispatch(
@@ -483,13 +504,17 @@ class _Builder:
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
         fused: FusedEpilogue | None = None,
-    ) -> None:
+    ) -> dict[str, float]:
+        """Plan one dispatch; return the words of its call."""
         addresses: dict[str, Address] = {}
         words: dict[str, float] = {}
         reads, writes, external = [], [], []
         for name, value in dispatch.push.items():
             if isinstance(value, int | float):
                 words[name] = value
+                continue
+            if isinstance(value, IndexSlot):
+                words[name] = 0
                 continue
             if isinstance(value, PersistentScratch):
                 external.append(persistent_scratch(self.gpu, value.size))
@@ -519,17 +544,19 @@ class _Builder:
             constants=dispatch.constants,
             contract=fused is None,
         )
+        words |= more.words
         self._add(
             lambda _: pipeline,
             dispatch.grid,
             addresses | more.used | more.written,
-            words | more.words,
+            words,
             more.scalars,
             [*reads, *(slot for slot, _ in more.used.values())],
             [*writes, *(slot for slot, _ in more.written.values())],
             allocate,
             external=external,
         )
+        return words
 
     def _add(
         self,

@@ -66,7 +66,7 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
     if not is_grad_enabled():
         return False
     found = any(
-        isinstance(each, TensorCore) and each.requires_grad for each in (x, *others)
+        isinstance(each, TensorCore) and each.needs_grad for each in (x, *others)
     )
     if found:
         check_overwrite(x)
@@ -177,13 +177,15 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
 
     A mask with one value, or with values that broadcast along what it chooses, needs
     no host; otherwise the number of its true elements is read, which waits for it.
-    Where integers name one element several times, the last value wins; those out of
-    range on a device write nothing.
+    Where integers name one element several times, the last value wins.
 
     Raises
     ------
     GradError, ShapeError
         As `assign`.
+    IndexRangeError
+        If an index is out of range: a tensor's on a device by the next read, see
+        `set_index_checks`, and any other at once.
     """
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)

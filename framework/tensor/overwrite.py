@@ -12,7 +12,9 @@ import functools
 from typing import TYPE_CHECKING
 
 from .. import ops
+from ..autograd import function
 from ..autograd.engine import Edge, GradNode, edge_of
+from ..autograd.gradient_hooks import move_kept_gradient
 from ..autograd.views import sharing_tensors
 from ..base.shape import Layout
 from ..ops.movement.slice import as_strided
@@ -40,7 +42,7 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
     # First all entries, then all assignments, as each entry refers to what was before.
     entries: list[tuple[TensorCore, GradNode, int]] = []
     for each in sharing_tensors(tensor):
-        if edge is None and not each.requires_grad:
+        if edge is None and not each.needs_grad:
             continue
         if each is tensor and made and new.grad_node is not None:
             entries.append((each, new.grad_node, new.grad_index))
@@ -50,8 +52,13 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
         node = GradNode("in place", rule, edges, (each.spec, new.spec), {}, rule)
         entries.append((each, node, 0))
     for each, node, index in entries:
-        each.requires_grad = True
+        if each.grad_node is not None and each.grad_node.hooks is not None:
+            move_kept_gradient(each, node, index)
+        each.needs_grad = True
         each.grad_node, each.grad_index = node, index
+
+
+function.record_overwrite.append(record_overwrite)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -8,9 +8,16 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..autograd import differentiate
 from ..autograd.backward_cache import cached_backward
 from ..autograd.engine import backward
-from ..base import trace_hooks
+from ..autograd.gradient_hooks import (
+    register_after_accumulation,
+    register_hook,
+    retain_grad,
+    retains_grad,
+)
+from ..autograd.views import detach_in_place
 from ..base.device import CPU, Device, GpuDevice
 from ..base.device import device as get_device
 from ..base.dtype import (
@@ -30,6 +37,7 @@ from ..base.dtype import (
     uint8,
 )
 from ..base.errors import GradError
+from ..base.hooks import RemovableHandle
 from ..base.shape import normalize_dim
 from ..base.validation import as_shape, sizes_of
 from ..eager.base_tensor import TensorCore, host_array, operand
@@ -278,15 +286,8 @@ class Tensor(
         Raises
         ------
         GradError
-            If the dtype is not a float one.
+            If the dtype is not a float one, or it is False and this is no leaf.
         """
-        if requires_grad and not self.dtype.is_float:
-            raise GradError(
-                f"requires_grad: the tensor is {self.dtype.name};"
-                " only float tensors have gradients"
-            )
-        if getattr(self, "requires_grad", None) is not requires_grad:
-            trace_hooks.structure_changed()
         self.requires_grad = requires_grad
         return self
 
@@ -295,28 +296,78 @@ class Tensor(
         """Whether no recorded operation made it."""
         return self.grad_node is None
 
+    @property
+    def grad_fn(self) -> Any:
+        """The node of the tape that made it, or None for a leaf.
+
+        It has `name()`, `next_functions`, `register_hook` and `register_prehook`.
+        """
+        return self.grad_node
+
+    @property
+    def output_nr(self) -> Int:
+        """Which output of `grad_fn` it is."""
+        return self.grad_index
+
+    @property
+    def _version(self) -> Int:
+        """How often its storage was changed in place."""
+        return self.array.version
+
+    def detach_(self) -> Tensor:
+        """Take this tensor off the tape, as a leaf without gradient; return it.
+
+        Raises
+        ------
+        GradError
+            If it is a view of another tensor on the tape; use `detach`.
+        """
+        detach_in_place(self)
+        return self
+
+    def retain_grad(self) -> None:
+        """Let `.grad` keep the gradient of a tensor that is no leaf.
+
+        Raises
+        ------
+        GradError
+            If it does not require a gradient.
+        """
+        retain_grad(self)
+
+    @property
+    def retains_grad(self) -> Bool:
+        """Whether `retain_grad` was called on it, and it is no leaf."""
+        return retains_grad(self)
+
     def backward(
         self,
-        grad: Tensor | None = None,
-        retain_graph: Bool = False,
+        gradient: Tensor | None = None,
+        retain_graph: Bool | None = None,
         create_graph: Bool = False,
+        inputs: Tensor | Sequence[Tensor] | None = None,
     ) -> None:
         """Add the gradient of this tensor with respect to each leaf to its `.grad`.
 
         Parameters
         ----------
-        grad : Tensor or None
+        gradient : Tensor or None
             Gradient of this tensor; None means 1, for a tensor of one element.
-        retain_graph : bool, default False
-            Keep what was saved, so that `backward` can run again.
+        retain_graph : bool or None, default None
+            Keep what was saved, so that `backward` can run again; None means
+            `create_graph`.
         create_graph : bool, default False
             Record the pass itself, for gradients of gradients.
+        inputs : Tensor or sequence of Tensor, optional
+            The only tensors whose `.grad` changes.
 
         Raises
         ------
         GradError
-            If it is not on the tape, has several elements and no `grad` is given, or
+            If it is not on the tape, has several elements and no gradient is given, or
             something saved was freed or changed in place.
+        TypeError
+            If the gradient is no tensor.
 
         Notes
         -----
@@ -326,22 +377,42 @@ class Tensor(
         """
         if isinstance(self.device, GpuDevice):
             submit_early(self.device)
-        seed = _seed(self, grad)
-        if not retain_graph and not create_graph:
+        if inputs is not None:
+            differentiate.backward(
+                self, gradient, retain_graph, create_graph, inputs=inputs
+            )
+            return
+        seed = _seed(self, gradient)
+        retain = create_graph if retain_graph is None else retain_graph
+        if not retain and not create_graph:
             cached_backward(self, seed)
             return
-        backward([self], [seed], retain_graph=retain_graph, create_graph=create_graph)
+        backward([self], [seed], retain_graph=retain, create_graph=create_graph)
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> None:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook` with this tensor's gradient when it is computed.
 
-        What it returns, unless None, takes the gradient's place.
+        What it returns, unless None, takes the gradient's place. The handle that is
+        returned removes it.
+
+        Raises
+        ------
+        GradError
+            If the tensor does not require a gradient.
         """
-        if self.grad_node is not None:
-            self.grad_node.hooks = [*(self.grad_node.hooks or []), hook]
-        else:
-            trace_hooks.structure_changed()
-            self.hooks = [*(self.hooks or []), hook]
+        return register_hook(self, hook)
+
+    def register_post_accumulate_grad_hook(
+        self, hook: Callable[[Tensor], None]
+    ) -> RemovableHandle:
+        """Call `hook` with this leaf once a gradient has been added to its `.grad`.
+
+        Raises
+        ------
+        GradError
+            If it is no leaf that requires a gradient.
+        """
+        return register_after_accumulation(self, hook)
 
     # Elements by index
 
@@ -365,11 +436,16 @@ def _moved(x: Tensor, target: Device) -> Tensor:
 def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
     """Return the gradient that `backward` starts with."""
     if grad is not None:
+        if not isinstance(grad, Tensor):
+            raise TypeError(
+                f"backward: the gradient is a {type(grad).__name__}; it must be a"
+                " tensor or None"
+            )
         return grad
     if output.numel() != 1:
         raise GradError(
             f"backward: the tensor has shape {output.shape};"
-            " pass grad= or reduce it to a scalar"
+            " pass gradient= or reduce it to a scalar"
         )
     seed: Tensor = ops.fill_like(output, output.shape, 1, output.dtype)
     return seed

@@ -1,8 +1,8 @@
 // Flat offsets of indexed rows: out[e] = (outer * rows + row(e)) * inner + i, or NO_ROW
 // grid    one invocation per index, linear
 // in      indices (outer, entries, inner), contiguous, of INDEX_WORDS words
-// out     out_, same shape, int32
-// consts  INDEX_WORDS, INDEX_SIGNED
+// out     out_, same shape, int32; error: an index out of range
+// consts  INDEX_WORDS, INDEX_SIGNED, FROM_END
 // source  numpy.ravel_multi_index, with one explicit index and the others implied
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -13,6 +13,7 @@
 layout(push_constant, std430) uniform Push {
     Indices indices;
     IntOut out_;
+    IndexSlot error;
     uint count;
     uint rows;
     uint entries;
@@ -26,7 +27,9 @@ void main() {
     uint rows = args.rows, entries = args.entries, inner = args.inner;
     if (element >= args.count) return;
     uint outer = element / inner / entries;
-    int row = read_row(indices, element, rows);
+    uint bad = 0;
+    int row = read_row(indices, element, rows, bad);
     int place = int((outer * rows + uint(row)) * inner + element % inner);
     out_.at[element] = row < 0 ? NO_ROW : place;
+    if (bad != 0) args.error.at[0] = bad;
 }

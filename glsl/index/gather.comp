@@ -3,8 +3,10 @@
 // in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and
 //         there is no base
-// out     out_ (outer, entries, inner), contiguous, count elements
-// consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED; SIZE
+// out     out_ (outer, entries, inner), contiguous, count elements; error: an index
+//         out of range
+// consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED,
+//         FROM_END; SIZE
 // source  numpy.take, numpy.take_along_axis
 // lint    integer-division: sizes are arguments; one for each element
 // lint    private-array: one of two words, which is a selection
@@ -23,6 +25,7 @@ layout(push_constant, std430) uniform Push {
     Indices indices;
     Words base;
     WordsOut out_;
+    IndexSlot error;
     uint count;
     uint rows;
     uint entries;
@@ -38,11 +41,13 @@ void main() {
     uint inner = args.inner, fill[2] = args.fill;
     if (word >= words_of(count)) return;
     uint result = HAS_BASE != 0 ? base.at[word] : 0;
+    uint bad = 0;
     for (uint lane = 0; lane < LANES; ++lane) {
         uint element = min(element_of(word, lane), count - 1);
         uint line = element / inner;
         uint outer = line / entries;
-        int row = read_row(indices, EACH != 0 ? element : line - outer * entries, rows);
+        uint entry = EACH != 0 ? element : line - outer * entries;
+        int row = read_row(indices, entry, rows, bad);
         uint place = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;
         uint kept = result >> lane * BITS % 32 & MASK;
         uint bits = HAS_BASE != 0 ? kept : fill[word % PARTS];
@@ -50,4 +55,5 @@ void main() {
         result = insert(result, lane, bits);
     }
     args.out_.at[word] = result;
+    if (bad != 0) args.error.at[0] = bad;
 }

@@ -1,19 +1,27 @@
-// Row indices as 32-bit words; negative ones count from the end
+// Row indices as 32-bit words; negative ones count from the end, if FROM_END
+
+#include "lib/index_record.glsl"
 
 layout(constant_id = 5) const uint INDEX_WORDS = 1;
 layout(constant_id = 6) const uint INDEX_SIGNED = 1;
+layout(constant_id = 8) const uint FROM_END = 1;
 
 const int NO_ROW = -2147483647 - 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Indices { int at[]; };
 
-// The row that an index names, or NO_ROW for anything outside of them. Two words are a
-// 64-bit integer in little-endian order, whose upper word must extend the lower.
-int read_row(Indices indices, uint entry, uint rows) {
+// The row that an index names, or NO_ROW for anything outside of them, which is then
+// `reported`. Two words are a 64-bit integer in little-endian order, whose upper word
+// must extend the lower.
+int read_row(Indices indices, uint entry, uint rows, inout uint bad) {
     int index = indices.at[entry * INDEX_WORDS];
-    int upper = INDEX_SIGNED != 0 ? index >> 31 : 0;
-    bool fits = INDEX_WORDS == 1 || indices.at[entry * INDEX_WORDS + 1] == upper;
-    int row = INDEX_SIGNED != 0 && index < 0 ? index + int(rows) : index;
-    return fits && row >= 0 && uint(row) < rows ? row : NO_ROW;
+    int extended = INDEX_SIGNED != 0 ? index >> 31 : 0;
+    int upper = INDEX_WORDS == 1 ? extended : indices.at[entry * INDEX_WORDS + 1];
+    bool counts_back = INDEX_SIGNED != 0 && FROM_END != 0 && index < 0;
+    int row = counts_back ? index + int(rows) : index;
+    bool fits = upper == extended && row >= 0 && uint(row) < rows;
+    int sign = INDEX_SIGNED == 0 && upper != 0 ? 1 : upper;
+    bad = fits ? bad : reported(index, sign);
+    return fits ? row : NO_ROW;
 }

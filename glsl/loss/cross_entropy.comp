@@ -5,7 +5,7 @@
 //         label_smoothing
 // out     loss, greatest, log_total, counts (rows) float32; the loss of an ignored row
 //         is 0, that of a label outside the columns NaN; counts is 0 for an ignored row,
-//         else 1
+//         else 1; error: a label outside the columns
 // consts  GROUP: invocations per row, a power of two; LABEL_WORDS: 1 int32, 2 int64
 // source  PyTorch's definition of label smoothing
 // lint    scalar-load: rows begin at any element, so nothing is aligned to 16 bytes
@@ -25,6 +25,7 @@ layout(push_constant, std430) uniform Push {
     AccOut greatest;
     AccOut log_total;
     AccOut counts;
+    IndexSlot error;
     uint rows;
     uint columns;
     int ignore_index;
@@ -70,4 +71,6 @@ void main() {
     push.greatest.at[row] = greatest;
     push.log_total.at[row] = log_total;
     push.counts.at[row] = label == IGNORED ? 0.0 : 1.0;
+    if (label == BAD_LABEL)
+        push.error.at[0] = reported_label(push.labels, row);
 }

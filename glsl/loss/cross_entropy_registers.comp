@@ -4,7 +4,8 @@
 // in      logits (rows, columns) T; labels (rows) of LABEL_WORDS words; share, if GRAD:
 //         one float32, the gradient of each loss
 // out     loss, greatest, log_total, counts (rows) float32; out_, if GRAD: (rows, columns)
-//         T, 0 in an ignored row, NaN where no column is the label
+//         T, 0 in an ignored row, NaN where no column is the label; error: such a
+//         label
 // consts  GRAD; SMOOTHED: 0 if label_smoothing is; LABEL_WORDS: 1 int32, 2 int64; those of
 //         norm/row_registers.glsl
 // source  norm/softmax_registers.glsl; PyTorch's definition of label smoothing
@@ -32,6 +33,7 @@ layout(push_constant, std430) uniform Push {
     AccOut greatest;
     AccOut log_total;
     AccOut counts;
+    IndexSlot error;
     uint rows;
     uint columns;
     int ignore_index;
@@ -99,4 +101,5 @@ void main() {
     push.greatest.at[number] = all.x;
     push.log_total.at[number] = log_total;
     push.counts.at[number] = ignored ? 0.0 : 1.0;
+    if (bad) push.error.at[0] = reported_label(push.labels, number);
 }

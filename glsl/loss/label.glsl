@@ -1,5 +1,7 @@
 // Class labels as 32-bit words
 
+#include "lib/index_record.glsl"
+
 layout(constant_id = 9) const uint LABEL_WORDS = 1;
 
 const int BAD_LABEL = -1;
@@ -13,4 +15,10 @@ int read_label(IntIn labels, uint row, uint columns, int ignore_index) {
     if (!fits) return BAD_LABEL;
     if (label == ignore_index) return IGNORED;
     return uint(label) < columns ? label : BAD_LABEL;
+}
+
+// What is reported of a label that is none of the columns.
+uint reported_label(IntIn labels, uint row) {
+    int lower = labels.at[row * LABEL_WORDS];
+    return reported(lower, LABEL_WORDS == 1 ? lower >> 31 : labels.at[row * 2 + 1]);
 }

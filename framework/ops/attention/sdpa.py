@@ -129,7 +129,7 @@ def _wants_matrix(
     """Return whether to compute the full weight matrix."""
     if 0 in (*q.shape, *k.shape, *v.shape) or max(q.shape[3], v.shape[3]) > MOST_HEAD:
         return True
-    if mask is not None and mask.requires_grad:
+    if mask is not None and mask.needs_grad:
         return True
     device = q.device
     if not isinstance(device, GpuDevice):

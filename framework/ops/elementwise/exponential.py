@@ -203,3 +203,30 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     broadcast_shapes("logaddexp", x.shape, y.shape)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
+
+
+def _host_xlogy(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    zero = (x == 0) & ~np.isnan(other)
+    return np.where(zero, x.dtype.type(0), x * np.log(np.where(zero, 1, other)))
+
+
+@elementwise(
+    glsl="x == 0 && other == other ? 0 : x * precise_log(other)",
+    reference=_host_xlogy,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def xlogy(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` times the logarithm of `other`; 0 where `x` is 0, unless NaN."""
+
+
+@xlogy.vjp
+def xlogy_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    flat_there = logical_and(eq(x, 0), other <= 0)
+    return (
+        grad * where(flat_there, 0.0, log(other)) if needs[0] else None,
+        grad * (x / other) if needs[1] else None,
+    )

@@ -1,4 +1,4 @@
-"""The error function and its complement, element by element."""
+"""The error function, its complement and its inverse, element by element."""
 
 from __future__ import annotations
 
@@ -54,3 +54,41 @@ def erfc(x: Tensor) -> Tensor:
 @erfc.vjp
 def erfc_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * (exp(-square(x)) * -SLOPE)
+
+
+def host_erfinv(x: np.ndarray) -> np.ndarray:
+    """Return the inverse of `host_erf`, by Halley's method from an approximation."""
+    with np.errstate(all="ignore"):
+        size = np.abs(np.asarray(x, np.float64))
+        logarithm = np.log1p(-size) + np.log1p(size)
+        half_way = 2 / (np.pi * 0.147) + logarithm / 2
+        y = np.sqrt(np.sqrt(half_way**2 - logarithm / 0.147) - half_way)
+        for _ in range(3):
+            inside = host_erf(y) - size
+            off = np.where(size < 0.5, inside, 1 - size - host_erfc(y))
+            newton = off / SLOPE * np.exp(y * y)
+            y = y - newton / (1 + y * newton)
+        y = np.where(size == 1, np.inf, np.where(size < 1, y, np.nan))
+        return np.copysign(y, x).astype(x.dtype)
+
+
+@elementwise(
+    glsl="precise_erfinv(x)",
+    reference=host_erfinv,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def erfinv(x: Tensor) -> Tensor:
+    """Return the inverse of the error function; infinite at 1, NaN beyond.
+
+    Notes
+    -----
+    Source: Winitzki, A Handy Approximation for the Error Function and Its Inverse,
+    2008, for the start of Halley's method.
+    """
+
+
+@erfinv.vjp
+def erfinv_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (exp(square(out)) / SLOPE)

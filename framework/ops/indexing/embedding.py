@@ -4,53 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import TensorSpec
-from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.linear import linear_dispatch
+from ...base.index_checks import UNCHECKED
+from ...dispatch.declare import composite
 from ..elementwise.compare import eq, where
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
-from .gather import INDEX, index_constants, readable_index, segment_sum, take_rows
+from .gather import readable_index, row_numbers, segment_sum, take_rows
 
 if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
-
+    from ...base.shape import TensorSpec
     from ...tensor.tensor import Tensor
-
-
-@primitive(dtypes=INDEX)
-def _row_indices(index: Tensor, rows: int) -> Tensor:
-    """Return int32 row indices; `gather.NO_ROW` where out of range or negative."""
-
-
-@_row_indices.spec
-def _row_indices_spec(index: TensorSpec, rows: int) -> TensorSpec:
-    return TensorSpec(index.shape, int32)
-
-
-@_row_indices.kernel
-def _row_indices_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
-    push: dict[str, int | str] = {"indices": "index", "out_": "out"}
-    push |= {"count": index.numel, "entries": index.numel, "inner": 1, "rows": rows}
-    # Read as unsigned, negative numbers do not count from the end.
-    constants = index_constants(index) | {"INDEX_SIGNED": 0}
-    return linear_dispatch("index/flat_offset", index.numel, push, constants)
-
-
-@_row_indices.reference
-def _row_indices_reference(index: np.ndarray, rows: int) -> np.ndarray:
-    bad = (index < 0) | (index >= rows)
-    if bad.any():
-        raise ShapeError(
-            f"embedding: index {index[bad].flat[0]} is out of range: weight has {rows}"
-            " rows"
-        )
-    return index
 
 
 @composite(dtypes={"weight": FLOAT, "places": (int32,)})
@@ -70,9 +35,8 @@ def _embedding_vjp(
     if padding >= 0:
         grad = where(unsqueeze(eq(places, padding), 1), 0.0, grad)
     rows = weight_spec.shape[0]
-    return reshape(
-        segment_sum(places, unsqueeze(grad, 0), rows), weight_spec.shape
-    ), None
+    total = segment_sum(places, unsqueeze(grad, 0), rows, UNCHECKED)
+    return reshape(total, weight_spec.shape), None
 
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
@@ -90,14 +54,15 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     Returns
     -------
     Tensor, shape (*index.shape, size)
-        Of the dtype of `weight`. On a device a number that is no row gives NaN and
-        contributes no gradient; numbers are not read back to be checked.
+        Of the dtype of `weight`.
 
     Raises
     ------
     ShapeError
-        If `weight` is not 2-D, there is no row `padding_idx` or, on the host, of a
-        number of `index`.
+        If `weight` is not 2-D, or there is no row `padding_idx`.
+    IndexRangeError
+        If a number is no row: on the host at once, on a device by the next read; see
+        `set_index_checks`.
     DTypeError
         If `index` is not of an integer dtype.
 
@@ -120,5 +85,6 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f" {rows - 1}"
         )
     flat = flatten(readable_index("embedding", index))
-    out = _embedding(weight, _row_indices(flat, rows), padding)
+    numbers = row_numbers(flat, rows, "embedding: weight")
+    out = _embedding(weight, numbers, padding)
     return reshape(out, (*index.shape, weight.shape[1]))

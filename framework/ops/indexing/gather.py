@@ -1,9 +1,13 @@
 """Gather and scatter of rows by index along one dimension.
 
 Tensors are seen as (outer, rows, inner), the rows being what is indexed. Indices are
-one per row, or one per element. On the host an index that names no row is an error. A
-device does not know in time: there the index reads NaN (0 if the dtype has none), and
-writes nothing; no other memory is touched.
+one per row, or one per element. An index that names no row is an error: on the host at
+once; a device reports it to the next call that waits for a result, see
+`base.index_checks`. There the index reads NaN (0 if the dtype has none), and writes
+nothing; no other memory is touched.
+
+A `site` names the call and what it indexes; it is `UNCHECKED` where indices are known
+to be in range.
 """
 
 from __future__ import annotations
@@ -15,9 +19,16 @@ import numpy as np
 
 from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, uint64
 from ...base.errors import DTypeError, ShapeError
+from ...base.index_checks import UNCHECKED, out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec
+from ...ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    Scratch,
+    StridedSpec,
+)
 from ...kernels.linear import linear_dispatch, word_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
@@ -62,23 +73,22 @@ def readable_index(name: str, index: Tensor) -> Tensor:
     return cast(index, int32) if index.dtype.itemsize < 4 else index
 
 
-def checked_rows(index: np.ndarray, rows: int) -> np.ndarray:
+def checked_rows(
+    index: np.ndarray, rows: int, site: str, from_end: bool = True
+) -> np.ndarray:
     """Return indices as int64, counted from the front.
 
     Raises
     ------
-    ShapeError
-        If one names no row.
+    IndexRangeError
+        If one names no row; a negative one does unless it counts `from_end`.
     """
     wide = index.astype(np.int64)
-    bad = (wide < -rows) | (wide >= rows)
+    bad = (wide < (-rows if from_end else 0)) | (wide >= rows)
     if index.dtype == np.uint64:
         bad |= index >= rows
     if bad.any():
-        raise ShapeError(
-            f"index: {index[bad].flat[0]} is out of range: the dimension has size"
-            f" {rows}"
-        )
+        raise out_of_range(site, int(index[bad].flat[0]), rows)
     return np.where(wide < 0, wide + rows, wide)
 
 
@@ -89,16 +99,17 @@ def rows_of(x: Tensor, dim: int) -> Tensor:
 
 
 @primitive(dtypes=INDEX)
-def _flat_offsets(index: Tensor, rows: int) -> Tensor:
+def _flat_offsets(index: Tensor, rows: int, site: str, from_end: bool) -> Tensor:
     """Return int32 flat offsets into (outer, rows, inner) of each index.
 
-    `index` is (outer, entries, inner). `NO_ROW` stands for an index out of range.
+    `index` is (outer, entries, inner). `NO_ROW` stands for an index out of range, as
+    is a negative one unless it counts `from_end`.
     """
 
 
 @_flat_offsets.spec
-def _flat_offsets_spec(index: TensorSpec, rows: int) -> TensorSpec:
-    outer, _, inner = index.shape
+def _flat_offsets_spec(index: TensorSpec, rows: int, **_: object) -> TensorSpec:
+    outer, _entries, inner = index.shape
     if outer * rows * inner > 1 << 31:
         raise ShapeError(
             f"index: {outer * rows * inner} elements are more than an int32 counts"
@@ -107,39 +118,55 @@ def _flat_offsets_spec(index: TensorSpec, rows: int) -> TensorSpec:
 
 
 @_flat_offsets.kernel
-def _flat_offsets_kernel(gpu: DeviceInfo, index: StridedSpec, rows: int) -> Dispatch:
+def _flat_offsets_kernel(
+    gpu: DeviceInfo, index: StridedSpec, rows: int, site: str, from_end: bool
+) -> Dispatch:
     _, entries, inner = index.shape
-    push: dict[str, int | str] = {"indices": "index", "out_": "out"}
+    push: dict[str, Argument] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
-    constants = index_constants(index)
+    push["error"] = IndexSlot(site, rows)
+    constants = {**index_constants(index), "FROM_END": int(from_end)}
     return linear_dispatch("index/flat_offset", index.numel, push, constants)
 
 
 @_flat_offsets.reference
-def _flat_offsets_reference(index: np.ndarray, rows: int) -> np.ndarray:
+def _flat_offsets_reference(
+    index: np.ndarray, rows: int, site: str, from_end: bool
+) -> np.ndarray:
     outer, _, inner = np.indices(index.shape)
-    return (outer * rows + checked_rows(index, rows)) * index.shape[2] + inner
+    found = checked_rows(index, rows, site, from_end)
+    return (outer * rows + found) * index.shape[2] + inner
 
 
-def flat_offsets(index: Tensor, rows: int) -> Tensor:
+def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> Tensor:
     """Return flat offsets of indices of any integer dtype."""
-    return _flat_offsets(readable_index("index", index), rows)
+    return _flat_offsets(readable_index("index", index), rows, site, from_end)
+
+
+def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
+    """Return int32 row numbers of indices that do not count from the end."""
+    flat = reshape(index, (1, index.numel(), 1))
+    return reshape(flat_offsets(flat, rows, site, from_end=False), index.shape)
 
 
 @primitive(dtypes={"x": ANY, "index": INDEX})
-def _take(x: Tensor, index: Tensor) -> Tensor:
+def _take(x: Tensor, index: Tensor, site: str) -> Tensor:
     """Return rows of (outer, rows, inner) by index: (entries) or one per element."""
 
 
 @_take.spec
-def _take_spec(x: TensorSpec, index: TensorSpec) -> TensorSpec:
+def _take_spec(x: TensorSpec, index: TensorSpec, site: str) -> TensorSpec:
     outer, _, inner = x.shape
     shape = (outer, *index.shape, inner) if index.ndim == 1 else index.shape
     return TensorSpec(shape, x.dtype)
 
 
 def _take_dispatch(
-    x: TensorSpec, index: TensorSpec, out: TensorSpec, push: dict[str, Argument]
+    x: TensorSpec,
+    index: TensorSpec,
+    out: TensorSpec,
+    push: dict[str, Argument],
+    site: str,
 ) -> Dispatch:
     """Return the dispatch that takes rows, or `base` if `push` names one."""
     missing = np.asarray(math.nan if x.dtype.is_float else 0, x.dtype.numpy)
@@ -149,6 +176,7 @@ def _take_dispatch(
     sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
     fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
     push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
+    push["error"] = IndexSlot(site, x.shape[1])
     words_of("take", x)
     if x.shape[1] >= 1 << 31:
         raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
@@ -158,25 +186,27 @@ def _take_dispatch(
 
 
 @_take.kernel
-def _take_kernel(gpu: DeviceInfo, x: StridedSpec, index: StridedSpec) -> Dispatch:
-    return _take_dispatch(x, index, _take_spec(x, index), {})
+def _take_kernel(
+    gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str
+) -> Dispatch:
+    return _take_dispatch(x, index, _take_spec(x, index, site), {}, site)
 
 
 @_take.vjp
 def _take_vjp(grad: Tensor, index: Tensor, x_spec: TensorSpec) -> Tensor:
-    return segment_sum(index, grad, x_spec.shape[1])
+    return segment_sum(index, grad, x_spec.shape[1], UNCHECKED)
 
 
 @_take.reference
-def _take_reference(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-    rows = checked_rows(index, x.shape[1])
+def _take_reference(x: np.ndarray, index: np.ndarray, site: str) -> np.ndarray:
+    rows = checked_rows(index, x.shape[1], site)
     if index.ndim == 1:
         return x[:, rows]
     return np.take_along_axis(x, rows, 1)
 
 
 @composite(dtypes={"index": INDEX, "source": NUMERIC})
-def segment_sum(index: Tensor, source: Tensor, rows: int) -> Tensor:
+def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     """Return the segment sums (outer, rows, inner) of rows of `source`.
 
     Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
@@ -185,7 +215,8 @@ def segment_sum(index: Tensor, source: Tensor, rows: int) -> Tensor:
     outer, _, inner = source.shape
     sizes = outer, rows, inner
     each = index.ndim == 3
-    places = _flat_offsets(index if each else reshape(index, (1, -1, 1)), rows)
+    lines = index if each else reshape(index, (1, -1, 1))
+    places = _flat_offsets(lines, rows, site, True)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
     if each:
@@ -197,11 +228,11 @@ def segment_sum(index: Tensor, source: Tensor, rows: int) -> Tensor:
 
 @segment_sum.vjp
 def segment_sum_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
-    return None, _take(grad, index)
+    return None, _take(grad, index, UNCHECKED)
 
 
 @primitive(dtypes={"base": ANY, "index": INDEX, "source": ANY})
-def _put(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+def _put(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
     """Return `base` with rows replaced by those of `source`; the last one wins.
 
     `base` is (outer, rows, inner), `source` (outer, entries, inner), and `index`
@@ -210,7 +241,9 @@ def _put(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
 
 
 @_put.spec
-def _put_spec(base: TensorSpec, index: TensorSpec, source: TensorSpec) -> TensorSpec:
+def _put_spec(
+    base: TensorSpec, index: TensorSpec, source: TensorSpec, site: str
+) -> TensorSpec:
     if base.dtype is not source.dtype:
         raise DTypeError(
             f"put: base is {base.dtype.name} and source {source.dtype.name};"
@@ -221,7 +254,11 @@ def _put_spec(base: TensorSpec, index: TensorSpec, source: TensorSpec) -> Tensor
 
 @_put.kernel
 def _put_kernel(
-    gpu: DeviceInfo, base: StridedSpec, index: StridedSpec, source: StridedSpec
+    gpu: DeviceInfo,
+    base: StridedSpec,
+    index: StridedSpec,
+    source: StridedSpec,
+    site: str,
 ) -> list[Dispatch]:
     outer, rows, inner = base.shape
     if index.ndim == 1:
@@ -231,13 +268,13 @@ def _put_kernel(
     last = Scratch("last", targets * 4)
     push: dict[str, Argument] = {"entries": entries, "inner": inner}
     numbered = push | {"indices": "index", "out_": places, "rows": rows}
+    numbered["error"] = IndexSlot(site, rows)
     marked = push | {"places": places, "out_": last}
     winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
-    chosen = _take_dispatch(
-        source, winner, base, {"x": "source", "indices": last, "base": "base"}
-    )
+    winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
+    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED)
     # A missing entry is -1, which must not count from the end.
-    unsigned = {**chosen.constants, "INDEX_SIGNED": 0}
+    from_front = {**chosen.constants, "FROM_END": 0}
     return [
         linear_dispatch(
             "index/flat_offset",
@@ -251,7 +288,7 @@ def _put_kernel(
             )
             for clear, count in ((1, targets), (0, index.numel))
         ),
-        Dispatch(chosen.kernel, chosen.grid, chosen.push, unsigned),
+        Dispatch(chosen.kernel, chosen.grid, chosen.push, from_front),
     ]
 
 
@@ -263,23 +300,24 @@ def _put_vjp(
     grad_base, grad_source = None, None
     if needs[0]:
         zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
-        grad_base = _put(grad, index, zeros)
+        grad_base = _put(grad, index, zeros, UNCHECKED)
     if needs[2]:
         # Of duplicate indices only the last was written.
         entries = source_spec.shape[1]
         numbers = arange_like(grad, (1, entries, 1), 0, 1, int32)
         numbers = expand(numbers, source_spec.shape)
         nobody = fill_like(grad, base_spec.shape, -1, int32)
-        written = eq(_take(_put(nobody, index, numbers), index), numbers)
-        grad_source = where(written, _take(grad, index), 0.0)
+        last = _take(_put(nobody, index, numbers, UNCHECKED), index, UNCHECKED)
+        taken = _take(grad, index, UNCHECKED)
+        grad_source = where(eq(last, numbers), taken, 0.0)
     return grad_base, None, grad_source
 
 
 @_put.reference
 def _put_reference(
-    base: np.ndarray, index: np.ndarray, source: np.ndarray
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, site: str
 ) -> np.ndarray:
-    rows = checked_rows(index, base.shape[1])
+    rows = checked_rows(index, base.shape[1], site)
     out = base.copy()
     for entry in range(source.shape[1]):
         if index.ndim == 1:
@@ -289,25 +327,29 @@ def _put_reference(
     return out
 
 
-def take_rows(x: Tensor, index: Tensor) -> Tensor:
+def take_rows(x: Tensor, index: Tensor, site: str = UNCHECKED) -> Tensor:
     """Return rows of (outer, rows, inner); indices of any integer dtype."""
-    return _take(x, readable_index("index", index))
+    return _take(x, readable_index("index", index), site)
 
 
-def put_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+def put_rows(
+    base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
+) -> Tensor:
     """Return `base` with rows replaced; indices of any integer dtype."""
     if 0 in source.shape:
         return lazy_copy(base)
-    return _put(base, readable_index("index", index), source)
+    return _put(base, readable_index("index", index), source, site)
 
 
-def add_rows(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+def add_rows(
+    base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
+) -> Tensor:
     """Return `base` with rows added; indices of any integer dtype."""
     if 0 in source.shape:
         return lazy_copy(base)
     index = readable_index("index", index)
     compute = sum_dtype(base.dtype)
     if compute is base.dtype:
-        return add(base, segment_sum(index, source, base.shape[1]))
-    total = segment_sum(index, cast(source, compute), base.shape[1])
+        return add(base, segment_sum(index, source, base.shape[1], site))
+    total = segment_sum(index, cast(source, compute), base.shape[1], site)
     return cast(add(cast(base, compute), total), base.dtype)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
+from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_promote
 from ...eager.base_tensor import TensorCore
@@ -45,6 +46,8 @@ class Region(NamedTuple):
     arrays : tuple of (int, array or Tensor)
         Dimension of `shape`, and what indexes it: integers, or bools for as many
         dimensions as they have.
+    dims : Shape
+        Dimension of the tensor that each array indexes first.
     apart : bool
         Whether something stands between the arrays, so that NumPy puts their
         dimensions first.
@@ -56,6 +59,7 @@ class Region(NamedTuple):
     shape: Shape
     flips: tuple[int, ...] = ()
     arrays: tuple[tuple[int, Any], ...] = ()
+    dims: Shape = ()
     apart: bool = False
 
 
@@ -131,6 +135,7 @@ class _Walk:
         self.shape: list[int] = []
         self.flips: list[int] = []
         self.arrays: list[tuple[int, Any]] = []
+        self.dims: list[int] = []
         self.kinds: list[bool] = []
 
     def skip(self, dims: int) -> None:
@@ -160,6 +165,7 @@ class _Walk:
             self._array(entry, dim)
 
     def _array(self, entry: Any, dim: int) -> None:
+        self.dims.append(dim)
         if _is_mask(entry) and entry.ndim == 0:
             # It chooses from a new dimension of one.
             self.arrays.append((len(self.shape), entry.reshape((1,))))
@@ -174,7 +180,7 @@ class _Walk:
                     f" {sizes}; they must be equal"
                 )
         elif isinstance(entry, np.ndarray):
-            checked_rows(entry, self.whole[dim])
+            checked_rows(entry, self.whole[dim], _site(dim))
         self.slices.extend((0, 1, size) for size in sizes)
         self.shape.extend(sizes)
 
@@ -190,6 +196,7 @@ class _Walk:
             tuple(self.shape),
             tuple(self.flips),
             tuple(self.arrays),
+            tuple(self.dims),
             not all(self.kinds[first:last]),
         )
 
@@ -202,6 +209,11 @@ def _positive(entry: slice, size: int) -> tuple[int, int, int]:
     count = len(range(start, stop, step))
     # A step from one element to none may be of any size.
     return start, step if count > 1 else (1 if step > 0 else -1), count
+
+
+def _site(dim: int) -> str:
+    """Return the index site of an array; see `base.index_checks`."""
+    return f"index: dimension {dim}"
 
 
 def slice_of(x: Tensor, chosen: Region) -> Tensor:
@@ -224,6 +236,8 @@ class Rows(NamedTuple):
         The index, of any shape.
     target : int
         Where the dimensions of the index go in the result.
+    site : str
+        The index site of the places.
     """
 
     dims: tuple[int, ...]
@@ -231,6 +245,7 @@ class Rows(NamedTuple):
     indexed: int
     places: Tensor
     target: int
+    site: str
 
 
 def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
@@ -241,7 +256,11 @@ def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
     dims: list[int] = []
     flat: list[Tensor] = []
     sizes: list[int] = []
-    for dim, array in chosen.arrays:
+    sites: list[str] = []
+    for first, (dim, array) in zip(chosen.dims, chosen.arrays):
+        # The host has checked its own arrays, and places of true elements are good.
+        known = isinstance(array, np.ndarray) or _is_mask(array)
+        sites.append(UNCHECKED if known else _site(first))
         covered = list(range(dim, dim + _consumed(array)))
         dims += covered
         sizes.append(math.prod(view.shape[each] for each in covered))
@@ -251,7 +270,9 @@ def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
     rest = [dim for dim in range(view.ndim) if dim not in dims and dim not in outer]
     order = (*outer, *dims, *rest)
     target = 0 if chosen.apart else len(outer)
-    return Rows(order, len(outer), len(dims), _combined(flat, sizes), target)
+    places = _combined(flat, sizes, sites)
+    site = sites[0] if len(sites) == 1 else UNCHECKED
+    return Rows(order, len(outer), len(dims), places, target, site)
 
 
 def _integers(view: Tensor, array: Any) -> Tensor:
@@ -264,14 +285,14 @@ def _integers(view: Tensor, array: Any) -> Tensor:
     return flatnonzero(index) if _is_mask(index) else index
 
 
-def _combined(indices: list[Tensor], sizes: list[int]) -> Tensor:
+def _combined(indices: list[Tensor], sizes: list[int], sites: list[str]) -> Tensor:
     """Return several indices ravelled into one index of flat rows."""
     if len(indices) == 1:
         return indices[0]
     shape = broadcast_shapes("index", *(index.shape for index in indices))
     total, least = None, None
-    for index, size in zip(indices, sizes):
-        place = expand(reshape(_row(index, size), index.shape), shape)
+    for index, size, site in zip(indices, sizes, sites):
+        place = expand(reshape(_row(index, size, site), index.shape), shape)
         total = place if total is None else add(mul(total, size), place)
         least = place if least is None else minimum(least, place)
     assert total is not None
@@ -279,14 +300,14 @@ def _combined(indices: list[Tensor], sizes: list[int]) -> Tensor:
     return where(lt(least, 0), NO_ROW, total)
 
 
-def _row(index: Tensor, size: int) -> Tensor:
-    return flat_offsets(reshape(index, (1, index.numel(), 1)), size)
+def _row(index: Tensor, size: int, site: str) -> Tensor:
+    return flat_offsets(reshape(index, (1, index.numel(), 1)), size, site)
 
 
 def taken(view: Tensor, rows: Rows) -> Tensor:
     """Return the elements of a view that rows choose."""
     moved = permute(view, rows.dims)
-    out = take_rows(_in_rows(moved, rows), flatten(rows.places))
+    out = take_rows(_in_rows(moved, rows), flatten(rows.places), rows.site)
     return from_rows(out, moved.shape, rows)
 
 
@@ -311,7 +332,7 @@ def replaced(
     view: Tensor,
     rows: Rows,
     value: Tensor,
-    write: Callable[[Tensor, Tensor, Tensor], Tensor] = put_rows,
+    write: Callable[[Tensor, Tensor, Tensor, str], Tensor] = put_rows,
 ) -> Tensor:
     """Return a view's elements with those that rows choose taken from `value`.
 
@@ -332,7 +353,7 @@ def replaced(
         count = len(inside)
         value = movedim(value, list(range(count)), list(range(first, first + count)))
     source = reshape(value, (math.prod(outer), math.prod(inside), math.prod(inner)))
-    out = write(_in_rows(moved, rows), flatten(rows.places), source)
+    out = write(_in_rows(moved, rows), flatten(rows.places), source, rows.site)
     back = tuple(int(dim) for dim in np.argsort(rows.dims))
     return permute(reshape(out, moved.shape), back)
 
@@ -388,14 +409,16 @@ def slice_(x: Tensor, index: object) -> Tensor:
         between two of them. An int beside arrays counts as one, as in NumPy and unlike
         in PyTorch: `x[0, :, [0, 1]]` of shape (2, 3, 4) is (2, 3), where PyTorch's,
         `x[0][:, [0, 1]]`, is (3, 2).
-        What an integer tensor on a device chooses out of range is NaN, or 0 for dtypes
-        without NaN. The number of true elements of a bool tensor is read by the host,
-        which waits for it.
+        The number of true elements of a bool tensor is read by the host, which waits
+        for it.
 
     Raises
     ------
     ShapeError
         If the index does not fit the shape; see `region`.
+    IndexRangeError
+        If an index is out of range: a tensor's on a device by the next read, see
+        `set_index_checks`, and any other at once.
     """
     chosen = region(index, x.shape)
     view = slice_of(x, chosen)
@@ -429,7 +452,10 @@ def index_put(
     Raises
     ------
     ShapeError
-        If the shapes do not fit or, on the host, an index is out of range.
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     DTypeError
         If the dtypes differ.
     """

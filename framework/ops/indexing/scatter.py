@@ -8,6 +8,7 @@ import numpy as np
 
 from ...base.dtype import ANY, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
+from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_promote
@@ -21,7 +22,7 @@ from ..elementwise.unary import unshared
 from ..movement.slice import narrow, strided_scatter
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
-from .gather import add_rows, flat_offsets, put_rows, rows_of, take_rows
+from .gather import add_rows, put_rows, row_numbers, rows_of, take_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,20 +43,23 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Returns
     -------
     Tensor
-        Of the shape of `x`, but n in dimension `dim`. What an index out of range gives
-        on a device is NaN, or 0 for dtypes without NaN.
+        Of the shape of `x`, but n in dimension `dim`.
 
     Raises
     ------
     ShapeError
-        If `index` has more dimensions or, on the host, is out of range.
+        If `index` has more dimensions.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     """
     at = normalize_dim("index_select", dim, x.ndim)
     if index.ndim > 1:
         raise ShapeError(
             f"index_select: index is {index.shape}; it must have one dimension"
         )
-    gathered = take_rows(rows_of(x, at), flatten(index))
+    site = f"index_select: dimension {at}"
+    gathered = take_rows(rows_of(x, at), flatten(index), site)
     return reshape(gathered, (*x.shape[:at], gathered.shape[1], *x.shape[at + 1 :]))
 
 
@@ -97,16 +101,23 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape of `index`
-        Out of range indices as in `index_select`.
 
     Raises
     ------
     ShapeError
-        If the shapes do not fit or, on the host, an index is out of range.
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     """
-    at = normalize_dim("gather", dim, x.ndim)
-    part, _ = index_region("gather", x, at, index)
-    gathered = take_rows(rows_of(part, at), rows_of(index, at))
+    return _gather("gather", x, dim, index)
+
+
+def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
+    at = normalize_dim(name, dim, x.ndim)
+    part, _ = index_region(name, x, at, index)
+    site = f"{name}: dimension {at}"
+    gathered = take_rows(rows_of(part, at), rows_of(index, at), site)
     return reshape(gathered, index.shape)
 
 
@@ -117,11 +128,11 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 
     Raises
     ------
-    ShapeError
+    ShapeError, IndexRangeError
         As in `gather`.
     """
     if dim is None:
-        return gather(flatten(x), 0, flatten(indices))
+        return _gather("take_along_dim", flatten(x), 0, flatten(indices))
     at = normalize_dim("take_along_dim", dim, x.ndim)
     if indices.ndim != x.ndim:
         raise ShapeError(
@@ -133,12 +144,12 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     x, indices = (
         expand(t, (*common[:at], t.shape[at], *common[at + 1 :])) for t in (x, indices)
     )
-    return gather(x, at, indices)
+    return _gather("take_along_dim", x, at, indices)
 
 
 def scatter_along(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
-    write: Callable[[Tensor, Tensor, Tensor], Tensor],
+    write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with `source` written by `write` at one index per element."""
     at = normalize_dim(name, dim, x.ndim)
@@ -156,7 +167,8 @@ def scatter_along(
     for each, size in enumerate(index.shape):
         if size != source.shape[each]:
             source = narrow(source, each, 0, size)
-    out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at))
+    site = f"{name}: dimension {at}"
+    out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at), site)
     out = reshape(out, sizes)
     if sizes == x.shape:
         return out
@@ -172,14 +184,16 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     dim : int
     index : Tensor, any integer dtype
         As many dimensions as `x`, none larger than those of `src`, or than those of
-        `x` except `dim`. Where several name one place, the last along `dim` wins. On a
-        device one out of range is ignored.
+        `x` except `dim`. Where several name one place, the last along `dim` wins.
     src : Tensor of the dtype of `x`, or number
 
     Raises
     ------
     ShapeError
-        If the shapes do not fit or, on the host, an index is out of range.
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     DTypeError
         If the dtypes differ.
     """
@@ -202,7 +216,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def _scatter_slices(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
-    write: Callable[[Tensor, Tensor, Tensor], Tensor],
+    write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with slices of `source` written by `write` at one index per slice."""
     at = normalize_dim(name, dim, x.ndim)
@@ -217,7 +231,10 @@ def _scatter_slices(
             f"{name}: source is {source.dtype.name}, x {x.dtype.name};"
             " they must be the same"
         )
-    return reshape(write(rows_of(x, at), index, rows_of(source, at)), x.shape)
+    written = write(
+        rows_of(x, at), index, rows_of(source, at), f"{name}: dimension {at}"
+    )
+    return reshape(written, x.shape)
 
 
 def index_add(
@@ -230,7 +247,7 @@ def index_add(
     x : Tensor
     dim : int
     index : Tensor, shape (n,), any integer dtype
-        Where each slice goes; out of range as in `scatter`.
+        Where each slice goes.
     source : Tensor of the dtype of `x`
         Of the shape of `x`, but n in dimension `dim`.
     alpha : float, default 1
@@ -238,7 +255,10 @@ def index_add(
     Raises
     ------
     ShapeError
-        If the shapes do not fit or, on the host, an index is out of range.
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     DTypeError
         If the dtypes differ.
     """
@@ -258,7 +278,8 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to `value`."""
     at = normalize_dim("index_fill", dim, x.ndim)
     sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
-    return index_copy(x, at, flatten(index), fill_like(x, sizes, value, x.dtype))
+    filled = fill_like(x, sizes, value, x.dtype)
+    return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)
 
 
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
@@ -374,13 +395,14 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
     Returns
     -------
     Tensor, shape (*x.shape, num_classes)
-        A class out of range gives a row of zeros on a device.
 
     Raises
     ------
     ShapeError
-        If, on the host, a class is not from 0 to `num_classes` - 1; if `num_classes` is
-        less than -1, or -1 where there is no class.
+        If `num_classes` is less than -1, or -1 where there is no class.
+    IndexRangeError
+        If a class is not from 0 to `num_classes` - 1: on the host at once, on a device
+        by the next read; see `set_index_checks`.
     """
     num_classes = as_int("one_hot: num_classes", num_classes)
     if num_classes < -1:
@@ -393,8 +415,6 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
                 f"one_hot: x of shape {x.shape} has no class; give num_classes"
             )
         num_classes = int(x.numpy().max()) + 1
-    if not x.is_gpu and x.numel() and (least := int(x.numpy().min())) < 0:
-        raise ShapeError(f"one_hot: a class is {least}; it must be at least 0")
-    places = flat_offsets(reshape(x, (1, x.numel(), 1)), num_classes)
+    places = row_numbers(x, num_classes, f"one_hot: {CLASSES}")
     classes = arange_like(x, (num_classes,), 0, 1, int32)
     return cast(eq(reshape(places, (*x.shape, 1)), classes), dtype)

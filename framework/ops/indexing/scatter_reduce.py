@@ -50,7 +50,7 @@ def scatter_reduce(
         Of bools "sum" and "amax" are whether any holds, "prod" and "amin" whether all.
     dim : int
     index : Tensor, any integer dtype
-        As for `scatter_add`, also out of range.
+        As for `scatter_add`.
     src : Tensor of the dtype of `x`
     reduce : str
         "sum", "prod", "mean" (of integers rounded down), "amax" or "amin".
@@ -60,8 +60,10 @@ def scatter_reduce(
     Raises
     ------
     ShapeError
-        If the shapes do not fit, `reduce` is another or, on the host, an index is out
-        of range.
+        If the shapes do not fit, or `reduce` is another.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     DTypeError
         If the dtypes differ, or the mean of bools is asked for.
 
@@ -127,8 +129,8 @@ def _scattered(
 ) -> Tensor:
     """Return `x` with its elements replaced by segment reductions of `src`."""
 
-    def write(base: Tensor, rows: Tensor, source: Tensor) -> Tensor:
-        places = flatten(flat_offsets(rows, base.shape[1]))
+    def write(base: Tensor, rows: Tensor, source: Tensor, site: str) -> Tensor:
+        places = flatten(flat_offsets(rows, base.shape[1], site))
         order = argsort_keys(places)
         places, values = (_gathered(each, order) for each in (places, source))
         values = _segmented_scan(places, values, rows.shape[1], combine)

@@ -13,7 +13,7 @@ from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.cross_entropy import grad_dispatch, loss_dispatch
+from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..indexing.gather import INDEX
@@ -100,7 +100,7 @@ def _cross_entropy_rows_vjp(
 def _cross_entropy_rows_reference(
     logits: np.ndarray, labels: np.ndarray, ignore_index: int, label_smoothing: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    counted = check_labels(labels, logits.shape[1], ignore_index)
+    counted = check_labels(labels, logits.shape[1], ignore_index, SITE)
     greatest = logits.max(axis=1, keepdims=True)
     shifted = logits - greatest
     log_total = np.log(np.exp(shifted).sum(axis=1))
@@ -209,13 +209,14 @@ def cross_entropy(
     Raises
     ------
     ShapeError
-        If shapes do not fit, an option is out of range or, on the host, a label is
-        neither a class nor `ignore_index`.
+        If shapes do not fit, or an option is out of range.
+    IndexRangeError
+        If a label is neither a class nor `ignore_index`: on the host at once, on a
+        device by the next read; see `set_index_checks`.
 
     Notes
     -----
-    On a device such a label gives NaN: labels are not read back to be checked. With
-    "mean" and nothing that counts, the result is NaN, as in PyTorch.
+    With "mean" and nothing that counts, the result is NaN, as in PyTorch.
     """
     check_reduction("cross_entropy", reduction)
     if not 0.0 <= label_smoothing <= 1.0:

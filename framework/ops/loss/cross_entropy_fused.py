@@ -10,10 +10,11 @@ import numpy as np
 from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import FLOAT, SINGLE, float32, float64, int32
+from ...base.index_checks import UNCHECKED
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.cross_entropy import grad_dispatch, loss_dispatch
+from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch
 from ...kernels.rowwise import row_tile
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
@@ -40,7 +41,7 @@ def differentiable_vjp(
 ) -> Tensor:
     """Return the gradient by differentiable ops, for double backward."""
     columns = logits.shape[1]
-    numbers = unsqueeze(class_indices(labels, columns, ignore_index), 1)
+    numbers = unsqueeze(class_indices(labels, columns, ignore_index, UNCHECKED), 1)
     is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
     even = label_smoothing / columns
     target = where(is_label, even + 1.0 - label_smoothing, even)
@@ -58,7 +59,7 @@ def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
         return False
     if logits.ndim < 2 or logits.numel() == 0:
         return False
-    needs_grad = is_grad_enabled() and logits.requires_grad
+    needs_grad = is_grad_enabled() and logits.needs_grad
     return (
         needs_grad
         and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
@@ -114,7 +115,7 @@ def _cross_entropy_rows_with_grad_reference(
     ignore_index: int,
     label_smoothing: float,
 ) -> tuple[np.ndarray, ...]:
-    counted = check_labels(labels, logits.shape[1], ignore_index)
+    counted = check_labels(labels, logits.shape[1], ignore_index, SITE)
     label_positions = np.arange(len(labels)), np.where(counted, labels, 0)
     target = np.full_like(logits, label_smoothing / logits.shape[1])
     target[label_positions] += 1 - label_smoothing

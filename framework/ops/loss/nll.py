@@ -8,10 +8,11 @@ import numpy as np
 
 from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
+from ...base.index_checks import CLASSES, out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
@@ -38,41 +39,41 @@ def labels_in_words(labels: Tensor) -> Tensor:
     return cast(labels, int32) if small else labels
 
 
-def check_labels(labels: np.ndarray, classes: int, ignore_index: int) -> np.ndarray:
+def check_labels(
+    labels: np.ndarray, classes: int, ignore_index: int, site: str
+) -> np.ndarray:
     """Return where labels are not ignored.
 
     Raises
     ------
-    ShapeError
+    IndexRangeError
         If one of these is no class.
     """
     counted = labels != ignore_index
     bad = counted & ((labels < 0) | (labels >= classes))
     if bad.any():
-        raise ShapeError(
-            f"labels: {labels[bad].flat[0]} is out of range: there are {classes}"
-            f" classes, and {ignore_index} is ignored"
-        )
+        raise out_of_range(site, int(labels[bad].flat[0]), classes)
     return counted
 
 
 @primitive(dtypes=INDEX)
-def class_indices(labels: Tensor, classes: int, ignore_index: int) -> Tensor:
+def class_indices(labels: Tensor, classes: int, ignore_index: int, site: str) -> Tensor:
     """Return int32 class indices; `IGNORED` or `BAD_LABEL` where there is none."""
 
 
 @class_indices.spec
 def class_indices_spec(
-    labels: TensorSpec, classes: int, ignore_index: int
+    labels: TensorSpec, classes: int, ignore_index: int, site: str
 ) -> TensorSpec:
     return TensorSpec(labels.shape, int32)
 
 
 @class_indices.kernel
 def class_indices_kernel(
-    gpu: DeviceInfo, labels: StridedSpec, classes: int, ignore_index: int
+    gpu: DeviceInfo, labels: StridedSpec, classes: int, ignore_index: int, site: str
 ) -> Dispatch:
-    push: dict[str, int | str] = {"labels": "labels", "out_": "out"}
+    push: dict[str, Argument] = {"labels": "labels", "out_": "out"}
+    push["error"] = IndexSlot(site, classes)
     push |= {"count": labels.numel, "classes": classes, "ignore_index": ignore_index}
     constants = {"LABEL_WORDS": labels.dtype.itemsize // 4}
     return linear_dispatch("loss/check_labels", labels.numel, push, constants)
@@ -80,9 +81,9 @@ def class_indices_kernel(
 
 @class_indices.reference
 def class_indices_reference(
-    labels: np.ndarray, classes: int, ignore_index: int
+    labels: np.ndarray, classes: int, ignore_index: int, site: str
 ) -> np.ndarray:
-    counted = check_labels(labels, classes, ignore_index)
+    counted = check_labels(labels, classes, ignore_index, site)
     # Class numbers fit; NumPy 2.5 puts no negative number beside unsigned ones.
     return np.where(counted, labels.astype(np.int32), IGNORED)
 
@@ -116,7 +117,8 @@ def nll_losses(
             f"{name}: labels are {labels.dtype.name}; they must be integers"
         )
     classes = x.shape[1]
-    numbers = class_indices(labels_in_words(labels), classes, ignore_index)
+    words, site = labels_in_words(labels), f"{name}: {CLASSES}"
+    numbers = class_indices(words, classes, ignore_index, site)
     class_range = reshape(
         arange_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
     )
@@ -164,8 +166,10 @@ def nll_loss(
     Raises
     ------
     ShapeError
-        If shapes do not fit, the reduction is unknown or, on the host, a label is
-        neither a class nor `ignore_index`; on a device it gives NaN.
+        If shapes do not fit, or the reduction is unknown.
+    IndexRangeError
+        If a label is neither a class nor `ignore_index`: on the host at once, on a
+        device by the next read; see `set_index_checks`.
     DTypeError
         If the labels are no integers.
     """

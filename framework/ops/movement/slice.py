@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import ANY
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
     Layout,
     Shape,
@@ -213,12 +213,12 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
 
     Raises
     ------
-    ShapeError
+    IndexRangeError
         If the dimension does not have it.
     """
     index = as_int(f"{name}: index", index)
     if not -shape[dim] <= index < shape[dim]:
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}: {index} is out of range: dimension {dim} has size {shape[dim]}"
         )
     return index % shape[dim]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...base.errors import ShapeError
 from ...base.shape import Shape
-from ...kernels.conv.window import Window
+from ...kernels.conv.window import Pair, Window
 from ..images import (
     autocast_passthrough,
     check_images,
@@ -44,10 +44,25 @@ def max_pool1d(
     -------
     Tensor, shape (batch, channels, out) or (channels, out)
     """
+    return max_pool1d_with_indices(
+        x, kernel_size, stride, padding, dilation, ceil_mode
+    )[0]
+
+
+def max_pool1d_with_indices(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return what `max_pool1d` does, and where each element was, as int32."""
     window = pooling_window(
         "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
     )
-    return autocast_passthrough(_max_pool2d(images(x, 1), window)[0], x, 1)
+    out, places = _max_pool2d(images(x, 1), window)
+    return autocast_passthrough(out, x, 1), autocast_passthrough(places, x, 1)
 
 
 def max_pool2d(
@@ -130,7 +145,7 @@ def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     -------
     Tensor, shape (batch, channels, output_size) or (channels, output_size)
     """
-    return _parts("adaptive_max_pool1d", 1, x, output_size)
+    return _parts("adaptive_max_pool1d", 1, x, output_size)[0]
 
 
 def adaptive_max_pool2d(
@@ -158,26 +173,55 @@ def adaptive_max_pool2d(
     ShapeError
         If `x` is no image, a number is below 1, or a size above 65,536.
     """
+    return _parts("adaptive_max_pool2d", 2, x, output_size)[0]
+
+
+def adaptive_max_pool1d_with_indices(
+    x: Tensor, output_size: int | Shape
+) -> tuple[Tensor, Tensor]:
+    """Return what `adaptive_max_pool1d` does, and where each element was, as int32."""
+    return _parts("adaptive_max_pool1d", 1, x, output_size)
+
+
+def adaptive_max_pool2d_with_indices(
+    x: Tensor, output_size: int | tuple[int | None, ...] | None
+) -> tuple[Tensor, Tensor]:
+    """Return what `adaptive_max_pool2d` does, and where each element was.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the plane as int32.
+    """
     return _parts("adaptive_max_pool2d", 2, x, output_size)
 
 
 def _parts(
     name: str, dims: int, x: Tensor, wanted: int | tuple[int | None, ...] | None
-) -> Tensor:
+) -> tuple[Tensor, Tensor]:
     check_images(name, x, dims)
     pixels = images(x, dims)
-    height, width = pixels.shape[2:]
-    out_h, out_w = output_size(name, wanted, pixels, dims)
+    size = output_size(name, wanted, pixels, dims)
+    out, places = largest_of_parts(name, pixels, size)
+    return autocast_passthrough(out, x, dims), autocast_passthrough(places, x, dims)
+
+
+def largest_of_parts(name: str, pixels: Tensor, size: Pair) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each part of (batch, channels, height, width).
+
+    Raises
+    ------
+    ShapeError
+        If a size is 0 or too large.
+    """
+    (height, width), (out_h, out_w) = pixels.shape[2:], size
     if not 0 < min(height, width) <= max(height, width, out_h, out_w) <= MOST_ELEMENTS:
         raise ShapeError(
-            f"{name}: x is {x.shape}, output_size {wanted}; sizes must be from 1 to"
+            f"{name}: x is {pixels.shape}, output_size {size}; sizes must be from 1 to"
             f" {MOST_ELEMENTS}"
         )
     if height % out_h == 0 and width % out_w == 0:
         # Parts of the same size are adjacent windows.
         part = (height // out_h, width // out_w)
-        window = Window(part, part, (0, 0), (1, 1))
-        return autocast_passthrough(_max_pool2d(pixels, window)[0], x, dims)
-    return autocast_passthrough(
-        _adaptive_max_pool2d(pixels, (out_h, out_w))[0], x, dims
-    )
+        return _max_pool2d(pixels, Window(part, part, (0, 0), (1, 1)))
+    return _adaptive_max_pool2d(pixels, size)

@@ -25,7 +25,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     ----------
     x : Tensor
     index : Tensor, any integer dtype
-        Of any shape, out of range as in `index_select`.
+        Of any shape.
 
     Returns
     -------
@@ -33,10 +33,16 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
     Raises
     ------
-    ShapeError
-        If, on the host, an index is out of range.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     """
-    return reshape(take_rows(reshape(x, (1, -1, 1)), flatten(index)), index.shape)
+    return _take("take: the flat tensor", x, index)
+
+
+def _take(site: str, x: Tensor, index: Tensor) -> Tensor:
+    gathered = take_rows(reshape(x, (1, -1, 1)), flatten(index), site)
+    return reshape(gathered, index.shape)
 
 
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -46,8 +52,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     ----------
     x : Tensor
     index : Tensor, any integer dtype
-        Of any shape; where several name one place, the last wins. On a device one out
-        of range is ignored.
+        Of any shape; where several name one place, the last wins.
     source : Tensor of the dtype of `x`
         As many elements as `index`.
     accumulate : bool, default False
@@ -56,7 +61,10 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     Raises
     ------
     ShapeError
-        If there are not as many elements or, on the host, an index is out of range.
+        If there are not as many elements.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
     DTypeError
         If the dtypes differ.
     """
@@ -67,8 +75,9 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
             " elements"
         )
     write = add_rows if accumulate else put_rows
-    rows = reshape(x, (1, -1, 1))
-    return reshape(write(rows, flatten(index), reshape(source, (1, -1, 1))), x.shape)
+    rows, source = (reshape(each, (1, -1, 1)) for each in (x, source))
+    written = write(rows, flatten(index), source, "put: the flat tensor")
+    return reshape(written, x.shape)
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -80,8 +89,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     mask : Tensor, bool
         Broadcasts with `x`.
     source : Tensor of the dtype of `x`
-        At least as many elements as the mask has true ones; what is missing is, on a
-        device, as an index out of range in `index_select`.
+        At least as many elements as the mask has true ones.
 
     Returns
     -------
@@ -91,7 +99,10 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises
     ------
     ShapeError
-        If the shapes do not broadcast or, on the host, elements are missing.
+        If the shapes do not broadcast.
+    IndexRangeError
+        If elements are missing: on the host at once, on a device by the next read; see
+        `set_index_checks`.
     DTypeError
         If the mask is not bool, or the dtypes differ.
     """
@@ -103,7 +114,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.numel() == 0 or mask.numel() == 0:
         return lazy_copy(x)
     numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
-    gathered = take(source, maximum(numbers, 0))
+    gathered = _take("masked_scatter: source", source, maximum(numbers, 0))
     return where(mask, reshape(gathered, shape), x)
 
 

@@ -102,7 +102,7 @@ def test_backward_of_several_elements_needs_grad(make: Make) -> None:
     with pytest.raises(GradError) as raised:
         y.backward()
     assert str(raised.value) == (
-        "backward: the tensor has shape (2, 3); pass grad= or reduce it to a scalar"
+        "backward: the tensor has shape (2, 3); pass gradient= or reduce it to a scalar"
     )
     weights = np.arange(6, dtype=np.float32).reshape(2, 3)
     y.backward(make(weights))

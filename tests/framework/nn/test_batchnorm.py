@@ -29,6 +29,7 @@ def pair(
         ("BatchNorm1d", (5, 3)),
         ("BatchNorm1d", (5, 3, 7)),
         ("BatchNorm2d", (4, 3, 2, 5)),
+        ("BatchNorm3d", (2, 3, 2, 1, 5)),
     ],
 )
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_reset() -> None:
     ("layer", "shape", "expected"),
     [
         (nn.BatchNorm2d(3), (2, 3), r"it must be \(batch, 3, height, width\)"),
-        (nn.BatchNorm2d(3), (2, 4, 5, 5), r"x is \(2, 4, 5, 5\)"),
+        (nn.BatchNorm2d(3), (2, 4, 5, 5), r"input is \(2, 4, 5, 5\)"),
         (nn.BatchNorm1d(3), (2, 3, 4, 5), r"\(batch, 3\) or \(batch, 3, length\)"),
     ],
 )
@@ -89,3 +90,24 @@ def test_bad_shapes_are_named(
 ) -> None:
     with pytest.raises(ShapeError, match=expected):
         layer(fw.zeros(shape))
+
+
+def test_all_processes_are_one(rng: np.random.Generator) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sequential(nn.BatchNorm1d(4)))
+    weight = model[1][0].weight
+    x = fw.tensor(rng.normal(size=(5, 3)).astype(np.float32))
+    expected = model(x).numpy()
+    found = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    assert isinstance(found[1][0], nn.SyncBatchNorm)
+    assert found[1][0].weight is weight
+    np.testing.assert_array_equal(found(x).numpy(), expected)
+    assert found[1][0].num_batches_tracked.item() == 2
+
+
+def test_statistics_that_are_no_longer_tracked(place: Device) -> None:
+    """PyTorch normalises by the batch then, and leaves the statistics alone."""
+    layer = nn.BatchNorm1d(2).to(place)
+    layer.track_running_stats = False
+    x = fw.tensor([[1.0, 2.0], [3.0, 6.0]], device=place)
+    np.testing.assert_allclose(layer(x).numpy(), [[-1, -1], [1, 1]], atol=1e-4)
+    assert layer.running_mean.tolist() == [0, 0]

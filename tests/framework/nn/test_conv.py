@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend.framework as fw
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
@@ -49,6 +50,53 @@ def test_padding_by_name(place: Device, rng: np.random.Generator) -> None:
     x = rng.normal(size=(2, 4, 7, 9)).astype(np.float32)
     theirs = torch.nn.Conv2d(4, 6, (3, 5), padding="same")
     compare(nn.Conv2d(4, 6, (3, 5), padding="same"), theirs, x, place)
+
+
+def test_conv3d(place: Device, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 4, 5, 6, 4)).astype(np.float32)
+    options: dict[str, Any] = {"stride": (1, 2, 1), "padding": 1, "groups": 2}
+    ours, theirs = (lib.Conv3d(4, 6, 3, **options) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)
+    ours, theirs = (lib.ConvTranspose3d(4, 6, 2, **options) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("padding", [2, "same"])
+def test_padding_modes(
+    mode: Any, padding: Any, place: Device, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=(2, 4, 7)).astype(np.float32)
+    options: dict[str, Any] = {"padding": padding, "padding_mode": mode}
+    ours, theirs = (lib.Conv1d(4, 6, 4, **options) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)
+
+
+def test_size_of_a_transposed_convolution(place: Device) -> None:
+    options: dict[str, Any] = {"stride": 3, "padding": 1}
+    layer = nn.ConvTranspose2d(2, 3, 4, **options).to(place)
+    x = fw.zeros((1, 2, 5, 6), device=place)
+    for size in ([14, 18], [1, 3, 16, 17]):
+        assert layer(x, output_size=size).shape[2:] == tuple(size[-2:])
+    with pytest.raises(ShapeError, match=r"\(17, 17\); .* to \[16, 19\]"):
+        layer(x, [17, 17])
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: nn.Conv2d(1, 1, 2, padding="full"), "padding is 'full'"),
+        (lambda: nn.Conv2d(1, 1, 2, 2, padding="same"), "a stride of \\(2, 2\\)"),
+        (lambda: nn.Conv2d(1, 1, 2, padding_mode="wrap"), "padding_mode is 'wrap'"),
+        (
+            lambda: nn.ConvTranspose2d(1, 1, 2, padding_mode="reflect"),
+            "it must be 'zeros'",
+        ),
+    ],
+)
+def test_bad_padding(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
 
 
 def test_initial_values_are_uniform_within_the_bound() -> None:

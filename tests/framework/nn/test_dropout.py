@@ -52,4 +52,4 @@ def test_channels(dims: int, place: Device) -> None:
 
 
 def test_repr() -> None:
-    assert repr(nn.Dropout(0.25)) == "Dropout(p=0.25)"
+    assert repr(nn.Dropout(0.25)) == "Dropout(p=0.25, inplace=False)"

@@ -42,3 +42,21 @@ def test_padding_that_is_no_vector() -> None:
     with pytest.raises(ShapeError) as raised:
         nn.Embedding(3, 2, 3)
     assert str(raised.value) == ("Embedding: padding_idx is 3; it must be from -3 to 2")
+
+
+@pytest.mark.parametrize("name", ["Embedding", "EmbeddingBag"])
+def test_given_vectors(name: str, place: Device) -> None:
+    vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
+    layer = getattr(nn, name).from_pretrained(fw.tensor(vectors, device=place))
+    theirs = getattr(torch.nn, name).from_pretrained(torch.tensor(vectors))
+    assert not layer.weight.requires_grad
+    index = np.array([[1, 2], [3, 3]])
+    expected = theirs(torch.tensor(index)).numpy()
+    assert_close(layer(fw.tensor(index, device=place)), expected, exact=True)
+    assert (
+        getattr(nn, name).from_pretrained(fw.ones((2, 3)), False).weight.requires_grad
+    )
+    with pytest.raises(ShapeError, match=r"embeddings are \(3,\)"):
+        getattr(nn, name).from_pretrained(fw.ones(3))
+    with pytest.raises(ShapeError, match=r"_weight is \(2, 3\); it must be \(3, 2\)"):
+        getattr(nn, name)(3, 2, _weight=fw.ones((2, 3)))

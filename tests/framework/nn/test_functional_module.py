@@ -41,13 +41,13 @@ def test_what_is_inherited() -> None:
 @pytest.mark.parametrize(
     ("layer", "options"),
     [
-        (nn.ReLU, ()),
-        (nn.Hardtanh, ("min_val", "max_val")),
+        (nn.ReLU, ("inplace",)),
+        (nn.Hardtanh, ("min_val", "max_val", "inplace")),
         (
             nn.CrossEntropyLoss,
             ("weight", "ignore_index", "reduction", "label_smoothing"),
         ),
-        (nn.MaxPool2d, ("kernel_size", "stride", "padding", "dilation", "ceil_mode")),
+        (nn.Softplus, ("beta", "threshold")),
     ],
 )
 def test_options_are_what_a_layer_takes(

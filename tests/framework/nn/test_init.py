@@ -91,3 +91,78 @@ def test_bad_arguments_are_named() -> None:
         init.kaiming_uniform_(fw.zeros((2, 2)), mode="fan")
     with pytest.raises(ShapeError, match=r"xavier_uniform_: the tensor is \(3,\)"):
         init.xavier_uniform_(fw.zeros(3))
+
+
+def test_cut_normals() -> None:
+    found = init.trunc_normal_(fw.zeros(20000), 1.0, 2.0, -1.0, 2.0).numpy()
+    torch.manual_seed(0)
+    expected = torch.nn.init.trunc_normal_(torch.zeros(20000), 1.0, 2.0, -1.0, 2.0)
+    shares = (0.02, 0.25, 0.5, 0.75, 0.98)
+    quantiles = [np.quantile(each, shares) for each in (found, expected.numpy())]
+    np.testing.assert_allclose(*quantiles, atol=0.04)
+    assert found.min() >= -1
+    assert found.max() <= 2
+
+
+def test_quantiles_of_the_normal_distribution() -> None:
+    x = np.linspace(-8, 8, 101)
+    distribution = np.array([0.5 * math.erfc(-each / math.sqrt(2)) for each in x])
+    lower = x <= 4  # above, the distribution function is too close to 1
+    found = init._normal_quantiles(distribution)
+    np.testing.assert_allclose(found[lower], x[lower], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (7, 3), (3, 4, 2), (1, 6)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    tensor = fw.zeros(shape)
+    assert init.orthogonal_(tensor, 2.0) is tensor
+    matrix = tensor.numpy().reshape(shape[0], -1)
+    product = matrix @ matrix.T if len(matrix) <= matrix.shape[1] else matrix.T @ matrix
+    np.testing.assert_allclose(product, 4 * np.eye(len(product)), atol=1e-5)
+
+
+def test_orthogonal_matrices_are_uniform() -> None:
+    # Of a uniform rotation or reflection each element has mean 0 and variance 1 / n.
+    drawn = np.array([init.orthogonal_(fw.zeros((2, 2))).numpy() for _ in range(400)])
+    assert np.abs(drawn.mean(0)).max() < 0.15
+    assert abs((np.linalg.det(drawn) > 0).mean() - 0.5) < 0.1
+
+
+def test_patterns() -> None:
+    for name, shape, options in (
+        ("eye_", (3, 5), {}),
+        ("dirac_", (4, 2, 3), {"groups": 2}),
+        ("dirac_", (3, 5, 3, 4), {}),
+    ):
+        found, expected = fw.ones(shape), torch.ones(shape)
+        getattr(init, name)(found, **options)
+        getattr(torch.nn.init, name)(expected, **options)
+        np.testing.assert_array_equal(found.numpy(), expected.numpy())
+
+
+def test_sparse_columns() -> None:
+    found = init.sparse_(fw.ones((10, 50)), 0.25, std=2.0).numpy()
+    assert ((found == 0).sum(0) == 3).all()
+    assert 1.7 < found[found != 0].std() < 2.3
+
+
+def test_a_generator_of_its_own() -> None:
+    draws = [
+        init.uniform_(fw.zeros(5), generator=fw.Generator().manual_seed(3)).tolist()
+        for _ in range(2)
+    ]
+    assert draws[0] == draws[1]
+
+
+def test_names_without_underscore() -> None:
+    with pytest.warns(FutureWarning, match="init.constant is deprecated"):
+        assert init.constant(fw.zeros(2), 3.0).tolist() == [3, 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("eye_", {}), ("sparse_", {"sparsity": 0.1}), ("orthogonal_", {}), ("dirac_", {})],
+)
+def test_too_few_dimensions(name: str, options: dict[str, float]) -> None:
+    with pytest.raises(ShapeError, match=f"{name}: the tensor is"):
+        getattr(init, name)(fw.zeros(3), **options)

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from tests.compare import assert_close
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
@@ -43,3 +44,16 @@ def test_wrong_size() -> None:
 def test_identity() -> None:
     x = fw.ones(3)
     assert nn.Identity()(x) is x
+    assert nn.Identity(54, unused=True)(x) is x
+
+
+def test_bilinear(place: Device, rng: np.random.Generator) -> None:
+    ours, theirs = nn.Bilinear(5, 3, 4), torch.nn.Bilinear(5, 3, 4)
+    state = {key: fw.tensor(each.numpy()) for key, each in theirs.state_dict().items()}
+    ours.load_state_dict(state)
+    pair = [rng.normal(size=(2, n)).astype(np.float32) for n in (5, 3)]
+    expected = theirs(*map(torch.tensor, pair)).detach().numpy()
+    found = ours.to(place)(*(fw.tensor(each, device=place) for each in pair))
+    assert_close(found, expected, scale=4)
+    with pytest.raises(ValueError, match="in1_features is 0"):
+        nn.Bilinear(0, 3, 4)

@@ -103,3 +103,34 @@ def test_losses_of_signs(place: Device, rng: np.random.Generator) -> None:
 def test_unknown_reduction() -> None:
     with pytest.raises(ShapeError, match="MSELoss: reduction is 'batchmean'"):
         nn.MSELoss(reduction="batchmean")
+
+
+def test_losses_of_distributions(place: Device, rng: np.random.Generator) -> None:
+    x, target, spread = rng.uniform(0.1, 1, (3, 7, 3)).astype(np.float32)
+    for name, options, inputs in (
+        ("PoissonNLLLoss", {"log_input": False, "full": True}, (x, target)),
+        ("GaussianNLLLoss", {"full": True, "reduction": "sum"}, (x, target, spread)),
+    ):
+        given: dict[str, Any] = options
+        expected = getattr(torch.nn, name)(**given)(*map(torch.tensor, inputs))
+        layer = getattr(nn, name)(**given)
+        found = layer(*(fw.tensor(each, device=place) for each in inputs))
+        assert_close(found, expected.numpy(), scale=8)
+
+
+def test_ctc(place: Device) -> None:
+    log_probs = np.log(np.full((4, 1, 3), 1 / 3, np.float32))
+    given = np.array([[1, 2]]), np.array([4]), np.array([2])
+    expected = torch.nn.CTCLoss()(torch.tensor(log_probs), *map(torch.tensor, given))
+    arrays = (fw.tensor(each, device=place) for each in (log_probs, *given))
+    assert_close(nn.CTCLoss()(*arrays), expected.numpy(), scale=4)
+
+
+def test_older_flags_and_names() -> None:
+    with pytest.warns(UserWarning, match="reduction='sum' instead"):
+        assert nn.MSELoss(size_average=False).reduction == "sum"
+    with pytest.warns(FutureWarning, match="NLLLoss2d is deprecated"):
+        layer = nn.NLLLoss2d(ignore_index=1)
+    x = fw.log_softmax(fw.ones((1, 3, 2, 2)), 1)
+    labels = fw.tensor([[[0, 1], [1, 2]]])
+    assert_close(layer(x, labels), np.float32(np.log(3)), scale=2)

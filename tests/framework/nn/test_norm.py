@@ -65,7 +65,11 @@ def test_groups_must_divide_the_channels() -> None:
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("InstanceNorm1d", (5, 3, 7)), ("InstanceNorm2d", (4, 3, 2, 5))],
+    [
+        ("InstanceNorm1d", (5, 3, 7)),
+        ("InstanceNorm2d", (4, 3, 2, 5)),
+        ("InstanceNorm3d", (3, 2, 1, 5)),
+    ],
 )
 @pytest.mark.parametrize(
     "options",
@@ -88,7 +92,27 @@ def test_instance_norm(
 
 def test_bad_shapes_of_instance_norm_are_named() -> None:
     with pytest.raises(ShapeError) as raised:
-        nn.InstanceNorm2d(3)(fw.zeros((2, 3, 4)))
+        nn.InstanceNorm2d(3)(fw.zeros((2, 3)))
     assert str(raised.value) == (
-        "InstanceNorm2d: x is (2, 3, 4); it must be (batch, 3, height, width)"
+        "InstanceNorm2d: input is (2, 3); it must be (batch, 3, height, width), or"
+        " without batch"
     )
+
+
+def test_channels_that_are_not_counted() -> None:
+    with pytest.warns(UserWarning, match="input has 4 channels, num_features is 3"):
+        assert nn.InstanceNorm1d(3)(fw.ones((1, 4, 2))).shape == (1, 4, 2)
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_neighbouring_channels(
+    size: int, place: Device, rng: np.random.Generator
+) -> None:
+    x = rng.normal(size=(2, 5, 3, 2)).astype(np.float32)
+    options: dict[str, Any] = {"alpha": 0.5, "k": 2.0}
+    ours, theirs = (lib.LocalResponseNorm(size, **options) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)
+    ours, theirs = (lib.CrossMapLRN2d(size, **options) for lib in (nn, torch.nn))
+    # PyTorch's gradient of this is of other windows than its result.
+    expected = theirs(torch.tensor(x)).numpy()
+    assert_close(ours(fw.tensor(x, device=place)), expected, scale=4)

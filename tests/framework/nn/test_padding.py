@@ -11,7 +11,7 @@ from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 
-SIGNAL, IMAGE = (2, 3, 7), (2, 3, 5, 4)
+SIGNAL, IMAGE, VOLUME = (2, 3, 7), (2, 3, 5, 4), (1, 2, 3, 5, 4)
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,13 @@ SIGNAL, IMAGE = (2, 3, 7), (2, 3, 5, 4)
         ("ReflectionPad2d", (1,), (3, 5, 4)),
         ("ReplicationPad1d", ((9, 1),), SIGNAL),
         ("ReplicationPad2d", (2,), IMAGE),
+        ("ConstantPad3d", ((1, -1, 0, 2, 1, 0), 0.5), VOLUME),
+        ("ZeroPad3d", (1,), VOLUME),
+        ("ReflectionPad3d", ((1, 2, 0, 1, 1, 1),), VOLUME),
+        ("ReplicationPad3d", (2,), VOLUME),
+        ("CircularPad1d", ((3, 2),), SIGNAL),
+        ("CircularPad2d", (1,), IMAGE),
+        ("CircularPad3d", ((1, 2, 0, 1, 1, 1),), VOLUME),
     ],
 )
 def test_padding(

@@ -15,24 +15,27 @@ WINDOWS: list[dict[str, Any]] = [
     {"kernel_size": 3, "stride": 2, "padding": 1},
     {"kernel_size": 3, "stride": 2, "ceil_mode": True},
 ]
-SHAPE = (3, 2, 7, 9)
+SHAPE = (3, 2, 7, 9, 5)
 
 
 @pytest.mark.parametrize("options", WINDOWS)
-@pytest.mark.parametrize("name", ["MaxPool1d", "MaxPool2d", "AvgPool1d", "AvgPool2d"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["Max", "Avg"])
 def test_pool(
-    name: str, options: dict[str, Any], place: Device, rng: np.random.Generator
+    kind: str,
+    dims: int,
+    options: dict[str, Any],
+    place: Device,
+    rng: np.random.Generator,
 ) -> None:
-    x = rng.normal(size=SHAPE[: 2 + int(name[-2])]).astype(np.float32)
+    x = rng.normal(size=SHAPE[: 2 + dims]).astype(np.float32)
+    name = f"{kind}Pool{dims}d"
     ours, theirs = (getattr(lib, name)(**options) for lib in (nn, torch.nn))
-    if name != "AvgPool1d":  # PyTorch's shows tuples.
-        assert repr(ours) == repr(theirs)
-    theirs.extra_repr = ours.extra_repr
     compare(ours, theirs, x, place)
 
 
 def test_sizes_by_dimension(place: Device, rng: np.random.Generator) -> None:
-    x = rng.normal(size=SHAPE).astype(np.float32)
+    x = rng.normal(size=SHAPE[:4]).astype(np.float32)
     options: dict[str, Any] = {"kernel_size": (2, 3), "stride": (1, 2)}
     compare(
         nn.MaxPool2d(**options, dilation=2),
@@ -54,6 +57,8 @@ def test_sizes_by_dimension(place: Device, rng: np.random.Generator) -> None:
         ("AdaptiveAvgPool2d", (3, None)),
         ("AdaptiveAvgPool2d", 1),
         ("AdaptiveMaxPool2d", (3, 4)),
+        ("AdaptiveAvgPool3d", (3, None, 2)),
+        ("AdaptiveMaxPool3d", 2),
     ],
 )
 def test_adaptive(
@@ -61,3 +66,10 @@ def test_adaptive(
 ) -> None:
     x = rng.normal(size=SHAPE[: 2 + int(name[-2])]).astype(np.float32)
     compare(getattr(nn, name)(size), getattr(torch.nn, name)(size), x, place)
+
+
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_power_averages(dims: int, place: Device, rng: np.random.Generator) -> None:
+    x = rng.uniform(0.1, 1, SHAPE[: 2 + dims]).astype(np.float32)
+    ours, theirs = (getattr(lib, f"LPPool{dims}d")(2, 3, 2) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)

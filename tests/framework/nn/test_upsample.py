@@ -28,3 +28,10 @@ def test_upsample(
 ) -> None:
     x = rng.normal(size=shape).astype(np.float32)
     compare(nn.Upsample(**options), torch.nn.Upsample(**options), x, place)
+
+
+@pytest.mark.parametrize("name", ["UpsamplingNearest2d", "UpsamplingBilinear2d"])
+def test_images(name: str, place: Device, rng: np.random.Generator) -> None:
+    x = rng.normal(size=(2, 3, 4, 5)).astype(np.float32)
+    ours, theirs = (getattr(lib, name)(scale_factor=2) for lib in (nn, torch.nn))
+    compare(ours, theirs, x, place)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import special
 
 import vkbackend.framework as fw
 from tests.framework.ops.special import check_special
@@ -26,3 +27,10 @@ def test_range(name: str, make: Make) -> None:
     expected = ORACLES[name](x.astype(np.float64)).astype(np.float32)
     found = getattr(ops, name)(make(x)).numpy()
     np.testing.assert_allclose(found, expected, rtol=6e-7, atol=2.0**-126)
+
+
+def test_inverse(make: Make) -> None:
+    x = np.linspace(-1, 1, 4001).astype(np.float32)
+    x = np.concatenate([x, np.float32([1 - 2**-24, 1e-30, 1.5, np.nan])])
+    expected = special.erfinv(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(ops.erfinv(make(x)).numpy(), expected, 5e-7)

@@ -6,7 +6,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.dtype import float32, int64, uint32
-from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.base.errors import IndexRangeError
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ops.indexing.gather import (
     add_rows,
@@ -25,10 +25,10 @@ def test_how_indices_are_read() -> None:
 
 
 def test_rows_count_from_the_front() -> None:
-    assert checked_rows(np.array([0, -1, 2], np.int8), 3).tolist() == [0, 2, 2]
+    assert checked_rows(np.array([0, -1, 2], np.int8), 3, "").tolist() == [0, 2, 2]
     for bad in (np.array([3]), np.array([-4]), np.array([1 << 63], np.uint64)):
-        with pytest.raises(ShapeError, match=rf"^index: {bad[0]} is out of range"):
-            checked_rows(bad, 3)
+        with pytest.raises(IndexRangeError, match=rf"^index: {bad[0]} is out of range"):
+            checked_rows(bad, 3, "")
 
 
 def test_rows_around_a_dimension() -> None:

@@ -1,0 +1,466 @@
+"""Functions with a gradient rule of the user's: `forward` and `backward`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+from ..base.errors import GradError
+from ..base.scoped_setting import SettingScope
+from ..base.shape import TensorSpec
+from ..eager.base_tensor import TensorCore, assembled
+from .grad_mode import grad_mode, is_grad_enabled
+from .gradient_hooks import move_kept_gradient
+from .tape import Edge, GradNode, edge_of, next_sequence
+from .views import check_overwrite, sharing_tensors
+
+
+class SavedForBackward(NamedTuple):
+    """Tensor saved by a user's function, without what would make a cycle.
+
+    Attributes
+    ----------
+    tensor : Tensor
+        The elements, off the tape; a leaf itself.
+    version : int
+        Version counter when it was saved.
+    edge : Edge or None
+        To what made it.
+    output : int or None
+        Index of the output that it is.
+    """
+
+    tensor: Any
+    version: int
+    edge: Edge | None
+    output: int | None
+
+
+class FunctionCtx:
+    """Context of a call of a `Function`: what `forward` leaves to `backward`.
+
+    Any attribute may be set on it. It is the result's `grad_fn`.
+
+    Attributes
+    ----------
+    needs_input_grad : tuple of bool
+        For each argument of `forward` whether it requires a gradient.
+    saved_tensors : tuple of Tensor or None
+        What `save_for_backward` was given.
+    """
+
+    needs_input_grad: tuple[bool, ...]
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Save inputs, outputs or other tensors for `backward`; None is allowed.
+
+        Call it once, in `forward` or `setup_context`. A tensor that is changed in place
+        before `backward` reads it is an error there.
+
+        Raises
+        ------
+        TypeError
+            If something else than a tensor or None is saved; set that as an attribute.
+        """
+        for each in tensors:
+            if each is not None and not isinstance(each, TensorCore):
+                raise TypeError(
+                    f"save_for_backward: a {type(each).__name__} was given; it saves"
+                    " tensors: set anything else as an attribute of ctx"
+                )
+        self.__dict__["_to_save"] = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Accept tensors for forward mode, which computes by other rules here."""
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Mark inputs that `forward` changed in place; it must return them, too."""
+        self.__dict__["_dirty"] = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Mark outputs that have no gradient; `backward` is given zeros for them."""
+        self.__dict__["_without_gradient"] = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Set whether `backward` is given zeros, the default, instead of None."""
+        self.__dict__["_materialize"] = bool(value)
+
+
+class FunctionNode(FunctionCtx, GradNode):
+    """Node of a call of a `Function`; each of these has a subclass of it."""
+
+    forward_class: ClassVar[Any]
+
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        edges = tuple(
+            [edge_of(each) if isinstance(each, TensorCore) else None for each in args]
+        )
+        specs: Any = [
+            each.spec if isinstance(each, TensorCore) else None for each in args
+        ]
+        super().__init__(self.name(), self._gradients, edges, tuple(specs), {})
+        self.needs_input_grad = tuple([each is not None for each in edges])
+        self._to_save: tuple[Any, ...] = ()
+        self._dirty: tuple[Any, ...] = ()
+        self._without_gradient: tuple[Any, ...] = ()
+        self._materialize = True
+        self.selective = False
+        self._outputs: list[TensorSpec | None] = []
+
+    @property
+    def output_count(self) -> int:
+        """Number of outputs of `forward`."""
+        return len(self._outputs)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """Nodes of the tensor arguments; see `GradNode`."""
+        found = super().next_functions
+        return tuple([each for each, spec in zip(found, self.specs) if spec])
+
+    def name(self) -> str:
+        """Return the function's name with "Backward", as PyTorch does."""
+        return type(self).__name__
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` was given, on the tape as it was then.
+
+        Raises
+        ------
+        GradError
+            If a backward pass has freed it, or it was changed in place.
+        """
+        if self.saved is None:
+            raise GradError(
+                f"backward: what {self.op_name} saved was freed by an earlier backward;"
+                " pass retain_graph=True to that one"
+            )
+        if "tensors" not in self.saved:
+            return self._to_save
+        return tuple(
+            [None if each is None else self._restored(each) for each in self._kept()]
+        )
+
+    saved_variables = saved_tensors
+
+    def _kept(self) -> Any:
+        assert self.saved is not None
+        return self.saved["tensors"]
+
+    def _restored(self, saved: SavedForBackward) -> Any:
+        tensor, edge = saved.tensor, saved.edge
+        if tensor.array.version != saved.version:
+            raise GradError(
+                f"backward: a tensor of shape {tensor.shape}, which {self.op_name}"
+                f" saved, was changed in place: version {tensor.array.version}, saved"
+                f" at {saved.version}; change a copy instead"
+            )
+        if saved.output is not None:
+            edge = Edge(self, saved.output)
+        if edge is None or not isinstance(edge.target, GradNode):
+            return tensor
+        again = assembled(type(tensor), tensor.array, tensor.layout, tensor.device)
+        again.needs_grad = True
+        again.grad_node, again.grad_index = edge.target, edge.output
+        return again
+
+    # The call
+
+    def finish(self, answer: Any, args: tuple[Any, ...]) -> Any:
+        """Record the outputs of `forward`, and return what the call returns."""
+        single = not isinstance(answer, tuple)
+        outputs = [answer] if single else [*answer]
+        taped = is_grad_enabled() and True in self.needs_input_grad
+        self.sequence = next_sequence()
+        dirty = {id(each) for each in self._dirty}
+        inputs = {id(each) for each in args}
+        fixed = {id(each) for each in self._without_gradient}
+        made = []
+        for at, each in enumerate(outputs):
+            if not isinstance(each, TensorCore):
+                self._outputs.append(None)
+                made.append(each)
+                continue
+            self._outputs.append(each.spec)
+            plain = id(each) in fixed or not each.dtype.is_float
+            if id(each) in dirty:
+                if taped and not plain:
+                    self._overwrite(each, at)
+                made.append(each)
+                continue
+            own = each
+            if id(each) in inputs or each.needs_grad:
+                own = each.detach()
+            if taped and not plain:
+                own.needs_grad = True
+                own.grad_node, own.grad_index = self, at
+            made.append(own)
+        self._keep(outputs, taped, {id(each) for each in outputs} - inputs)
+        return made[0] if single else tuple(made)
+
+    def _overwrite(self, tensor: Any, at: int) -> None:
+        """Put an input that was changed in place on the tape as an output."""
+        check_overwrite(tensor)
+        if len(sharing_tensors(tensor)) > 1:
+            record = record_overwrite[0]
+            new = assembled(type(tensor), tensor.array, tensor.layout, tensor.device)
+            new.needs_grad, new.grad_node, new.grad_index = True, self, at
+            record(tensor, new, made=True)
+            return
+        move_kept_gradient(tensor, self, at)
+        tensor.needs_grad = True
+        tensor.grad_node, tensor.grad_index = self, at
+
+    def _keep(self, outputs: list[Any], taped: bool, own: set[int]) -> None:
+        """Save what `save_for_backward` was given."""
+        if not taped:
+            return
+        places = {id(each): at for at, each in enumerate(outputs) if id(each) in own}
+        kept: list[SavedForBackward | None] = []
+        for each in self._to_save:
+            if each is None:
+                kept.append(None)
+                continue
+            output = places.get(id(each))
+            edge = None if output is not None else edge_of(each)
+            leaf = edge is not None and not isinstance(edge.target, GradNode)
+            tensor = each if leaf else each.detach()
+            kept.append(SavedForBackward(tensor, each.array.version, edge, output))
+        self._to_save = self._dirty = self._without_gradient = ()
+        self.saved = {"tensors": kept}
+
+    # The backward pass
+
+    def _gradients(self, *grads: Any, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the arguments, by the user's rule.
+
+        `selective` says whether the pass is for the gradients of some tensors only.
+        """
+        self.selective = selective
+        if self._materialize:
+            grads = self._materialized(grads)
+        answers = self._rule()(self, *grads)
+        if not isinstance(answers, tuple):
+            answers = (answers,)
+        count = len(self.edges)
+        if len(answers) < count or any(each is not None for each in answers[count:]):
+            raise GradError(
+                f"{self.op_name}: backward returned {len(answers)} gradients for"
+                f" {count} arguments of forward; return one each, None where there is"
+                " none"
+            )
+        for at, answer in enumerate(answers[:count]):
+            self._check(at, answer)
+        found: tuple[Any, ...] = answers[:count]
+        return found
+
+    def _rule(self) -> Any:
+        own = self.forward_class
+        if own.backward is not Function.backward:
+            return own.backward
+        return own.vjp
+
+    def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return gradients with zeros instead of None."""
+        (like, *_) = [each for each in grads if each is not None]
+        return tuple(
+            [
+                like.new_zeros(spec.shape).to(spec.dtype)
+                if grad is None and spec is not None
+                else grad
+                for grad, spec in zip(grads, self._outputs)
+            ]
+        )
+
+    def _check(self, at: int, answer: Any) -> None:
+        """Raise `GradError` where a gradient does not go with its argument."""
+        spec: TensorSpec | None = self.specs[at]
+        if answer is None:
+            return
+        if spec is None:
+            raise GradError(
+                f"{self.op_name}: backward returned a gradient for argument {at}, which"
+                " is no tensor; return None for it"
+            )
+        if not isinstance(answer, TensorCore):
+            raise TypeError(
+                f"{self.op_name}: backward returned a {type(answer).__name__} for"
+                f" argument {at}; return a tensor or None"
+            )
+        if self.edges[at] is not None and not _sums_to(answer.shape, spec.shape):
+            raise GradError(
+                f"{self.op_name}: backward returned a gradient of shape"
+                f" {answer.shape} for argument {at}, whose shape is {spec.shape}"
+            )
+
+
+def _sums_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    """Return whether a shape is one that `wanted` broadcasts to."""
+    if len(shape) < len(wanted):
+        return False
+    pairs = zip(reversed(shape), reversed(wanted))
+    return all(size == own or own == 1 for size, own in pairs)
+
+
+record_overwrite: list[Callable[..., None]] = []
+"""Recorder of changes in place of tensors with views, which is above this package."""
+
+
+class Function:
+    """Base of functions with a gradient rule of their own.
+
+    A subclass has static methods: `forward(ctx, *args)`, or `forward(*args)` and
+    `setup_context(ctx, inputs, output)`; and `backward(ctx, *grads)`, which is given
+    one gradient for each output and returns one for each argument of `forward`. Call
+    it by `apply`.
+
+    Notes
+    -----
+    Gradients of gradients go through what `backward` does with ops, also with
+    `ctx.saved_tensors`. On a device its ops are lazy as all others. Under `fw.jit`
+    both methods run while the function is traced, and their ops are replayed.
+
+    Examples
+    --------
+    >>> class Square(fw.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * grad
+    >>> x = fw.tensor([3.0], requires_grad=True)
+    >>> Square.apply(x).sum().backward()
+    >>> x.grad.tolist()
+    [6.0]
+    """
+
+    _node_class: ClassVar[type[FunctionNode]]
+    generate_vmap_rule = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class a node class of its own name."""
+        super().__init_subclass__(**options)
+        name = f"{cls.__name__}Backward"
+        cls._node_class = type(name, (FunctionNode,), {"forward_class": cls})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse a call of an instance, as functions are applied by their class."""
+        raise GradError(
+            f"{type(self).__name__}: functions are not called; use"
+            f" {type(self).__name__}.apply(...)"
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Return the function's result; override it."""
+        raise NotImplementedError("Function.forward: a subclass must override it")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save what `backward` needs, where `forward` has no `ctx`; override it."""
+        raise NotImplementedError("Function.setup_context: a subclass may override it")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the gradients of the arguments; override it."""
+        raise NotImplementedError(
+            "Function.backward: a subclass must override it, or vjp, to be"
+            " differentiated"
+        )
+
+    @staticmethod
+    def vjp(ctx: Any, *grad_outputs: Any) -> Any:
+        """Return the gradients of the arguments; another name of `backward`."""
+        raise NotImplementedError(
+            "Function.backward: a subclass must override it, or vjp, to be"
+            " differentiated"
+        )
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Return the directional derivative; not used, see `fw.func.jvp`."""
+        raise NotImplementedError("Function.jvp: a subclass may override it")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return the result of `forward`, which `backward` differentiates.
+
+        Keyword arguments are handed on; tensors among them have no gradient, unless
+        `forward` takes no `ctx`.
+
+        Raises
+        ------
+        GradError
+            If an input that `forward` changes in place is a leaf.
+        """
+        apart = cls.setup_context is not Function.setup_context
+        if apart:
+            bound = inspect.signature(cls.forward).bind(*args, **kwargs)
+            bound.apply_defaults()
+            args = bound.args
+        ctx = cls._node_class(args)
+        with SettingScope(grad_mode, False):
+            if apart:
+                answer = cls.forward(*args)
+                cls.setup_context(ctx, args, answer)
+            else:
+                answer = cls.forward(ctx, *args, **kwargs)
+        return ctx.finish(answer, args)
+
+
+Function.__init_subclass__()
+
+
+class InplaceFunction(Function):
+    """Function with an argument `inplace`, kept for programs that derive from it."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a `backward` that is not differentiated itself: it runs unrecorded.
+
+    Differentiating its results raises `GradError`.
+    """
+
+    @functools.wraps(fn)
+    def backward(ctx: Any, *grads: Any) -> Any:
+        recorded = is_grad_enabled() and any(
+            isinstance(each, TensorCore) and each.needs_grad for each in grads
+        )
+        with SettingScope(grad_mode, False):
+            answers = fn(ctx, *grads)
+        if not recorded:
+            return answers
+        single = not isinstance(answers, tuple)
+        edges = tuple([edge_of(each) for each in grads if each is not None])
+        made = [_refusing(each, edges) for each in ((answers,) if single else answers)]
+        return made[0] if single else tuple(made)
+
+    return backward
+
+
+def _refusing(answer: Any, edges: tuple[Edge | None, ...]) -> Any:
+    """Return a gradient whose own gradient, by the given edges, is refused."""
+    if not isinstance(answer, TensorCore) or not answer.dtype.is_float:
+        return answer
+
+    def refuse(grad: Any) -> Any:
+        raise GradError(
+            "backward: a function marked with @once_differentiable is differentiated"
+            " twice; leave the decorator out if its backward is written with ops"
+        )
+
+    made = answer.detach()
+    made.needs_grad = True
+    made.grad_node = GradNode("once differentiable", refuse, edges, (), {})
+    return made

@@ -1,0 +1,266 @@
+"""Grad modes: whether ops are recorded on the tape, by block, function or statement."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import warnings
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar, cast, overload
+
+from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+grad_mode = ScopedSetting(True)
+"""Whether ops are recorded; read where a call of `is_grad_enabled` costs too much."""
+
+_inference = ScopedSetting(False)
+
+
+def is_grad_enabled() -> bool:
+    """Return whether ops are recorded for `backward` in this thread."""
+    enabled: bool = grad_mode.top.value
+    return enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Return whether this thread is in a block of `inference_mode`."""
+    enabled: bool = _inference.top.value
+    return enabled
+
+
+class GradScope(SettingScope):
+    """Block, or decorator, with another grad mode.
+
+    Notes
+    -----
+    A generator function has the mode whenever it runs, and its caller never. The same
+    holds of coroutines and asynchronous generators, which PyTorch's decorators leave
+    in the caller's mode.
+    """
+
+    def __call__(self, function: Function) -> Function:
+        """Return the function with a block of its own in each call."""
+        if inspect.isclass(function):
+            warnings.warn(
+                f"a grad mode decorates the class {function.__name__}: only its"
+                " constructor runs in it; decorate the methods themselves",
+                FutureWarning,
+                stacklevel=2,
+            )
+        return cast(Function, _decorated(self._recreate_cm, function))
+
+
+def _decorated(
+    block: Callable[[], Any], function: Callable[..., Any]
+) -> Callable[..., Any]:
+    """Return a function that runs in a new block, also where it is suspended."""
+    wrapper: Callable[..., Any]
+    if inspect.isgeneratorfunction(function):
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return (yield from _driven(block, function(*args, **kwargs)))
+
+    elif inspect.iscoroutinefunction(function):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return await _awaited(_driven(block, function(*args, **kwargs)))
+
+    elif inspect.isasyncgenfunction(function):
+
+        async def wrapper(*args: Any, **kwargs: Any) -> Any:
+            source, request = function(*args, **kwargs), None
+            try:
+                while True:
+                    step = source.asend(request).__await__()
+                    request = yield await _awaited(_driven(block, step))
+            except StopAsyncIteration:
+                return
+            finally:
+                await source.aclose()
+
+    else:
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with block():
+                return function(*args, **kwargs)
+
+    return functools.update_wrapper(wrapper, function)
+
+
+@types.coroutine
+def _awaited(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    return (yield from steps)
+
+
+def _driven(block: Callable[[], Any], source: Any) -> Generator[Any, Any, Any]:
+    """Yield what a generator or coroutine does, each of its steps in a block."""
+    step: Callable[[], Any] = functools.partial(source.send, None)
+    try:
+        while True:
+            with block():
+                response = step()
+            try:
+                step = functools.partial(source.send, (yield response))
+            except GeneratorExit:
+                with block():
+                    source.close()
+                raise
+            except BaseException as error:
+                step = functools.partial(source.throw, error)
+    except StopIteration as end:
+        return end.value
+
+
+class set_grad_enabled(GradScope):  # noqa: N801 - PyTorch's name
+    """Record, or do not record, ops on the tape.
+
+    In force within the block, or the function; or, called on its own, from then on:
+    until the end of the enclosing block, or for good.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether they are recorded.
+
+    Examples
+    --------
+    >>> before = set_grad_enabled(False)
+    >>> is_grad_enabled()
+    False
+    >>> before = set_grad_enabled(True)
+    >>> with set_grad_enabled(False):
+    ...     is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(grad_mode, bool(mode))
+        scope_frame = grad_mode.top
+        self._called: tuple[ScopeFrame, bool] | None = (scope_frame, scope_frame.value)
+        scope_frame.value = bool(mode)
+
+    def _recreate_cm(self) -> Any:
+        return GradScope(grad_mode, self._value)
+
+    def _take_back(self) -> None:
+        """Restore the enclosing setting, as this is a block or a decorator."""
+        if self._called is not None:
+            scope_frame, before = self._called
+            scope_frame.value = before
+            self._called = None
+
+    def __enter__(self) -> set_grad_enabled:
+        self._take_back()
+        return super().__enter__()
+
+    def __call__(self, function: Function) -> Function:
+        """Return the function with a block of its own in each call."""
+        self._take_back()
+        return super().__call__(function)
+
+
+@overload
+def no_grad(orig_func: None = None) -> GradScope: ...
+@overload
+def no_grad(orig_func: Function) -> Function: ...
+def no_grad(orig_func: Any = None) -> Any:
+    """Return a context in which nothing is recorded; also works as a decorator.
+
+    Parameters
+    ----------
+    orig_func : callable or None
+        The function, where it decorates one without parentheses.
+
+    Notes
+    -----
+    The context ends at the latest when nothing refers to it any more, so
+    `no_grad().__enter__()` on its own does nothing: `set_grad_enabled(False)` stays in
+    force.
+
+    Examples
+    --------
+    >>> with no_grad():
+    ...     is_grad_enabled()
+    False
+    >>> @no_grad
+    ... def enabled():
+    ...     return is_grad_enabled()
+    >>> enabled()
+    False
+    """
+    scope = GradScope(grad_mode, False)
+    return scope if orig_func is None else scope(orig_func)
+
+
+@overload
+def enable_grad(orig_func: None = None) -> GradScope: ...
+@overload
+def enable_grad(orig_func: Function) -> Function: ...
+def enable_grad(orig_func: Any = None) -> Any:
+    """Return a context in which ops are recorded, also inside `no_grad`.
+
+    Also works as a decorator, with and without parentheses.
+    """
+    scope = GradScope(grad_mode, True)
+    return scope if orig_func is None else scope(orig_func)
+
+
+class inference_mode:  # noqa: N801 - PyTorch's name
+    """Block, or function, in which nothing is recorded and nothing will be.
+
+    Parameters
+    ----------
+    mode : bool or callable, default True
+        False leaves the mode inside of another block of it: ops are recorded. A
+        callable is decorated, as without parentheses.
+
+    Notes
+    -----
+    PyTorch's inference tensors save the version counter that in-place changes on the
+    tape need. Here it costs nothing, so tensors made in the block are ordinary ones:
+    what PyTorch refuses to do with them outside of it works.
+
+    Examples
+    --------
+    >>> with inference_mode():
+    ...     is_grad_enabled(), is_inference_mode_enabled()
+    (False, True)
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        """Return a block, or the decorated function."""
+        made = super().__new__(cls)
+        if callable(mode):
+            made.__init__(True)  # type: ignore[misc]  # as Python does not
+            return made(mode)
+        return made
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = bool(mode)
+        self._scopes: list[tuple[SettingScope, SettingScope]] = []
+
+    def __enter__(self) -> None:
+        inner = GradScope(grad_mode, not self.mode)
+        outer = SettingScope(_inference, self.mode)
+        self._scopes.append((outer, inner))
+        outer.__enter__()
+        inner.__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        outer, inner = self._scopes.pop()
+        try:
+            inner.__exit__(*raised)
+        finally:
+            outer.__exit__(*raised)
+
+    def clone(self) -> inference_mode:
+        """Return another block of the same mode."""
+        made: inference_mode = type(self)(self.mode)
+        return made
+
+    def __call__(self, function: Function) -> Function:
+        """Return the function with a block of its own in each call."""
+        return cast(Function, _decorated(self.clone, function))

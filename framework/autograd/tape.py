@@ -1,0 +1,218 @@
+"""The tape: nodes of recorded ops, edges to what made their inputs, saved tensors."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..base.shape import TensorSpec
+from ..eager.base_tensor import TensorCore, assembled
+from .gradient_hooks import (
+    NodeHooks,
+    hooks_of,
+    put,
+    register_after_accumulation,
+    register_hook,
+)
+
+if TYPE_CHECKING:
+    from ..base.device import Device
+    from ..base.hooks import RemovableHandle
+    from ..base.shape import Layout
+    from ..ir.lazy_graph import Array
+
+
+_sequence: Iterator[int] = itertools.count()
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
+
+
+def next_sequence() -> int:
+    """Return a number above those of all nodes so far, and below all later ones."""
+    return next(_sequence)
+
+
+class Saved(NamedTuple):
+    """Saved tensor: held for the gradient rule, without its tape entry.
+
+    An output's own tape entry would make a cycle, and device memory would then wait
+    for the cycle collector instead of being freed by reference count.
+    """
+
+    array: Array
+    layout: Layout
+    device: Device
+    kind: type[Any]
+    version: int
+    edge: int | None
+    """Index of the input; None for the first output, -1 for another output."""
+
+    def tensor(self) -> Any:
+        """Return the saved tensor, off the tape."""
+        return assembled(self.kind, self.array, self.layout, self.device)
+
+
+class Edge(NamedTuple):
+    """Edge of the tape: from an input to the node output, or leaf, that made it."""
+
+    target: GradNode | TensorCore
+    output: int
+
+
+class GradNode:
+    """Node of the tape: one recorded op.
+
+    Attributes
+    ----------
+    op_name : str
+        The op, for error messages.
+    apply : callable
+        Gradient rule: from the output's gradient and saved arguments to one gradient
+        per input.
+    edges : tuple of Edge or None
+        One per tensor input; None where no gradient is required.
+    specs : tuple of TensorSpec
+        Of the inputs; gradients are summed back to them.
+    saved : dict
+        Saved arguments of the rule, by name.
+    kind : object or None
+        Call-cache entry, shared by calls that differ only in elements and scalars, if
+        there is one; see `backward_cache`.
+    """
+
+    __slots__ = (
+        "apply",
+        "edges",
+        "hooks",
+        "kind",
+        "op_name",
+        "saved",
+        "sequence",
+        "specs",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        apply: Callable[..., Any],
+        edges: tuple[Edge | None, ...],
+        specs: tuple[TensorSpec, ...],
+        saved: dict[str, Any],
+        kind: object = None,
+    ) -> None:
+        self.op_name = name
+        self.apply = apply
+        self.edges = edges
+        self.specs = specs
+        self.kind = kind
+        self.saved: dict[str, Any] | None = saved
+        self.hooks: NodeHooks | None = None
+        self.sequence = next(_sequence)
+
+    @property
+    def output_count(self) -> int:
+        """Number of outputs that gradients may arrive for."""
+        return 1
+
+    def name(self) -> str:
+        """Return the name as PyTorch forms it, as "AddBackward0"."""
+        words = self.op_name.split("_")
+        return "".join(map(str.capitalize, words)).replace(" ", "") + "Backward0"
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} at {id(self):#x}>"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """Nodes of the inputs, each with the index of its output; None for constants.
+
+        A leaf's is an `AccumulateGrad`.
+        """
+        found: list[tuple[Any, int]] = []
+        for edge in self.edges:
+            if edge is None:
+                found.append((None, 0))
+            elif isinstance(edge.target, GradNode):
+                found.append((edge.target, edge.output))
+            else:
+                found.append((AccumulateGrad(edge.target), 0))
+        return tuple(found)
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn` with the gradients of the inputs and of the outputs, two tuples.
+
+        It runs after the node's rule, and may return other gradients of the inputs.
+        """
+        handle: RemovableHandle = put(hooks_of(self).after, fn)
+        return handle
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn` with the tuple of the outputs' gradients before the node's rule.
+
+        It may return another tuple.
+        """
+        handle: RemovableHandle = put(hooks_of(self).before, fn)
+        return handle
+
+
+class AccumulateGrad:
+    """Node of a leaf: where a backward pass ends, and adds to `.grad`.
+
+    Attributes
+    ----------
+    variable : Tensor
+        The leaf.
+    """
+
+    next_functions = ()
+
+    def __init__(self, variable: TensorCore) -> None:
+        self.variable = variable
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad at {id(self.variable):#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return id(self.variable)
+
+    def name(self) -> str:
+        """Return the node's name."""
+        return "AccumulateGrad"
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn` with () and the tuple of the gradient, once it is accumulated."""
+        return register_after_accumulation(
+            self.variable, lambda leaf: fn((), (leaf.own_grad,))
+        )
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn` with the tuple of the gradient; it may return another one."""
+
+        def hook(grad: Any) -> Any:
+            answer = fn((grad,))
+            return answer[0] if isinstance(answer, tuple) else answer
+
+        return register_hook(self.variable, hook)
+
+
+def edge_of(tensor: TensorCore) -> Edge | None:
+    """Return the edge of an input, or None if it requires no gradient."""
+    if not tensor.needs_grad:
+        return None
+    node = tensor.grad_node
+    where = (tensor, 0) if node is None else (node, tensor.grad_index)
+    edge: Edge = _tuple(Edge, where)
+    return edge
+
+
+def save(tensor: TensorCore, edge: int | None) -> Saved:
+    """Return the saved form of a tensor."""
+    array = tensor.array
+    kept = array, tensor.layout, tensor.device, tensor.results, array.version, edge
+    saved: Saved = _tuple(Saved, kept)
+    return saved

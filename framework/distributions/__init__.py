@@ -1,0 +1,130 @@
+"""Probability distributions: draws, densities, divergences, with PyTorch's names."""
+
+from . import constraint_registry, constraints, kl, transforms
+from .bernoulli import (
+    Bernoulli,
+    Binomial,
+    ContinuousBernoulli,
+    Geometric,
+    NegativeBinomial,
+)
+from .beta import Beta, Dirichlet, Kumaraswamy
+from .categorical import (
+    Categorical,
+    Multinomial,
+    OneHotCategorical,
+    OneHotCategoricalStraightThrough,
+)
+from .constraint_registry import biject_to, transform_to
+from .derived import Independent, MixtureSameFamily, TransformedDistribution
+from .distribution import Distribution, ExponentialFamily
+from .gamma import (
+    Chi2,
+    Exponential,
+    FisherSnedecor,
+    Gamma,
+    InverseGamma,
+    StudentT,
+)
+from .kl import kl_divergence, register_kl
+from .location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Uniform
+from .normal import HalfNormal, Normal
+from .poisson import Poisson
+from .transformed import (
+    GeneralizedPareto,
+    LogisticNormal,
+    LogNormal,
+    Pareto,
+    RelaxedBernoulli,
+    RelaxedOneHotCategorical,
+    Weibull,
+)
+from .transforms import (
+    AbsTransform,
+    AffineTransform,
+    CatTransform,
+    ComposeTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    IndependentTransform,
+    LowerCholeskyTransform,
+    PowerTransform,
+    ReshapeTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StackTransform,
+    StickBreakingTransform,
+    TanhTransform,
+    Transform,
+    identity_transform,
+)
+from .von_mises import VonMises
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "Bernoulli",
+    "Beta",
+    "Binomial",
+    "CatTransform",
+    "Categorical",
+    "Cauchy",
+    "Chi2",
+    "ComposeTransform",
+    "ContinuousBernoulli",
+    "CumulativeDistributionTransform",
+    "Dirichlet",
+    "Distribution",
+    "ExpTransform",
+    "Exponential",
+    "ExponentialFamily",
+    "FisherSnedecor",
+    "Gamma",
+    "GeneralizedPareto",
+    "Geometric",
+    "Gumbel",
+    "HalfCauchy",
+    "HalfNormal",
+    "Independent",
+    "IndependentTransform",
+    "InverseGamma",
+    "Kumaraswamy",
+    "Laplace",
+    "LogNormal",
+    "LogisticNormal",
+    "LowerCholeskyTransform",
+    "MixtureSameFamily",
+    "Multinomial",
+    "NegativeBinomial",
+    "Normal",
+    "OneHotCategorical",
+    "OneHotCategoricalStraightThrough",
+    "Pareto",
+    "Poisson",
+    "PowerTransform",
+    "RelaxedBernoulli",
+    "RelaxedOneHotCategorical",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "StudentT",
+    "TanhTransform",
+    "Transform",
+    "TransformedDistribution",
+    "Uniform",
+    "VonMises",
+    "Weibull",
+    "biject_to",
+    "constraint_registry",
+    "constraints",
+    "identity_transform",
+    "kl",
+    "kl_divergence",
+    "register_kl",
+    "transform_to",
+    "transforms",
+]

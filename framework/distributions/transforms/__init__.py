@@ -1,0 +1,45 @@
+"""Invertible maps of variables, with the logarithm of their Jacobian."""
+
+from .maps import (
+    AbsTransform,
+    AffineTransform,
+    CumulativeDistributionTransform,
+    ExpTransform,
+    LowerCholeskyTransform,
+    PowerTransform,
+    SigmoidTransform,
+    SoftmaxTransform,
+    SoftplusTransform,
+    StickBreakingTransform,
+    TanhTransform,
+)
+from .transform import (
+    CatTransform,
+    ComposeTransform,
+    IndependentTransform,
+    ReshapeTransform,
+    StackTransform,
+    Transform,
+    identity_transform,
+)
+
+__all__ = [
+    "AbsTransform",
+    "AffineTransform",
+    "CatTransform",
+    "ComposeTransform",
+    "CumulativeDistributionTransform",
+    "ExpTransform",
+    "IndependentTransform",
+    "LowerCholeskyTransform",
+    "PowerTransform",
+    "ReshapeTransform",
+    "SigmoidTransform",
+    "SoftmaxTransform",
+    "SoftplusTransform",
+    "StackTransform",
+    "StickBreakingTransform",
+    "TanhTransform",
+    "Transform",
+    "identity_transform",
+]

@@ -1,0 +1,352 @@
+"""Activations under PyTorch's signatures.
+
+With `inplace` the elements of `input` are replaced, on the tape, and it is returned.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Literal
+
+from ... import ops
+from ...base.dtype import DTypeLike, as_dtype
+from ...tensor.inplace import change
+from ...tensor.tensor import Tensor
+
+LEAST_DRAW = 2.0**-25
+"""Below every exponential draw but 0, whose logarithm is infinite."""
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return max(input, 0); NaN stays NaN."""
+    return change(input, ops.relu) if inplace else ops.relu(input)
+
+
+def relu_(input: Tensor) -> Tensor:
+    """Replace the elements by `relu` of them."""
+    return change(input, ops.relu)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return min(max(input, 0), 6)."""
+    return change(input, ops.relu6) if inplace else ops.relu6(input)
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """Return min(max(input, min_val), max_val).
+
+    Raises
+    ------
+    ValueError
+        If `min_val` is above `max_val`.
+    """
+    if min_val > max_val:
+        raise ValueError(
+            f"hardtanh: min_val is {min_val}, max_val {max_val}; min_val must be the"
+            " smaller"
+        )
+    if inplace:
+        return change(input, ops.hardtanh, min_val, max_val)
+    return ops.hardtanh(input, min_val, max_val)
+
+
+def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """Replace the elements by `hardtanh` of them."""
+    return hardtanh(input, min_val, max_val, True)
+
+
+def leaky_relu(
+    input: Tensor, negative_slope: float = 0.01, inplace: bool = False
+) -> Tensor:
+    """Return `input`, multiplied by `negative_slope` where it is negative."""
+    if inplace:
+        return change(input, ops.leaky_relu, negative_slope)
+    return ops.leaky_relu(input, negative_slope)
+
+
+def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """Replace the elements by `leaky_relu` of them."""
+    return change(input, ops.leaky_relu, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return `input`, or alpha * (exp(input) - 1) where it is negative."""
+    return change(input, ops.elu, alpha) if inplace else ops.elu(input, alpha)
+
+
+def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Replace the elements by `elu` of them."""
+    return change(input, ops.elu, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return the exponential linear unit that keeps mean and variance."""
+    return change(input, ops.selu) if inplace else ops.selu(input)
+
+
+def selu_(input: Tensor) -> Tensor:
+    """Replace the elements by `selu` of them."""
+    return change(input, ops.selu)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """Return `input`, or alpha * (exp(input / alpha) - 1) where it is negative."""
+    return change(input, ops.celu, alpha) if inplace else ops.celu(input, alpha)
+
+
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
+    """Replace the elements by `celu` of them."""
+    return change(input, ops.celu, alpha)
+
+
+def gelu(input: Tensor, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
+    """Return `input` times the probability that a standard normal is smaller."""
+    return ops.gelu(input, approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return `input` times its sigmoid."""
+    return change(input, ops.silu) if inplace else ops.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return `input` times the hyperbolic tangent of its softplus."""
+    return change(input, ops.mish) if inplace else ops.mish(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return `input` times its hard sigmoid."""
+    return change(input, ops.hardswish) if inplace else ops.hardswish(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Return min(max(input / 6 + 1 / 2, 0), 1)."""
+    return change(input, ops.hardsigmoid) if inplace else ops.hardsigmoid(input)
+
+
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Return log(1 + exp(beta * input)) / beta; linear above `threshold`."""
+    return ops.softplus(input, beta, threshold)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """Return input / (1 + |input|)."""
+    return ops.softsign(input)
+
+
+def tanh(input: Tensor) -> Tensor:
+    """Return the hyperbolic tangent."""
+    return ops.tanh(input)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """Return `input` minus its hyperbolic tangent."""
+    return input - ops.tanh(input)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """Return 1 / (1 + exp(-input))."""
+    return ops.sigmoid(input)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """Return the logarithm of the sigmoid."""
+    return ops.log_sigmoid(input)
+
+
+def _above(input: Tensor, threshold: float, value: float) -> Tensor:
+    return ops.where(input <= threshold, value, input)
+
+
+def threshold(
+    input: Tensor, threshold: float, value: float, inplace: bool = False
+) -> Tensor:
+    """Return `input` where it is above `threshold`, otherwise `value`; NaN stays."""
+    if inplace:
+        return change(input, _above, threshold, value)
+    return _above(input, threshold, value)
+
+
+def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
+    """Replace the elements by `threshold` of them."""
+    return change(input, _above, threshold, value)
+
+
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return 0 where |input| is at most `lambd`, otherwise `input`."""
+    return ops.where(ops.abs(input) <= lambd, 0.0, input)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return `input` moved by `lambd` towards 0, at most to it.
+
+    Raises
+    ------
+    ValueError
+        If `lambd` is below 0.
+    """
+    if lambd < 0:
+        raise ValueError(f"softshrink: lambd is {lambd}; it must be at least 0")
+    lower = ops.where(input < -lambd, input + lambd, input * 0.0)
+    return ops.where(input > lambd, input - lambd, lower)
+
+
+def _random_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
+    like = input.detach()
+    slopes = ops.draw_uniform(like, input.shape, input.dtype) * (upper - lower) + lower
+    return ops.where(input <= 0, input * slopes, input)
+
+
+def rrelu(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """Return `input`, multiplied by a slope where it is negative.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    lower, upper : float, default 1 / 8, 1 / 3
+        Bounds of the slopes.
+    training : bool, default False
+        Whether a slope is drawn for each element; otherwise it is the middle.
+    inplace : bool, default False
+
+    Raises
+    ------
+    ValueError
+        If `lower` is above `upper`.
+
+    Notes
+    -----
+    Source: Xu et al., arXiv:1505.00853.
+    """
+    if lower > upper:
+        raise ValueError(
+            f"rrelu: lower is {lower}, upper {upper}; lower must be the smaller"
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    if inplace:
+        return change(input, _random_slopes, lower, upper)
+    return _random_slopes(input, lower, upper)
+
+
+def rrelu_(
+    input: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+) -> Tensor:
+    """Replace the elements by `rrelu` of them."""
+    return rrelu(input, lower, upper, training, True)
+
+
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """Return `input`, multiplied by its channel's weight where it is negative."""
+    return ops.prelu(input, weight)
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """Return the first half of a dimension times the sigmoid of the second."""
+    return ops.glu(input, dim)
+
+
+def _implicit_dim(name: str, dim: int | None, ndim: int) -> int:
+    """Return a dimension, or what PyTorch takes where none is given."""
+    if dim is not None:
+        return dim
+    chosen = 0 if ndim in (0, 1, 3) else 1
+    warnings.warn(
+        f"{name}: dim is None, which means {chosen} for {ndim} dimensions; give it,"
+        " for this choice is deprecated",
+        stacklevel=3,
+    )
+    return chosen
+
+
+def softmax(
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return exponentials normalised to sum to one along one dimension.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    dim : int or None
+        None means 0 for tensors of 0, 1 or 3 dimensions and otherwise 1, with a
+        warning.
+    _stacklevel : int
+        Without effect.
+    dtype : DType, str or None
+        What `input` is cast to first.
+    """
+    return ops.softmax(input, _implicit_dim("softmax", dim, input.ndim), dtype=dtype)
+
+
+def softmin(
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return `softmax` of the negative input."""
+    at = _implicit_dim("softmin", dim, input.ndim)
+    wanted = input if dtype is None else input.to(as_dtype(dtype))
+    return ops.softmax(-wanted, at)
+
+
+def log_softmax(
+    input: Tensor,
+    dim: int | None = None,
+    _stacklevel: int = 3,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return the logarithm of `softmax`; parameters as there."""
+    at = _implicit_dim("log_softmax", dim, input.ndim)
+    return ops.log_softmax(input, at, dtype=dtype)
+
+
+def gumbel_softmax(
+    logits: Tensor,
+    tau: float = 1,
+    hard: bool = False,
+    eps: float = 1e-10,
+    dim: int = -1,
+) -> Tensor:
+    """Return draws from the Gumbel-softmax distribution.
+
+    Parameters
+    ----------
+    logits : Tensor, float
+        Unnormalised log-probabilities.
+    tau : float, default 1
+        Temperature.
+    hard : bool, default False
+        Whether draws are one-hot; the gradient is that of the soft ones.
+    eps : float
+        Without effect, as in PyTorch.
+    dim : int, default -1
+
+    Notes
+    -----
+    Source: Jang, Gu and Poole, arXiv:1611.01144.
+    """
+    like = logits.detach()
+    draws = ops.draw_exponential(like, logits.shape, logits.dtype)
+    noise = -ops.log(ops.clamp_min(draws, LEAST_DRAW))
+    soft = ops.softmax((logits + noise) * (1.0 / tau), dim)
+    if not hard:
+        return soft
+    values = soft.detach()
+    places = ops.argmax(values, dim, True)
+    hot = ops.scatter(values * 0.0, dim, places, 1.0)
+    return hot - values + soft

@@ -1,0 +1,117 @@
+"""Distances and products between vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import ops
+from ...base.dtype import int32
+from ...base.errors import ShapeError
+from ...dispatch.autocast_policy import autocast_float32
+from ...tensor.tensor import Tensor
+
+
+def cosine_similarity(
+    x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
+) -> Tensor:
+    """Return cosines of angles along a dimension; see `ops.cosine_similarity`."""
+    return ops.cosine_similarity(x1, x2, dim, eps)
+
+
+def pairwise_distance(
+    x1: Tensor,
+    x2: Tensor,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    keepdim: bool = False,
+) -> Tensor:
+    """Return the norms of differences along the last dimension.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor, float
+        Of shapes that broadcast.
+    p : float, default 2
+        Which norm; see `ops.norm`.
+    eps : float, default 1e-6
+        Added to the differences, so that no gradient is infinite.
+    keepdim : bool, default False
+    """
+    return ops.norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+@autocast_float32
+def pdist(input: Tensor, p: float = 2) -> Tensor:
+    """Return the distances between all pairs of rows.
+
+    Parameters
+    ----------
+    input : Tensor, shape (rows, size), float
+    p : float, default 2
+        Which norm, at least 0.
+
+    Returns
+    -------
+    Tensor, shape (rows * (rows - 1) / 2,)
+        In the order (0, 1), (0, 2), ..., (1, 2), ...
+
+    Raises
+    ------
+    ShapeError
+        If `input` is not 2-D, or `p` below 0.
+    """
+    if input.ndim != 2:
+        raise ShapeError(f"pdist: input is {input.shape}; it must be (rows, size)")
+    if p < 0:
+        raise ShapeError(f"pdist: p is {p}; it must be at least 0")
+    first, second = (
+        Tensor.from_host(rows.astype(np.int32), input.device, int32)
+        for rows in np.triu_indices(input.shape[0], 1)
+    )
+    apart = ops.index_select(input, 0, first) - ops.index_select(input, 0, second)
+    return ops.norm(apart, p, -1)
+
+
+def bilinear(
+    input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
+    """Return input1^T A input2 + b for each matrix A of the weight.
+
+    Parameters
+    ----------
+    input1 : Tensor, shape (..., in1_features), float
+    input2 : Tensor, shape (..., in2_features)
+        Leading dimensions are those of `input1`.
+    weight : Tensor, shape (out_features, in1_features, in2_features)
+    bias : Tensor, shape (out_features,), or None
+
+    Returns
+    -------
+    Tensor, shape (..., out_features)
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    """
+    lead = input1.shape[:-1]
+    sizes = (input1.shape[-1:], input2.shape[-1:])
+    if (
+        weight.ndim != 3
+        or input2.shape[:-1] != lead
+        or sizes != (weight.shape[1:2], weight.shape[2:])
+    ):
+        raise ShapeError(
+            f"bilinear: inputs are {input1.shape} and {input2.shape}, weight"
+            f" {weight.shape}; they must be (..., n), (..., m) and (out, n, m)"
+        )
+    out_features, rows, columns = weight.shape
+    if bias is not None and bias.shape != (out_features,):
+        raise ShapeError(
+            f"bilinear: bias is {bias.shape}; it must be ({out_features},)"
+        )
+    flat = ops.reshape(ops.permute(weight, (1, 0, 2)), (rows, out_features * columns))
+    products = ops.matmul(ops.reshape(input1, (-1, rows)), flat)
+    products = ops.reshape(products, (*lead, out_features, columns))
+    out = ops.sum(products * ops.unsqueeze(input2, -2), -1)
+    return out if bias is None else out + bias

@@ -1,0 +1,144 @@
+"""Dropout under PyTorch's signatures."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from ... import ops
+from ...base.errors import ShapeError
+from ...tensor.inplace import change
+from ...tensor.tensor import Tensor
+
+ALPHA = 1.7580993408473766
+"""Minus the limit of SELU: alpha times scale (Klambauer et al., 2017)."""
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Set each element to 0 with probability `p` and scale the others by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input : Tensor, float
+    p : float, default 0.5
+        In [0, 1].
+    training : bool, default True
+        Whether anything is dropped.
+    inplace : bool, default False
+
+    Raises
+    ------
+    ShapeError
+        If `p` is not in [0, 1].
+    """
+    if inplace:
+        return change(input, ops.dropout, p, training)
+    return ops.dropout(input, p, training)
+
+
+def dropout1d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of (batch, channels, length), or without batch."""
+    if inplace:
+        return change(input, ops.dropout1d, p, training)
+    return ops.dropout1d(input, p, training)
+
+
+def dropout2d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of (batch, channels, height, width).
+
+    Notes
+    -----
+    Three dimensions are (batch, channels, length), as in PyTorch, with a warning.
+    """
+    if input.ndim == 3:
+        warnings.warn(
+            "dropout2d: input is 3-D, taken for (batch, channels, length); use"
+            " dropout1d for that",
+            stacklevel=2,
+        )
+        return dropout1d(input, p, training, inplace)
+    if inplace:
+        return change(input, ops.dropout2d, p, training)
+    return ops.dropout2d(input, p, training)
+
+
+def dropout3d(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of (batch, channels, depth, height, width)."""
+    if inplace:
+        return change(input, ops.dropout3d, p, training)
+    return ops.dropout3d(input, p, training)
+
+
+def _alpha_dropped(input: Tensor, p: float, drawn: int) -> Tensor:
+    """Replace what is dropped by -ALPHA, then restore mean 0 and variance 1."""
+    if p == 1.0:
+        return input * 0.0
+    shape = (*input.shape[:drawn], *(1,) * (input.ndim - drawn))
+    kept = ops.draw_uniform(input.detach(), shape, input.dtype) >= p
+    scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
+    shift = ALPHA * scale * p
+    return ops.where(kept, input * scale + shift, shift - ALPHA * scale)
+
+
+def _alpha(
+    name: str, input: Tensor, p: float, training: bool, inplace: bool, drawn: int
+) -> Tensor:
+    if not 0.0 <= p <= 1.0:
+        raise ShapeError(f"{name}: p is {p}; it must be from 0 to 1")
+    if not training or p == 0.0 or input.numel() == 0:
+        return input
+    if inplace:
+        return change(input, _alpha_dropped, p, drawn)
+    return _alpha_dropped(input, p, drawn)
+
+
+def alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Drop elements to the limit of SELU, keeping mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    p : float, default 0.5
+        Probability of an element to be dropped, in [0, 1].
+    training : bool, default False
+        Whether anything is dropped.
+    inplace : bool, default False
+
+    Raises
+    ------
+    ShapeError
+        If `p` is not in [0, 1].
+
+    Notes
+    -----
+    Source: Klambauer et al., Self-Normalizing Neural Networks, arXiv:1706.02515.
+    """
+    return _alpha("alpha_dropout", input, p, training, inplace, input.ndim)
+
+
+def feature_alpha_dropout(
+    input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
+) -> Tensor:
+    """Drop whole channels of (batch, channels, ...) as `alpha_dropout` does.
+
+    Raises
+    ------
+    ShapeError
+        Also if `input` has fewer than two dimensions.
+    """
+    if input.ndim < 2:
+        raise ShapeError(
+            f"feature_alpha_dropout: input is {input.shape}; it must be (batch,"
+            " channels, ...)"
+        )
+    return _alpha("feature_alpha_dropout", input, p, training, inplace, 2)

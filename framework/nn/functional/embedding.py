@@ -1,0 +1,212 @@
+"""Embedding lookup, one row for each index or a reduction of each bag of rows."""
+
+from __future__ import annotations
+
+from ... import ops
+from ...autograd.engine import no_grad
+from ...base.dtype import INTEGER, float32, int32
+from ...base.errors import DTypeError, ShapeError
+from ...tensor.inplace import assign
+from ...tensor.tensor import Tensor
+
+MODES = ("sum", "mean", "max")
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """Return rows of a table by number; see `ops.embedding`.
+
+    Parameters
+    ----------
+    input : Tensor, any integer dtype
+        Numbers of rows.
+    weight : Tensor, shape (rows, size), float
+        The table.
+    padding_idx : int or None
+        A row that gets no gradient; negative counts from the end.
+    max_norm : float or None
+        Rows looked up that are longer are scaled to it first, in `weight` itself.
+    norm_type : float, default 2
+        Which norm that is.
+    scale_grad_by_freq : bool, default False
+        Whether a row's gradient is divided by how often `input` names it.
+    sparse : bool
+        Without effect: gradients are dense.
+    """
+    if max_norm is not None:
+        _renormalize(input, weight, max_norm, norm_type)
+    if scale_grad_by_freq and weight.requires_grad:
+        weight = _by_frequency(input, weight)
+    return ops.embedding(input, weight, padding_idx)
+
+
+def _renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
+    """Scale the rows that `input` names, where they are longer than `most`."""
+    with no_grad():
+        rows = weight.detach()
+        lengths = ops.norm(rows, p, 1, True)
+        scale = ops.where(lengths > most, most / (lengths + 1e-7), 1.0)
+        named = _counts(input, weight) > 0
+        assign(weight, ops.where(ops.unsqueeze(named, 1), rows * scale, rows))
+
+
+def _counts(input: Tensor, weight: Tensor) -> Tensor:
+    """Return how often each row is named, as float32."""
+    flat = ops.reshape(input, (input.numel(),))
+    zeros = ops.fill_like(weight.detach(), (weight.shape[0],), 0, float32)
+    ones = ops.fill_like(weight.detach(), flat.shape, 1, float32)
+    return ops.index_add(zeros, 0, flat, ones)
+
+
+def _by_frequency(input: Tensor, weight: Tensor) -> Tensor:
+    """Return the weight, whose gradient is divided by how often rows are named."""
+    counts = ops.clamp_min(_counts(input, weight), 1.0).to(weight.dtype)
+    share = ops.unsqueeze(1.0 / counts, 1)
+    rows = weight.detach()
+    # The value is exactly the weight's: its scaled part cancels.
+    scaled = weight * share
+    return scaled - scaled.detach() + rows
+
+
+def embedding_bag(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2,
+    scale_grad_by_freq: bool = False,
+    mode: str = "mean",
+    sparse: bool = False,
+    per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> Tensor:
+    """Return the sum, mean or maximum of the rows in each bag of indices.
+
+    Parameters
+    ----------
+    input : Tensor, shape (bags, count) or (indices,), any integer dtype
+        Numbers of rows; 1-D, the bags lie one after another.
+    weight : Tensor, shape (rows, size), float
+        The table.
+    offsets : Tensor, shape (bags,), or None
+        Where each bag starts, if `input` is 1-D.
+    max_norm, norm_type, scale_grad_by_freq, sparse
+        As in `embedding`.
+    mode : str, default "mean"
+        "sum", "mean" or "max".
+    per_sample_weights : Tensor, shape of `input`, or None
+        Factors of the rows, for mode "sum" only.
+    include_last_offset : bool, default False
+        Whether `offsets` has the end of the last bag too.
+    padding_idx : int or None
+        A row that does not count, nor gets a gradient.
+
+    Returns
+    -------
+    Tensor, shape (bags, size)
+        0 for an empty bag.
+
+    Raises
+    ------
+    ValueError
+        If shapes or arguments do not fit.
+    DTypeError
+        If `input` is not of an integer dtype.
+    """
+    _check_bags(input, weight, offsets, mode, per_sample_weights)
+    if max_norm is not None:
+        _renormalize(input, weight, max_norm, norm_type)
+    if scale_grad_by_freq and weight.requires_grad:
+        weight = _by_frequency(input, weight)
+    count = input.numel()
+    flat = ops.reshape(input, (count,))
+    like = weight.detach()
+    if offsets is None:
+        bags = input.shape[0]
+        each = max(1, count // max(1, bags))
+        numbers = ops.arange_like(like, (count,), 0, 1, int32)
+        bag = ops.cast(ops.floor_divide(numbers, each), int32)
+    else:
+        bags = offsets.shape[0] - int(include_last_offset)
+        starts = ops.narrow(offsets, 0, 0, bags)
+        numbers = ops.arange_like(like, (count,), 0, 1, int32)
+        bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
+    rows = ops.embedding(flat, weight, padding_idx)
+    shares = None if per_sample_weights is None else per_sample_weights
+    if padding_idx is None:
+        kept = None
+    else:
+        kept = ops.ne(flat, padding_idx % max(1, weight.shape[0]))
+    if mode == "max":
+        return _largest(rows, bag, bags, kept)
+    if shares is not None:
+        rows = rows * ops.reshape(shares, (count, 1))
+    if kept is not None:
+        rows = ops.where(ops.unsqueeze(kept, 1), rows, 0.0)
+    zeros = ops.fill_like(like, (bags, weight.shape[1]), 0, weight.dtype)
+    sums = ops.index_add(zeros, 0, bag, rows)
+    if mode == "sum":
+        return sums
+    present = ops.fill_like(like, (count,), 1, float32)
+    if kept is not None:
+        present = ops.cast(kept, float32)
+    counts = ops.index_add(ops.fill_like(like, (bags,), 0, float32), 0, bag, present)
+    return sums / ops.unsqueeze(ops.clamp_min(counts, 1.0), 1).to(sums.dtype)
+
+
+def _largest(rows: Tensor, bag: Tensor, bags: int, kept: Tensor | None) -> Tensor:
+    """Return the maxima of bags; 0 where nothing is in one."""
+    lowest = float("-inf")
+    base = ops.fill_like(rows.detach(), (bags, rows.shape[1]), lowest, rows.dtype)
+    if kept is not None:
+        rows = ops.where(ops.unsqueeze(kept, 1), rows, lowest)
+    index = ops.expand(ops.unsqueeze(bag, 1), rows.shape)
+    most = ops.scatter_reduce(base, 0, index, rows, "amax", include_self=True)
+    return ops.where(most == lowest, 0.0, most)
+
+
+def _check_bags(
+    input: Tensor,
+    weight: Tensor,
+    offsets: Tensor | None,
+    mode: str,
+    per_sample_weights: Tensor | None,
+) -> None:
+    if mode not in MODES:
+        raise ValueError(f"embedding_bag: mode is {mode!r}; it must be one of {MODES}")
+    if input.dtype not in INTEGER:
+        raise DTypeError(
+            f"embedding_bag: input is {input.dtype.name}; it must be an integer dtype"
+        )
+    if input.ndim not in (1, 2) or weight.ndim != 2:
+        raise ShapeError(
+            f"embedding_bag: input is {input.shape}, weight {weight.shape}; they must"
+            " be (indices,) or (bags, count), and (rows, size)"
+        )
+    if (offsets is None) != (input.ndim == 2) or (
+        offsets is not None and offsets.ndim != 1
+    ):
+        given = None if offsets is None else offsets.shape
+        raise ShapeError(
+            f"embedding_bag: input is {input.shape}, offsets {given}; a 1-D input needs"
+            " 1-D offsets, a 2-D input takes none"
+        )
+    if per_sample_weights is not None:
+        if mode != "sum":
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights are given with mode"
+                f" {mode!r}; they are for 'sum' only"
+            )
+        if per_sample_weights.shape != input.shape:
+            raise ShapeError(
+                f"embedding_bag: per_sample_weights are {per_sample_weights.shape};"
+                f" they must be {input.shape}"
+            )

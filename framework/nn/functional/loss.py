@@ -1,0 +1,323 @@
+"""Losses of predictions and targets, under PyTorch's signatures."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from ... import ops
+from ...base.errors import ShapeError
+from ...dispatch.autocast_policy import autocast_float32
+from ...tensor.tensor import Tensor
+from .reduction import chosen_reduction, reduced_loss, weighted_loss
+
+
+def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        warnings.warn(
+            f"{name}: input is {input.shape}, target {target.shape}; they are"
+            " broadcast, which is seldom meant: give them the same shape",
+            stacklevel=3,
+        )
+
+
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the squared differences; see `ops.mse_loss`.
+
+    Parameters
+    ----------
+    input, target : Tensor, float
+        Of one shape; shapes that broadcast give a warning.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    weight : Tensor, shape of `input`, or None
+        Factors of the losses; the mean is by their sum.
+    """
+    _warn_of_broadcast("mse_loss", input, target)
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if weight is None:
+        return ops.mse_loss(input, target, reduction=reduction)
+    losses = ops.mse_loss(input, target, reduction="none")
+    return weighted_loss("mse_loss", losses, weight, reduction, by_weight=True)
+
+
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the absolute differences; parameters as in `mse_loss`."""
+    _warn_of_broadcast("l1_loss", input, target)
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if weight is None:
+        return ops.l1_loss(input, target, reduction=reduction)
+    losses = ops.l1_loss(input, target, reduction="none")
+    return weighted_loss("l1_loss", losses, weight, reduction, by_weight=True)
+
+
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
+    """Return absolute differences, which below `beta` become a parabola.
+
+    See `ops.smooth_l1_loss`.
+    """
+    _warn_of_broadcast("smooth_l1_loss", input, target)
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
+
+
+def huber_loss(
+    input: Tensor,
+    target: Tensor,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return half the squared differences, which from `delta` on become lines.
+
+    See `ops.huber_loss`. The mean of weighted losses is by their number.
+    """
+    _warn_of_broadcast("huber_loss", input, target)
+    if weight is None:
+        return ops.huber_loss(input, target, reduction=reduction, delta=delta)
+    losses = ops.huber_loss(input, target, reduction="none", delta=delta)
+    return weighted_loss("huber_loss", losses, weight, reduction, by_weight=False)
+
+
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the cross entropy of probabilities; see `ops.binary_cross_entropy`."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.binary_cross_entropy(input, target, weight, reduction=reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """Return the cross entropy of two classes, from logits.
+
+    See `ops.binary_cross_entropy_with_logits`.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.binary_cross_entropy_with_logits(
+        input, target, weight, reduction=reduction, pos_weight=pos_weight
+    )
+
+
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
+    """Return terms of the Kullback-Leibler divergence; see `ops.kl_div`."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if reduction == "mean":
+        warnings.warn(
+            "kl_div: reduction 'mean' divides by the number of elements; 'batchmean'"
+            " gives the divergence",
+            stacklevel=2,
+        )
+    return ops.kl_div(input, target, reduction=reduction, log_target=log_target)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of class labels; see `ops.nll_loss`."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.nll_loss(
+        input, target, weight, ignore_index=ignore_index, reduction=reduction
+    )
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Return the negative log-probability of classes under the softmax of logits.
+
+    `target` has class labels or probabilities; see `ops.cross_entropy`.
+    """
+    if size_average is not None or reduce is not None:
+        reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.cross_entropy(
+        input,
+        target,
+        weight,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+    )
+
+
+@autocast_float32
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood of counts under Poisson distributions.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        The expectation, or its logarithm.
+    target : Tensor
+        Counts, of a shape that broadcasts.
+    log_input : bool, default True
+        Whether `input` is the logarithm.
+    full : bool, default False
+        Whether Stirling's approximation of the logarithm of the factorial is added, for
+        counts above 1.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    eps : float, default 1e-8
+        Added to an `input` whose logarithm is taken.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not broadcast, or the reduction is unknown.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    target = target.to(input.dtype)
+    if log_input:
+        losses = ops.exp(input) - target * input
+    else:
+        losses = input - target * ops.log(input + eps)
+    if full:
+        present = ops.where(target > 1, target, 1)
+        stirling = target * ops.log(present) - target
+        stirling = stirling + ops.log(present * (2.0 * math.pi)) * 0.5
+        losses = losses + ops.where(target > 1, stirling, 0.0)
+    return reduced_loss("poisson_nll_loss", losses, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the negative log-likelihood under normal distributions.
+
+    Parameters
+    ----------
+    input, target : Tensor, float
+        Expectations, and what was observed.
+    var : Tensor or float
+        Variances: one, or of the shape of `input`, or with one dimension of size 1, or
+        without the last dimension.
+    full : bool, default False
+        Whether the constant is added.
+    eps : float, default 1e-6
+        Variances are taken as no smaller; the gradient passes to them all the same.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ShapeError
+        If the shape of `var` does not fit, the reduction is unknown, or, for variances
+        on the host, one is negative; on a device that gives NaN.
+    """
+    variances = _variances(input, var)
+    raised = ops.clamp_min(variances, eps) - variances
+    safe = variances + raised.detach()
+    losses = (ops.log(safe) + ops.square(input - target) / safe) * 0.5
+    losses = ops.where(variances < 0, float("nan"), losses)
+    if full:
+        losses = losses + 0.5 * math.log(2.0 * math.pi)
+    return reduced_loss("gaussian_nll_loss", losses, reduction)
+
+
+def _variances(input: Tensor, var: Tensor | float) -> Tensor:
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ShapeError(f"gaussian_nll_loss: var is {var}; it must be at least 0")
+        filled: Tensor = ops.fill_like(input.detach(), input.shape, var, input.dtype)
+        return filled
+    if not var.is_gpu and var.numel() and var.numpy().min() < 0:
+        raise ShapeError("gaussian_nll_loss: a variance is negative; none may be")
+    if var.shape == input.shape:
+        return var
+    if var.shape == input.shape[:-1]:
+        return ops.unsqueeze(var, -1)
+    other = [b for a, b in zip(input.shape, var.shape) if a != b]
+    if var.ndim != input.ndim or other != [1]:
+        raise ShapeError(
+            f"gaussian_nll_loss: var is {var.shape}, input {input.shape}; they must be"
+            " the same, but for one size of 1 or a last dimension left out"
+        )
+    return var
+
+
+@autocast_float32
+def soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return log(1 + exp(-target * input)), for targets of -1 and 1.
+
+    Notes
+    -----
+    It does not overflow where PyTorch's gives infinity.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    losses = -ops.log_sigmoid(target * input)
+    return reduced_loss("soft_margin_loss", losses, reduction)

@@ -1,0 +1,328 @@
+"""Losses that want a margin between what belongs together and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import ops
+from ...base.dtype import int32
+from ...base.errors import ShapeError
+from ...dispatch.autocast_policy import autocast_float32
+from ...tensor.tensor import Tensor
+from .distance import pairwise_distance
+from .reduction import chosen_reduction, reduced_loss
+
+LEAST_SQUARE = 1e-12
+"""Added to the squared lengths of `cosine_embedding_loss`, as in PyTorch."""
+
+
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `input` where the target is 1, max(0, margin - input) where it is -1."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.hinge_embedding_loss(input, target, margin=margin, reduction=reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return max(0, margin - target * (input1 - input2))."""
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    return ops.margin_ranking_loss(
+        input1, input2, target, margin=margin, reduction=reduction
+    )
+
+
+@autocast_float32
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return 1 - cos where the target is 1, max(0, cos - margin) where it is -1.
+
+    Parameters
+    ----------
+    input1, input2 : Tensor, shape (batch, size) or (size,)
+        Vectors between which the cosine is taken.
+    target : Tensor, shape (batch,) or ()
+        1 or -1.
+    margin : float, default 0
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, or the reduction is unknown.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
+        raise ShapeError(
+            f"cosine_embedding_loss: inputs are {input1.shape} and {input2.shape},"
+            f" target {target.shape}; they must be (batch, size) and (batch,), or"
+            " without batch"
+        )
+    products = ops.sum(input1 * input2, -1)
+    lengths = [
+        ops.sum(ops.square(each), -1) + LEAST_SQUARE for each in (input1, input2)
+    ]
+    cosine = products / ops.sqrt(lengths[0] * lengths[1])
+    losses = ops.where(target == 1, 1.0 - cosine, 0.0)
+    apart = ops.clamp_min(cosine - margin, 0.0)
+    losses = losses + ops.where(target == -1, apart, 0.0)
+    return reduced_loss("cosine_embedding_loss", losses, reduction)
+
+
+@autocast_float32
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what scores of other classes lack to the margin below the target's.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, classes) or (classes,), float
+        Scores.
+    target : Tensor, shape (batch,) or (), integer
+        Classes.
+    p : int, default 1
+        Power of what is lacking: 1 or 2.
+    margin : float, default 1
+    weight : Tensor, shape (classes,), or None
+        Factor of the losses of each class as a target.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, `p` is another, or the reduction is unknown.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
+    if input.ndim not in (1, 2) or target.shape != input.shape[:-1]:
+        raise ShapeError(
+            f"multi_margin_loss: input is {input.shape}, target {target.shape}; they"
+            " must be (batch, classes) and (batch,), or without batch"
+        )
+    classes = input.shape[-1]
+    if weight is not None and weight.shape != (classes,):
+        raise ShapeError(
+            f"multi_margin_loss: weight is {weight.shape}; it must be ({classes},)"
+        )
+    labels = ops.unsqueeze(target, -1)
+    wanted = ops.gather(input, -1, labels)
+    lacking = ops.clamp_min(margin - wanted + input, 0.0)
+    terms = lacking if p == 1 else ops.square(lacking)
+    if weight is not None:
+        terms = terms * ops.unsqueeze(
+            ops.reshape(
+                ops.index_select(weight, 0, ops.reshape(target, (-1,))), target.shape
+            ),
+            -1,
+        )
+    numbers = ops.arange_like(input, (classes,), 0, 1, int32)
+    terms = ops.where(numbers == labels, 0.0, terms)
+    losses = ops.sum(terms, -1) * (1.0 / classes)
+    return reduced_loss("multi_margin_loss", losses, reduction)
+
+
+@autocast_float32
+def multilabel_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what scores of other classes lack to 1 below those of all targets.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, classes) or (classes,), float
+        Scores.
+    target : Tensor, shape of `input`, integer
+        Classes; the first -1 ends them.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or the reduction is unknown.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    if input.ndim not in (1, 2) or target.shape != input.shape:
+        raise ShapeError(
+            f"multilabel_margin_loss: input is {input.shape}, target {target.shape};"
+            " both must be (batch, classes), or without batch"
+        )
+    classes = input.shape[-1]
+    given = ops.cumsum(ops.cast(target < 0, int32), -1) == 0
+    labels = ops.where(given, target, 0)
+    numbers = ops.arange_like(input, (classes,), 0, 1, int32)
+    chosen = (ops.unsqueeze(labels, -1) == numbers) & ops.unsqueeze(given, -1)
+    is_target = ops.any(chosen, -2)
+    wanted = ops.gather(input, -1, labels)
+    lacking = 1.0 - ops.unsqueeze(wanted, -1) + ops.unsqueeze(input, -2)
+    counted = ops.unsqueeze(given, -1) & ops.logical_not(ops.unsqueeze(is_target, -2))
+    terms = ops.where(counted, ops.clamp_min(lacking, 0.0), 0.0)
+    losses = ops.sum(terms, (-2, -1)) * (1.0 / classes)
+    return reduced_loss("multilabel_margin_loss", losses, reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return the binary cross entropies of all classes, averaged over these.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., classes), float
+        Logits.
+    target : Tensor, shape of `input`
+        0 or 1 for each class.
+    weight : Tensor or None
+        Factors of the classes.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+    losses = target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input)
+    if weight is not None:
+        losses = losses * weight
+    losses = ops.sum(losses, -1) * (-1.0 / input.shape[-1])
+    return reduced_loss("multilabel_soft_margin_loss", losses, reduction)
+
+
+@autocast_float32
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return what a negative lacks to be further from the anchor than a positive.
+
+    Parameters
+    ----------
+    anchor, positive, negative : Tensor, shape (batch, size) or (size,)
+        Vectors; distances are those of `pairwise_distance`.
+    margin : float, default 1
+        By how much further; above 0.
+    p : float, default 2
+        Norm of the distances.
+    eps : float, default 1e-6
+        Added to differences.
+    swap : bool, default False
+        Whether the negative's distance to the positive counts where it is smaller.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+
+    Raises
+    ------
+    ValueError
+        If `margin` is not above 0, shapes do not fit, or the reduction is unknown.
+
+    Notes
+    -----
+    Source: Balntas et al., Learning shallow convolutional feature descriptors with
+    triplet losses, 2016.
+    """
+    reduction = chosen_reduction(size_average, reduce, reduction)
+
+    def distance(x1: Tensor, x2: Tensor) -> Tensor:
+        return pairwise_distance(x1, x2, p, eps)
+
+    vectors = (anchor, positive, negative)
+    return _triplet("triplet_margin_loss", vectors, distance, margin, swap, reduction)
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """Return `triplet_margin_loss` for another distance.
+
+    Parameters
+    ----------
+    anchor, positive, negative : Tensor
+    distance_function : callable or None
+        Of two tensors; None means `pairwise_distance`.
+    margin, swap, reduction
+        As in `triplet_margin_loss`.
+    """
+    name = "triplet_margin_with_distance_loss"
+    vectors = (anchor, positive, negative)
+    distance = distance_function or pairwise_distance
+    return _triplet(name, vectors, distance, margin, swap, reduction)
+
+
+def _triplet(
+    name: str,
+    vectors: tuple[Tensor, Tensor, Tensor],
+    distance: Callable[[Tensor, Tensor], Tensor],
+    margin: float,
+    swap: bool,
+    reduction: str,
+) -> Tensor:
+    anchor, positive, negative = vectors
+    if margin <= 0:
+        raise ValueError(f"{name}: margin is {margin}; it must be above 0")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise ShapeError(
+            f"{name}: anchor is {anchor.shape}, positive {positive.shape}, negative"
+            f" {negative.shape}; they must have as many dimensions"
+        )
+    far = distance(anchor, negative)
+    if swap:
+        far = ops.minimum(far, distance(positive, negative))
+    near = distance(anchor, positive)
+    return reduced_loss(name, ops.clamp_min(near - far + margin, 0.0), reduction)

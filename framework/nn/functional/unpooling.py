@@ -1,0 +1,409 @@
+"""Max unpooling, power-average pooling and fractional max pooling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ... import ops
+from ...base.dtype import float32, int32, int64
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...base.validation import as_int_or_ints
+from ...tensor.tensor import Tensor
+from .pooling import (
+    Found,
+    Sizes,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+
+
+def each_dim(name: str, value: int | Sequence[int], dims: int) -> Shape:
+    """Return an argument as one whole number per dimension.
+
+    Raises
+    ------
+    ShapeError
+        If there are not as many.
+    """
+    given = as_int_or_ints(name, value)
+    numbers = (given,) * dims if isinstance(given, int) else given
+    if len(numbers) != dims:
+        raise ShapeError(f"{name} is {value}; it must be one number or {dims}")
+    return numbers
+
+
+def max_unpool1d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return signals with the maxima of `max_pool1d` put back; see `max_unpool2d`."""
+    window = (kernel_size, stride, padding)
+    return _unpooled("max_unpool1d", 1, input, indices, window, output_size)
+
+
+def max_unpool2d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return images with the maxima of `max_pool2d` put back, and 0 elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, height, width) or without batch
+        Maxima.
+    indices : Tensor, shape of `input`, integer
+        Where they were.
+    kernel_size, stride, padding
+        Of the pooling.
+    output_size : sequence of int or None
+        Size of the images, or the whole shape; None is the smallest.
+
+    Raises
+    ------
+    ShapeError
+        If shapes or sizes do not fit or, on the host, an index is out of range; on a
+        device it is dropped.
+    """
+    window = (kernel_size, stride, padding)
+    return _unpooled("max_unpool2d", 2, input, indices, window, output_size)
+
+
+def max_unpool3d(
+    input: Tensor,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Return volumes with the maxima of `max_pool3d` put back; see `max_unpool2d`."""
+    window = (kernel_size, stride, padding)
+    return _unpooled("max_unpool3d", 3, input, indices, window, output_size)
+
+
+def _unpooled(
+    name: str,
+    dims: int,
+    input: Tensor,
+    indices: Tensor,
+    window: tuple[Sizes, Sizes | None, Sizes],
+    wanted: Sequence[int] | None,
+) -> Tensor:
+    if input.ndim not in (dims + 1, dims + 2) or indices.shape != input.shape:
+        raise ShapeError(
+            f"{name}: input is {input.shape}, indices {indices.shape}; they must be the"
+            f" same, of {dims + 2} dimensions, or {dims + 1} without a batch"
+        )
+    lead, size = input.shape[:-dims], input.shape[-dims:]
+    whole = _unpooled_size(name, size, window, wanted)
+    planes, places = (
+        ops.reshape(each, (math.prod(lead), math.prod(size)))
+        for each in (input, indices)
+    )
+    empty = ops.fill_like(
+        input.detach(), (math.prod(lead), math.prod(whole)), 0, input.dtype
+    )
+    return ops.reshape(ops.scatter(empty, 1, places, planes), (*lead, *whole))
+
+
+def _unpooled_size(
+    name: str,
+    size: Shape,
+    window: tuple[Sizes, Sizes | None, Sizes],
+    wanted: Sequence[int] | None,
+) -> Shape:
+    dims = len(size)
+    kernel = each_dim(f"{name}: kernel_size", window[0], dims)
+    steps = kernel
+    if window[1] is not None:
+        steps = each_dim(f"{name}: stride", window[1], dims)
+    around = each_dim(f"{name}: padding", window[2], dims)
+    least = tuple(
+        (places - 1) * step + taps - 2 * pad
+        for places, step, taps, pad in zip(size, steps, kernel, around)
+    )
+    if wanted is None:
+        return least
+    given = tuple(wanted)
+    chosen = given[2:] if len(given) == dims + 2 else given
+    if len(chosen) != dims or any(
+        abs(new - old) >= step for new, old, step in zip(chosen, least, steps)
+    ):
+        raise ShapeError(
+            f"{name}: output_size is {given}; it must be {least}, each number off by"
+            f" less than the stride {steps}"
+        )
+    return chosen
+
+
+def _powers(
+    name: str,
+    dims: int,
+    input: Tensor,
+    norm_type: float,
+    window: tuple[Sizes, Sizes | None, bool],
+    pools: tuple[Callable[..., Tensor], Callable[..., Any]],
+) -> Tensor:
+    kernel_size, stride, ceil_mode = window
+    mean, largest = pools
+    if math.isinf(norm_type):
+        sign = 1.0 if norm_type > 0 else -1.0
+        sizes = ops.abs(input) * sign
+        found: Tensor = largest(sizes, kernel_size, stride, 0, 1, ceil_mode)
+        return found * sign
+    count = math.prod(each_dim(f"{name}: kernel_size", kernel_size, dims))
+    means = mean(ops.pow(input, norm_type), kernel_size, stride, 0, ceil_mode)
+    sums = ops.sign(means) * ops.relu(ops.abs(means)) * float(count)
+    return ops.pow(sums, 1.0 / norm_type)
+
+
+def lp_pool1d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the p-norm of each window of signals; see `lp_pool2d`."""
+    window = (kernel_size, stride, ceil_mode)
+    pools = (avg_pool1d, max_pool1d)
+    return _powers("lp_pool1d", 1, input, norm_type, window, pools)
+
+
+def lp_pool2d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the p-th root of the sum of the p-th powers of each window.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, height, width) or without batch
+        Float.
+    norm_type : float
+        The p; infinity gives the largest absolute value.
+    kernel_size, stride, ceil_mode
+        As in `avg_pool2d`.
+
+    Notes
+    -----
+    As in PyTorch, powers keep their sign: an odd power of negative elements is
+    negative, and a root of a negative sum NaN.
+    """
+    window = (kernel_size, stride, ceil_mode)
+    pools = (avg_pool2d, max_pool2d)
+    return _powers("lp_pool2d", 2, input, norm_type, window, pools)
+
+
+def lp_pool3d(
+    input: Tensor,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the p-norm of each window of volumes; see `lp_pool2d`."""
+    window = (kernel_size, stride, ceil_mode)
+    pools = (avg_pool3d, max_pool3d)
+    return _powers("lp_pool3d", 3, input, norm_type, window, pools)
+
+
+def fractional_max_pool2d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Found:
+    """Return the largest element of each random window, and its position.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, height, width) or without batch
+        Float.
+    kernel_size : int or (int, int)
+        Size of the windows.
+    output_size : int or (int, int), or None
+        How many there are.
+    output_ratio : float or (float, float), or None
+        Their number as a share of the size instead, below 1.
+    return_indices : bool
+        Without effect.
+    _random_samples : Tensor, shape (batch, channels, 2), or None
+        Draws from [0, 1) for where windows start; None draws them.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the plane as int64.
+
+    Raises
+    ------
+    ShapeError
+        If the windows do not fit, or neither size nor ratio is given.
+
+    Notes
+    -----
+    Source: Graham, Fractional Max-Pooling, arXiv:1412.6071.
+    """
+    wanted = (output_size, output_ratio)
+    name = "fractional_max_pool2d"
+    # Its first draw is for the width, as in PyTorch.
+    return _fractional(name, 2, input, kernel_size, wanted, _random_samples, (1, 0))
+
+
+def fractional_max_pool2d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """Return the largest element of each random window of images.
+
+    As `fractional_max_pool2d_with_indices`, with positions only if `return_indices`.
+    """
+    found = fractional_max_pool2d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+    return found if return_indices else found[0]
+
+
+def fractional_max_pool3d_with_indices(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Found:
+    """Return the largest element of each random window of volumes, and its position.
+
+    As `fractional_max_pool2d_with_indices`, of three dimensions.
+    """
+    wanted = (output_size, output_ratio)
+    name = "fractional_max_pool3d"
+    return _fractional(name, 3, input, kernel_size, wanted, _random_samples, (0, 1, 2))
+
+
+def fractional_max_pool3d(
+    input: Tensor,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """Return the largest element of each random window of volumes.
+
+    As `fractional_max_pool3d_with_indices`, with positions only if `return_indices`.
+    """
+    found = fractional_max_pool3d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+    return found if return_indices else found[0]
+
+
+def _fractional(
+    name: str,
+    dims: int,
+    input: Tensor,
+    kernel_size: Sizes,
+    wanted: tuple[Sizes | None, float | Sequence[float] | None],
+    samples: Tensor | None,
+    draws: Shape,
+) -> Found:
+    if input.ndim not in (dims + 1, dims + 2):
+        raise ShapeError(
+            f"{name}: input is {input.shape}; it must be {dims + 2}-D, or {dims + 1}-D"
+            " without a batch"
+        )
+    size, lead = input.shape[-dims:], input.shape[:-dims]
+    kernel = each_dim(f"{name}: kernel_size", kernel_size, dims)
+    out = _fractional_size(name, size, wanted)
+    if any(
+        places < 1 or places + taps - 1 > whole
+        for places, taps, whole in zip(out, kernel, size)
+    ):
+        raise ShapeError(
+            f"{name}: {out} windows of {kernel} do not fit into {size}; output_size +"
+            " kernel_size - 1 must be at most the size"
+        )
+    planes = math.prod(lead)
+    if samples is None:
+        samples = ops.draw_uniform(input.detach(), (planes, dims), float32)
+    elif samples.numel() != planes * dims:
+        raise ShapeError(
+            f"{name}: _random_samples are {samples.shape}; they must be {(*lead, dims)}"
+        )
+    starts = ops.reshape(samples.detach(), (planes, dims))
+    places: Any = 0
+    for dim in range(dims):
+        draw = ops.narrow(starts, 1, draws[dim], 1)
+        rows = _starts(draw, size[dim], out[dim], kernel[dim])
+        # Row numbers as (planes, out, taps), to be broadcast over the other dimensions.
+        taps = ops.arange_like(rows, (kernel[dim],), 0, 1, int32)
+        rows = ops.unsqueeze(rows, -1) + taps
+        shape = [planes] + [1] * (2 * dims)
+        shape[1 + dim], shape[1 + dims + dim] = out[dim], kernel[dim]
+        places = places * size[dim] + ops.reshape(rows, tuple(shape))
+    flat = ops.reshape(input, (planes, math.prod(size)))
+    windows = (planes, math.prod(out), math.prod(kernel))
+    entries = ops.reshape(places, (planes, windows[1] * windows[2]))
+    values = ops.reshape(ops.gather(flat, 1, entries), windows)
+    best = ops.argmax(values.detach(), -1, True)
+    chosen = ops.gather(ops.reshape(entries, windows), -1, best.to(int32))
+    chosen = ops.reshape(chosen, windows[:2])
+    shape_out = (*lead, *out)
+    found = ops.reshape(ops.gather(flat, 1, chosen), shape_out)
+    return found, ops.reshape(chosen, shape_out).to(int64)
+
+
+def _fractional_size(
+    name: str, size: Shape, wanted: tuple[Sizes | None, float | Sequence[float] | None]
+) -> Shape:
+    dims = len(size)
+    if wanted[0] is not None:
+        return each_dim(f"{name}: output_size", wanted[0], dims)
+    ratio = wanted[1]
+    if ratio is None:
+        raise ShapeError(f"{name}: output_size and output_ratio are None; give one")
+    ratios = (ratio,) * dims if isinstance(ratio, int | float) else tuple(ratio)
+    if len(ratios) != dims or not all(0 < each < 1 for each in ratios):
+        raise ShapeError(
+            f"{name}: output_ratio is {ratio}; it must be one number or {dims}, each"
+            " between 0 and 1"
+        )
+    return tuple(int(whole * each) for whole, each in zip(size, ratios))
+
+
+def _starts(draw: Tensor, size: int, out: int, taps: int) -> Tensor:
+    """Return where windows start, as int32 (planes, out)."""
+    like = draw.detach()
+    numbers = ops.arange_like(like, (out,), 0, 1, float32)
+    last = ops.cast(numbers * 0.0 + float(size - taps), int32)
+    if out == 1:
+        return ops.expand(last, (draw.shape[0], 1))
+    step = (size - taps) / (out - 1)
+    moved = ops.cast((numbers + draw) * step, int32) - ops.cast(draw * step, int32)
+    return ops.where(numbers == float(out - 1), last, moved)

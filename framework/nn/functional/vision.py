@@ -1,0 +1,198 @@
+"""Padding, resizing and rearranging of images."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from ... import ops
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...base.validation import as_int
+from ...tensor.tensor import Tensor
+
+
+def pad(
+    input: Tensor,
+    pad: Sequence[int],
+    mode: str = "constant",
+    value: float | None = None,
+) -> Tensor:
+    """Return a copy with elements added at, or taken off, both ends of dimensions.
+
+    See `ops.pad`.
+    """
+    return ops.pad(input, pad, mode, value)
+
+
+def interpolate(
+    input: Tensor,
+    size: int | Shape | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+    recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:
+    """Return signals, images or volumes resized; see `ops.interpolate`."""
+    return ops.interpolate(
+        input,
+        size,
+        scale_factor,
+        mode,
+        align_corners,
+        recompute_scale_factor,
+        antialias,
+    )
+
+
+def upsample(
+    input: Tensor,
+    size: int | Shape | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """Return `interpolate`; deprecated, with a warning."""
+    _deprecated("upsample")
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(
+    input: Tensor,
+    size: int | Shape | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+) -> Tensor:
+    """Return `interpolate` in mode "nearest"; deprecated, with a warning."""
+    _deprecated("upsample_nearest")
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(
+    input: Tensor,
+    size: int | Shape | None = None,
+    scale_factor: float | tuple[float, ...] | None = None,
+) -> Tensor:
+    """Return `interpolate` in mode "bilinear" with aligned corners; deprecated."""
+    _deprecated("upsample_bilinear")
+    return interpolate(input, size, scale_factor, "bilinear", True)
+
+
+def _deprecated(name: str) -> None:
+    warnings.warn(f"{name} is deprecated; use interpolate instead", stacklevel=3)
+
+
+def _factor(name: str, value: object) -> int:
+    factor = as_int(name, value)
+    if factor < 1:
+        raise ShapeError(f"{name} is {factor}; it must be at least 1")
+    return factor
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """Return images made larger with the elements of their channels.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., channels * factor^2, height, width)
+    upscale_factor : int
+
+    Returns
+    -------
+    Tensor, shape (..., channels, height * factor, width * factor)
+
+    Raises
+    ------
+    ShapeError
+        If the channels are no multiple.
+
+    Notes
+    -----
+    Source: Shi et al., arXiv:1609.05158.
+    """
+    by = _factor("pixel_shuffle: upscale_factor", upscale_factor)
+    if input.ndim < 3 or input.shape[-3] % (by * by):
+        raise ShapeError(
+            f"pixel_shuffle: input is {input.shape}; it must be (..., channels, height,"
+            f" width) with a multiple of {by * by} channels"
+        )
+    *lead, channels, height, width = input.shape
+    count = channels // (by * by)
+    parts = ops.reshape(input, (-1, count, by, by, height, width))
+    moved = ops.permute(parts, (0, 1, 4, 2, 5, 3))
+    return ops.reshape(moved, (*lead, count, height * by, width * by))
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """Return images made smaller, with more channels: `pixel_shuffle` undone.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., channels, height * factor, width * factor)
+    downscale_factor : int
+
+    Returns
+    -------
+    Tensor, shape (..., channels * factor^2, height, width)
+
+    Raises
+    ------
+    ShapeError
+        If height or width is no multiple.
+    """
+    by = _factor("pixel_unshuffle: downscale_factor", downscale_factor)
+    if input.ndim < 3 or input.shape[-2] % by or input.shape[-1] % by:
+        raise ShapeError(
+            f"pixel_unshuffle: input is {input.shape}; it must be (..., channels,"
+            f" height, width), the last two multiples of {by}"
+        )
+    *lead, channels, height, width = input.shape
+    parts = ops.reshape(input, (-1, channels, height // by, by, width // by, by))
+    moved = ops.permute(parts, (0, 1, 3, 5, 2, 4))
+    shape = (*lead, channels * by * by, height // by, width // by)
+    return ops.reshape(moved, shape)
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Return images whose channels are dealt out anew: one of each group in turn.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, ...)
+    groups : int
+        Divides the channels.
+
+    Raises
+    ------
+    ShapeError
+        If it does not, or `input` has fewer than three dimensions.
+
+    Notes
+    -----
+    Source: Zhang et al., arXiv:1707.01083.
+    """
+    groups = _factor("channel_shuffle: groups", groups)
+    if input.ndim < 3 or input.shape[1] % groups:
+        raise ShapeError(
+            f"channel_shuffle: input is {input.shape}; it must be (batch, channels,"
+            f" ...) with a multiple of {groups} channels"
+        )
+    batch, channels = input.shape[:2]
+    parts = ops.reshape(input, (batch, groups, channels // groups, -1))
+    return ops.reshape(ops.transpose(parts, 1, 2), input.shape)
+
+
+def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Return `channel_shuffle`."""
+    return channel_shuffle(input, groups)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """Return, for each class, a row of zeros with a one in its place, as int64.
+
+    See `ops.one_hot`.
+    """
+    made: Any = ops.one_hot(tensor, num_classes)
+    found: Tensor = made
+    return found

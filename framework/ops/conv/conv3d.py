@@ -1,0 +1,217 @@
+"""Convolution over volumes, and its transpose, through the kernels for images.
+
+The taps along depth become channels: a volume is a batch of planes, each with the
+planes of its window stacked behind it, and one convolution over images does the rest
+as an implicit GEMM. The transpose spreads channels over depth again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...base.validation import as_int, as_int_or_ints
+from ...dispatch.autocast_policy import autocast_low_precision
+from ...kernels.conv.window import Window
+from ...kernels.shader_types import check_float
+from ..movement.concat import stack
+from ..movement.rearrange import pad
+from ..view import permute, reshape, transpose, unsqueeze
+from .conv import conv2d, conv_transpose2d
+from .im2col import _col2im
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+Triple = tuple[int, int, int]
+
+
+def triple(name: str, value: int | Shape, least: int) -> Triple:
+    """Return (depth, height, width) of an argument given as one number or three.
+
+    Raises
+    ------
+    ShapeError
+        If it is neither, or a number is below `least`.
+    """
+    numbers = as_int_or_ints(name, value)
+    given = (numbers,) * 3 if isinstance(numbers, int) else numbers
+    if len(given) != 3 or min(given) < least:
+        raise ShapeError(
+            f"{name} is {value}; it must be one number or (depth, height, width), each"
+            f" at least {least}"
+        )
+    return given[0], given[1], given[2]
+
+
+def check_volumes(name: str, x: Tensor) -> None:
+    """Raise an error if `x` is no float batch of volumes, nor one alone."""
+    check_float(name, x)
+    if x.ndim not in (4, 5):
+        raise ShapeError(
+            f"{name}: x is {x.shape}; it must be 5-D, or 4-D without a batch"
+        )
+
+
+def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
+    check_volumes(name, x)
+    if weight.ndim != 5:
+        raise ShapeError(f"{name}: weight is {weight.shape}; it must be 5-D")
+    return x if x.ndim == 5 else unsqueeze(x, 0)
+
+
+@autocast_low_precision
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape | str = 0,
+    dilation: int | Shape = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Return the cross-correlation of volumes with filters.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, depth, height, width) or without batch
+        Float.
+    weight : Tensor, shape (out_channels, in_channels / groups, kernel_d, _h, _w)
+        Filters, of the same dtype.
+    bias, stride, padding, dilation, groups
+        As in `conv2d`, of three dimensions.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out_d, out_h, out_w) or without batch
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other or the window does not fit the volume.
+
+    Notes
+    -----
+    Takes memory for as many copies of `x` as filters are deep.
+    """
+    volumes = _batched("conv3d", x, weight)
+    steps = triple("conv3d: stride", stride, 1)
+    gaps = triple("conv3d: dilation", dilation, 1)
+    taps = weight.shape[2]
+    reach = gaps[0] * (taps - 1)
+    around: Shape | str
+    if isinstance(padding, str):
+        if padding not in ("same", "valid") or (padding == "same" and max(steps) > 1):
+            raise ShapeError(
+                f"conv3d: padding is {padding!r} with stride {stride}; it must be"
+                " numbers, 'valid', or 'same' with a stride of 1"
+            )
+        total = reach if padding == "same" else 0
+        before, after, around = total // 2, total - total // 2, padding
+    else:
+        before, *planes = triple("conv3d: padding", padding, 0)
+        after, around = before, tuple(planes)
+    if volumes.shape[2] + before + after <= reach or taps < 1:
+        raise ShapeError(
+            f"conv3d: filters of depth {taps} with dilation {gaps[0]} do not fit a"
+            f" volume of {x.shape} with padding {padding}"
+        )
+    if before or after:
+        volumes = pad(volumes, (0, 0, 0, 0, before, after))
+    stacked = _depth_windows(volumes, taps, steps[0], gaps[0])
+    batch, depth, channels = stacked.shape[:3]
+    size = stacked.shape[-2:]
+    images = reshape(stacked, (batch * depth, channels * taps, *size))
+    count, group_channels = weight.shape[:2]
+    filters = reshape(weight, (count, group_channels * taps, *weight.shape[3:]))
+    out = conv2d(images, filters, bias, steps[1:], around, gaps[1:], groups)
+    out = reshape(out, (batch, depth, *out.shape[1:]))
+    out = transpose(out, 1, 2).contiguous()
+    return out if x.ndim == 5 else reshape(out, out.shape[1:])
+
+
+def _depth_windows(x: Tensor, taps: int, step: int, gap: int) -> Tensor:
+    """Return (batch, out_depth, channels, taps, height, width)."""
+    last = x.shape[2] - gap * (taps - 1)
+    planes = transpose(x, 1, 2)
+    windows = [planes[:, tap * gap : tap * gap + last : step] for tap in range(taps)]
+    return stack(windows, 3)
+
+
+@autocast_low_precision
+def conv_transpose3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Shape = 1,
+    padding: int | Shape = 0,
+    output_padding: int | Shape = 0,
+    groups: int = 1,
+    dilation: int | Shape = 1,
+) -> Tensor:
+    """Return the transpose of `conv3d`: each voxel spreads over a window of the result.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, in_channels, depth, height, width) or without batch
+        Float.
+    weight : Tensor, shape (in_channels, out_channels / groups, kernel_d, _h, _w)
+        Filters, of the same dtype.
+    bias, stride, padding, output_padding, groups, dilation
+        As in `conv_transpose2d`, of three dimensions.
+
+    Returns
+    -------
+    Tensor, shape (batch, out_channels, out_d, out_h, out_w) or without batch
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit each other, or nothing is left of the result.
+    """
+    name = "conv_transpose3d"
+    volumes = _batched(name, x, weight)
+    groups = as_int(f"{name}: groups", groups)
+    steps = triple(f"{name}: stride", stride, 1)
+    around = triple(f"{name}: padding", padding, 0)
+    added = triple(f"{name}: output_padding", output_padding, 0)
+    gaps = triple(f"{name}: dilation", dilation, 1)
+    batch, channels, depth = volumes.shape[:3]
+    taps = weight.shape[2]
+    reach = gaps[0] * (taps - 1) + 1
+    deep = (depth - 1) * steps[0] - 2 * around[0] + reach + added[0]
+    if added[0] >= max(steps[0], gaps[0]) or deep < 1:
+        raise ShapeError(
+            f"{name}: the result would be {deep} deep with output_padding {added};"
+            " it must be at least 1, and output_padding below the larger of stride and"
+            " dilation"
+        )
+    if bias is not None and bias.shape != (weight.shape[1] * groups,):
+        raise ShapeError(
+            f"{name}: bias is {bias.shape}; it must be ({weight.shape[1] * groups},)"
+        )
+    images = reshape(transpose(volumes, 1, 2), (batch * depth, channels, *x.shape[-2:]))
+    filters = reshape(
+        weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])
+    )
+    spread = conv_transpose2d(
+        images, filters, None, steps[1:], around[1:], added[1:], groups, gaps[1:]
+    )
+    count, (height, width) = spread.shape[1] // taps, spread.shape[2:]
+    columns = reshape(spread, (batch, depth, count, taps, height, width))
+    columns = reshape(
+        permute(columns, (0, 2, 4, 5, 3, 1)),
+        (batch, count * height * width, taps, depth),
+    )
+    window = Window(
+        (taps, 1), (steps[0], 1), (around[0], 0), (gaps[0], 1), (-added[0], 0)
+    )
+    out = reshape(
+        _col2im(columns, (deep, 1), window), (batch, count, height, width, deep)
+    )
+    out = permute(out, (0, 1, 4, 2, 3))
+    if bias is not None:
+        out = out + reshape(bias, (count, 1, 1, 1))
+    out = out.contiguous()
+    return out if x.ndim == 5 else reshape(out, out.shape[1:])

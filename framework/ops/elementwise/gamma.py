@@ -1,0 +1,250 @@
+"""Gamma function, element by element: its logarithm, derivatives, incomplete integrals.
+
+On a device they are computed in float32 by `glsl/lib/math/gamma.glsl`; the references
+compute in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import FLOAT, SINGLE
+from ...base.errors import GradError, ShapeError
+from ...base.validation import as_int
+from ...dispatch.declare import elementwise
+from .exponential import exp, log
+from .unary import flat
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+_LGAMMA = np.frompyfunc(lambda x: math.lgamma(x) if x > 0 or x % 1 else math.inf, 1, 1)
+
+
+def host_lgamma(x: np.ndarray) -> np.ndarray:
+    """Return log |gamma(x)|, which NumPy does not have."""
+    return np.asarray(_LGAMMA(x.astype(np.float64))).astype(x.dtype)
+
+
+@elementwise(
+    glsl="precise_lgamma(x)",
+    reference=host_lgamma,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def lgamma(x: Tensor) -> Tensor:
+    """Return the logarithm of the absolute value of the gamma function.
+
+    Infinite at 0 and at negative whole numbers.
+    """
+
+
+@lgamma.vjp
+def lgamma_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * digamma(x)
+
+
+def host_digamma(x: np.ndarray) -> np.ndarray:
+    """Return the derivative of `host_lgamma`."""
+    with np.errstate(all="ignore"):
+        whole = np.asarray(x, np.float64)
+        reflected = whole < 0
+        near = whole - np.round(whole)
+        result = np.where(reflected, -np.pi / np.tan(np.pi * near), 0.0)
+        y = np.where(reflected, 1.0 - whole, whole)
+        for _ in range(10):
+            step = y < 10
+            result -= np.where(step, 1 / y, 0.0)
+            y = np.where(step, y + 1, y)
+        square = 1 / (y * y)
+        tail = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+        result += (
+            np.log(y)
+            - 0.5 / y
+            - square * np.polynomial.polynomial.polyval(square, tail)
+        )
+        result = np.where(reflected & (near == 0), np.nan, result)
+        result = np.where(whole == 0, np.copysign(np.inf, -whole), result)
+    return result.astype(x.dtype)
+
+
+@elementwise(
+    glsl="precise_digamma(x)",
+    reference=host_digamma,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def digamma(x: Tensor) -> Tensor:
+    """Return the derivative of `lgamma`.
+
+    NaN at negative whole numbers; at 0 infinite, with the other sign than the zero's.
+    """
+
+
+@digamma.vjp
+def digamma_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * polygamma(1, x)
+
+
+def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return Hurwitz's zeta function by Euler and Maclaurin's formula."""
+    with np.errstate(all="ignore"):
+        s, q = np.broadcast_arrays(
+            np.asarray(x, np.float64), np.asarray(other, np.float64)
+        )
+        whole, start = np.floor(s) == s, q
+        y, total = q.copy(), np.zeros(s.shape)
+        while (step := (y < 16) & (y > -4096.0)).any():
+            total += np.where(step, y**-s, 0.0)
+            y = np.where(step, y + 1, y)
+        term, square = y**-s, 1 / (y * y)
+        total += y * term / (s - 1) + 0.5 * term
+        factor = s * term / y
+        shares = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160)
+        for k, share in enumerate(shares):
+            total += factor * share
+            factor = factor * (s + 2 * k + 1) * (s + 2 * k + 2) * square
+        poles = (start <= 0) & (np.floor(start) == start)
+        total = np.where((start < 0) & ~whole, np.nan, total)
+        total = np.where(poles, np.inf, total)
+        total = np.where(s == 1, np.inf, np.where(s > 1, total, np.nan))
+    return total.astype(x.dtype)
+
+
+@elementwise(
+    glsl="hurwitz_zeta(x, other)",
+    reference=host_zeta,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def zeta(x: Tensor, other: Tensor) -> Tensor:
+    """Return Hurwitz's zeta function, the sum of (other + k)^-x over k from 0 on.
+
+    NaN for `x` below 1, infinite at 1 and where a term is.
+    """
+
+
+@zeta.vjp
+def zeta_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[None, Tensor | None]:
+    if needs[0]:
+        raise GradError("zeta: there is no gradient by x; detach it")
+    return None, grad * -x * zeta(x + 1, other) if needs[1] else None
+
+
+def polygamma(n: int, x: Tensor) -> Tensor:
+    """Return the derivative of order `n` of `digamma`.
+
+    Parameters
+    ----------
+    n : int
+        At least 0.
+    x : Tensor, float
+
+    Returns
+    -------
+    Tensor, shape of `x`
+
+    Raises
+    ------
+    ShapeError
+        If `n` is below 0.
+    """
+    n = as_int("polygamma: n", n)
+    if n < 0:
+        raise ShapeError(f"polygamma: n is {n}; it must be at least 0")
+    if n == 0:
+        return digamma(x)
+    sign = 1.0 if n % 2 else -1.0
+    order: Tensor = flat(x * 1.0) + (n + 1.0)
+    return zeta(order, x) * (sign * math.factorial(n))
+
+
+def _host_incomplete(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lower and upper incomplete gamma functions over gamma(a)."""
+    with np.errstate(all="ignore"):
+        a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+        density = np.exp(a * np.log(x) - x - host_lgamma(a + 1))
+        by_series = x < a + 1
+        term, total = np.ones(a.shape), np.ones(a.shape)
+        step = np.where(by_series, x, 0.0)
+        for k in range(1, 20000):
+            term = term * step / (a + k)
+            total = total + term
+            if not (term > total * 1e-17).any():
+                break
+        lower = total * density
+        b, c = x + 1 - a, np.full(a.shape, 1e300)
+        d = 1 / b
+        fraction = d
+        for k in range(1, 20000):
+            factor = -k * (k - a)
+            b = b + 2
+            d = 1 / (factor * d + b)
+            c = b + factor / c
+            fraction = fraction * (c * d)
+            if not (~by_series & (np.abs(c * d - 1) > 1e-16)).any():
+                break
+        upper = fraction * a * density
+        lower = np.where(by_series, lower, 1 - upper)
+        lower = np.where((x == 0) | np.isinf(a), 0.0, lower)
+        lower = np.where(np.isinf(x) | (a == 0), 1.0, lower)
+        undefined = (x == 0) & (a == 0) | np.isinf(x) & np.isinf(a)
+        undefined |= ~((a >= 0) & (x >= 0))
+        upper = np.where(
+            by_series | (x == 0) | np.isinf(x) | (a == 0), 1 - lower, upper
+        )
+        return np.where(undefined, np.nan, lower), np.where(undefined, np.nan, upper)
+
+
+@elementwise(
+    glsl="precise_igamma(x, other)",
+    reference=lambda x, other: _host_incomplete(x, other)[0].astype(x.dtype),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def igamma(x: Tensor, other: Tensor) -> Tensor:
+    """Return the regularised lower incomplete gamma function.
+
+    The integral of t^(x - 1) exp(-t) from 0 to `other`, over gamma(x). NaN where an
+    argument is negative; no gradient by `x`.
+    """
+
+
+@igamma.vjp
+def igamma_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[None, Tensor | None]:
+    if needs[0]:
+        raise GradError("igamma: there is no gradient by x; detach it")
+    return None, grad * _density(x, other) if needs[1] else None
+
+
+def _density(x: Tensor, other: Tensor) -> Tensor:
+    return exp((x - 1) * log(other) - other - lgamma(x))
+
+
+@elementwise(
+    glsl="precise_igammac(x, other)",
+    reference=lambda x, other: _host_incomplete(x, other)[1].astype(x.dtype),
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
+def igammac(x: Tensor, other: Tensor) -> Tensor:
+    """Return 1 - igamma(x, other), accurate where that is small; see `igamma`."""
+
+
+@igammac.vjp
+def igammac_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[None, Tensor | None]:
+    if needs[0]:
+        raise GradError("igammac: there is no gradient by x; detach it")
+    return None, grad * -_density(x, other) if needs[1] else None

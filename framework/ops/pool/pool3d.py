@@ -1,0 +1,257 @@
+"""Pooling over volumes, plane by plane and then along depth.
+
+The largest of a window is the largest of its planes' largest, and the first of equals
+is the same too; means are taken along one dimension after the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import int32
+from ...base.errors import ShapeError
+from ...base.shape import Shape
+from ...base.validation import as_int, as_ints
+from ...kernels.conv.window import Window
+from ..conv.conv3d import Triple, check_volumes, triple
+from ..elementwise.binary import floor_divide
+from ..elementwise.cast import cast
+from ..images import check_fit
+from ..indexing.scatter import gather
+from ..view import reshape
+from .filter_weights import Averages, Rule, Shares
+from .max_pool import largest_of_parts
+from .max_pool2d import _max_pool2d
+from .resample import resampled
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+Size = int | tuple[int | None, ...] | None
+
+
+def _windows(
+    name: str,
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None,
+    padding: int | Shape,
+    dilation: int | Shape,
+    ceil_mode: bool,
+) -> tuple[Window, Window]:
+    """Return the windows along depth, as the height of images, and over planes."""
+    check_volumes(name, x)
+    kernel = triple(f"{name}: kernel_size", kernel_size, 1)
+    steps = kernel if stride is None else triple(f"{name}: stride", stride, 1)
+    around = triple(f"{name}: padding", padding, 0)
+    gaps = triple(f"{name}: dilation", dilation, 1)
+    if any(2 * pad > size for pad, size in zip(around, kernel)):
+        raise ShapeError(
+            f"{name}: padding is {around}; it must be at most half of the kernel"
+            f" {kernel}"
+        )
+    deep = Window((kernel[0], 1), (steps[0], 1), (around[0], 0), (gaps[0], 1))
+    flat = Window(
+        (kernel[1], kernel[2]),
+        (steps[1], steps[2]),
+        (around[1], around[2]),
+        (gaps[1], gaps[2]),
+    )
+    depth, height, width = x.shape[-3:]
+    if ceil_mode:
+        deep, flat = deep.rounded_up(depth, 1), flat.rounded_up(height, width)
+    check_fit(name, reshape(x, (-1, 1, height, width)), flat)
+    check_fit(name, reshape(x, (1, -1, depth, 1)), deep)
+    return deep, flat
+
+
+def avg_pool3d(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Return the mean of each window of volumes; see `avg_pool2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
+        As in `avg_pool2d`, of three dimensions.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, out_d, out_h, out_w) or without batch
+    """
+    name = "avg_pool3d"
+    deep, flat = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
+    divide_by = "padded" if count_include_pad else "inside"
+    if divisor_override is not None:
+        divisor_override = as_int(f"{name}: divisor_override", divisor_override)
+        divide_by = "nothing"
+        if divisor_override == 0:
+            raise ShapeError(
+                f"{name}: divisor_override is 0; it must be another number"
+            )
+    size = x.shape[-3:]
+    out = (deep.output(size[0], 1)[0], *flat.output(size[1], size[2]))
+    sides = [
+        (window.kernel[k], window.stride[k], window.padding[k])
+        for window, k in ((deep, 0), (flat, 0), (flat, 1))
+    ]
+    rules: dict[int, Rule] = {
+        x.ndim - 3 + k: Averages(size[k], out[k], *sides[k], divide_by)
+        for k in range(3)
+    }
+    means = resampled(name, x, rules)
+    return means if divisor_override is None else means * (1.0 / divisor_override)
+
+
+def _sizes(name: str, wanted: Size, x: Tensor) -> Triple:
+    """Return the wanted (depth, height, width); None keeps that of `x`."""
+    check_volumes(name, x)
+    given = wanted if isinstance(wanted, tuple | list) else (wanted,) * 3
+    filled = as_ints(
+        f"{name}: output_size",
+        [old if new is None else new for old, new in zip(x.shape[-3:], given)],
+        "an int, None, or a sequence of these",
+    )
+    if len(given) != 3 or min(filled) < 1:
+        raise ShapeError(
+            f"{name}: output_size is {wanted}; it must be one number or (depth,"
+            " height, width), each at least 1"
+        )
+    return filled[0], filled[1], filled[2]
+
+
+def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
+    """Return means over parts that divide volumes evenly; see `adaptive_avg_pool2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    output_size : int or (int, int, int)
+        Parts along each dimension; None keeps the size.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, *output_size) or without batch
+    """
+    wanted = _sizes("adaptive_avg_pool3d", output_size, x)
+    rules: dict[int, Rule] = {
+        x.ndim - 3 + k: Shares(x.shape[x.ndim - 3 + k], wanted[k]) for k in range(3)
+    }
+    return resampled("adaptive_avg_pool3d", x, rules)
+
+
+def max_pool3d(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """Return the largest element of each window of volumes; see `max_pool2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    kernel_size, stride, padding, dilation, ceil_mode
+        As in `max_pool2d`, of three dimensions.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, out_d, out_h, out_w) or without batch
+    """
+    return max_pool3d_with_indices(
+        x, kernel_size, stride, padding, dilation, ceil_mode
+    )[0]
+
+
+def max_pool3d_with_indices(
+    x: Tensor,
+    kernel_size: int | Shape,
+    stride: int | Shape | None = None,
+    padding: int | Shape = 0,
+    dilation: int | Shape = 1,
+    ceil_mode: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return what `max_pool3d` does, and where each element was.
+
+    Parameters
+    ----------
+    x, kernel_size, stride, padding, dilation, ceil_mode
+        As in `max_pool3d`.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the volume as int32.
+    """
+    deep, flat = _windows(
+        "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode
+    )
+    depth, height, width = x.shape[-3:]
+    planes = _max_pool2d(reshape(x, (-1, depth, height, width)), flat)
+    size = planes[0].shape[2:]
+    rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
+    return _joined(x, planes[1], size, _max_pool2d(rows, deep))
+
+
+def _joined(
+    x: Tensor, places: Tensor, size: Shape, best: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Return results and positions, from those in planes and of planes."""
+    out, chosen = best
+    deep, count = out.shape[2:]
+    shape = (*x.shape[:-3], deep, *size)
+    flat = reshape(places, (out.shape[0], -1))
+    entries = reshape(chosen, (out.shape[0], deep * count))
+    inner = gather(flat, 1, entries)
+    plane = cast(floor_divide(entries, count), int32) * (x.shape[-2] * x.shape[-1])
+    return reshape(out, shape), reshape(plane + inner, shape)
+
+
+def adaptive_max_pool3d(x: Tensor, output_size: Size) -> Tensor:
+    """Return the largest element of each part of volumes; see `adaptive_max_pool2d`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    output_size : int or (int, int, int)
+        Parts along each dimension; None keeps the size.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, *output_size) or without batch
+    """
+    return adaptive_max_pool3d_with_indices(x, output_size)[0]
+
+
+def adaptive_max_pool3d_with_indices(
+    x: Tensor, output_size: Size
+) -> tuple[Tensor, Tensor]:
+    """Return what `adaptive_max_pool3d` does, and where each element was.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the volume as int32.
+    """
+    name = "adaptive_max_pool3d"
+    deep, *size = _sizes(name, output_size, x)
+    depth, height, width = x.shape[-3:]
+    planes = largest_of_parts(
+        name, reshape(x, (-1, depth, height, width)), (size[0], size[1])
+    )
+    rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
+    best = largest_of_parts(name, rows, (deep, size[0] * size[1]))
+    return _joined(x, planes[1], tuple(size), best)

@@ -1,0 +1,418 @@
+"""Activation checkpointing: what a function saved is computed again in `backward`.
+
+The tape of a checkpointed function stays, but its nodes keep nothing. The first node
+that a backward pass visits runs the function again, and takes what the same node of
+that run saved; so do the others. Random draws are repeated from their record.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+from ..autograd import Function, differentiate
+from ..autograd.grad_mode import enable_grad, is_grad_enabled
+from ..autograd.tape import GradNode, next_sequence
+from ..base.dtype import float16
+from ..base.errors import GradError
+from ..base.modes import autocast, autocast_dtype
+from ..base.philox import StreamRecord, recording_streams, replaying_streams
+from ..jit.pytree import tree_map
+from ..nn import Module
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "CheckpointError",
+    "CheckpointFunction",
+    "checkpoint",
+    "checkpoint_sequential",
+    "detach_variable",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
+
+
+class CheckpointError(GradError):
+    """A checkpointed function that does other things when it runs again."""
+
+
+def noop_context_fn() -> Contexts:
+    """Return two contexts that do nothing: of the first run and of the second."""
+    return nullcontext(), nullcontext()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable[[], Contexts] = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    preserve_rng_state: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Return `function(*args, **kwargs)` without what it saves for `backward`.
+
+    The backward pass runs the function a second time, so that a network of `n` layers
+    in checkpointed segments needs the memory of the segments' ends and of one segment.
+
+    Parameters
+    ----------
+    function : callable
+        What is called; it must do the same when it runs again.
+    *args, **kwargs
+        Its arguments; only with `use_reentrant=False` by keyword.
+    use_reentrant : bool or None, default None
+        False keeps the function's tape: gradients may be asked for in every way, also
+        of tensors that the function reaches otherwise, and of gradients. True runs the
+        function unrecorded, and a whole backward pass within the one that comes; an
+        argument must then require a gradient, and `autograd.grad` is refused. None
+        means True, with a warning.
+    context_fn : callable
+        Returns two contexts, for the first run and for the second.
+    determinism_check : {"default", "none"}
+        Whether the ops and shapes of the second run are compared with the first.
+    debug, early_stop : bool
+        Accepted; they have no effect, as errors name the op and the second run is lazy.
+    preserve_rng_state : bool, default True
+        Whether the second run gets the random numbers of the first.
+
+    Returns
+    -------
+    object
+        What the function returns.
+
+    Raises
+    ------
+    ValueError
+        If `use_reentrant` is True beside keyword arguments or `context_fn`.
+    CheckpointError
+        In `backward`, if the second run records other ops than the first.
+    GradError
+        In `backward`, if an argument was changed in place.
+
+    Notes
+    -----
+    The second run has the autocast mode of the first. Under `fw.jit` both are traced;
+    the replay computes each where the trace did.
+
+    Examples
+    --------
+    >>> from vkbackend.framework.utils.checkpoint import checkpoint
+    >>> x = fw.tensor([1.0, 2.0], requires_grad=True)
+    >>> checkpoint(lambda x: x.exp().sin(), x, use_reentrant=False).sum().backward()
+    >>> [round(each, 4) for each in x.grad.tolist()]
+    [-2.4784, 3.3129]
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint: use_reentrant is not given; it counts as True, and"
+            " use_reentrant=False supports more",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    if not use_reentrant:
+        options = context_fn(), determinism_check, preserve_rng_state
+        return _recorded(function, args, kwargs, *options)
+    if kwargs:
+        raise ValueError(
+            f"checkpoint: keyword arguments {', '.join(kwargs)} beside"
+            " use_reentrant=True; pass use_reentrant=False"
+        )
+    if context_fn is not noop_context_fn or debug:
+        raise ValueError(
+            "checkpoint: context_fn or debug beside use_reentrant=True; pass"
+            " use_reentrant=False"
+        )
+    return CheckpointFunction.apply(function, preserve_rng_state, *args)
+
+
+def _recorded(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    contexts: Contexts,
+    determinism_check: str,
+    preserve: bool,
+) -> Any:
+    """Run a function on the tape, whose nodes then drop what they saved."""
+    if determinism_check not in ("default", "none"):
+        raise ValueError(
+            f"checkpoint: determinism_check is {determinism_check!r}; it must be"
+            ' "default" or "none"'
+        )
+    first, second = contexts
+    streams = StreamRecord()
+    start = next_sequence()
+    with first, recording_streams(streams):
+        result = function(*args, **kwargs)
+    if not is_grad_enabled():
+        return result
+    nodes = _nodes_since(start, result)
+
+    def again() -> list[GradNode]:
+        since = next_sequence()
+        replay = replaying_streams(streams) if preserve else nullcontext()
+        with enable_grad(), second, replay, mode():
+            return _nodes_since(since, function(*args, **kwargs))
+
+    mode = _autocast_mode()
+    second_run = _SecondRun(again, nodes, (*args, *kwargs.values()))
+    second_run.compares = determinism_check == "default"
+    for at, node in enumerate(nodes):
+        # Another pass over the tape is not known by its calls alone.
+        node.kind = None
+        lazy: Any = _LazySaved(second_run, at)
+        node.saved = lazy
+    return result
+
+
+def _autocast_mode() -> Callable[[], AbstractContextManager[Any]]:
+    """Return a factory of blocks with the autocast mode of now."""
+    dtype = autocast_dtype()
+    return lambda: autocast(dtype or float16, enabled=dtype is not None)
+
+
+def _nodes_since(start: int, result: Any) -> list[GradNode]:
+    """Return the nodes behind a result that were recorded after a number, in order."""
+    found: dict[int, GradNode] = {}
+    stack: list[Any] = []
+
+    def visit(part: Any) -> Any:
+        if isinstance(part, Tensor) and part.grad_node is not None:
+            stack.append(part.grad_node)
+        return part
+
+    tree_map(result, visit)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, GradNode) and node.sequence > start:
+            if node.sequence not in found:
+                found[node.sequence] = node
+                stack += [edge.target for edge in node.edges if edge is not None]
+    return [found[number] for number in sorted(found)]
+
+
+class _SecondRun:
+    """Second run of a checkpointed function, made when something of it is needed."""
+
+    compares = True
+
+    def __init__(
+        self,
+        again: Callable[[], list[GradNode]],
+        nodes: Sequence[GradNode],
+        arguments: Sequence[Any],
+    ) -> None:
+        self._again = again
+        self._wanted = [(node.op_name, node.specs) for node in nodes]
+        self._arguments = [
+            (each, each.array.version) for each in arguments if isinstance(each, Tensor)
+        ]
+        self._saved: dict[int, dict[str, Any]] | None = None
+
+    def saved(self, at: int) -> dict[str, Any]:
+        """Return what a node saved in the second run."""
+        if self._saved is None or at not in self._saved:
+            self._run()
+        assert self._saved is not None
+        return self._saved.pop(at)
+
+    def _run(self) -> None:
+        for each, version in self._arguments:
+            if each.array.version != version:
+                raise GradError(
+                    f"checkpoint: an argument of shape {each.shape} was changed in"
+                    f" place: version {each.array.version}, given at {version}; change"
+                    " a copy instead"
+                )
+        nodes = self._again()
+        if len(nodes) != len(self._wanted):
+            raise CheckpointError(
+                f"checkpoint: the function recorded {len(nodes)} ops when it ran again,"
+                f" {len(self._wanted)} the first time; it must do the same"
+            )
+        for node, (name, specs) in zip(nodes, self._wanted):
+            if self.compares and (node.op_name, node.specs) != (name, specs):
+                raise CheckpointError(
+                    f"checkpoint: the function recorded {node.op_name} of {node.specs}"
+                    f" when it ran again, {name} of {specs} the first time; it must do"
+                    " the same"
+                )
+        self._saved = {at: node.saved or {} for at, node in enumerate(nodes)}
+
+
+class _LazySaved:
+    """What a node saved, from the second run; in the place of a node's dict."""
+
+    def __init__(self, run: _SecondRun, at: int) -> None:
+        self._run = run
+        self._at = at
+        self._found: dict[str, Any] | None = None
+
+    def _dict(self) -> dict[str, Any]:
+        if self._found is None:
+            # One of a checkpoint inside of this one is lazy itself.
+            self._found = dict(self._run.saved(self._at).items())
+        return self._found
+
+    def items(self) -> Any:
+        return self._dict().items()
+
+    def values(self) -> Any:
+        return self._dict().values()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._dict()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._dict()[name]
+
+
+class CheckpointFunction(Function):
+    """Function of `checkpoint` with `use_reentrant=True`."""
+
+    @staticmethod
+    def forward(ctx: Any, function: Any, preserve: bool, *args: Any) -> Any:
+        """Run the function unrecorded."""
+        if not any(isinstance(each, Tensor) and each.requires_grad for each in args):
+            warnings.warn(
+                "checkpoint: no argument requires a gradient, so none flows through;"
+                " pass use_reentrant=False",
+                stacklevel=4,
+            )
+        ctx.function, ctx.preserve = function, preserve
+        ctx.streams, ctx.mode = StreamRecord(), _autocast_mode()
+        ctx.others = [None if isinstance(each, Tensor) else each for each in args]
+        ctx.save_for_backward(
+            *[each if isinstance(each, Tensor) else None for each in args]
+        )
+        with recording_streams(ctx.streams):
+            return function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        """Run the function on the tape, and a backward pass through it."""
+        if ctx.selective:
+            raise GradError(
+                "checkpoint: with use_reentrant=True gradients cannot be asked for by"
+                " autograd.grad or inputs=; pass use_reentrant=False"
+            )
+        saved = ctx.saved_tensors
+        given = [
+            other if each is None else _as_leaf(each)
+            for each, other in zip(saved, ctx.others)
+        ]
+        replay = replaying_streams(ctx.streams) if ctx.preserve else nullcontext()
+        with enable_grad(), replay, ctx.mode():
+            results = ctx.function(*given)
+        pairs = [
+            (result, grad)
+            for result, grad in zip(
+                results if isinstance(results, tuple) else (results,), grads
+            )
+            if isinstance(result, Tensor) and result.requires_grad
+        ]
+        if not pairs:
+            raise GradError(
+                "checkpoint: no result requires a gradient; call the function itself"
+            )
+        differentiate.backward([each for each, _ in pairs], [each for _, each in pairs])
+        found = [each.grad if isinstance(each, Tensor) else None for each in given]
+        return None, None, *found
+
+
+def _as_leaf(tensor: Tensor) -> Tensor:
+    leaf = tensor.detach()
+    leaf.requires_grad = tensor.requires_grad
+    return leaf
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tensors as leaves that require gradients as they did."""
+    return tuple(
+        [_as_leaf(each) if isinstance(each, Tensor) else each for each in inputs]
+    )
+
+
+def checkpoint_sequential(
+    functions: Module | Sequence[Callable[..., Any]],
+    segments: int,
+    input: Any,
+    use_reentrant: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Return the result of functions in a row, checkpointed in segments.
+
+    Parameters
+    ----------
+    functions : Sequential or sequence of callable
+        Each is given the result of the one before.
+    segments : int
+        Number of segments of equal length; the last one is not checkpointed, as its
+        backward pass comes first.
+    input : Tensor
+        Of the first function.
+    use_reentrant : bool or None, default None
+        As in `checkpoint`.
+    **kwargs
+        `preserve_rng_state`.
+
+    Raises
+    ------
+    ValueError
+        If there is another keyword argument.
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "checkpoint_sequential: use_reentrant is not given; it counts as True, and"
+            " use_reentrant=False supports more",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError(
+            f"checkpoint_sequential: unexpected keyword arguments {', '.join(kwargs)};"
+            " it takes preserve_rng_state"
+        )
+    chain: list[Callable[..., Any]] = (
+        list(functions.children()) if isinstance(functions, Module) else [*functions]
+    )
+    size = len(chain) // segments
+    last = size * (segments - 1)
+    for start in range(0, last, size or 1):
+        input = checkpoint(
+            _run_of(chain[start : start + size]),
+            input,
+            use_reentrant=use_reentrant,
+            preserve_rng_state=preserve,
+        )
+    return _run_of(chain[last:])(input)
+
+
+def _run_of(chain: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
+    def run(value: Any) -> Any:
+        for each in chain:
+            value = each(value)
+        return value
+
+    return run
+
+
+@contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Accept whether a second run stops early, which lazy ops do by themselves."""
+    yield
+
+
+@contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Accept whether errors say more; they always name the ops that differ."""
+    yield

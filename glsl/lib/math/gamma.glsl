@@ -1,0 +1,220 @@
+// Gamma function of float32: its logarithm and derivatives, incomplete integrals, and draws
+// from the gamma distribution
+//
+// Where a formula would lose digits (zeros of the logarithm, large arguments of incomplete
+// integrals), it is arranged so that the small difference is computed first.
+
+#include "arithmetic.glsl"
+#include "exponential.glsl"
+#include "trigonometric.glsl"
+
+const float HALF_LOG_TWO_PI = 0.918938533;
+
+// log(gamma(2 + t)) for -1 <= t <= 1, which vanishes at both zeros exactly; minimax fit of
+// what is left, relative error 2^-25.
+float lgamma_near_two(float t) {
+    float series = polynomial(t, 2.0249357e-05, -3.8734215e-05, 1.9308758e-05);
+    series = polynomial(t, -0.00042557137, 0.0001957995, -5.2419426e-05, series);
+    series = polynomial(t, -0.0021020616, 0.0009105063, series);
+    series = polynomial(t, -0.012384975, 0.0049994807, series);
+    series = polynomial(t, -0.10031727, 0.03296495, series);
+    return t * (1.0 + t) * polynomial(t, 0.42278433, series);
+}
+
+// log(gamma(x)) - ((x - 1/2) log(x) - x + log(2 pi) / 2) for x >= 8; error 2^-34.
+float stirling_tail(float x) {
+    float inverse = 1.0 / x, square = inverse * inverse;
+    return inverse * polynomial(square, 0.0833333333, -0.00277777778, 0.000793650794);
+}
+
+float positive_lgamma(float x) {
+    if (x < 1.0) return lgamma_near_two(x - 1.0) - precise_log(x);
+    if (x >= 8.0) {
+        // log(x) - 1 has fewer digits than the product loses.
+        float main = (x - 0.5) * (precise_log(x) - 1.0);
+        return main + (HALF_LOG_TWO_PI - 0.5) + stirling_tail(x);
+    }
+    float product = 1.0;
+    while (x >= 3.0) {
+        x -= 1.0;
+        product *= x;
+    }
+    float rest = lgamma_near_two(x - 2.0);
+    return product == 1.0 ? rest : rest + precise_log(product);
+}
+
+// sin(pi x), with an exact reduction
+float sine_of_half_turns(float x) {
+    float near = x - 2.0 * floor(0.5 * x + 0.5);
+    float folded = abs(near) > 0.5 ? with_sign_of(1.0 - abs(near), near) : near;
+    return precise_sin(3.14159265 * folded);
+}
+
+// log |gamma(x)|; infinite at 0 and negative whole numbers
+float precise_lgamma(float x) {
+    if (x != x) return x;
+    if (abs(x) > 3.4e38) return INFINITE;
+    if (x > 0.0) return positive_lgamma(x);
+    if (floor(x) == x) return INFINITE;
+    float sine = abs(sine_of_half_turns(x));
+    // 1 - x would round away small numbers: gamma(1 - x) is -x gamma(-x).
+    return precise_log(3.14159265 / (sine * -x)) - positive_lgamma(-x);
+}
+
+// Derivative of log(gamma(x)); at negative whole numbers NaN, at 0 infinite
+float precise_digamma(float x) {
+    if (x == 0.0) return with_sign_of(INFINITE, -x);
+    float shift = 0.0;
+    if (x < 0.0) {
+        if (floor(x) == x) return NOT_A_NUMBER;
+        float near = x - floor(x + 0.5);
+        shift = -3.14159265 / precise_tan(3.14159265 * near);
+        x = 1.0 - x;
+    }
+    while (x < 8.0) {
+        shift -= 1.0 / x;
+        x += 1.0;
+    }
+    float inverse = 1.0 / x, square = inverse * inverse;
+    float tail = polynomial(square, 0.0833333333, -0.00833333333, 0.00396825397);
+    return shift + (precise_log(x) - 0.5 * inverse - square * tail);
+}
+
+// Hurwitz's zeta function, the sum of (q + k)^-s, by Euler and Maclaurin's formula
+float hurwitz_zeta(float s, float q) {
+    if (s == 1.0) return INFINITE;
+    if (!(s > 1.0)) return NOT_A_NUMBER;
+    if (q <= 0.0) {
+        if (floor(q) == q) return INFINITE;
+        if (floor(s) != s || q < -4096.0) return NOT_A_NUMBER;
+    }
+    float sum = 0.0;
+    while (q < 9.0) {
+        sum += power(q, -s);
+        q += 1.0;
+    }
+    // q^(1 - s) is in range where q^-s may not be.
+    float tail = power(q, 1.0 - s), term = tail / q;
+    float inverse = 1.0 / q, square = inverse * inverse;
+    sum += tail / (s - 1.0) + 0.5 * term;
+    float factor = s * term * inverse;
+    sum += factor * 0.0833333333;
+    factor *= (s + 1.0) * (s + 2.0) * square;
+    sum -= factor * 0.00138888889;
+    factor *= (s + 3.0) * (s + 4.0) * square;
+    return sum + factor * 3.30687831e-05;
+}
+
+// log(1 + t) - t for t > -1
+float log1p_less(float t) {
+    if (abs(t) > 0.25) return precise_log1p(t) - t;
+    float s = t / (2.0 + t), z = s * s;
+    float tail = polynomial(z, 0.0909090909, 0.0769230769, 0.0666666667);
+    tail = polynomial(z, 0.333333333, 0.2, 0.142857143, polynomial(z, 0.111111111, tail));
+    // log(1 + t) = 2 atanh(s), and 2 s - t = -t s.
+    return fma(2.0 * s * z, tail, -t * s);
+}
+
+// x^a exp(-x) / gamma(a + 1)
+float gamma_density(float a, float x) {
+    if (a < 8.0) return precise_exp(a * precise_log(x) - x - positive_lgamma(a + 1.0));
+    float close = precise_exp(a * log1p_less((x - a) / a) - stirling_tail(a));
+    return close / sqrt(6.28318531 * a);
+}
+
+const uint MOST_TERMS = 4096u;
+
+// Lower incomplete gamma function over gamma(a), by its series
+float igamma_series(float a, float x) {
+    float term = 1.0, sum = 1.0;
+    for (uint k = 1u; k < MOST_TERMS && term > sum * 2.9e-8; ++k) {
+        term *= x / (a + float(k));
+        sum += term;
+    }
+    return sum * gamma_density(a, x);
+}
+
+// Upper incomplete gamma function over gamma(a), by Lentz's continued fraction
+float igammac_fraction(float a, float x) {
+    float b = x + 1.0 - a, c = 1e30, d = 1.0 / b, h = d;
+    for (uint k = 1u; k < MOST_TERMS; ++k) {
+        float n = float(k), factor = -n * (n - a);
+        b += 2.0;
+        d = 1.0 / (factor * d + b);
+        c = b + factor / c;
+        float change = c * d;
+        h *= change;
+        if (abs(change - 1.0) < 6e-8) break;
+    }
+    return h * a * gamma_density(a, x);
+}
+
+bool igamma_limit(float a, float x, out float lower) {
+    lower = NOT_A_NUMBER;
+    if (!(a >= 0.0 && x >= 0.0)) return true;
+    bool is_wide = a > 3.4e38, is_far = x > 3.4e38;
+    if (a == 0.0) lower = x == 0.0 ? NOT_A_NUMBER : 1.0;
+    else if (x == 0.0 || is_wide) lower = is_far ? NOT_A_NUMBER : 0.0;
+    else if (is_far) lower = 1.0;
+    else return false;
+    return true;
+}
+
+float precise_igamma(float a, float x) {
+    float lower;
+    if (igamma_limit(a, x, lower)) return lower;
+    return x < a + 1.0 ? igamma_series(a, x) : 1.0 - igammac_fraction(a, x);
+}
+
+float precise_igammac(float a, float x) {
+    float lower;
+    if (igamma_limit(a, x, lower)) return 1.0 - lower;
+    return x < a + 1.0 ? 1.0 - igamma_series(a, x) : igammac_fraction(a, x);
+}
+
+// log(x / a), and the derivative of log(gamma(a)) less log(x); exact also for x near a
+float log_ratio(float a, float x) {
+    float apart = (x - a) / a;
+    return abs(apart) < 0.5 ? precise_log1p(apart) : precise_log(x) - precise_log(a);
+}
+
+float digamma_less_log(float a, float x) {
+    if (a < 8.0) return precise_digamma(a) - precise_log(x);
+    float inverse = 1.0 / a, square = inverse * inverse;
+    float tail = square * polynomial(square, 0.0833333333, -0.00833333333, 0.00396825397);
+    return -0.5 * inverse - tail - log_ratio(a, x);
+}
+
+// Nodes above the middle of [0, 1] and weights of Gauss and Legendre's rule of 20 points
+const float NODES[10] = float[](
+    0.53826326, 0.61389291, 0.68685305, 0.7554335, 0.81802684,
+    0.87316597, 0.91955847, 0.95611721, 0.98198599, 0.99656433);
+const float WEIGHTS[10] = float[](
+    0.07637669, 0.0745865, 0.07104805, 0.06584432, 0.05909727,
+    0.05096506, 0.04163837, 0.03133602, 0.02030071, 0.008807);
+
+// Derivative by a of the draw x: minus that of the lower incomplete function over the
+// density, an integral over what is below x, or above it, where the integrand falls by
+// e^-18 and has no narrow peak.
+float gamma_draw_slope(float a, float x) {
+    if (!(a > 0.0 && x > 0.0)) return a > 0.0 && x == 0.0 ? 0.0 : NOT_A_NUMBER;
+    float apart = digamma_less_log(a, x);
+    bool below = x < max(a, 0.02);
+    float fall = 1.0 - (x < a ? x / a : a / x);
+    float span = min(18.0 / max(fall, 1e-30), 18.0 + 5.5 * sqrt(a));
+    if (below && x > a) span = 18.0 + x;
+    float length = below ? span : precise_log1p(span / x);
+    float sum = 0.0;
+    for (uint k = 0u; k < 20u; ++k) {
+        float node = k < 10u ? NODES[k] : 1.0 - NODES[k - 10u];
+        float t = length * node, value;
+        if (below) {
+            float falling = precise_expm1(-t / a);
+            value = (apart + t / a) * precise_exp(-t - x * falling);
+        } else {
+            value = (t - apart) * precise_exp(a * t - x * precise_expm1(t));
+        }
+        sum += value * WEIGHTS[k % 10u];
+    }
+    return length * x * (below ? sum / a : sum);
+}

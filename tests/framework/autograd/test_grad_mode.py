@@ -1,0 +1,94 @@
+"""Grad modes as blocks, decorators and statements, beside PyTorch's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from tests.torch_log import Log, assert_logs_agree
+
+
+def decorators(log: Log) -> None:
+    library = log.library
+
+    def state() -> tuple[bool, bool]:
+        return library.is_grad_enabled(), library.is_inference_mode_enabled()
+
+    def states() -> Iterator[tuple[bool, bool]]:
+        try:
+            log.add((yield state()))
+            yield state()
+        finally:
+            log.add(state())
+
+    blocks = [library.no_grad, library.no_grad(), library.set_grad_enabled(False)]
+    blocks += [library.inference_mode, library.inference_mode(False)]
+    for block in blocks:
+        log.add(block(state)(), block(state)(), state())
+        steps = block(states)()
+        log.add(next(steps), state(), steps.send("sent"), state())
+        steps.close()
+        log.add(state(), block(state).__name__)
+    with library.no_grad():
+        log.add(library.enable_grad(state)())
+
+
+def blocks(log: Log) -> None:
+    library = log.library
+
+    def state() -> tuple[bool, bool]:
+        return library.is_grad_enabled(), library.is_inference_mode_enabled()
+
+    with library.inference_mode():
+        with library.enable_grad():
+            log.add(state())
+        with library.inference_mode(False):
+            log.add(state())
+    with library.no_grad(), library.inference_mode(mode=False):
+        log.add(state())
+    library.set_grad_enabled(mode=False)
+    log.add(state())
+    library.set_grad_enabled(True)
+    log.add(state())
+
+
+@pytest.mark.parametrize("program", [decorators, blocks])
+def test_modes_are_those_of_torch(program: object) -> None:
+    assert_logs_agree(program)  # type: ignore[arg-type]  # a function
+
+
+def test_coroutines_keep_the_mode_where_they_wait() -> None:
+    @fw.no_grad()
+    async def waits() -> list[bool]:
+        before = fw.is_grad_enabled()
+        await asyncio.sleep(0)
+        return [before, fw.is_grad_enabled()]
+
+    @fw.no_grad()
+    async def items() -> AsyncIterator[bool]:
+        for _ in range(2):
+            await asyncio.sleep(0)
+            yield fw.is_grad_enabled()
+
+    async def run() -> list[Any]:
+        outside = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(
+            lambda: outside.set_result(fw.is_grad_enabled())
+        )
+        found = await waits()
+        return [*found, await outside, [each async for each in items()]]
+
+    assert asyncio.run(run()) == [False, False, True, [False, False]]
+
+
+def test_a_class_is_decorated_with_a_warning() -> None:
+    with pytest.warns(FutureWarning, match="constructor"):
+
+        @fw.no_grad()
+        class Kept:
+            def __init__(self) -> None:
+                self.enabled = fw.is_grad_enabled()
+
+    assert not Kept().enabled

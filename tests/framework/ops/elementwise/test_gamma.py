@@ -1,0 +1,93 @@
+"""Gamma function: ranges, poles and gradients that the op table leaves out."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import special
+
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+from vkbackend.framework.base.errors import GradError, ShapeError
+
+Make = Callable[..., fw.Tensor]
+
+WIDE = np.concatenate([np.geomspace(1e-30, 1e30, 401), np.linspace(0.01, 12, 1200)])
+
+
+def check(found: fw.Tensor, expected: np.ndarray, rtol: float = 2e-6) -> None:
+    np.testing.assert_allclose(found.numpy(), expected, rtol, 5e-7)
+
+
+def test_ranges(make: Make) -> None:
+    x = WIDE.astype(np.float32)
+    check(ops.lgamma(make(x)), special.gammaln(x.astype(np.float64)))
+    check(ops.digamma(make(x)), special.digamma(x.astype(np.float64)))
+    below = np.linspace(-9.99, -0.01, 500, dtype=np.float32)
+    # Near zeros and poles the rounding of x itself is a large part of the result.
+    check(ops.lgamma(make(below)), special.gammaln(below.astype(np.float64)), 3e-5)
+    check(ops.digamma(make(below)), special.digamma(below.astype(np.float64)), 3e-5)
+
+
+def test_special_values(make: Make) -> None:
+    x = [0.0, -0.0, -2.0, np.inf, -np.inf, np.nan, 1.0, 2.0]
+    expected = [np.inf, np.inf, np.inf, np.inf, np.inf, np.nan, 0.0, 0.0]
+    np.testing.assert_array_equal(
+        ops.lgamma(make(np.array(x, np.float32))).numpy(), expected
+    )
+    x = [0.0, -0.0, -2.0, np.nan]
+    expected = [-np.inf, np.inf, np.nan, np.nan]
+    np.testing.assert_array_equal(
+        ops.digamma(make(np.array(x, np.float32))).numpy(), expected
+    )
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_polygamma(n: int, make: Make) -> None:
+    x = np.linspace(0.3, 20, 60, dtype=np.float32)
+    check(ops.polygamma(n, make(x)), special.polygamma(n, x.astype(np.float64)), 4e-6)
+
+
+def test_polygamma_of_a_negative_order() -> None:
+    with pytest.raises(ShapeError, match="n is -1"):
+        ops.polygamma(-1, fw.ones(2))
+
+
+def test_incomplete_integrals(make: Make) -> None:
+    rng = np.random.default_rng(0)
+    a = (10 ** rng.uniform(-2, 4, 900)).astype(np.float32)
+    x = (rng.gamma(a) * rng.uniform(0.5, 1.6, 900)).astype(np.float32)
+    wide = a.astype(np.float64), x.astype(np.float64)
+    np.testing.assert_allclose(
+        ops.igamma(make(a), make(x)).numpy(), special.gammainc(*wide), 5e-5, 1e-30
+    )
+    np.testing.assert_allclose(
+        ops.igammac(make(a), make(x)).numpy(), special.gammaincc(*wide), 5e-5, 1e-30
+    )
+
+
+def test_limits_of_incomplete_integrals(make: Make) -> None:
+    a = np.array([0, 0, 1, 1, np.inf, -1, 1, np.nan], np.float32)
+    x = np.array([0, 1, 0, np.inf, 1, 1, -1, 1], np.float32)
+    for name in ("igamma", "igammac"):
+        expected = getattr(torch, name)(torch.tensor(a), torch.tensor(x)).numpy()
+        found = getattr(ops, name)(make(a), make(x)).numpy()
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_gradient_by_the_limit(make: Make) -> None:
+    a, x = np.float32([0.5, 2, 9]), np.float32([0.7, 1, 12])
+    for name in ("igamma", "igammac", "xlogy"):
+        ours, theirs = make(x).requires_grad_(), torch.tensor(x, requires_grad=True)
+        getattr(ops, name)(make(a), ours).sum().backward()
+        getattr(torch, name)(torch.tensor(a), theirs).sum().backward()
+        np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac", "zeta"])
+def test_gradient_that_is_not_there(name: str) -> None:
+    a: Any = fw.tensor([2.0], requires_grad=True)
+    with pytest.raises(GradError, match="there is no gradient by x"):
+        getattr(ops, name)(a, fw.ones(1)).backward()

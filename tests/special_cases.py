@@ -1,0 +1,162 @@
+"""Rows of the op table for special functions and draws by rejection."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import special
+
+from tests.case import Case, Draw, Sample
+from tests.elementwise_cases import unary
+from vkbackend.framework.base import philox
+from vkbackend.framework.dispatch.op import REGISTRY
+
+SHAPES = (
+    ((7, 11), (7, 11)),
+    ((3, 1, 11), (7, 1)),
+    ((4, 8), (8,)),
+    ((0, 3), (3,)),
+    ((1,), (1,)),
+)
+
+
+def pair(
+    name: str, bounds: tuple[float, float], other: tuple[float, float], **options: Any
+) -> Case:
+    """Return the row of an op of two tensors with bounds of their own."""
+    samples = tuple(
+        Sample((Draw(first, *bounds), Draw(second, *other))) for first, second in SHAPES
+    )
+    return Case(REGISTRY[name], samples, **options)
+
+
+def keyed(name: str, oracle: Any, low: float, high: float) -> Case:
+    """Return the row of draws from keys, which have no derivative to difference."""
+    samples = tuple(
+        Sample((Draw(shape, low, high), *(Draw(shape, 0, 1, "float32"),) * 2))
+        for shape in ((7, 11), (0, 3), (5,), (1,))
+    )
+    each = np.vectorize(oracle, otypes=[float])
+
+    def drawn(x: np.ndarray, *keys: np.ndarray) -> np.ndarray:
+        return each(x, *keys).astype(x.dtype)
+
+    return Case(REGISTRY[name], samples, drawn, None, gradient=False, scale=8)
+
+
+def in_float64(function: Any) -> Any:
+    """Return a function of SciPy that computes in float64."""
+
+    def rounded(*arrays: np.ndarray) -> np.ndarray:
+        wide = (each.astype(np.float64) for each in arrays)
+        return function(*wide).astype(arrays[0].dtype)
+
+    return rounded
+
+
+def in_float32(function: Any) -> Any:
+    """Return a function of PyTorch that takes 2-byte floats too."""
+
+    def rounded(*tensors: torch.Tensor) -> torch.Tensor:
+        dtype = tensors[0].dtype
+        wide = dtype if dtype.itemsize > 2 else torch.float32
+        return function(*(each.to(wide) for each in tensors)).to(dtype)
+
+    return rounded
+
+
+def slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the derivative of a gamma draw, by many steps of the trapezoid rule."""
+    a, x = (each[..., None] for each in np.broadcast_arrays(a, x))
+    s = np.linspace(0, 1, 100_001) * 60 / a
+    density = np.exp(-a * s - x * np.expm1(-s))
+    values = (special.digamma(a) - np.log(x) + s) * density
+    return np.trapezoid(values, s)[...] * x[..., 0]
+
+
+def block(u: float, v: float, number: int, stream: int) -> list[float]:
+    """Return four uniform draws of an element's stream."""
+    key = tuple(int(np.float32(each).view(np.uint32)) for each in (u, v))
+    words = philox.philox(np.array([[number, stream, 0, 0]], np.uint32), key)
+    return [int(word >> 8) / 2**24 for word in words[0]]
+
+
+def gamma_draw(a: float, u: float, v: float) -> float:
+    """Return one draw by Marsaglia and Tsang's method."""
+    d = (a + 1 if a < 1 else a) - 1 / 3
+    for number in range(64):
+        first, second, third, _ = block(u, v, number, 1)
+        normal = math.sqrt(-2 * math.log1p(-first)) * math.cos(2 * math.pi * second)
+        cube = (1 + normal / math.sqrt(9 * d)) ** 3
+        if cube <= 0:
+            continue
+        if math.log1p(-third) < normal**2 / 2 + d * (1 - cube + math.log(cube)):
+            break
+    boost = (1 - block(u, v, 64, 1)[0]) ** (1 / a) if a < 1 else 1.0
+    return d * cube * boost
+
+
+def poisson_draw(rate: float, u: float, v: float) -> float:
+    """Return one draw by Hormann's transformed rejection, or by products."""
+    if rate < 10:
+        product, count = 1.0, -1
+        for number in range(64):
+            for drawn in block(u, v, number, 2):
+                product, count = product * (1 - drawn), count + 1
+                if product < math.exp(-rate):
+                    return count
+    b = 0.931 + 2.53 * math.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    for number in range(64):
+        first, second, *_ = block(u, v, number, 2)
+        w, other = first - 0.5, 1 - second
+        edge = 0.5 - abs(w)
+        count = math.floor((2 * a / edge + b) * w + rate + 0.43)
+        if edge >= 0.07 and other <= 0.9277 - 3.6224 / (b - 2):
+            return count
+        if count < 0 or (edge < 0.013 and other > edge):
+            continue
+        tested = math.log(other * (1.1239 + 1.1328 / (b - 3.4)) / (a / edge**2 + b))
+        if tested <= count * math.log(rate) - rate - math.lgamma(count + 1):
+            return count
+    return math.floor(rate)
+
+
+SPECIAL = {
+    "lgamma": unary("lgamma", in_float64(special.gammaln), torch.lgamma, 0.3, 9),
+    # The second derivative of PyTorch's is 5e-10 off in float64.
+    "digamma": unary("digamma", in_float64(special.digamma), None, 0.5, 9),
+    "erfinv": unary("erfinv", in_float64(special.erfinv), torch.erfinv, -0.9, 0.9),
+    "i0": unary("i0", in_float64(special.i0), torch.special.i0, -3, 3),
+    "i0e": unary("i0e", in_float64(special.i0e), torch.special.i0e, 0.2, 3),
+    "i1": unary("i1", in_float64(special.i1), torch.special.i1, -3, 3),
+    "i1e": unary("i1e", in_float64(special.i1e), torch.special.i1e, 0.2, 3),
+    # PyTorch has no gradient by the first argument either.
+    "zeta": pair(
+        "zeta", (1.5, 5), (0.5, 4),
+        numpy=in_float64(special.zeta), torch=in_float32(torch.special.zeta),
+        gradient=False,
+    ),
+    "igamma": pair(
+        "igamma", (0.5, 9), (0.2, 9),
+        numpy=in_float64(special.gammainc), torch=in_float32(torch.igamma),
+        gradient=False,
+    ),
+    "igammac": pair(
+        "igammac", (0.5, 9), (0.2, 9),
+        numpy=in_float64(special.gammaincc), torch=in_float32(torch.igammac),
+        gradient=False,
+    ),
+    "xlogy": pair(
+        "xlogy", (-2, 2), (0.3, 4),
+        numpy=in_float64(special.xlogy), torch=in_float32(torch.xlogy)
+    ),
+    "gamma_from_key": keyed("gamma_from_key", gamma_draw, 0.3, 20),
+    "poisson_from_key": keyed("poisson_from_key", poisson_draw, 0.3, 40),
+    # PyTorch's own is 5e-4 off in places.
+    "gamma_draw_slope": pair(
+        "gamma_draw_slope", (2, 9), (2, 9), numpy=in_float64(slope), torch=None,
+        gradient=False, scale=4,  # a sum of twenty terms
+    ),
+}  # fmt: skip
