@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
+
 from . import (
+    amp as amp,
+    backends as backends,
+    cuda as cuda,
     autograd as autograd,
     data as data,
+    func as func,
     distributions as distributions,
     graph as graph,
+    mps as mps,
     nn as nn,
     ops as ops,
     optim as optim,
+    random as random,
     utils as utils,
+    version as version,
+    xpu as xpu,
 )
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
+from .autograd import functional as _functional  # noqa: F401 - it is there then
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -24,33 +35,174 @@ from .autograd.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from .nn.functional import (
+    adaptive_avg_pool1d as adaptive_avg_pool1d,
+    adaptive_max_pool1d as adaptive_max_pool1d,
+    avg_pool1d as avg_pool1d,
+    bilinear as bilinear,
+    celu as celu,
+    celu_ as celu_,
+    channel_shuffle as channel_shuffle,
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_tbc as conv_tbc,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+    cosine_similarity as cosine_similarity,
+    hardshrink as hardshrink,
+    max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+    native_channel_shuffle as native_channel_shuffle,
+    pairwise_distance as pairwise_distance,
+    pdist as pdist,
+    pixel_shuffle as pixel_shuffle,
+    pixel_unshuffle as pixel_unshuffle,
+    prelu as prelu,
+    relu_ as relu_,
+    rms_norm as rms_norm,
+    rrelu_ as rrelu_,
+    selu as selu,
+    selu_ as selu_,
+    threshold as threshold,
+    threshold_ as threshold_,
+)
+from .nn.native import (
+    affine_grid_generator as affine_grid_generator,
+    alpha_dropout as alpha_dropout,
+    alpha_dropout_ as alpha_dropout_,
+    batch_norm as batch_norm,
+    binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
+    constant_pad_nd as constant_pad_nd,
+    cosine_embedding_loss as cosine_embedding_loss,
+    ctc_loss as ctc_loss,
+    dropout as dropout,
+    dropout_ as dropout_,
+    embedding as embedding,
+    embedding_bag as embedding_bag,
+    embedding_renorm_ as embedding_renorm_,
+    feature_alpha_dropout as feature_alpha_dropout,
+    feature_alpha_dropout_ as feature_alpha_dropout_,
+    feature_dropout as feature_dropout,
+    feature_dropout_ as feature_dropout_,
+    grid_sampler as grid_sampler,
+    group_norm as group_norm,
+    hinge_embedding_loss as hinge_embedding_loss,
+    instance_norm as instance_norm,
+    kl_div as kl_div,
+    layer_norm as layer_norm,
+    margin_ranking_loss as margin_ranking_loss,
+    poisson_nll_loss as poisson_nll_loss,
+    rrelu as rrelu,
+    triplet_margin_loss as triplet_margin_loss,
+)
 from .jit import jit as jit
+from .runtime import (
+    are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
+    compile as compile,
+    get_deterministic_debug_mode as get_deterministic_debug_mode,
+    get_num_interop_threads as get_num_interop_threads,
+    get_num_threads as get_num_threads,
+    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,  # noqa: E501
+    set_deterministic_debug_mode as set_deterministic_debug_mode,
+    set_flush_denormal as set_flush_denormal,
+    set_num_interop_threads as set_num_interop_threads,
+    set_num_threads as set_num_threads,
+    use_deterministic_algorithms as use_deterministic_algorithms,
+)
 from .eager.base_tensor import evaluate as _evaluate
 from .tensor.factories import (
-    arange as arange,
     empty as empty,
     empty_like as empty_like,
-    eye as eye,
-    from_dlpack as from_dlpack,
-    from_numpy as from_numpy,
+    empty_strided as empty_strided,
     full as full,
     full_like as full_like,
-    linspace as linspace,
-    logspace as logspace,
     ones as ones,
     ones_like as ones_like,
-    tensor as tensor,
-    tri as tri,
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from .tensor.from_data import (
+    as_tensor as as_tensor,
+    asarray as asarray,
+    from_dlpack as from_dlpack,
+    from_numpy as from_numpy,
+    frombuffer as frombuffer,
+    tensor as tensor,
+)
+from .tensor.sequences import (
+    arange as arange,
+    eye as eye,
+    linspace as linspace,
+    logspace as logspace,
+    range as range,
+    tri as tri,
+)
+from .tensor.printing import set_printoptions as set_printoptions
+from .tensor.queries import (
+    clone as clone,
+    detach as detach,
+    is_complex as is_complex,
+    is_conj as is_conj,
+    is_floating_point as is_floating_point,
+    is_nonzero as is_nonzero,
+    is_signed as is_signed,
+    is_storage as is_storage,
+    is_tensor as is_tensor,
+    numel as numel,
+    typename as typename,
+)
+from .tensor.tensor_types import (
+    BFloat16Tensor as BFloat16Tensor,
+    BoolTensor as BoolTensor,
+    ByteTensor as ByteTensor,
+    CharTensor as CharTensor,
+    DoubleTensor as DoubleTensor,
+    FloatTensor as FloatTensor,
+    HalfTensor as HalfTensor,
+    IntTensor as IntTensor,
+    LongTensor as LongTensor,
+    ShortTensor as ShortTensor,
+)
+from .tensor.storage import (
+    TypedStorage as TypedStorage,
+    UntypedStorage as UntypedStorage,
+)
+from .base.defaults import (
+    get_default_device as get_default_device,
+    get_default_dtype as get_default_dtype,
+    set_default_device as set_default_device,
+    set_default_dtype as set_default_dtype,
+)
+from .base.dtype_limits import finfo as finfo, iinfo as iinfo
+from .base.memory_format import (
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    strided as strided,
+)
+from .base.numbers import (
+    e as e,
+    inf as inf,
+    nan as nan,
+    newaxis as newaxis,
+    pi as pi,
+)
+from .base.shape import Size as Size
+from .version import __version__ as __version__
+from .base.device import device as device, devices as devices
 from .base.device import (
-    device as device,
-    devices as devices,
     set_index_checks as set_index_checks,
 )
 from .base.index_checks import is_index_checks_enabled as is_index_checks_enabled
 from .base.dtype import (
+    DType as DType,
     bfloat16 as bfloat16,
     bool_ as bool_,
     can_cast as can_cast,
@@ -262,7 +414,12 @@ from .kernels.tensor_cores import (
     set_float32_matmul_precision as set_float32_matmul_precision,
 )
 from .optim.grad_scaler import GradScaler as GradScaler
-from .base.modes import autocast as autocast, is_autocast_enabled as is_autocast_enabled
+from .base.modes import (
+    autocast as autocast,
+    get_autocast_dtype as get_autocast_dtype,
+    is_autocast_available as is_autocast_available,
+    is_autocast_enabled as is_autocast_enabled,
+)
 from .debug.profiler import profile as profile
 from .tensor.random import (
     normal as normal,
@@ -282,11 +439,34 @@ from .base.philox import (
     Generator as Generator,
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
+    default_generator as default_generator,
     manual_seed as manual_seed,
+    seed as seed,
     set_rng_state as set_rng_state,
 )
 from .io.safetensors import load as load, save as save
+from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
 eval = _evaluate
+
+globals().update(
+    (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
+)
+
+if _TYPE_CHECKING:
+
+    def __getattr__(name: str) -> _Any:
+        """Return one of the functions that only their table names."""
+
+
+# PyTorch's names of dtypes; three hide Python's own here.
+dtype = DType
+bool = bool_
+double = float64
+float = float32
+half = float16
+int = int32
+long = int64
+short = int16

@@ -7,6 +7,7 @@ Sizes are primes, 1 and 0, and one multiple of four.
 
 from tests.attention_cases import ATTENTION
 from tests.case import Case
+from tests.derived_cases import DERIVED
 from tests.elementwise_cases import ELEMENTWISE
 from tests.indexing_cases import INDEXING
 from tests.loss_cases import LOSSES
@@ -27,5 +28,6 @@ CASES: dict[str, Case] = (
     | LOSSES
     | ATTENTION
     | SPECIAL
+    | DERIVED
 )
 """Every op of the registry, by its name there."""

@@ -40,13 +40,16 @@ ORDER = {
         kernels
         ops
         tensor
+        autograd/functional
         debug graph
         jit
         distributions
         nn
+        func
         optim
         io data
         utils
+        amp backends cuda mps random runtime version xpu
         __init__
         examples
     """,

@@ -17,9 +17,18 @@ SHAPES = {
     "softmax": (64, 96),
 }
 
+# Reductions of rows and columns by kernels that others here have.
+REPEATS = ("moments", "square_sums", "columns")
+
 
 @pytest.mark.core
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.wide] if name in REPEATS else [])
+        for name in CHAINS
+    ],
+)
 def test_chains_have_one_result(name: str, gpu: GpuDevice) -> None:
     dtype = "float16" if name == "softmax" else "float32"
     chain = Chain(name, SHAPES.get(name, (5, 37)), dtype)

@@ -74,6 +74,10 @@ SEARCHES = {
 # processes, and all modules are rewritten for each run of pytest otherwise.
 COMPILE_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 
+# Lavapipe takes most of the device tests' time to optimise kernels that run once. The
+# core tests run on optimised ones, of the newer lavapipe.
+QUICK_COMPILES = {"GALLIVM_PERF": "nopt"}
+
 
 class StepFailed(Exception):
     """A step of the gate that did not pass.
@@ -209,7 +213,7 @@ def host() -> str:
 
 def device() -> str:
     """Run the device tests, under the validation layer; any message fails."""
-    variables = {"VKBACKEND_VALIDATION": "sync"}
+    variables = {"VKBACKEND_VALIDATION": "sync", **QUICK_COMPILES}
     return pytest("-m", "device and not wide", variables=variables)
 
 

@@ -3,6 +3,7 @@
 `functional` has Jacobians and Hessians, `graph` the nodes of the tape.
 """
 
+from . import graph
 from .anomaly_mode import (
     detect_anomaly,
     is_anomaly_check_nan_enabled,
@@ -19,15 +20,22 @@ from .grad_mode import (
     no_grad,
     set_grad_enabled,
 )
+from .gradcheck import GradcheckError, gradcheck, gradgradcheck
+from .variable import Variable
 
 __all__ = [
     "Function",
     "FunctionCtx",
+    "GradcheckError",
     "InplaceFunction",
+    "Variable",
     "backward",
     "detect_anomaly",
     "enable_grad",
     "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
     "inference_mode",
     "is_anomaly_check_nan_enabled",
     "is_anomaly_enabled",

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..base.errors import GradError
 from ..eager.base_tensor import TensorCore
+from .batched import rules_for
 from .engine import accumulate_leaf
 from .engine import backward as run_backward
 from .gradient_hooks import retain_grad
@@ -139,7 +140,11 @@ def grad(
     wanted = _as_tuple("grad", inputs)
     _check_inputs("grad", wanted)
     retain = create_graph if retain_graph is None else retain_graph
-    if is_grads_batched:
+    rules = rules_for(*results)
+    if rules is not None:
+        seeds = _seeds("grad", results, grad_outputs)
+        grads = rules.gradients(results, seeds, wanted, create_graph)
+    elif is_grads_batched:
         grads = _batched(results, wanted, grad_outputs, retain, create_graph)
     else:
         seeds = _seeds("grad", results, grad_outputs)
@@ -249,7 +254,7 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
         )
     if output.numel() != 1:
         raise GradError(
-            f"{name}: the tensor has shape {output.shape};"
+            f"{name}: the tensor has shape {tuple(output.shape)};"
             " pass its gradient or reduce it to a scalar"
         )
     return output.detach().new_ones(output.shape)

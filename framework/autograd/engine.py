@@ -9,6 +9,7 @@ pass is iterative, so depth is not limited.
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,31 @@ from .tape import (
 
 if TYPE_CHECKING:
     from ..base.shape import Shape
+
+
+class _Callbacks(threading.local):
+    """Calls of this thread that wait for the end of its backward pass."""
+
+    def __init__(self) -> None:
+        self.queue: list[Callable[[], object]] = []
+
+
+_callbacks = _Callbacks()
+
+
+def queue_callback(callback: Callable[[], object]) -> bool:
+    """Call a function at the end of the backward pass that runs in this thread.
+
+    Returns
+    -------
+    bool
+        Whether it was not yet to be called then.
+    """
+    if callback in _callbacks.queue:
+        return False
+    _callbacks.queue.append(callback)
+    return True
+
 
 check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
 """What each rule's gradients are passed to, as for `detect_anomaly`; usually empty."""
@@ -93,18 +119,25 @@ def backward(
             )
         _check_seed(output, grad)
         backward_pass.add(edge, grad)
-    with SettingScope(grad_mode, create_graph), autocast_disabled():
-        for node in backward_pass.needed(_sorted_nodes(outputs)):
-            backward_pass.visit(node)
-        return backward_pass.results()
+    try:
+        with SettingScope(grad_mode, create_graph), autocast_disabled():
+            for node in backward_pass.needed(_sorted_nodes(outputs)):
+                backward_pass.visit(node)
+            results = backward_pass.results()
+            while _callbacks.queue:
+                _callbacks.queue.pop(0)()
+            return results
+    except BaseException:
+        _callbacks.queue.clear()
+        raise
 
 
 def _check_seed(output: TensorCore, grad: TensorCore) -> None:
     """Refuse a gradient that is not of its output's shape, dtype and device."""
     if grad.shape != output.shape:
         raise ShapeError(
-            f"backward: grad has shape {grad.shape};"
-            f" it must have the tensor's shape {output.shape}"
+            f"backward: grad has shape {tuple(grad.shape)};"
+            f" it must have the tensor's shape {tuple(output.shape)}"
         )
     if grad.dtype is not output.dtype:
         raise DTypeError(

@@ -11,6 +11,7 @@ from ..base.errors import GradError
 from ..base.scoped_setting import SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
+from .batched import rules_for
 from .grad_mode import grad_mode, is_grad_enabled
 from .gradient_hooks import move_kept_gradient
 from .tape import Edge, GradNode, edge_of, next_sequence
@@ -154,7 +155,8 @@ class FunctionNode(FunctionCtx, GradNode):
         tensor, edge = saved.tensor, saved.edge
         if tensor.array.version != saved.version:
             raise GradError(
-                f"backward: a tensor of shape {tensor.shape}, which {self.op_name}"
+                f"backward: a tensor of shape {tuple(tensor.shape)}, which"
+                f" {self.op_name}"
                 f" saved, was changed in place: version {tensor.array.version}, saved"
                 f" at {saved.version}; change a copy instead"
             )
@@ -293,7 +295,8 @@ class FunctionNode(FunctionCtx, GradNode):
         if self.edges[at] is not None and not _sums_to(answer.shape, spec.shape):
             raise GradError(
                 f"{self.op_name}: backward returned a gradient of shape"
-                f" {answer.shape} for argument {at}, whose shape is {spec.shape}"
+                f" {tuple(answer.shape)} for argument {at}, whose shape is"
+                f" {tuple(spec.shape)}"
             )
 
 
@@ -388,6 +391,14 @@ class Function:
         """Return the directional derivative; not used, see `fw.func.jvp`."""
         raise NotImplementedError("Function.jvp: a subclass may override it")
 
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """Return the results of a batch, and their batch dimensions; may be overridden.
+
+        Without it, `forward` and `backward` run on batched tensors.
+        """
+        raise NotImplementedError("Function.vmap: a subclass may override it")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`, which `backward` differentiates.
@@ -405,6 +416,9 @@ class Function:
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
+        rules = rules_for(*args)
+        if rules is not None:
+            return rules.apply(cls, args, kwargs)
         ctx = cls._node_class(args)
         with SettingScope(grad_mode, False):
             if apart:

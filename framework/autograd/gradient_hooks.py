@@ -119,8 +119,9 @@ def _check_answer(answer: object, grad: TensorCore) -> None:
         )
     if answer.shape != grad.shape:
         raise GradError(
-            f"hook: it returned a tensor of shape {answer.shape}; it must be of the"
-            f" gradient's shape {grad.shape}"
+            f"hook: it returned a tensor of shape {tuple(answer.shape)}; it must be of"
+            " the"
+            f" gradient's shape {tuple(grad.shape)}"
         )
 
 

@@ -48,7 +48,7 @@ def check_overwrite(tensor: TensorCore) -> None:
             what = "the tensor is" if each is tensor else "the tensor is a view of"
             raise GradError(
                 f"in place: {what} a leaf that requires a gradient, and of shape"
-                f" {each.shape}; change it under no_grad(), or write x = x + y"
+                f" {tuple(each.shape)}; change it under no_grad(), or write x = x + y"
             )
 
 
@@ -57,7 +57,8 @@ def detach_in_place(tensor: TensorCore) -> None:
     views = tensor.views
     if views is not None and tensor.grad_node is not None and views[0]() is not tensor:
         raise GradError(
-            f"detach_: the tensor, of shape {tensor.shape}, is a view of another one;"
+            f"detach_: the tensor, of shape {tuple(tensor.shape)}, is a view of"
+            " another one;"
             " use x = x.detach()"
         )
     if views is not None:

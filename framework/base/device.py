@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import threading
 import warnings
@@ -10,13 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import vkbackend
 from vkbackend import config, fork_safety
 from vkbackend.errors import NoVulkanError, ReentrantError
 
 from . import index_checks
+from .scoped_setting import ScopedSetting, SettingScope
 
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
@@ -26,11 +28,42 @@ KEPT_PLANS = 256
 """Plans cached per device; the least recently used is evicted first."""
 
 
-class Device:
+class _DeviceType(type):
+    """Class of `Device`: a call finds one of the devices that there are."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is Device:
+            return _selected(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+class Device(metaclass=_DeviceType):
     """Device of a tensor's elements; compare devices with `is` or `==`.
+
+    Parameters
+    ----------
+    selector : str, int, Device or None
+        "cpu" is the host. "gpu" or "vulkan" is the environment variable
+        `VKBACKEND_DEVICE`, and without it the best Vulkan device; "gpu:1", or 1, is the
+        second best. Any other text is part of a device's name. None is as "gpu", but
+        the host, with one warning, where no Vulkan device is usable.
+    index : int or None
+        Number of the device, where the selector has none.
+    type : str or None
+        The selector, by PyTorch's name.
+
+    Raises
+    ------
+    NoVulkanError
+        If a device is selected, also by "gpu", and there is none such; for "cuda" and
+        the like, which are no Vulkan devices, always.
 
     Attributes
     ----------
+    type : str
+        "cpu" or "vulkan".
+    index : int or None
+        Number of a Vulkan device, best first; None of the host.
     name : str
         "cpu" for the host, otherwise the name that the driver reports.
     is_gpu : bool
@@ -39,15 +72,45 @@ class Device:
         Held where the content of tensors must not change.
     generation : int
         Generation of all caches for the device; an entry of another one is invalid.
+
+    Notes
+    -----
+    The same object for the same selector, until the device is closed or lost; its `str`
+    selects it. `with device("gpu"):` makes it the one that factories take by default.
+
+    Examples
+    --------
+    >>> device("cpu")
+    device(type='cpu')
+    >>> with device("cpu"):
+    ...     fw.ones(2).device.type
+    'cpu'
     """
 
+    type = "cpu"
     name = "cpu"
     is_gpu = False
     generation = 0
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        selector: str | int | Device | None = None,
+        index: int | None = None,
+        *,
+        type: str | None = None,
+    ) -> None:
         self.lock = threading.RLock()
         fork_safety.renew(self, "lock", threading.RLock)
+
+    @property
+    def index(self) -> int | None:
+        """Number of a Vulkan device, best first; None of the host."""
+        return None
+
+    @property
+    def description(self) -> str:
+        """The device and its driver, for people."""
+        return self.name
 
     def synchronize(self) -> None:
         """Wait for all work that was submitted to the device.
@@ -59,10 +122,27 @@ class Device:
         """
 
     def __repr__(self) -> str:
-        return f"device({self.name!r})"
+        place = "" if self.index is None else f", index={self.index}"
+        return f"device(type={self.type!r}{place})"
 
     def __str__(self) -> str:
-        return self.name
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str]]:
+        return device, (self.name,)
+
+    def __enter__(self) -> Device:
+        scope = SettingScope(_default, find_device(self))
+        scope.__enter__()
+        _entered.scopes = [*getattr(_entered, "scopes", ()), (self, scope)]
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        scopes: list[tuple[Device, SettingScope]] = list(_entered.scopes)
+        last = max(k for k, (owner, _) in enumerate(scopes) if owner is self)
+        _, scope = scopes.pop(last)
+        _entered.scopes = scopes
+        scope.__exit__(*raised)
 
 
 class Submission(Protocol):
@@ -110,6 +190,7 @@ class GpuDevice(Device):
         Consecutive misses of the backward cache.
     """
 
+    type = "vulkan"
     is_gpu = True
 
     def __init__(self, gpu: vkbackend.Device) -> None:
@@ -228,12 +309,57 @@ class GpuDevice(Device):
             self.in_flight.settle()
             self.in_flight = None
 
-    def __str__(self) -> str:
+    @property
+    def index(self) -> int:
+        """Number of the device among `devices`, best first."""
+        found = [each is self.gpu.physical for each in vkbackend.devices()]
+        return found.index(True) if True in found else 0
+
+    @property
+    def description(self) -> str:
+        """The device and its driver, for people."""
         info = self.gpu.info
         return f"{info.name} ({info.driver_name} {info.driver_info})"
 
 
-CPU = Device()
+class _Host(Device):
+    """The host."""
+
+
+class _IndexedHost(Device):
+    """The host as `device("cpu", 0)`: as in PyTorch another object, for the same."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self._index = index
+
+    @property
+    def index(self) -> int:
+        """The number given."""
+        return self._index
+
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str]]:
+        return device, (str(self),)
+
+
+CPU: Device = _Host()
+_indexed: dict[int, Device] = {}
+
+_default = ScopedSetting(None)
+_entered = threading.local()
+
+
+class DefaultDevice:
+    """The device of factories outside of all blocks; see `defaults`."""
+
+    device: Device = CPU
+
+
+def default_device() -> Device:
+    """Return the device of factories that are given none."""
+    found: Device | None = _default.top.value
+    return DefaultDevice.device if found is None else found
+
 
 _lock = threading.Lock()
 fork_safety.renew(sys.modules[__name__], "_lock", threading.Lock)
@@ -242,30 +368,60 @@ _keepers: list[Callable[[], object]] = []
 _said: set[str] = set()
 
 
-def device(selector: str | int | Device | None = None) -> Device:
-    """Return a device.
+_OURS = re.compile(r"(cpu|gpu|vulkan)(?::(\d+))?")
+_FOREIGN = re.compile(
+    r"(cuda|mps|xpu|xla|hip|rocm|hpu|ipu|npu|mtia|meta|privateuseone)(:\d+)?"
+)
 
-    Parameters
-    ----------
-    selector : str, int, Device or None
-        "cpu" is the host; a number counts the Vulkan devices, best first; any other
-        text is part of a device's name. None, or "gpu", takes the environment variable
-        `VKBACKEND_DEVICE`, and without it the best Vulkan device.
 
-    Returns
-    -------
-    Device
-        The same for the same selector, until the device is closed or lost. With None
-        the host device, with one warning, when there is no usable Vulkan device.
+def _selected(
+    selector: str | int | Device | None = None,
+    index: int | None = None,
+    *,
+    type: str | None = None,
+) -> Device:
+    """Return the device of a selector; see `Device`."""
+    wanted = selector if type is None else type
+    if isinstance(wanted, Device) and index is None:
+        return wanted
+    if isinstance(wanted, str):
+        wanted, index = _parsed(wanted, index)
+        if wanted == "cpu" and index is not None:
+            return _indexed.setdefault(index, _IndexedHost(index))
+        if wanted == "gpu" and index is not None:
+            wanted, index = index, None
+    if index is not None:
+        raise TypeError(
+            f"device: index {index!r} is given with {wanted!r}, which takes none; use"
+            ' "cpu" or "gpu" with an index'
+        )
+    return _found(wanted)
 
-    Raises
-    ------
-    NoVulkanError
-        If a device is selected, also by "gpu", and there is none such.
-    """
-    if isinstance(selector, Device):
-        return selector
+
+def find_device(selector: str | int | Device | None) -> Device:
+    """Return the device that a selector means, as tensors have it; see `Device`."""
+    found = selector if isinstance(selector, Device) else Device(selector)
+    return CPU if isinstance(found, _IndexedHost) else found
+
+
+def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
+    """Return a selector without its number, and the number."""
+    if _FOREIGN.fullmatch(text):
+        raise NoVulkanError(
+            f'device: {text!r} is no device of this library; use "gpu" for the best'
+            ' Vulkan device, or "cpu"'
+        )
+    ours = _OURS.fullmatch(text)
+    if ours is None:
+        return text, index
+    kind = "cpu" if ours[1] == "cpu" else "gpu"
+    return kind, int(ours[2]) if ours[2] and index is None else index
+
+
+def _found(selector: str | int | Device | None) -> Device:
     wanted = config.DEVICE.read() if selector in (None, "gpu") else selector
+    if isinstance(wanted, Device):
+        return wanted
     if wanted == "cpu":
         return CPU
     if wanted not in (None, ""):
@@ -280,6 +436,10 @@ def device(selector: str | int | Device | None = None) -> Device:
     if gpu.info.kind == "software":
         _say_once(f"{gpu.info.name} is a software device: no GPU driver was found")
     return _wrap(gpu)
+
+
+device = Device
+"""The class by PyTorch's name."""
 
 
 def devices() -> list[str]:

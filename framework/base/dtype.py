@@ -25,6 +25,8 @@ from .errors import DTypeError
 class DType:
     """Dtype: the type of an element.
 
+    Its `repr` is PyTorch's, so that what programs print stays the same.
+
     Parameters
     ----------
     name : str
@@ -46,7 +48,7 @@ class DType:
     feature: str | None = None
 
     def __repr__(self) -> str:
-        return f"vkbackend.{self.name}"
+        return f"torch.{self.name}"
 
     def __reduce__(self) -> tuple[Callable[..., DType], tuple[str]]:
         return as_dtype, (self.name,)
@@ -85,6 +87,25 @@ class DType:
     def is_float(self) -> bool:
         """Whether gradients can flow through it."""
         return self.kind == "float"
+
+    @property
+    def is_floating_point(self) -> bool:
+        """Whether it is a float dtype."""
+        return self.kind == "float"
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its numbers are complex: none is."""
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether it has negative numbers."""
+        return self.kind in ("int", "float")
+
+    def to_real(self) -> DType:
+        """Return the dtype of real parts: itself."""
+        return self
 
 
 bool_ = DType("bool", "bool", 1, "bool")
@@ -133,8 +154,6 @@ def as_dtype(value: DTypeLike) -> DType:
     """
     if isinstance(value, DType):
         return value
-    if value is float:
-        return float32
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]
     try:
@@ -188,11 +207,22 @@ def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     return promote(as_dtype(a), as_dtype(b))
 
 
+class Default:
+    """The float dtype of what has no dtype of its own; see `defaults`."""
+
+    dtype = float32
+
+
+def default_dtype() -> DType:
+    """Return the dtype of Python floats, and of factories that are given none."""
+    return Default.dtype
+
+
 def number_dtype(value: complex) -> DType:
     """Return the dtype of a Python number."""
     if isinstance(value, bool | np.bool_):
         return bool_
-    return int64 if isinstance(value, int | np.integer) else float32
+    return int64 if isinstance(value, int | np.integer) else Default.dtype
 
 
 def combined(

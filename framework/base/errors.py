@@ -3,6 +3,7 @@
 Error (vkbackend.errors)
 ├── ShapeError (ValueError)    shapes or dimensions that do not fit together
 │   └── IndexRangeError (IndexError)   an index that names no element
+├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError)     a dtype that an op or a device does not support
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
@@ -21,6 +22,10 @@ class ShapeError(Error, ValueError):
 
 class IndexRangeError(ShapeError, IndexError):
     """An index that is out of range, which names no element."""
+
+
+class DomainError(Error, RuntimeError):
+    """A number for which an op has no value, as a division of integers by zero."""
 
 
 class DTypeError(Error, TypeError):

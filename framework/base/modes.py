@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vkbackend import fork_safety
 
-from .dtype import DType, DTypeLike, as_dtype, bfloat16, float16
+from .dtype import DTYPES, DType, DTypeLike, as_dtype, bfloat16, float16
 from .errors import DTypeError
 from .scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+
+    from .device import Device
 
 
 class AutocastState(NamedTuple):
@@ -56,7 +58,10 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
 
     Parameters
     ----------
-    dtype : DType or str, default float16
+    device_type : str, Device or None
+        Only chooses the default dtype: bfloat16 for "cpu", float16 for others. The
+        block is for tensors on every device. A dtype may take its place.
+    dtype : DType, str or None
         float16 or bfloat16.
     enabled : bool, default True
         False switches the blocks around this one off.
@@ -78,25 +83,31 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     Examples
     --------
     >>> a = fw.ones((2, 2))
-    >>> with fw.autocast(fw.bfloat16):
+    >>> with fw.autocast("cpu", dtype=fw.bfloat16):
     ...     (a @ a).dtype.name, (a @ a).softmax(-1).dtype.name
     ('bfloat16', 'float32')
     """
 
     def __init__(
         self,
-        dtype: DTypeLike = float16,
+        device_type: str | Device | DTypeLike | None = None,
+        dtype: DTypeLike | bool | None = None,
         enabled: bool = True,
-        cache_enabled: bool = True,
+        cache_enabled: bool | None = None,
     ) -> None:
-        wanted = as_dtype(dtype)
-        if wanted not in (float16, bfloat16):
+        if isinstance(device_type, DType) or device_type in DTYPES:
+            enabled = dtype if isinstance(dtype, bool) else enabled
+            dtype = as_dtype(device_type)
+        elif dtype is None:
+            dtype = bfloat16 if str(device_type) == "cpu" else float16
+        wanted = as_dtype(dtype)  # type: ignore[arg-type]  # it refuses a bool
+        if enabled and wanted not in (float16, bfloat16):
             raise DTypeError(
                 f"autocast: dtype is {wanted.name}; it must be float16 or bfloat16"
             )
         super().__init__(autocast_state, None)
         self._dtype = wanted if enabled else None
-        self._cache = cache_enabled
+        self._cache = cache_enabled is not False
 
     def _recreate_cm(self) -> autocast:
         # As a decorator: each call has a block of its own.
@@ -122,9 +133,19 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
             autocast_blocks = len(_counted)
 
 
-def is_autocast_enabled() -> bool:
-    """Return whether autocast is enabled in this thread; see `autocast`."""
+def is_autocast_enabled(device_type: str | None = None) -> bool:
+    """Return whether autocast is enabled in this thread, for every device."""
     return autocast_dtype() is not None
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Return whether autocast works for a type of device: for those that there are."""
+    return device_type in ("cpu", "gpu", "vulkan")
+
+
+def get_autocast_dtype(device_type: str) -> DType:
+    """Return the dtype of this thread's block, or else the default of a device."""
+    return autocast_dtype() or (bfloat16 if device_type == "cpu" else float16)
 
 
 def autocast_dtype() -> DType | None:

@@ -20,6 +20,7 @@ import numpy as np
 from vkbackend import fork_safety
 
 from . import trace_hooks
+from .device import CPU, Device, find_device
 from .scoped_setting import ScopedSetting, SettingScope
 
 Stream = tuple[int, int, int, int]
@@ -35,8 +36,11 @@ class Generator:
 
     Parameters
     ----------
-    seed : int or None
-        64 bits; None takes one from the operating system.
+    seed : int, device or None
+        64 bits; None takes one from the operating system. A device, as PyTorch's, is
+        `device`.
+    device : Device, str or None, default the host
+        What `device` tells: the draws of a generator are the same on every device.
 
     Examples
     --------
@@ -48,10 +52,17 @@ class Generator:
     True
     """
 
-    def __init__(self, seed: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int | str | Device | None = None,
+        device: Device | str | None = None,
+    ) -> None:
         self._lock = threading.Lock()
         fork_safety.renew(self, "_lock", threading.Lock)
         self._read = False
+        if isinstance(seed, str | Device):
+            seed, device = None, seed
+        self.device = CPU if device is None else find_device(device)
         self.manual_seed(secrets.randbits(64) if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -59,23 +70,44 @@ class Generator:
         self.set_state((seed & (1 << 64) - 1, 0))
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.get_state(), str(self.device))
+
+    def seed(self) -> int:
+        """Restart from a seed of the operating system, and return it."""
+        seed = secrets.randbits(63)
+        self.manual_seed(seed)
+        return seed
+
+    def clone_state(self) -> Generator:
+        """Return another generator in the same state."""
+        return _restored(self.get_state(), str(self.device))
+
+    def get_offset(self) -> int:
+        """Return the number of calls so far."""
+        return self.get_state()[1]
+
+    def set_offset(self, offset: int) -> None:
+        """Set the number of calls so far."""
+        self.set_state((self.get_state()[0], offset))
+
     def initial_seed(self) -> int:
         """Return the seed."""
         trace = trace_hooks.listener()
         if trace is not None:
             self._read = True
             trace.called(self)
-        return self.seed
+        return self.key
 
     def _fingerprint(self) -> list[object]:
         """Return the guard of a trace that has used the seed."""
-        return [self.seed]
+        return [self.key]
 
     def get_state(self) -> tuple[int, int]:
         """Return the seed and the number of calls so far."""
         trace_hooks.once("the state of a generator is read, which each draw changes")
         with self._lock:
-            return self.seed, self.calls
+            return self.key, self.calls
 
     def set_state(self, state: tuple[int, int]) -> None:
         """Restore a state that `get_state` returned."""
@@ -83,7 +115,7 @@ class Generator:
             "a generator is seeded inside, which happens once; seed outside"
         )
         with self._lock:
-            self.seed, self.calls = state
+            self.key, self.calls = state
         if self._read:
             trace_hooks.structure_changed()
 
@@ -95,7 +127,7 @@ class Generator:
     def draw(self) -> Stream:
         """Return the next call's stream, whatever is recorded or replayed."""
         call = self.reserve(1)
-        words = self.seed & _WORD, self.seed >> 32, call & _WORD, call >> 32
+        words = self.key & _WORD, self.key >> 32, call & _WORD, call >> 32
         trace = trace_hooks.listener()
         return words if trace is None else trace.on_draw(self, words)
 
@@ -109,8 +141,15 @@ class Generator:
     def give_back(self, state: tuple[int, int], count: int) -> None:
         """Rewind to a state if just `count` streams were reserved since."""
         with self._lock:
-            if (self.seed, self.calls) == (state[0], state[1] + count):
+            if (self.key, self.calls) == (state[0], state[1] + count):
                 self.calls = state[1]
+
+
+def _restored(state: tuple[int, int], device: str) -> Generator:
+    """Return a generator in a state."""
+    generator = Generator(0, device)
+    generator.set_state(state)
+    return generator
 
 
 class StreamRecord:
@@ -180,6 +219,11 @@ default_generator = Generator()
 def manual_seed(seed: int) -> Generator:
     """Seed the default generator for reproducible results; return it."""
     return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Restart the default generator from a seed of the operating system; return it."""
+    return default_generator.seed()
 
 
 def initial_seed() -> int:

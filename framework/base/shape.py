@@ -6,13 +6,56 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, SupportsIndex, overload
 
 from .dtype import DType
 from .errors import ShapeError
 from .validation import as_int, as_int_or_ints
 
 Shape = tuple[int, ...]
+
+
+class Size(tuple[int, ...]):
+    """Shape as tensors tell it: a tuple whose slices and sums are sizes too.
+
+    Its `repr` is PyTorch's, so that what programs print stays the same.
+
+    Examples
+    --------
+    >>> fw.zeros(2, 3, 5).shape[1:]
+    torch.Size([3, 5])
+    >>> fw.zeros(2, 3, 5).shape.numel()
+    30
+    """
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """Return the number of elements of a tensor of this shape."""
+        return math.prod(self)
+
+    def __repr__(self) -> str:
+        return f"torch.Size({[*self]})"
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
+        found = tuple.__getitem__(self, index)
+        return Size(found) if isinstance(found, tuple) else found
+
+    def __add__(self, other: tuple[int, ...]) -> Size:  # type: ignore[override]  # no other elements
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __mul__(self, count: SupportsIndex) -> Size:
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+
+size_of = functools.lru_cache(maxsize=4096)(Size)
+"""Returns a shape as `Size`; the same object for the same shape while it is cached."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +101,7 @@ class Layout(NamedTuple):
         for size, stride in zip(reversed(self.shape), reversed(self.strides)):
             if size != 1 and stride != expected:
                 return False
-            expected *= size
+            expected *= max(size, 1)
         return True
 
     def expand(self, shape: Shape) -> Layout:
@@ -125,7 +168,7 @@ def contiguous_strides(shape: Shape) -> tuple[int, ...]:
     step = 1
     for size in reversed(shape):
         strides.append(step)
-        step *= size
+        step *= max(size, 1)  # as in PyTorch
     return tuple(reversed(strides))
 
 
@@ -144,7 +187,7 @@ def broadcast_shapes(name: str, *shapes: Shape) -> Shape:
     for position in range(1, max(map(len, shapes)) + 1):
         sizes = {s[-position] for s in shapes if len(s) >= position} - {1}
         if len(sizes) > 1:
-            listed = ", ".join(str(shape) for shape in shapes)
+            listed = ", ".join(str(tuple(shape)) for shape in shapes)
             raise ShapeError(
                 f"{name}: shapes do not broadcast: {listed}; dimension -{position} has"
                 f" sizes {sorted(sizes)}, which must be equal or 1"
@@ -191,6 +234,16 @@ def normalize_dims(
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{name}: a dimension is named twice: {given}")
     return tuple(dims)
+
+
+def reduced_dims(
+    name: str, dim: int | Sequence[int] | None, ndim: int
+) -> tuple[int, ...]:
+    """Return the dimensions of a reduction, as `normalize_dims`.
+
+    None are all of them, as in PyTorch's sums and extremes.
+    """
+    return normalize_dims(name, dim, ndim) or tuple(range(ndim))
 
 
 class Collapsed(NamedTuple):

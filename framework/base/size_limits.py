@@ -84,7 +84,8 @@ def check_views(name: str, layouts: Iterable[Layout]) -> None:
     for layout in layouts:
         if layout.numel > MOST_COUNTED:
             raise ShapeError(
-                f"{name}: shape {layout.shape} is too large: it has {layout.numel}"
+                f"{name}: shape {tuple(layout.shape)} is too large: it has"
+                f" {layout.numel}"
                 f" elements; a device takes at most {MOST_COUNTED}; use parts, or the"
                 " cpu device"
             )

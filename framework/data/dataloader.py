@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
-from ..base.device import CPU, Device, GpuDevice
+from ..base.device import Device, GpuDevice
 from ..base.device import device as get_device
 from ..base.philox import Generator as RandomGenerator
 from ..base.philox import default_generator
+from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
-from .collate import collate, map_arrays
-from .dataset import Dataset, Subset, permutation
+from .collate import default_convert, map_arrays, stack_samples
+from .dataset import IterableDataset, Subset
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .worker import Worker, WorkerInfo
 
 Batches = Generator[Any, None, None]
+_END = object()
+"""In the place of a batch of a worker whose samples are at their end."""
 
 
 class DataLoader:
@@ -24,132 +30,301 @@ class DataLoader:
 
     Parameters
     ----------
-    dataset : Dataset
+    dataset : Dataset or IterableDataset
         Or anything with `__len__` and `__getitem__`.
-    batch_size : int, default 1
-        Samples of a batch.
-    shuffle : bool, default False
+    batch_size : int or None, default 1
+        Samples of a batch; None hands out single samples, converted.
+    shuffle : bool, optional
         Whether each pass takes the samples in a new random order.
+    sampler : Sampler or iterable of int, optional
+        The order of samples.
+    batch_sampler : Sampler or iterable of list of int, optional
+        The indices of each batch; instead of the four arguments about them.
     num_workers : int, default 0
         Threads that fetch and collate batches ahead; batches stay in order.
-    collate_fn : callable, default `collate`
-        From a list of samples to a batch of NumPy arrays, which become tensors.
+    collate_fn : callable, optional
+        From a list of samples to a batch; `default_collate` if not given.
     drop_last : bool, default False
         Whether an incomplete last batch is left out.
-    generator : Generator
-        Where the order comes from; by default what `fw.manual_seed` seeds.
-    prefetch_factor : int, default 2
-        Batches that each thread works ahead.
+    timeout : float, default 0
+        Seconds to wait for a worker's batch; 0 means any.
+    worker_init_fn : callable, optional
+        Called in each worker with its number.
+    generator : Generator, optional
+        Where the order and the workers' seeds come from; what `fw.manual_seed` seeds
+        if not given.
+    prefetch_factor : int, optional
+        Batches that each worker works ahead; 2 if not given.
     device : Device, str or None
         Where the batches go; the next one is uploaded before one is handed out. None
-        leaves them on the host.
+        leaves them where the samples are. PyTorch's loader does not have it.
+    pin_memory, pin_memory_device, persistent_workers, multiprocessing_context, in_order
+        Taken for PyTorch's sake, without effect: workers are threads.
 
     Raises
     ------
     ValueError
-        If a size is out of range.
+        If a size is out of range, or arguments exclude each other.
 
     Notes
     -----
-    A pass that is left early stops its threads before it returns. An error in a thread
-    is raised where its batch is due.
+    A pass that is left early stops its threads before it returns. An error in a worker
+    is raised where its batch is due. Workers share the process's random numbers:
+    `get_worker_info().seed` is a worker's own.
 
     Examples
     --------
-    >>> dataset = data.TensorDataset(np.arange(5))
+    >>> dataset = data.TensorDataset(fw.arange(5))
     >>> [batch.tolist() for batch, in data.DataLoader(dataset, batch_size=2)]
     [[0, 1], [2, 3], [4]]
     """
 
     def __init__(
         self,
-        dataset: Dataset[Any],
-        batch_size: int = 1,
-        shuffle: bool = False,
-        *,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[Sequence[Any]] | None = None,
         num_workers: int = 0,
         collate_fn: Callable[[list[Any]], Any] | None = None,
+        pin_memory: bool = False,
         drop_last: bool = False,
-        generator: RandomGenerator = default_generator,
-        prefetch_factor: int = 2,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], object] | None = None,
+        multiprocessing_context: Any = None,
+        generator: RandomGenerator | None = None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         device: Device | str | None = None,
     ) -> None:
         for name, value, least in (
             ("batch_size", batch_size, 1),
             ("num_workers", num_workers, 0),
             ("prefetch_factor", prefetch_factor, 1),
+            ("timeout", timeout, 0),
         ):
-            if value < least:
+            if value is not None and value < least:
                 raise ValueError(
                     f"DataLoader: {name} is {value}; it must be at least {least}"
                 )
+        self._is_iterable = isinstance(dataset, IterableDataset)
+        self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
         self.dataset = dataset
-        self.batch_size = batch_size
-        self.shuffle = shuffle
         self.num_workers = num_workers
         self.collate_fn = collate_fn
-        self.drop_last = drop_last
+        self.pin_memory = pin_memory
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
         self.generator = generator
-        self.prefetch_factor = prefetch_factor
-        self.device = get_device(device or CPU)
+        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.device = None if device is None else get_device(device)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler: Any = sampler
+        if sampler is None and not self._is_iterable:
+            self.sampler = (
+                RandomSampler(dataset, generator=generator)
+                if shuffle
+                else SequentialSampler(dataset)
+            )
+        self.batch_sampler: Any = batch_sampler
+        if batch_sampler is None and batch_size is not None and not self._is_iterable:
+            self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+
+    def _check_order(
+        self, shuffle: Any, sampler: Any, batch_sampler: Any, size: Any, drop: bool
+    ) -> None:
+        """Raise ValueError if arguments about the order exclude each other."""
+        given = [
+            name
+            for name, is_given in (
+                ("shuffle", bool(shuffle)),
+                ("sampler", sampler is not None),
+                ("batch_sampler", batch_sampler is not None),
+            )
+            if is_given
+        ]
+        if self._is_iterable and given:
+            raise ValueError(
+                f"DataLoader: {given[0]} was given, but the dataset is iterable and has"
+                " an order of its own; leave it out"
+            )
+        if len(given) > 1:
+            raise ValueError(
+                f"DataLoader: {given[0]} and {given[1]} were given; give one of them"
+            )
+        if batch_sampler is not None and (size != 1 or drop):
+            raise ValueError(
+                "DataLoader: batch_sampler was given, and batch_size or drop_last;"
+                " leave these out"
+            )
+        if size is None and drop:
+            raise ValueError(
+                "DataLoader: drop_last was given without batch_size; leave it out"
+            )
 
     def __len__(self) -> int:
-        """Return the number of batches of one pass."""
-        whole, rest = divmod(len(self.dataset), self.batch_size)
-        return whole + (rest > 0 and not self.drop_last)
+        """Return the number of batches of one pass.
+
+        Raises
+        ------
+        TypeError
+            If the dataset or sampler has no length.
+        """
+        if self._is_iterable:
+            count = len(self.dataset)
+            if self.batch_size is None:
+                return count
+            whole, rest = divmod(count, self.batch_size)
+            return whole + (rest > 0 and not self.drop_last)
+        order = self.sampler if self.batch_sampler is None else self.batch_sampler
+        return len(order)
 
     def __iter__(self) -> Iterator[Any]:
         batches = self._threaded() if self.num_workers else self._inline()
-        uploaded = (map_arrays(self._tensor, batch) for batch in batches)
+        placed = (map_arrays(self._place, batch) for batch in batches)
         try:
             ahead = 1 if isinstance(self.device, GpuDevice) else 0
-            yield from _ahead(uploaded, ahead)
+            yield from _ahead(placed, ahead)
         finally:
             batches.close()
 
-    def _tensor(self, array: Any) -> Tensor:
-        return Tensor(array, device=self.device)
+    def _place(self, value: Any) -> Tensor:
+        """Return an array or tensor as a tensor where batches go."""
+        if isinstance(value, Tensor):
+            return value if self.device is None else value.to(self.device)
+        return as_tensor(value, device=self.device)
 
-    def _indices(self) -> Iterator[Sequence[int]]:
-        """Yield the indices of each batch's samples."""
-        count = len(self.dataset)
-        order: Sequence[int] = range(count)
-        if self.shuffle:
-            order = permutation(count, self.generator)
-        for batch in range(len(self)):
-            yield order[batch * self.batch_size : (batch + 1) * self.batch_size]
+    # What a batch is made of
 
-    def _fetch(self, indices: Sequence[int]) -> Any:
-        """Return one batch on the host."""
-        dataset = self.dataset
-        while isinstance(dataset, Subset):
+    def _orders(self) -> Iterator[Any]:
+        """Yield the indices of each batch's samples, or of each sample."""
+        if self.batch_sampler is not None:
+            return iter(self.batch_sampler)
+        return iter(self.sampler)
+
+    def _fetch(self, order: Any) -> Any:
+        """Return one batch on the host, or one sample."""
+        if self.batch_sampler is None:
+            return self._converted(self.dataset[order])
+        dataset, indices = self.dataset, list(order)
+        while type(dataset) is Subset:
             indices = [dataset.indices[index] for index in indices]
             dataset = dataset.dataset
         fetch_batch = getattr(dataset, "fetch_batch", None)
         if fetch_batch is not None and self.collate_fn is None:
-            return fetch_batch(indices)
-        samples = [dataset[index] for index in indices]
-        return (self.collate_fn or collate)(samples)
+            return _as_list(fetch_batch(indices))
+        if hasattr(dataset, "__getitems__"):
+            return self._collated(dataset.__getitems__(indices))
+        return self._collated([dataset[index] for index in indices])
+
+    def _collated(self, samples: list[Any]) -> Any:
+        return (self.collate_fn or stack_samples)(samples)
+
+    def _converted(self, sample: Any) -> Any:
+        if self.collate_fn is not None:
+            return self.collate_fn(sample)
+        return default_convert(sample)
+
+    def _next_of(self, samples: Iterator[Any]) -> Any:
+        """Return the next batch of an iterable dataset, or `_END`."""
+        if self.batch_size is None:
+            sample = next(samples, _END)
+            return sample if sample is _END else self._converted(sample)
+        batch = list(itertools.islice(samples, self.batch_size))
+        if not batch or (self.drop_last and len(batch) < self.batch_size):
+            return _END
+        return self._collated(batch)
+
+    # Who makes it
 
     def _inline(self) -> Batches:
-        return (self._fetch(indices) for indices in self._indices())
+        if not self._is_iterable:
+            yield from map(self._fetch, self._orders())
+            return
+        samples = iter(self.dataset)
+        while (batch := self._next_of(samples)) is not _END:
+            yield batch
+
+    def _workers(self) -> list[Worker]:
+        stream = (self.generator or default_generator).stream()
+        base = stream[2] << 32 | stream[0] ^ stream[1]
+        datasets = (
+            copy.copy(self.dataset) if self._is_iterable else self.dataset
+            for _ in range(self.num_workers)
+        )
+        return [
+            Worker(
+                WorkerInfo(k, self.num_workers, base + k, dataset), self.worker_init_fn
+            )
+            for k, dataset in enumerate(datasets)
+        ]
 
     def _threaded(self) -> Batches:
-        """Yield batches that threads prefetch, in order, a bounded number ahead."""
-        indices = self._indices()
-        waiting: deque[Future[Any]] = deque()
-        threads = ThreadPoolExecutor(self.num_workers, "vkbackend-loader")
+        """Yield batches that workers prefetch, in order, a bounded number ahead."""
+        workers = self._workers()
+        waiting: deque[tuple[Worker, Any]] = deque()
+        ended: set[int] = set()
+        asked = self._asked(workers, ended)
         try:
             ahead = self.num_workers * self.prefetch_factor
-            for each in itertools.islice(indices, ahead):
-                waiting.append(threads.submit(self._fetch, each))
+            waiting.extend(itertools.islice(asked, ahead))
             while waiting:
-                batch = waiting.popleft().result()
-                for each in itertools.islice(indices, 1):
-                    waiting.append(threads.submit(self._fetch, each))
-                yield batch
+                worker, future = waiting.popleft()
+                batch = self._result(worker, future)
+                if batch is _END:
+                    ended.add(worker.info.id)
+                waiting.extend(itertools.islice(asked, 1))
+                if batch is not _END:
+                    yield batch
         finally:
-            threads.shutdown(cancel_futures=True)
+            for worker in workers:
+                worker.stop()
+
+    def _asked(
+        self, workers: list[Worker], ended: set[int]
+    ) -> Iterator[tuple[Worker, Any]]:
+        """Ask workers in turn for batches; yield who was asked, and the future."""
+        turn = itertools.cycle(workers)
+        if not self._is_iterable:
+            for order in self._orders():
+                worker = next(turn)
+                yield worker, worker.submit(self._fetch, order)
+            return
+        samples: dict[int, Iterator[Any]] = {}
+
+        def step(info: WorkerInfo) -> Any:
+            if info.id not in samples:
+                samples[info.id] = iter(info.dataset)
+            return self._next_of(samples[info.id])
+
+        while len(ended) < len(workers):
+            worker = next(turn)
+            if worker.info.id not in ended:
+                yield worker, worker.submit(step, worker.info)
+
+    def _result(self, worker: Worker, future: Any) -> Any:
+        try:
+            return future.result(self.timeout or None)
+        except FutureTimeoutError:
+            if future.done():
+                raise
+            raise RuntimeError(
+                f"DataLoader: worker {worker.info.id} has made no batch for"
+                f" {self.timeout} seconds, which is the timeout"
+            ) from None
+
+
+def _as_list(batch: Any) -> Any:
+    """Return a tuple of members as a list, which collation makes of it."""
+    return list(batch) if type(batch) is tuple else batch
 
 
 def _ahead(items: Iterator[Any], count: int) -> Iterator[Any]:

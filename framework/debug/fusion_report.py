@@ -282,7 +282,7 @@ def _reason(plan: Plan, first: int, second: int, reason: str) -> str:
 
 
 def _operation(note: NodeSummary) -> str:
-    return f"{note.op} {note.shape} {note.dtype.name}"
+    return f"{note.op} {tuple(note.shape)} {note.dtype.name}"
 
 
 def _summary(part: FusionReport | Schedule) -> str:

@@ -104,7 +104,7 @@ def _derivative(
 ) -> np.ndarray:
     """Return the products of gradient and direction, whose sum is the derivative."""
     seeds = [
-        Tensor(weight, output.dtype, output.device)
+        Tensor.from_data(weight, output.dtype, output.device)
         for weight, output in zip(weights, outputs)
     ]
     varied = [inputs[k] for k in directions]
@@ -126,7 +126,9 @@ def _weighted_sum(
 ) -> float:
     """Return the weighted sum of outputs, `step` away, in float64 on the host."""
     moved = [
-        Tensor(tensor.detach().numpy().astype(np.float64) + step * directions[k])
+        Tensor.from_data(
+            tensor.detach().numpy().astype(np.float64) + step * directions[k]
+        )
         if k in directions
         else _on_host(tensor)
         for k, tensor in enumerate(inputs)

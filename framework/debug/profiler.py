@@ -11,7 +11,7 @@ from typing import NamedTuple
 import vkbackend
 
 from ..base.device import GpuDevice
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.errors import StateError
 from ..eager.base_tensor import evaluate
 

@@ -13,7 +13,9 @@ from ..base.modes import autocast_disabled
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
+from . import batching
 from .call_cache import CachedCall, CallCache, call_key
+from .keywords import into
 from .op import Op
 
 P = ParamSpec("P")
@@ -44,6 +46,8 @@ class Composite(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache.get(key)
@@ -86,6 +90,10 @@ class Composite(Op[P, R]):
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         device = self._check(tensors)
         generation = device.generation

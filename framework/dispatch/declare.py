@@ -42,6 +42,7 @@ def elementwise(
     device_dtypes: Sequence[DType] | None = None,
     result: DType | str | None = None,
     fractional: bool = False,
+    refuse_integers: Callable[[str, object], None] | None = None,
 ) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
     """Declare an element-wise op.
 
@@ -60,11 +61,21 @@ def elementwise(
         dtype of the operands.
     fractional : bool, default False
         Whether operands without a float among them are converted to float32.
+    refuse_integers : callable or None
+        Takes the op's name and its last operand where it computes in integers; raises
+        an error if that is a number for which the op has no value.
     """
 
     def declare(function: Callable[P, R]) -> Elementwise[P, R]:
         return Elementwise(
-            function, glsl, reference, dtypes, device_dtypes, result, fractional
+            function,
+            glsl,
+            reference,
+            dtypes,
+            device_dtypes,
+            result,
+            fractional,
+            refuse_integers,
         )
 
     return declare

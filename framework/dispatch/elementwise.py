@@ -15,14 +15,16 @@ from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
-from ..base.dtype import DType, combined, convert, float32
+from ..base.dtype import DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
 from ..scheduler.scheduler import append
+from . import batching
 from .call_cache import CallCache
+from .keywords import into
 from .op import Op, need_feature, submit_node
 
 P = ParamSpec("P")
@@ -76,6 +78,7 @@ class Elementwise(Op[P, R]):
         device_dtypes: Sequence[DType] | None,
         result: DType | str | None,
         fractional: bool,
+        refuse_integers: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(function, dtypes)
         self.device_dtypes = device_dtypes
@@ -83,6 +86,7 @@ class Elementwise(Op[P, R]):
         self.glsl = glsl
         self.numpy_reference = reference
         self.result = result
+        self.refuse_integers = refuse_integers
         self.operands = tuple(name for name in self.names if name != result)
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
@@ -95,6 +99,8 @@ class Elementwise(Op[P, R]):
         """Apply the op, on the fast path if the call is cached."""
         given = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+            if "out" in kwargs:
+                return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
@@ -128,6 +134,8 @@ class Elementwise(Op[P, R]):
                 except OverflowError:
                     numbers = tuple([real(self.name, each) for each in numbers])
             else:
+                if self.refuse_integers is not None:
+                    self.refuse_integers(self.name, given[-1])
                 numbers = tuple(
                     [number(self.name, cached.compute, each) for each in numbers]
                 )
@@ -151,10 +159,16 @@ class Elementwise(Op[P, R]):
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         device = self._checked(tensors, compute)
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
+        if self.refuse_integers is not None and not compute.is_float:
+            self.refuse_integers(self.name, args[-1])
         numbers = {
             name: number(self.name, compute, bound[name])
             for name in self.operands
@@ -236,7 +250,7 @@ class Elementwise(Op[P, R]):
             [bound[name] for name in self.tensors if name not in tensors],
         )
         if self.fractional and not compute.is_float:
-            compute = float32
+            compute = default_dtype()
         return compute, compute if self.result is None else self.result
 
     def _on_host(

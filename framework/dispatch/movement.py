@@ -13,6 +13,7 @@ from ..base.dtype import DType
 from ..base.shape import Layout, interned
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import CacheKey, lazy_copy
+from . import batching
 from .call_cache import CachedView, CallCache, call_key
 from .op import Op, contiguous_copy
 
@@ -74,6 +75,10 @@ class Movement(Op[P, R]):
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
         """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return cast(TensorCore, answer)
         tensors = self._tensors(bound)
         (out,) = self._apply(bound, tensors)
         self._record(bound, tensors, (out,))

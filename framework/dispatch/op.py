@@ -28,7 +28,9 @@ from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
+from . import batching
 from .autocast_policy import Policy, autocast_arguments
+from .keywords import into, renamed, translated
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -93,6 +95,7 @@ class Op(Generic[P, R]):
         self.__wrapped__ = function
         self.parameters = inspect.signature(function).parameters
         self.names = tuple(self.parameters)
+        self.renamed = renamed(self.name, self.names)
         self.tensors = tuple(
             name
             for name, parameter in self.parameters.items()
@@ -152,7 +155,13 @@ class Op(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
+        if "out" in kwargs:
+            return cast(R, into(self, args, kwargs))
         bound = dict(zip(self.names, self._given(args, kwargs)))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return cast(R, answer)
         tensors = self._tensors(bound)
         outputs = self._apply(bound, tensors)
         self._record(bound, tensors, outputs)
@@ -177,6 +186,8 @@ class Op(Generic[P, R]):
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return every argument by name, as Python itself would bind them."""
+        if kwargs:
+            kwargs = translated(self.renamed, kwargs, self.name)
         bound = dict(zip(self.names, args))
         for name, parameter in self.parameters.items():
             if name not in bound and name not in kwargs:

@@ -17,6 +17,7 @@ from ..base.shape import Layout, TensorSpec
 from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
+from . import batching
 from .call_cache import CachedNode, CallCache, call_key
 from .elementwise import taken_as
 from .op import Op, contiguous_copy, need_feature, submit_node
@@ -87,6 +88,10 @@ class Primitive(Op[P, R]):
     ) -> tuple[TensorCore, ...]:
         """Check a call and apply the op; cache the call under `key`."""
         bound = dict(zip(self.names, given))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return answer if isinstance(answer, tuple) else (answer,)
         tensors = self._tensors(bound)
         device = self._check(tensors)
         static = {name: v for name, v in bound.items() if name not in self.tensors}

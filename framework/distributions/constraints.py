@@ -116,7 +116,8 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
         kept = inside.ndim - self.reinterpreted_batch_ndims
         if kept < 0:
             raise ValueError(
-                f"independent.check: value is {value.shape}; it must have at least"
+                f"independent.check: value is {tuple(value.shape)}; it must have at"
+                " least"
                 f" {self.event_dim} dimensions"
             )
         return inside.reshape((*inside.shape[:kept], -1)).all(-1)

@@ -12,7 +12,7 @@ from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.dtype import DType, float32
 from ..base.shape import Shape, broadcast_shapes
-from ..tensor.factories import tensor
+from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from . import constraints
 from .constraints import Constraint

@@ -14,10 +14,10 @@ import vkbackend
 
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice, opened_devices
-from ..base.device import device as get_device
-from ..base.dtype import DType, DTypeLike, as_dtype, decode, encode, float32
+from ..base.device import find_device as get_device
+from ..base.dtype import DType, DTypeLike, as_dtype, decode, default_dtype, encode
 from ..base.errors import DTypeError, GradError, ShapeError
-from ..base.shape import Layout, Shape, TensorSpec, spec_of
+from ..base.shape import Layout, Size, TensorSpec, size_of, spec_of
 from ..base.size_limits import check_value
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.executor import buffer_of
@@ -205,9 +205,9 @@ class TensorCore:
             )
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return self.layout.shape
+        return size_of(self.layout.shape)
 
     @property
     def dtype(self) -> DType:
@@ -308,7 +308,7 @@ class TensorCore:
         # Values are immutable, so the copy may share them.
         if self.grad_node is not None:
             raise GradError(
-                f"deepcopy: the tensor is a result of {self.grad_node.name};"
+                f"deepcopy: the tensor is a result of {self.grad_node.op_name};"
                 " only leaves can be copied with their gradient, so detach it first"
             )
         array = Array.sharing(self.array)
@@ -331,10 +331,11 @@ class TensorCore:
         assert isinstance(flat, np.ndarray)
         return decode(strided(flat, self.layout), self.dtype)
 
-    def numpy(self) -> np.ndarray:
+    def numpy(self, *, force: bool = False) -> np.ndarray:
         """Return a copy of the elements; submits their dependencies and waits for them.
 
-        Other lazy nodes stay pending, unless many reads have left some.
+        Other lazy nodes stay pending, unless many reads have left some. Tensors on a
+        device, or on the tape, are read without `force`, which has no effect.
 
         Returns
         -------
@@ -351,7 +352,8 @@ class TensorCore:
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
         trace_hooks.refuse(
-            f"a tensor of shape {self.shape} on {self.device} is read on the host,"
+            f"a tensor of shape {tuple(self.shape)} on {self.device} is read on the"
+            " host,"
             " which a replay cannot do; return it and read it outside, or choose with"
             " where() instead of a Python branch"
         )
@@ -410,7 +412,8 @@ class TensorCore:
         """
         if self.layout.numel != 1:
             raise ShapeError(
-                f"item: the tensor has shape {self.shape}; it must have one element"
+                f"item: the tensor has shape {tuple(self.shape)}; it must have one"
+                " element"
             )
         number: float | int | bool = self.numpy().item()
         return number
@@ -449,15 +452,27 @@ def _unpickled(
 
 
 def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
-    """Return `data` as a NumPy array, and its dtype; Python floats become float32."""
+    """Return `data` as a NumPy array, and its dtype.
+
+    Python floats have the default dtype.
+    """
     if isinstance(data, TensorCore):
         return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
     array = np.asarray(data)
-    if dtype is None and not isinstance(data, np.ndarray | np.generic):
-        dtype = float32 if array.dtype == np.float64 else None
+    if dtype is None and array.dtype == np.float64 and _is_of_numbers(data):
+        dtype = default_dtype()
     kind = as_dtype(array.dtype if dtype is None else dtype)
     _check_elements(array, kind, isinstance(data, int | list | tuple))
     return array, kind
+
+
+def _is_of_numbers(data: Any) -> bool:
+    """Return whether data are Python's numbers, in sequences of any depth."""
+    while isinstance(data, list | tuple) and data:
+        data = data[0]
+    if isinstance(data, TensorCore):
+        return data.dtype.itemsize < 8
+    return not isinstance(data, np.ndarray | np.generic)
 
 
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:

@@ -22,7 +22,7 @@ from ..base.device import GpuDevice
 from ..base.errors import GraphError
 from ..eager.base_tensor import evaluate
 from ..scheduler.scheduler import unfused
-from ..tensor.factories import arange
+from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 
 Shape4 = tuple[int, int, int, int]

@@ -48,8 +48,8 @@ def given_value(node: Node, inputs: Mapping[int, np.ndarray]) -> np.ndarray:
     value = np.asarray(inputs[node.id])
     if value.shape != node.shape:
         raise GraphError(
-            f"run: the input {node.id} has shape {value.shape}; it must be"
-            f" {node.shape}",
+            f"run: the input {node.id} has shape {tuple(value.shape)}; it must be"
+            f" {tuple(node.shape)}",
             node.id,
         )
     return convert(value, node.dtype)

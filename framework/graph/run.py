@@ -10,7 +10,8 @@ from .. import ops
 from ..autograd.engine import no_grad
 from ..base.device import Device
 from ..eager.base_tensor import evaluate
-from ..tensor.factories import tensor, zeros
+from ..tensor.factories import zeros
+from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .analyzer import MEMORY, REDUCE, FusionAnalyzer, FusionResult, Node
 from .interpreter import given_value

@@ -19,7 +19,7 @@ from vkbackend.atomic_file import save_atomically
 from vkbackend.errors import ArgumentError
 
 from ..base.device import CPU, Device
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.dtype import as_dtype, bool_, decode, encode
 from ..base.errors import DTypeError, FileFormatError
 from ..tensor.tensor import Tensor
@@ -148,7 +148,7 @@ def _tensor(
         # Without elements the format takes any sizes; of dimensions any number.
         problem = f"load: {path}: `{name}` has no shape: {error}"
         raise FileFormatError(problem) from error
-    return Tensor(decode(elements, dtype), dtype, place)
+    return Tensor.from_data(decode(elements, dtype), dtype, place)
 
 
 def _encoded(tensors: Mapping[str, Tensor]) -> bytes:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.engine import is_grad_enabled
+from ..base.device import default_device
+from ..base.dtype import default_dtype
 from ..base.errors import TraceError
 from ..base.modes import autocast_dtype
 from ..ir.lazy_graph import CacheKey
@@ -54,7 +56,12 @@ def signature_of(
         keys += [name, _key(kwargs[name], name, call)]
     if ordered:
         keys += kwargs
-    return call._replace(key=(is_grad_enabled(), autocast_dtype(), *keys))
+    return call._replace(key=(*_modes(), *keys))
+
+
+def _modes() -> tuple[object, ...]:
+    """Return the modes of the thread that change what a function does."""
+    return is_grad_enabled(), autocast_dtype(), default_dtype(), default_device()
 
 
 def fast_key(args: tuple[Any, ...]) -> CacheKey:
@@ -66,7 +73,7 @@ def fast_key(args: tuple[Any, ...]) -> CacheKey:
     if len(args) > 1 and len({*map(id, args)}) < len(args):
         return ()
     # Inlined `call_key`; a thirtieth less host time for a small function.
-    key: list[object] = [is_grad_enabled(), autocast_dtype()]
+    key: list[object] = [*_modes()]
     for value in args:
         if type(value) is not Tensor or value.needs_grad or not value.is_gpu:
             return ()
@@ -96,7 +103,8 @@ def _key(value: Any, place: str, call: CallSignature) -> object:
         return type(value), value.dtype, value.tobytes()
     elif isinstance(value, np.ndarray | np.void):
         raise TraceError(
-            f"jit: argument {place} is a NumPy array of shape {value.shape}, which a"
+            f"jit: argument {place} is a NumPy array of shape {tuple(value.shape)},"
+            " which a"
             " replay would not see; make it a tensor on the device first"
         )
     else:

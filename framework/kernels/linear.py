@@ -65,7 +65,7 @@ def words_of(name: str, spec: TensorSpec) -> int:
     words = ceil_div(spec.numel * spec.dtype.itemsize, 4)
     if max(words, spec.numel) >= MOST_WORDS:
         raise ShapeError(
-            f"{name}: shape {spec.shape} has {spec.numel} elements of"
+            f"{name}: shape {tuple(spec.shape)} has {spec.numel} elements of"
             f" {spec.dtype.itemsize} bytes; devices take less than {MOST_WORDS}"
             " elements and 32-bit words"
         )

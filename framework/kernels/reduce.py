@@ -179,7 +179,7 @@ def need_countable(name: str, x: StridedSpec) -> None:
     reach = 1 + sum((size - 1) * stride for size, stride in steps)
     if max(reach, x.numel) > MOST_ELEMENTS:
         raise ShapeError(
-            f"{name}: shape {x.shape} has {x.numel} elements, which reach"
+            f"{name}: shape {tuple(x.shape)} has {x.numel} elements, which reach"
             f" {reach} places far; devices take at most {MOST_ELEMENTS} of each"
         )
 

@@ -328,7 +328,8 @@ class Softmax2d(FunctionalModule):
         """Return (batch, channels, height, width), or without batch, normalised."""
         if input.ndim not in (3, 4):
             raise ShapeError(
-                f"Softmax2d: input is {input.shape}; it must be (batch, channels,"
+                f"Softmax2d: input is {tuple(input.shape)}; it must be (batch,"
+                " channels,"
                 " height, width), or without batch"
             )
         return ops.softmax(input, -3)

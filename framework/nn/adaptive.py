@@ -125,8 +125,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """
         if input_.ndim != target_.ndim + 1 or input_.shape[:-1] != target_.shape:
             raise ShapeError(
-                f"AdaptiveLogSoftmaxWithLoss: input is {input_.shape}, target"
-                f" {target_.shape}; they must be (batch, features) and (batch,), or"
+                f"AdaptiveLogSoftmaxWithLoss: input is {tuple(input_.shape)}, target"
+                f" {tuple(target_.shape)}; they must be (batch, features) and"
+                " (batch,), or"
                 " without batch"
             )
         if not target_.is_gpu and target_.numel():

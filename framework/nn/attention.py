@@ -59,6 +59,7 @@ class MultiheadAttention(Module):
         *,
         batch_first: bool = False,
     ) -> None:
+        super().__init__()
         embed_dim = as_int("MultiheadAttention: embed_dim", embed_dim)
         num_heads = as_int("MultiheadAttention: num_heads", num_heads)
         if num_heads < 1 or embed_dim % num_heads:

@@ -26,6 +26,9 @@ class NormBase(Module):
 
     shapes: tuple[int, ...]
     expected: str
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
 
     def __init__(
         self,
@@ -50,14 +53,14 @@ class NormBase(Module):
         self.weight = Parameter(ones(num_features, **made)) if affine else None
         shifted = affine and bias
         self.bias = Parameter(zeros(num_features, **made)) if shifted else None
-        self.running_mean: Tensor | None = None
-        self.running_var: Tensor | None = None
-        self.num_batches_tracked: Tensor | None = None
-        if track_running_stats:
-            self.register_buffer("running_mean", zeros(num_features, **made))
-            self.register_buffer("running_var", ones(num_features, **made))
-            # Python reads it where `momentum` is None, so it never leaves the host.
-            self.register_buffer("num_batches_tracked", zeros((), int64), on_host=True)
+        tracked = track_running_stats
+        mean = zeros(num_features, **made) if tracked else None
+        variance = ones(num_features, **made) if tracked else None
+        count = zeros((), int64) if tracked else None
+        self.register_buffer("running_mean", mean)
+        self.register_buffer("running_var", variance)
+        # Python reads it where `momentum` is None, so it never leaves the host.
+        self.register_buffer("num_batches_tracked", count, on_host=True)
 
     def reset_running_stats(self) -> None:
         """Reset the running statistics."""
@@ -79,7 +82,7 @@ class NormBase(Module):
         """Raise `ShapeError` if the layer does not accept the shape."""
         if input.ndim not in self.shapes or input.shape[1] != self.num_features:
             raise ShapeError(
-                f"{type(self).__name__}: input is {input.shape};"
+                f"{type(self).__name__}: input is {tuple(input.shape)};"
                 f" it must be {self.expected.format(self.num_features)}"
             )
 
@@ -256,8 +259,9 @@ class SyncBatchNorm(_BatchNorm):
             made.affine = module.affine
             made.track_running_stats = module.track_running_stats
             made.weight, made.bias = module.weight, module.bias
-            for name, tensor, buffer in module._own_buffers():
-                made.register_buffer(name, tensor, buffer.persistent, buffer.on_host)
+            for name, tensor in module.named_buffers(recurse=False):
+                on_host = name == "num_batches_tracked"
+                made.register_buffer(name, tensor, on_host=on_host)
             made.training = module.training
             return made
         for name, child in list(module.named_children()):

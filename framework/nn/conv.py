@@ -258,7 +258,7 @@ class Conv2d(_Direct, function=ops.conv2d):
     Examples
     --------
     >>> nn.Conv2d(1, 4, 3, padding=1)(fw.zeros((2, 1, 8, 8))).shape
-    (2, 4, 8, 8)
+    torch.Size([2, 4, 8, 8])
     """
 
     dims = 2
@@ -391,7 +391,7 @@ class _Transposed(Convolution):
             most = [old + step - 1 for old, step in zip(least, self.stride)]
             raise ShapeError(
                 f"{type(self).__name__}: output_size is {wanted}; for an input of"
-                f" {input.shape} it must be from {least} to {most}"
+                f" {tuple(input.shape)} it must be from {least} to {most}"
             )
         return tuple(new - old for new, old in zip(size, least))
 
@@ -452,7 +452,7 @@ class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
     Examples
     --------
     >>> nn.ConvTranspose2d(4, 1, 2, stride=2)(fw.zeros((2, 4, 8, 8))).shape
-    (2, 1, 16, 16)
+    torch.Size([2, 1, 16, 16])
     """
 
     dims = 2

@@ -47,7 +47,9 @@ class _Table(Module):
             self.weight = Parameter(made, not freeze)
             self.reset_parameters()
         elif weight.shape != shape:
-            raise ShapeError(f"{name}: _weight is {weight.shape}; it must be {shape}")
+            raise ShapeError(
+                f"{name}: _weight is {tuple(weight.shape)}; it must be {shape}"
+            )
         else:
             self.weight = Parameter(weight, not freeze)
 
@@ -62,7 +64,8 @@ class _Table(Module):
 def _sizes(name: str, embeddings: Tensor) -> tuple[int, int]:
     if embeddings.ndim != 2:
         raise ShapeError(
-            f"{name}.from_pretrained: embeddings are {embeddings.shape}; they must be"
+            f"{name}.from_pretrained: embeddings are {tuple(embeddings.shape)}; they"
+            " must be"
             " 2-D"
         )
     return embeddings.shape[0], embeddings.shape[1]
@@ -108,7 +111,7 @@ class Embedding(_Table):
     Examples
     --------
     >>> nn.Embedding(10, 3)(fw.tensor([[1, 2, 4, 5]])).shape
-    (1, 4, 3)
+    torch.Size([1, 4, 3])
     """
 
     def __init__(

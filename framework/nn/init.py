@@ -175,7 +175,7 @@ def eye_(tensor: Tensor) -> Tensor:
         If the tensor is not 2-D.
     """
     if tensor.ndim != 2:
-        raise ShapeError(f"eye_: the tensor is {tensor.shape}; it must be 2-D")
+        raise ShapeError(f"eye_: the tensor is {tuple(tensor.shape)}; it must be 2-D")
     return _assign_host(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
@@ -196,7 +196,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """
     if tensor.ndim not in (3, 4, 5) or groups < 1 or tensor.shape[0] % groups:
         raise ShapeError(
-            f"dirac_: the tensor is {tensor.shape}, groups {groups}; it must be 3-D to"
+            f"dirac_: the tensor is {tuple(tensor.shape)}, groups {groups}; it must be"
+            " 3-D to"
             " 5-D, with a multiple of the groups as first size"
         )
     filters = np.zeros(tensor.shape)
@@ -233,7 +234,7 @@ def orthogonal_(
     """
     if tensor.ndim < 2:
         raise ShapeError(
-            f"orthogonal_: the tensor is {tensor.shape}; it must have at least 2"
+            f"orthogonal_: the tensor is {tuple(tensor.shape)}; it must have at least 2"
             " dimensions"
         )
     if tensor.numel() == 0:
@@ -296,7 +297,9 @@ def sparse_(
     Source: Martens, Deep learning via Hessian-free optimization, 2010.
     """
     if tensor.ndim != 2:
-        raise ShapeError(f"sparse_: the tensor is {tensor.shape}; it must be 2-D")
+        raise ShapeError(
+            f"sparse_: the tensor is {tuple(tensor.shape)}; it must be 2-D"
+        )
     rows, columns = tensor.shape
     count = math.ceil(sparsity * rows)
     values = randn(tensor.shape, generator=generator).numpy() * std
@@ -379,7 +382,7 @@ def fans(name: str, tensor: Tensor) -> tuple[int, int]:
     """
     if tensor.ndim < 2:
         raise ShapeError(
-            f"{name}: the tensor is {tensor.shape}; it must be (out, in, ...)"
+            f"{name}: the tensor is {tuple(tensor.shape)}; it must be (out, in, ...)"
         )
     out_size, in_size, *kernel = tensor.shape
     field = math.prod(kernel)

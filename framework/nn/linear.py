@@ -37,7 +37,7 @@ class Linear(Module):
     Examples
     --------
     >>> nn.Linear(3, 2)(fw.zeros((5, 3))).shape
-    (5, 2)
+    torch.Size([5, 2])
     """
 
     def __init__(

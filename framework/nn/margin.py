@@ -96,7 +96,8 @@ class MultiMarginLoss(_Pair, function=functional.multi_margin_loss):
             raise ValueError(f"MultiMarginLoss: p is {p}; it must be 1 or 2")
         if weight is not None and weight.ndim != 1:
             raise ShapeError(
-                f"MultiMarginLoss: weight is {weight.shape}; it must be (classes,)"
+                f"MultiMarginLoss: weight is {tuple(weight.shape)}; it must be"
+                " (classes,)"
             )
         self.p = p
         self.margin = margin

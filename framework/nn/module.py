@@ -1,40 +1,42 @@
-"""Module, the base of every layer and model: parameters, buffers, children, state."""
+"""Module, the base of every layer and model: calls, hooks, modes, text."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from ..autograd.engine import no_grad
 from ..base import trace_hooks
-from ..base.device import Device
-from ..base.dtype import DTYPES, DType, DTypeLike
-from ..eager.base_tensor import evaluate
+from ..base.hooks import RemovableHandle
+from ..jit import jit
 from ..tensor.tensor import Tensor
-from .parameter import Parameter, zero_gradient
-from .state_dict import IncompatibleKeys, load_state
+from . import module_hooks
+from .module_conversion import ModuleConversion
+from .module_tree import MODULE
+from .parameter import zero_gradient
 
 Self = TypeVar("Self", bound="Module")
 
 
-class _Buffer(NamedTuple):
-    """Flags of a buffer; the tensor itself is an attribute."""
-
-    persistent: bool
-    on_host: bool
-
-
-class Module:
+class Module(ModuleConversion):
     """A function with parameters; subclasses assign attributes and define `forward`.
 
     Parameters, modules and buffers are found among the attributes, in the order in
     which they were first assigned. Their names in `state_dict` are paths with dots.
+    A subclass with an `__init__` calls `super().__init__()` first.
 
     Attributes
     ----------
     training : bool
         Whether layers such as dropout behave as in training; see `train` and `eval`.
+
+    Raises
+    ------
+    TypeError
+        If an attribute that is a parameter, a buffer or a module is assigned something
+        else than one, or None.
+    AttributeError
+        If one is assigned before `super().__init__()`.
 
     Examples
     --------
@@ -48,8 +50,15 @@ class Module:
     [1.0, 2.0, 3.0]
     """
 
-    training = True
-    _buffers: Mapping[str, _Buffer] = {}
+    call_super_init: bool = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if (args or kwargs) and not self.call_super_init:
+            raise TypeError(
+                f"{type(self).__name__}.__init__: {len(args) + len(kwargs)} arguments"
+                " came to Module.__init__(), which takes none"
+            )
+        super().__init__()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the result; each subclass defines it."""
@@ -59,25 +68,34 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call `forward`."""
-        if trace_hooks.running:
-            self._notify_trace()
+        """Call `forward`, with the hooks around it."""
+        if trace_hooks.running or module_hooks.used:
+            return self._call(args, kwargs)
         return self.forward(*args, **kwargs)
 
-    def _notify_trace(self) -> None:
-        """Let the running trace guard the module's fingerprint."""
-        trace = trace_hooks.listener()
-        if trace is not None:
-            trace.called(self)
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a module in a process where one has hooks, or in a trace."""
+        if trace_hooks.running:
+            self._notify_trace()
+        hooks: module_hooks.ModuleHooks | None = self.__dict__.get("_hooks")
+        if hooks is not None and hooks.compiled is not None:
+            return hooks.compiled(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if vars(self).get(name, trace_hooks) is not value:
-            trace_hooks.structure_changed()
-        super().__setattr__(name, value)
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        """Call `forward`, with the hooks around it, not compiled."""
+        if self.__dict__.get("_hooks") is None and not module_hooks.global_hooks():
+            return self.forward(*args, **kwargs)
+        return module_hooks.call(self, args, kwargs)
 
-    def __delattr__(self, name: str) -> None:
-        trace_hooks.structure_changed()
-        super().__delattr__(name)
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Let calls of this module go through `fw.jit`, in place.
+
+        Arguments are those of `fw.jit`; PyTorch's are accepted without an effect.
+        """
+        known = {"fullgraph", "dynamic", "backend", "mode", "options", "disable"}
+        options = {name: each for name, each in kwargs.items() if name not in known}
+        module_hooks.compile_module(self, jit(self._call_impl, **options))
 
     def _fingerprint(self) -> list[object]:
         """Return the guarded state: attributes, storages and `requires_grad`."""
@@ -88,155 +106,114 @@ class Module:
                 found += [value.array, value.requires_grad]
         return found
 
-    # Parameters, buffers and children
+    # Hooks
 
-    def register_buffer(
+    def register_forward_pre_hook(
         self,
-        name: str,
-        tensor: Tensor | None,
-        persistent: bool = True,
-        on_host: bool = False,
-    ) -> None:
-        """Make a tensor an attribute that is no parameter but moves and is saved.
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+    ) -> RemovableHandle:
+        """Call `hook(module, args)` before `forward`.
 
         Parameters
         ----------
-        name : str
-            The attribute.
-        tensor : Tensor or None
-            Its value.
-        persistent : bool, default True
-            Whether it is part of `state_dict`.
-        on_host : bool, default False
-            Whether it stays on the host when the module moves: for what Python reads.
-        """
-        self._buffers = {**self._buffers, name: _Buffer(persistent, on_host)}
-        setattr(self, name, tensor)
-
-    def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Yield the modules among the attributes, with the attributes' names."""
-        if trace_hooks.running:
-            self._notify_trace()
-        for name, value in vars(self).items():
-            if isinstance(value, Module):
-                yield name, value
-
-    def children(self) -> Iterator[Module]:
-        """Yield the modules among the attributes."""
-        for _, child in self.named_children():
-            yield child
-
-    def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Yield this module and everything below it, each once, with its path."""
-        yield from self._descend(prefix, set())
-
-    def _descend(self, path: str, seen: set[int]) -> Iterator[tuple[str, Module]]:
-        if id(self) in seen:
-            return
-        seen.add(id(self))
-        yield path, self
-        for name, child in self.named_children():
-            yield from child._descend(_join(path, name), seen)
-
-    def modules(self) -> Iterator[Module]:
-        """Yield this module and everything below it, each once."""
-        for _, module in self.named_modules():
-            yield module
-
-    def named_parameters(self, prefix: str = "") -> Iterator[tuple[str, Parameter]]:
-        """Yield the parameters here and below, each once, with their paths."""
-        seen: set[int] = set()
-        for path, module in self.named_modules(prefix):
-            for name, value in module._own_parameters():
-                if id(value) not in seen:
-                    seen.add(id(value))
-                    yield _join(path, name), value
-
-    def parameters(self) -> Iterator[Parameter]:
-        """Yield the parameters here and below, each once."""
-        for _, parameter in self.named_parameters():
-            yield parameter
-
-    def named_buffers(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        """Yield the buffers here and below, with their paths."""
-        for path, module in self.named_modules(prefix):
-            for name, value, _ in module._own_buffers():
-                yield _join(path, name), value
-
-    def buffers(self) -> Iterator[Tensor]:
-        """Yield the buffers here and below."""
-        for _, buffer in self.named_buffers():
-            yield buffer
-
-    def _own_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        if trace_hooks.running:
-            self._notify_trace()
-        for name, value in vars(self).items():
-            if isinstance(value, Parameter):
-                yield name, value
-
-    def _own_buffers(self) -> Iterator[tuple[str, Tensor, _Buffer]]:
-        if trace_hooks.running:
-            self._notify_trace()
-        for name, buffer in self._buffers.items():
-            value = getattr(self, name)
-            if value is not None:
-                yield name, value, buffer
-
-    # State
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return parameters and persistent buffers by path.
-
-        The tensors share the module's storage: they follow its training.
-        """
-        return {name: tensor.detach() for name, tensor in self._state("")}
-
-    def _state(self, path: str) -> Iterator[tuple[str, Tensor]]:
-        for name, parameter in self._own_parameters():
-            yield _join(path, name), parameter
-        for name, tensor, buffer in self._own_buffers():
-            if buffer.persistent:
-                yield _join(path, name), tensor
-        for name, child in self.named_children():
-            yield from child._state(_join(path, name))
-
-    def load_state_dict(
-        self, state_dict: Mapping[str, Tensor], strict: bool = True
-    ) -> IncompatibleKeys:
-        """Copy tensors into the parameters and buffers of the same path.
-
-        Parameters
-        ----------
-        state_dict : mapping of str to Tensor
-            On any device, in any dtype that `can_cast` to the module's.
-        strict : bool, default True
-            Whether the paths must be the same on both sides.
+        hook : callable
+            What it returns, unless None, takes the place of the arguments.
+        prepend : bool, default False
+            Whether it is called before those that are registered already.
+        with_kwargs : bool, default False
+            Whether it is called `hook(module, args, kwargs)` and returns both.
 
         Returns
         -------
-        IncompatibleKeys
-            `missing_keys` and `unexpected_keys`; both empty if `strict`.
-
-        Raises
-        ------
-        StateError
-            If `strict` and paths differ; nothing has been changed then.
-        TypeError, ShapeError, DTypeError
-            If a value is no tensor, or its shape or dtype does not fit, strict or not;
-            nothing has been changed then.
+        RemovableHandle
         """
-        own = dict(self._state(""))
-        answer = load_state(type(self).__name__, own, state_dict, strict)
-        # At once: a step that fails must not take the loaded values with it.
-        if own:
-            evaluate(*own.values())
-        return answer
+        return module_hooks.put(
+            self, "forward_pre", hook, prepend=prepend, with_kwargs=with_kwargs
+        )
+
+    def register_forward_hook(
+        self,
+        hook: Callable[..., Any],
+        *,
+        prepend: bool = False,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        """Call `hook(module, args, output)` after `forward`.
+
+        Parameters
+        ----------
+        hook : callable
+            What it returns, unless None, takes the place of the result.
+        prepend : bool, default False
+            Whether it is called before those that are registered already.
+        with_kwargs : bool, default False
+            Whether it is called `hook(module, args, kwargs, output)`.
+        always_call : bool, default False
+            Whether it is called even if `forward` raises an error; the output is None
+            then.
+
+        Returns
+        -------
+        RemovableHandle
+        """
+        return module_hooks.put(
+            self,
+            "forward",
+            hook,
+            prepend=prepend,
+            with_kwargs=with_kwargs,
+            always=always_call,
+        )
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_output)` before gradients of the module are computed.
+
+        What it returns, unless None, takes the place of the results' gradients.
+        """
+        return module_hooks.put(self, "backward_pre", hook, prepend=prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call `hook(module, grad_input, grad_output)` when gradients are computed.
+
+        Both are tuples: of the arguments, with None for what is no tensor or needs no
+        gradient, and of the results. What it returns, unless None, takes the place of
+        the arguments' gradients.
+        """
+        return module_hooks.put(self, "backward", hook, prepend=prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Do what `register_full_backward_hook` does.
+
+        PyTorch's gives other gradients where `forward` has several operations.
+        """
+        return self.register_full_backward_hook(hook)
+
+    @property
+    def _forward_hooks(self) -> module_hooks.Hooks:
+        return module_hooks.hooks_of(self).forward
+
+    @property
+    def _forward_pre_hooks(self) -> module_hooks.Hooks:
+        return module_hooks.hooks_of(self).forward_pre
+
+    @property
+    def _backward_hooks(self) -> module_hooks.Hooks:
+        return module_hooks.hooks_of(self).backward
 
     # Changes to everything at once
 
     def train(self: Self, mode: bool = True) -> Self:
         """Set `training` here and below; return self."""
+        if not isinstance(mode, bool):
+            raise ValueError(f"train: mode is {mode!r}; it must be a bool")
         for module in self.modules():
             module.training = mode
         return self
@@ -256,74 +233,38 @@ class Module:
         for parameter in self.parameters():
             zero_gradient(parameter, set_to_none)
 
-    def apply(self: Self, function: Callable[[Module], object]) -> Self:
+    def apply(self: Self, fn: Callable[[Module], object]) -> Self:
         """Call a function with everything below, then with this module; return self."""
         for child in self.children():
-            child.apply(function)
-        function(self)
-        return self
-
-    def to(
-        self: Self,
-        target: Device | DType | str | None = None,
-        *,
-        dtype: DTypeLike | None = None,
-        device: Device | str | None = None,
-    ) -> Self:
-        """Move everything to a device, float tensors to a dtype, in place; return self.
-
-        Parameters
-        ----------
-        target : Device, DType or str
-            A device ("cpu", "gpu", a device's name) or a dtype ("float16").
-        dtype, device
-            The same by name.
-        """
-        if isinstance(target, DType) or (isinstance(target, str) and target in DTYPES):
-            dtype = target
-        elif target is not None:
-            device = target
-
-        def convert(tensor: Tensor) -> Tensor:
-            wanted = dtype if tensor.dtype.is_float else None
-            return tensor.to(device=device, dtype=wanted)
-
-        return self._convert(convert)
-
-    def to_gpu(self: Self, device: Device | str | None = None) -> Self:
-        """Move to the best Vulkan device, or the one named, in place; return self."""
-        return self._convert(lambda tensor: tensor.to_gpu(device))
-
-    def cpu(self: Self) -> Self:
-        """Move to the host in place; return self."""
-        return self._convert(Tensor.cpu)
-
-    def _convert(self: Self, function: Callable[[Tensor], Tensor]) -> Self:
-        with no_grad():
-            for parameter in self.parameters():
-                parameter.data = function(parameter)
-                if parameter.grad is not None:
-                    parameter.grad = function(parameter.grad)
-            for module in self.modules():
-                for _, tensor, buffer in module._own_buffers():
-                    if not buffer.on_host:
-                        tensor.data = function(tensor)
+            child.apply(fn)
+        fn(self)
         return self
 
     # Text
+
+    def _get_name(self) -> str:
+        return type(self).__name__
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows; layers define it."""
         return ""
 
     def __repr__(self) -> str:
-        lines = [f"({name}): {child!r}" for name, child in self.named_children()]
-        name, extra = type(self).__name__, self.extra_repr()
+        lines = [f"({name}): {child!r}" for name, child in self._named_in_repr()]
+        name, extra = self._get_name(), self.extra_repr()
         if not lines:
-            return f"{name}({extra})"
+            if "\n" not in extra:
+                return f"{name}({extra})"
+            lines = extra.split("\n")
+            extra = ""
         body = "\n".join([extra, *lines] if extra else lines)
         return f"{name}(\n{textwrap.indent(body, '  ')}\n)"
 
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+    def _named_in_repr(self) -> list[tuple[str, Any]]:
+        """Return the names and modules that `repr` lists, those without one too."""
+        registry = self.__dict__.get("_registry", {})
+        return [
+            (name, self.__dict__.get(name))
+            for name, role in registry.items()
+            if role is MODULE
+        ]

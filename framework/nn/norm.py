@@ -256,7 +256,7 @@ class _InstanceNorm(NormBase):
             )
         if not fits:
             raise ShapeError(
-                f"{type(self).__name__}: input is {input.shape};"
+                f"{type(self).__name__}: input is {tuple(input.shape)};"
                 f" it must be {self.expected.format(self.num_features)}, or without"
                 " batch"
             )
@@ -382,7 +382,8 @@ class CrossMapLRN2d(Module):
         """Return (batch, channels, height, width) normalised."""
         if input.ndim != 4:
             raise ShapeError(
-                f"CrossMapLRN2d: input is {input.shape}; it must be (batch, channels,"
+                f"CrossMapLRN2d: input is {tuple(input.shape)}; it must be (batch,"
+                " channels,"
                 " height, width)"
             )
         batch, channels = input.shape[:2]

@@ -1,21 +1,46 @@
-"""Parameters: the tensors that a module learns."""
+"""Parameters and buffers: the tensors that modules register when assigned."""
 
 from __future__ import annotations
 
-from ..autograd.engine import no_grad
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
+from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
 
 
-class Parameter(Tensor):
+class _Registering(Tensor):
+    """Base of the tensors that modules register."""
+
+    __slots__ = ()
+
+    def _share(self, data: Tensor | None) -> None:
+        """Become a leaf with the storage of a tensor; without one, be empty."""
+        source = zeros(0) if data is None else data
+        if not isinstance(source, Tensor):
+            raise TypeError(
+                f"{type(self).__name__}: data is a {type(data).__name__}; it must be a"
+                " tensor"
+            )
+        self.array, self.layout, self.device = (
+            source.array,
+            source.layout,
+            source.device,
+        )
+        self.own_grad = self.grad_node = self.hooks = self.views = None
+        self.grad_index, self.needs_grad = 0, False
+
+
+class Parameter(_Registering):
     """A tensor that a module lists as its own and that requires a gradient.
 
     Results of operations on it are plain tensors.
 
     Parameters
     ----------
-    data : Tensor
-        The initial elements; the storage is shared, not copied.
+    data : Tensor, optional
+        The initial elements; the storage is shared, not copied. None means empty.
     requires_grad : bool, default True
         Whether `backward` computes a gradient for it.
 
@@ -30,14 +55,49 @@ class Parameter(Tensor):
 
     results = Tensor
 
-    def __init__(self, data: Tensor, requires_grad: bool = True) -> None:
-        self.array, self.layout, self.device = data.array, data.layout, data.device
-        self.own_grad = self.grad_node = self.hooks = self.views = None
-        self.grad_index, self.needs_grad = 0, False
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+        self._share(data)
         self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(_Registering):
+    """A tensor that a module registers as a buffer when it is assigned.
+
+    Parameters
+    ----------
+    data : Tensor, optional
+        The initial elements; the storage is shared, not copied. None means empty.
+    persistent : bool, default True
+        Whether it is part of `state_dict`.
+
+    Examples
+    --------
+    >>> module = nn.Identity()
+    >>> module.count = nn.Buffer(fw.zeros(1))
+    >>> list(module.state_dict())
+    ['count']
+    """
+
+    __slots__ = ("persistent",)
+
+    results = Tensor
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        self._share(data)
+        self.persistent = persistent
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Buffer:
+        """Return a buffer with a copy of the elements."""
+        copied = super().__deepcopy__(memo)
+        copied.persistent = self.persistent
+        return copied
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Be unpickled as a plain tensor, as the module knows that it is a buffer."""
+        return self.detach().__reduce__()
 
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:

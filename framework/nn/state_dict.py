@@ -1,17 +1,21 @@
-"""State dict loading: named tensors into those of a module."""
+"""State dict loading: what is given is checked, then copied, or nothing is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from ..autograd.engine import no_grad
+import numpy as np
+
+from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
 from ..base.dtype import can_cast
-from ..base.errors import DTypeError, ShapeError, StateError
+from ..base.errors import DTypeError, StateError
 from ..eager.base_tensor import evaluate
+from ..tensor.from_data import tensor
 from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
+from .parameter import Parameter
 
 
 class IncompatibleKeys(NamedTuple):
@@ -20,82 +24,138 @@ class IncompatibleKeys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
 
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return (
+            f"IncompatibleKeys(missing_keys={self.missing_keys},"
+            f" unexpected_keys={self.unexpected_keys})"
+        )
 
-def load_state(
-    name: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor], strict: bool
-) -> IncompatibleKeys:
-    """Copy the tensors of `given` into those of the same name in `own`.
 
-    Everything is checked, and computed, before anything is changed; an interrupt leaves
-    all of the old tensors, or all of the new.
+class Loading(list[str]):
+    """Errors of a state that is being loaded, and what is to be done without any.
 
-    Parameters
+    Attributes
     ----------
-    name : str
-        Name of the module, for error messages.
-    own : mapping of str to Tensor
-        Changed in place.
-    given : mapping of str to Tensor
-        On any device, in any dtype that casts.
-    strict : bool
-        Whether the names must be the same on both sides.
-
-    Raises
-    ------
-    StateError
-        If `strict` and names differ.
-    TypeError
-        If the state is no mapping, or a value no tensor.
-    ShapeError
-        If a shape differs, strict or not.
-    DTypeError
-        If floats are given for integers or bools, or integers for bools.
+    copies : list of (Tensor, Tensor)
+        Tensors of modules, and what is copied into them.
+    replaced : list of (Module, str, Tensor)
+        Modules, attributes, and the tensors that take their places.
+    actions : list of callable
+        Called after that: what hooks and modules do with the loaded state.
+    kinds : list of str
+        Values whose dtype does not cast.
     """
-    where = f"load_state_dict: the state does not fit {name}"
-    if not isinstance(given, Mapping):
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.copies: list[tuple[Tensor, Tensor]] = []
+        self.replaced: list[tuple[Any, str, Tensor]] = []
+        self.actions: list[Callable[[], object]] = []
+        self.kinds: list[str] = []
+
+    def take(
+        self, module: Any, name: str, key: str, given: object, assign: bool
+    ) -> None:
+        """Plan that an attribute of a module gets a value, or note why it cannot."""
+        own = module.__dict__[name]
+        value = tensor_of(given)
+        if value is None:
+            self.append(f"`{key}` is of type {type(given).__name__}, not a tensor")
+        elif value.shape != own.shape:
+            self.append(
+                f"`{key}` is {tuple(value.shape)}, the module's is {tuple(own.shape)}"
+            )
+        elif assign:
+            self.replaced.append((module, name, value))
+        elif not can_cast(value.dtype, own.dtype):
+            self.kinds.append(
+                f"`{key}` is {value.dtype.name}, the module's is {own.dtype.name}"
+            )
+        else:
+            self.copies.append((own, value))
+
+    def finish(self, where: str, check: Callable[[], None]) -> None:
+        """Do what is planned, all of it or nothing.
+
+        Parameters
+        ----------
+        where : str
+            Begin of error messages.
+        check : callable
+            Called at the end; raises if the state does not fit after all.
+        """
+        if self:
+            raise StateError(f"{where}: {'; '.join(self)}; shapes must be equal")
+        if self.kinds:
+            raise DTypeError(f"{where}: {'; '.join(self.kinds)}; cast it first")
+        targets = [own for own, _ in self.copies]
+        with no_grad():
+            # Conversions may fail, so they come first: no part is loaded alone.
+            ready = [each.to(own.device).to(own.dtype) for own, each in self.copies]
+            if ready and not trace_hooks.running:
+                evaluate(*ready)
+            before = [
+                (each, name, each.__dict__[name]) for each, name, _ in self.replaced
+            ]
+
+            def change() -> None:
+                for own, new in zip(targets, ready):
+                    own.copy_(new)
+                for module, name, given in self.replaced:
+                    setattr(module, name, _like(module.__dict__[name], given))
+                for action in self.actions:
+                    action()
+                check()
+
+            restore = restorer(targets)
+
+            def undo() -> None:
+                restore()
+                for module, name, old in before:
+                    setattr(module, name, old)
+
+            transaction(change, undo)
+        # At once: a step that fails must not take the loaded values with it.
+        if targets:
+            evaluate(*targets)
+
+
+def _like(own: Tensor, given: Tensor) -> Tensor:
+    """Return what takes the place of an attribute: a parameter for a parameter."""
+    if not isinstance(own, Parameter):
+        return given
+    if isinstance(given, Parameter):
+        return given
+    return Parameter(given, own.requires_grad)
+
+
+def tensor_of(value: object) -> Tensor | None:
+    """Return a value of a state as a tensor: arrays, and PyTorch's tensors, are taken.
+
+    None stands for what is neither.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ndarray | np.generic):
+        return tensor(np.array(value))
+    if type(value).__module__.partition(".")[0] == "torch":
+        foreign: Any = value
+        if not hasattr(foreign, "detach"):
+            return None
+        host = foreign.detach().cpu()
+        # NumPy has no bfloat16; its numbers are exact in float32.
+        wide = host.float() if str(host.dtype) == "torch.bfloat16" else host
+        found = tensor(np.array(wide.numpy()))
+        return found.bfloat16() if wide is not host else found
+    return None
+
+
+def check_mapping(where: str, state: object) -> None:
+    """Raise `TypeError` if a state is no mapping."""
+    if not isinstance(state, Mapping):
         raise TypeError(
-            f"{where}: it is of type {type(given).__name__};"
+            f"{where}: it is of type {type(state).__name__};"
             " it must be a dict of tensors, as state_dict() gives"
         )
-    missing = [key for key in own if key not in given]
-    unexpected = [key for key in given if key not in own]
-    if strict and (missing or unexpected):
-        raise StateError(
-            f"{where}: missing keys: {', '.join(missing) or 'none'};"
-            f" unexpected keys: {', '.join(map(str, unexpected)) or 'none'};"
-            " strict=False ignores both"
-        )
-    shared = [key for key in own if key in given]
-    others = [
-        f"`{key}` is of type {type(given[key]).__name__}"
-        for key in shared
-        if not isinstance(given[key], Tensor)
-    ]
-    if others:
-        raise TypeError(f"{where}: {'; '.join(others)}; it must be a tensor")
-    wrong = [
-        f"`{key}` is {given[key].shape}, the module's is {own[key].shape}"
-        for key in shared
-        if given[key].shape != own[key].shape
-    ]
-    if wrong:
-        raise ShapeError(f"{where}: {'; '.join(wrong)}; shapes must be equal")
-    kinds = [
-        f"`{key}` is {given[key].dtype.name}, the module's is {own[key].dtype.name}"
-        for key in shared
-        if not can_cast(given[key].dtype, own[key].dtype)
-    ]
-    if kinds:
-        raise DTypeError(f"{where}: {'; '.join(kinds)}; cast it first")
-    with no_grad():
-        # Conversions may fail, so they come first: no part is loaded alone.
-        ready = [given[key].to(own[key].device).to(own[key].dtype) for key in shared]
-        if ready and not trace_hooks.running:
-            evaluate(*ready)
-
-        def copy() -> None:
-            for key, tensor in zip(shared, ready):
-                own[key].copy_(tensor)
-
-        transaction(copy, restorer(own[key] for key in shared))
-    return IncompatibleKeys(missing, unexpected)

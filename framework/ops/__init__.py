@@ -1,5 +1,8 @@
 """Every operation, by family; `REGISTRY` lists what is declared."""
 
+from types import FunctionType as _Function
+
+from ..dispatch.keywords import takes_keywords as _takes_keywords
 from ..dispatch.op import REGISTRY as REGISTRY
 from .movement import slice_vjp  # noqa: F401  # declares the gradient rule of slices
 from .activation import (
@@ -204,6 +207,7 @@ from .view import (
     permute as permute,
     reshape as reshape,
     squeeze as squeeze,
+    swapaxes as swapaxes,
     t as t,
     transpose as transpose,
     unflatten as unflatten,
@@ -325,6 +329,98 @@ from .elementwise.unary import (
     trunc as trunc,
 )
 from .selection.unique import unique as unique
+from .elementwise.derived import (
+    deg2rad as deg2rad,
+    float_power as float_power,
+    fmax as fmax,
+    fmin as fmin,
+    frexp as frexp,
+    gcd as gcd,
+    heaviside as heaviside,
+    isneginf as isneginf,
+    isposinf as isposinf,
+    lcm as lcm,
+    ldexp as ldexp,
+    logaddexp2 as logaddexp2,
+    logit as logit,
+    mvlgamma as mvlgamma,
+    nextafter as nextafter,
+    positive as positive,
+    rad2deg as rad2deg,
+    rsub as rsub,
+    sgn as sgn,
+    signbit as signbit,
+    sinc as sinc,
+)
+from .matmul.combined import (
+    addbmm as addbmm,
+    addmv as addmv,
+    addr as addr,
+    chain_matmul as chain_matmul,
+    combinations as combinations,
+    cross as cross,
+    inner as inner,
+    kron as kron,
+    matrix_power as matrix_power,
+    vander as vander,
+    vecdot as vecdot,
+)
+from .movement.regions import (
+    as_strided as as_strided,
+    as_strided_scatter as as_strided_scatter,
+    diagflat as diagflat,
+    diagonal_scatter as diagonal_scatter,
+    select_scatter as select_scatter,
+    slice_scatter as slice_scatter,
+    sum_to_size as sum_to_size,
+)
+from .movement.stacking import (
+    adjoint as adjoint,
+    atleast_1d as atleast_1d,
+    atleast_2d as atleast_2d,
+    atleast_3d as atleast_3d,
+    block_diag as block_diag,
+    broadcast_tensors as broadcast_tensors,
+    cartesian_prod as cartesian_prod,
+    column_stack as column_stack,
+    dsplit as dsplit,
+    dstack as dstack,
+    fliplr as fliplr,
+    flipud as flipud,
+    hsplit as hsplit,
+    vsplit as vsplit,
+)
+from .reduce.distance import (
+    cdist as cdist,
+    dist as dist,
+    pdist as pdist,
+    renorm as renorm,
+)
+from .reduce.statistics import (
+    aminmax as aminmax,
+    corrcoef as corrcoef,
+    cov as cov,
+    cummax as cummax,
+    cummin as cummin,
+    cumulative_trapezoid as cumulative_trapezoid,
+    logcumsumexp as logcumsumexp,
+    trapezoid as trapezoid,
+)
+from .selection.membership import (
+    argwhere as argwhere,
+    histogram as histogram,
+    isin as isin,
+    isreal as isreal,
+    unique_consecutive as unique_consecutive,
+    unravel_index as unravel_index,
+)
+from .selection.quantile import (
+    mode as mode,
+    msort as msort,
+    nanmedian as nanmedian,
+    nanquantile as nanquantile,
+    quantile as quantile,
+)
 
 NAMES = tuple(
     sorted(
@@ -334,3 +430,11 @@ NAMES = tuple(
     )
 )
 """Public functions of this module, beside `REGISTRY`."""
+
+globals().update(
+    {
+        name: _takes_keywords(globals()[name])
+        for name in NAMES
+        if isinstance(globals()[name], _Function)
+    }
+)

@@ -325,7 +325,8 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     channels = x.shape[1] if x.ndim > 1 else 1
     if weight.numel() not in (1, channels):
         raise ShapeError(
-            f"prelu: x is {x.shape}, weight {weight.shape}; there must be one weight,"
+            f"prelu: x is {tuple(x.shape)}, weight {tuple(weight.shape)}; there must"
+            " be one weight,"
             f" or {channels}"
         )
     shape = (weight.numel(),) + (1,) * (x.ndim - 2) if x.ndim > 1 else ()
@@ -368,7 +369,8 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     at = normalize_dim("glu", dim, x.ndim)
     if x.shape[at] % 2:
         raise ShapeError(
-            f"glu: dimension {at} of shape {x.shape} has an odd size; it must be even"
+            f"glu: dimension {at} of shape {tuple(x.shape)} has an odd size; it must"
+            " be even"
         )
     size = x.shape[at] // 2
     return narrow(x, at, 0, size) * sigmoid(narrow(x, at, size, size))

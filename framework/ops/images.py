@@ -34,7 +34,8 @@ def check_images(name: str, x: Tensor, dims: int) -> None:
     check_float(name, x)
     if x.ndim not in (dims + 1, dims + 2):
         raise ShapeError(
-            f"{name}: x is {x.shape}; it must be {dims + 2}-D, or {dims + 1}-D without"
+            f"{name}: x is {tuple(x.shape)}; it must be {dims + 2}-D, or {dims + 1}-D"
+            " without"
             " a batch"
         )
 
@@ -106,5 +107,5 @@ def check_fit(name: str, x: Tensor, window: Window) -> None:
     if min(window.output(*x.shape[2:])) < 1 or min(window.kernel) < 1:
         raise ShapeError(
             f"{name}: a window of {window.kernel} with dilation {window.dilation} does"
-            f" not fit an image of {x.shape[2:]} with padding {window.padding}"
+            f" not fit an image of {tuple(x.shape[2:])} with padding {window.padding}"
         )

@@ -185,6 +185,11 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
 
 
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Return a view with two dimensions exchanged; see `transpose`."""
+    return transpose(input, axis0, axis1)
+
+
 @functools.lru_cache(maxsize=256)
 def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """Return the order of dimensions with two of them exchanged."""
@@ -205,7 +210,8 @@ def t(x: Tensor) -> Tensor:
     """
     if x.ndim > 2:
         raise ShapeError(
-            f"t: x is {x.shape}; it must have at most 2 dimensions; use transpose or mT"
+            f"t: x is {tuple(x.shape)}; it must have at most 2 dimensions; use"
+            " transpose or mT"
         )
     return x if x.ndim < 2 else transpose(x, 0, 1)
 
@@ -270,7 +276,8 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
     fits = broadcast_shapes("expand", x.shape, wanted) == wanted
     if not fits or min(wanted, default=0) < 0:
         raise ShapeError(
-            f"expand: {x.shape} does not expand to {shape}; each size is 0 or more, or"
+            f"expand: {tuple(x.shape)} does not expand to {shape}; each size is 0 or"
+            " more, or"
             " -1 where there is one to keep"
         )
     check_numel("expand", wanted)

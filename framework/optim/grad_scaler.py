@@ -30,6 +30,8 @@ class GradScaler:
 
     Parameters
     ----------
+    device : str, default "cuda"
+        Has no effect: the scale is where the losses are. A number is `init_scale`.
     init_scale : float, default 65536
         Above 0.
     growth_factor : float, default 2
@@ -74,13 +76,15 @@ class GradScaler:
 
     def __init__(
         self,
-        *,
+        device: Any = "cuda",
         init_scale: float = 65536.0,
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        if isinstance(device, int | float):
+            init_scale = device
         _check("init_scale", init_scale, 0 < init_scale <= _MAX_FLOAT32, _POSITIVE)
         self._enabled = enabled
         self._growth, self._backoff, self._interval = _rule(

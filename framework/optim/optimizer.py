@@ -267,7 +267,8 @@ class Optimizer:
             self._check_parameter(parameter)
             if id(parameter) in known:
                 raise ValueError(
-                    f"{self._name}: a parameter of shape {parameter.shape} comes twice;"
+                    f"{self._name}: a parameter of shape {tuple(parameter.shape)}"
+                    " comes twice;"
                     " each may be in one group, once"
                 )
             known.add(id(parameter))
@@ -284,7 +285,8 @@ class Optimizer:
             )
         if not (parameter.is_leaf and parameter.requires_grad):
             raise ValueError(
-                f"{self._name}: a tensor of shape {parameter.shape} is no leaf that"
+                f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf"
+                " that"
                 " requires a gradient; pass model.parameters()"
             )
 

@@ -151,8 +151,9 @@ def _copy_like(where: str, value: Tensor, parameter: Tensor, same: bool) -> Tens
         return value.detach().clone().to(parameter.device)
     if value.shape != parameter.shape:
         raise ShapeError(
-            f"load_state_dict: {where} is of shape {value.shape}, its parameter of"
-            f" {parameter.shape}; they must be equal; nothing was loaded"
+            f"load_state_dict: {where} is of shape {tuple(value.shape)}, its parameter"
+            " of"
+            f" {tuple(parameter.shape)}; they must be equal; nothing was loaded"
         )
     if not value.dtype.is_float:
         raise DTypeError(

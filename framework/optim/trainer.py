@@ -180,5 +180,5 @@ class _StepCounter:
 def _to_device(value: Any, device: Device) -> Any:
     """Return a tensor or array on a device, anything else as it is."""
     if isinstance(value, np.ndarray):
-        return Tensor(value, device=device)
+        return Tensor.from_data(value, device=device)
     return value.to(device=device) if isinstance(value, Tensor) else value

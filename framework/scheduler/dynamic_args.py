@@ -188,7 +188,7 @@ class _StreamDraw:
         if not self._parts:
             return
         self._dirty[0] = True
-        view, parts, seed = self._view, self._parts, self._generator.seed
+        view, parts, seed = self._view, self._parts, self._generator.key
         view[parts[0][1]] = seed & _WORD
         view[parts[1][1]] = seed >> _SHIFT
         view[parts[2][1]] = (parts[2][0] + first) & np.uint64(_WORD)
@@ -196,7 +196,7 @@ class _StreamDraw:
 
     def mark(self) -> tuple[int, int]:
         """Return the position of the generator."""
-        return self._generator.seed, self._generator.calls
+        return self._generator.key, self._generator.calls
 
     def take_back(self, mark: tuple[int, int]) -> None:
         """Rewind the generator, unless something was drawn since."""

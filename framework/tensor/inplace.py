@@ -8,7 +8,7 @@ keeps the elements it was made with, and two storages may share one value.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ..base.errors import DTypeError, ShapeError
 from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
+from ..dispatch import batching
 from ..eager.base_tensor import TensorCore, operand
 from ..ir.lazy_graph import Array
 from ..ops.indexing import getitem
@@ -50,6 +51,10 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         If `source` does not broadcast to the shape of `x`, or elements of `x` share
         memory with each other.
     """
+    if batching.depth:
+        rules = batching.in_place_rules(x, source)
+        if rules is not None:
+            return cast("Tensor", rules.assign(x, source))
     if isinstance(source, TensorCore):
         if source.array is x.array and source.layout == x.layout:
             return x  # as x[index] += 1 ends
@@ -77,8 +82,8 @@ def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
     """Replace the elements of `x`, on the tape if so; see `record_overwrite`."""
     if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
         raise ShapeError(
-            f"in place: the result has shape {new.shape};"
-            f" it does not fit into {x.shape}"
+            f"in place: the result has shape {tuple(new.shape)};"
+            f" it does not fit into {tuple(x.shape)}"
         )
     if new.shape != x.shape:
         new = ops.expand(new, x.shape)
@@ -146,6 +151,10 @@ def change(
         As `assign`.
     """
     others = [operand(x, y) if isinstance(y, np.ndarray) else y for y in operands]
+    if batching.depth:
+        rules = batching.in_place_rules(x, *others, *options.values())
+        if rules is not None:
+            return cast("Tensor", rules.change(x, op, tuple(others), options))
     recorded = _is_recorded(x, *others, *options.values())
     with x.device.lock:
         # Of a storage of its own, which the tape may save: `x` itself is overwritten.
@@ -187,6 +196,12 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         If an index is out of range: a tensor's on a device by the next read, see
         `set_index_checks`, and any other at once.
     """
+    if batching.depth:
+        entries = index if isinstance(index, tuple) else (index,)
+        rules = batching.in_place_rules(x, value, *entries)
+        if rules is not None:
+            rules.set_item(x, index, value)
+            return
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
     view = getitem.slice_of(x if recorded else x.detach(), chosen)

@@ -9,60 +9,73 @@ from __future__ import annotations
 from typing import Any
 
 from .. import ops
-from ..base.device import CPU
-from ..base.device import device as get_device
-from ..base.dtype import DTypeLike, as_dtype, int64
+from ..base.dtype import DType, DTypeLike, as_dtype, int64
 from ..base.errors import ShapeError
+from ..base.memory_format import check_memory_format
 from ..base.philox import Generator
 from ..base.shape import Shape
 from ..base.validation import as_int, sizes_of
-from .factories import DeviceLike, anchor, wanted
+from .factories import DeviceLike, a_tensor, anchor, finished, place_of, wanted
 from .tensor import Tensor
 
 
 def rand(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return uniform draws from [0, 1), equal on every device.
 
-    They are multiples of 2^-24, of 2^-11 in float16 and of 2^-8 in bfloat16.
+    They are multiples of 2^-24, of 2^-11 in float16 and of 2^-8 in bfloat16. See `full`
+    for the keywords.
     """
-    shape, kind, place = wanted("rand", size, dtype, device)
+    shape, kind, place = wanted("rand", sizes, dtype, device, size)
     made = ops.draw_uniform(anchor(place), shape, kind, generator)
-    return made.requires_grad_(requires_grad)
+    return finished("rand", made, requires_grad, out, layout)
 
 
 def randn(
-    *size: Any,
+    *sizes: Any,
+    size: Any = None,
     generator: Generator | None = None,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return standard normal draws, equal on every device up to float32's rounding."""
-    shape, kind, place = wanted("randn", size, dtype, device)
+    shape, kind, place = wanted("randn", sizes, dtype, device, size)
     made = ops.draw_normal(anchor(place), shape, kind, generator)
-    return made.requires_grad_(requires_grad)
+    return finished("randn", made, requires_grad, out, layout)
 
 
 def randint(
-    low: int,
-    high: int | Shape,
+    low: int = 0,
+    high: int | Shape | None = None,
     size: Shape | int | None = None,
     generator: Generator | None = None,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return integers from [low, high), equal on every device.
 
     Parameters
     ----------
     low : int
-        Smallest number; `randint(high, size)` means 0.
+        Smallest number, 0 if only `high` is given: `randint(high, size)`.
     high : int
         One above the largest number; at most 2^32 above `low`.
     size : sequence of int or int
@@ -70,7 +83,8 @@ def randint(
     generator : Generator or None
     dtype : DType, str or None
         None means int64.
-    device : Device, str or None, default the host
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
 
     Raises
     ------
@@ -79,10 +93,13 @@ def randint(
     """
     if size is None:
         low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
     kind = int64 if dtype is None else as_dtype(dtype)
     shape, _, place = wanted("randint", (sizes_of("randint", size),), None, device)
     end = as_int("randint: high", high)
-    return ops.draw_integers(anchor(place), shape, low, end, kind, generator)
+    made = ops.draw_integers(anchor(place), shape, low, end, kind, generator)
+    return finished("randint", made, requires_grad, out, layout)
 
 
 def randperm(
@@ -90,6 +107,11 @@ def randperm(
     generator: Generator | None = None,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return the integers from 0 to n - 1 in random order, equal on every device.
 
@@ -99,9 +121,9 @@ def randperm(
     n = as_int("randperm: n", n)
     if n < 0:
         raise ShapeError(f"randperm: n is {n}; it must be at least 0")
-    place = CPU if device is None else get_device(device)
-    order = ops.draw_permutation(anchor(place), n, generator)
-    return order.to(int64 if dtype is None else as_dtype(dtype))
+    order = ops.draw_permutation(anchor(place_of(device)), n, generator)
+    made = order.to(int64 if dtype is None else as_dtype(dtype))
+    return finished("randperm", made, requires_grad, out, layout)
 
 
 def normal(
@@ -111,6 +133,11 @@ def normal(
     generator: Generator | None = None,
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
 ) -> Tensor:
     """Return normal draws with the mean and deviation of each element.
 
@@ -122,26 +149,86 @@ def normal(
         If `size` is missing, or the tensors do not broadcast.
     """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
-        return ops.normal(mean, std, generator)
+        return finished("normal", ops.normal(mean, std, generator), False, out, layout)
     if size is None:
         raise ShapeError("normal: size is missing; say how many to draw")
     shape, kind, place = wanted("normal", (sizes_of("normal", size),), dtype, device)
-    return ops.draw_normal(anchor(place), shape, kind, generator) * std + mean
+    made = ops.draw_normal(anchor(place), shape, kind, generator) * std + mean
+    return finished("normal", made, requires_grad, out, layout)
 
 
-def rand_like(x: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return uniform draws in the shape and dtype of `x`, on its device."""
-    return ops.draw_uniform(x, x.shape, x.dtype, generator)
+def rand_like(
+    input: Tensor,
+    generator: Generator | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return uniform draws in the shape and dtype of `input`, on its device.
+
+    See `full` for the keywords.
+    """
+    like, kind = _like("rand_like", input, dtype, device, memory_format)
+    made = ops.draw_uniform(like, input.layout.shape, kind, generator)
+    return finished("rand_like", made, requires_grad, None, layout)
 
 
-def randn_like(x: Tensor, generator: Generator | None = None) -> Tensor:
-    """Return standard normal draws in the shape and dtype of `x`, on its device."""
-    return ops.draw_normal(x, x.shape, x.dtype, generator)
+def randn_like(
+    input: Tensor,
+    generator: Generator | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """Return standard normal draws in the shape and dtype of `input`, on its device.
+
+    See `full` for the keywords.
+    """
+    like, kind = _like("randn_like", input, dtype, device, memory_format)
+    made = ops.draw_normal(like, input.layout.shape, kind, generator)
+    return finished("randn_like", made, requires_grad, None, layout)
 
 
 def randint_like(
-    x: Tensor, low: int, high: int | None = None, generator: Generator | None = None
+    input: Tensor,
+    low: int = 0,
+    high: int | None = None,
+    generator: Generator | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    layout: Any = None,
+    pin_memory: bool = False,
+    memory_format: Any = None,
 ) -> Tensor:
-    """Return integers from [low, high) in the shape and dtype of `x`."""
+    """Return integers from [low, high) in the shape and dtype of `input`.
+
+    `randint_like(input, high)` begins at 0. See `full` for the keywords.
+    """
     first, end = (0, low) if high is None else (low, high)
-    return ops.draw_integers(x, x.shape, first, end, x.dtype, generator)
+    like, kind = _like("randint_like", input, dtype, device, memory_format)
+    made = ops.draw_integers(like, input.layout.shape, first, end, kind, generator)
+    return finished("randint_like", made, requires_grad, None, layout)
+
+
+def _like(
+    name: str,
+    input: Tensor,
+    dtype: DTypeLike | None,
+    device: DeviceLike,
+    memory_format: Any,
+) -> tuple[Tensor, DType]:
+    """Return a tensor on the device of the result, and its dtype."""
+    x = a_tensor(name, input)
+    check_memory_format(name, memory_format)
+    like = x if device is None else anchor(place_of(device))
+    return like, x.dtype if dtype is None else as_dtype(dtype)

@@ -19,42 +19,36 @@ from ..autograd.gradient_hooks import (
 )
 from ..autograd.views import detach_in_place
 from ..base.device import CPU, Device, GpuDevice
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.dtype import (
-    DTYPES,
-    DType,
     DTypeLike,
-    as_dtype,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
 )
 from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..base.shape import normalize_dim
-from ..base.validation import as_shape, sizes_of
 from ..eager.base_tensor import TensorCore, host_array, operand
 from ..scheduler.scheduler import submit_early
 from .inplace import set_item
+from .legacy import legacy_data
 from .methods import (
+    AliasMethods,
+    AttributeMethods,
     BinaryMethods,
     ChoiceMethods,
+    ConversionMethods,
+    DerivedMethods,
     FillMethods,
     InPlaceBinaryMethods,
     InPlaceUnaryMethods,
     MovementMethods,
+    NewMethods,
     Operators,
     ProductMethods,
     ReductionMethods,
+    ShapeInPlaceMethods,
     UnaryMethods,
 )
+from .printing import text_of
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
@@ -64,6 +58,9 @@ Number = int | float
 
 class Tensor(
     Operators,
+    AttributeMethods,
+    ConversionMethods,
+    NewMethods,
     UnaryMethods,
     BinaryMethods,
     ReductionMethods,
@@ -73,20 +70,34 @@ class Tensor(
     InPlaceUnaryMethods,
     InPlaceBinaryMethods,
     FillMethods,
+    DerivedMethods,
+    ShapeInPlaceMethods,
+    AliasMethods,
     TensorCore,
 ):
     """An array with a device, a dtype and a place on the autograd tape.
 
+    `tensor` makes one of data, in the dtype of the data. This class makes one as
+    PyTorch's: of sizes without data, or of data in the default dtype.
+
     Parameters
     ----------
-    data : array_like or Tensor
-        Numbers, nested sequences or a NumPy array; copied.
+    *data : int, sequence or array_like
+        Sizes, or one `Size`: the elements are arbitrary. Otherwise one nested sequence,
+        array or tensor: its elements, copied. Nothing means no elements.
     dtype : DType, str or None
-        None takes NumPy's dtype, but float32 for Python floats.
+        None means the default dtype, float32 if it was not set.
     device : Device, str or None, default the host
         Where the elements go.
     requires_grad : bool, default False
         Whether `backward` computes a gradient for it; needs a float dtype.
+
+    Raises
+    ------
+    TypeError
+        If `data` is a single number that is no size.
+    DTypeError
+        If the elements are no real numbers.
 
     Notes
     -----
@@ -101,10 +112,12 @@ class Tensor(
 
     Examples
     --------
-    >>> x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> x = Tensor([1.0, 2.0, 3.0]).requires_grad_()
     >>> (x * x).sum().backward()
     >>> x.grad.tolist()
     [2.0, 4.0, 6.0]
+    >>> Tensor([1, 2]).dtype, Tensor(2, 3).shape
+    (torch.float32, torch.Size([2, 3]))
     """
 
     __slots__ = ()
@@ -114,25 +127,35 @@ class Tensor(
 
     def __init__(
         self,
-        data: Any,
+        *data: Any,
         dtype: DTypeLike | None = None,
         device: Device | str | Int | None = None,
         requires_grad: Bool = False,
     ) -> None:
+        self._become(legacy_data(type(self), data, dtype, device))
+        self.requires_grad_(requires_grad)
+
+    @classmethod
+    def from_data(
+        cls,
+        data: Any,
+        dtype: DTypeLike | None = None,
+        device: Device | str | Int | None = None,
+        requires_grad: Bool = False,
+    ) -> Tensor:
+        """Return a tensor with a copy of `data`, in its own dtype; see `tensor`."""
         array, kind = host_array(data, dtype)
         place = CPU if device is None else get_device(device)
-        made = self.from_host(array, place, kind)
+        return cls.from_host(array, place, kind).requires_grad_(requires_grad)
+
+    def _become(self, made: Tensor) -> None:
+        """Take all that a new tensor has."""
         for name in TensorCore.__slots__:
             if name != "__weakref__":
                 setattr(self, name, getattr(made, name))
-        self.requires_grad_(requires_grad)
 
     def __repr__(self) -> str:
-        text = np.array2string(self.detach().numpy(), separator=", ", prefix="tensor(")
-        notes = [] if self.dtype in (float32, int32, bool_) else [self.dtype.name]
-        notes += [f"device={self.device.name!r}"] if self.is_gpu else []
-        notes += ["requires_grad=True"] if self.requires_grad else []
-        return f"tensor({', '.join([text, *notes])})"
+        return text_of(self)
 
     def __format__(self, form: str) -> str:
         """Return a single element as a number is formatted, anything else as text."""
@@ -168,115 +191,39 @@ class Tensor(
     def __hash__(self) -> Int:
         return id(self)
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __contains__(self, element: object) -> Bool:
+        """Return whether some element equals a number or a broadcast tensor."""
+        if isinstance(element, TensorCore | Int | float | np.generic):
+            return bool((self == element).any().item())
+        raise TypeError(
+            f"in: a {type(element).__name__} is looked for in a tensor; use a number or"
+            " a tensor"
+        )
+
+    def __round__(self, ndigits: Int = 0) -> Tensor:
+        scale = 10**ndigits
+        return ops.round(self * scale) / scale if ndigits else ops.round(self)
+
+    def __reversed__(self) -> Iterator[Tensor]:
+        return iter(self.flip(0)) if self.ndim else iter([self])
+
     def __array__(self, dtype: Any = None, copy: Bool | None = None) -> np.ndarray:
+        if copy is False:
+            raise ValueError(
+                "array: copy is False, but arrays and tensors share no memory; leave"
+                " copy out"
+            )
         array = self.detach().numpy()
-        return array if dtype is None else array.astype(dtype)
+        return array if dtype is None else array.astype(dtype, copy=False)
 
     def size(self, dim: Int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""
         if dim is None:
             return self.shape
         return self.shape[normalize_dim("size", dim, self.ndim)]
-
-    # Tensors of the same dtype and device
-
-    def new_full(self, size: Sequence[Int], fill_value: Number) -> Tensor:
-        """Return a tensor with every element `fill_value`."""
-        sizes = sizes_of("new_full", size)
-        made: Tensor = ops.fill_like(self.detach(), sizes, fill_value, self.dtype)
-        return made
-
-    def new_zeros(self, *size: Any) -> Tensor:
-        """Return a tensor of zeros."""
-        return self.new_full(as_shape(size), 0)
-
-    def new_ones(self, *size: Any) -> Tensor:
-        """Return a tensor of ones."""
-        return self.new_full(as_shape(size), 1)
-
-    def new_tensor(self, data: Any) -> Tensor:
-        """Return a tensor with a copy of `data`."""
-        return Tensor(data, self.dtype, self.device)
-
-    # Devices and dtypes
-
-    def to(
-        self,
-        target: Device | DTypeLike | None = None,
-        *,
-        dtype: DTypeLike | None = None,
-        device: Device | str | None = None,
-    ) -> Tensor:
-        """Return the tensor on a device, in a dtype, or both; itself if it is so.
-
-        Parameters
-        ----------
-        target : Device, DType or str
-            A device ("cpu", "gpu", a device's name) or a dtype ("float16").
-        dtype, device
-            The same by name.
-        """
-        if isinstance(target, DType) or (isinstance(target, str) and target in DTYPES):
-            dtype = target
-        elif isinstance(target, type | np.dtype):
-            dtype = target
-        elif target is not None:
-            device = target
-        out = self if device is None else _moved(self, get_device(device))
-        wanted = out.dtype if dtype is None else as_dtype(dtype)
-        return out if wanted is out.dtype else ops.cast(out, wanted)
-
-    def to_gpu(self, device: Device | str | None = None) -> Tensor:
-        """Return the tensor on the best Vulkan device, or on the one named."""
-        return _moved(self, get_device("gpu" if device is None else device))
-
-    def cpu(self) -> Tensor:
-        """Return the tensor on the host."""
-        return _moved(self, CPU)
-
-    def float(self) -> Tensor:
-        """Return the tensor as float32."""
-        return self.to(float32)
-
-    def double(self) -> Tensor:
-        """Return the tensor as float64."""
-        return self.to(float64)
-
-    def half(self) -> Tensor:
-        """Return the tensor as float16."""
-        return self.to(float16)
-
-    def bfloat16(self) -> Tensor:
-        """Return the tensor as bfloat16."""
-        return self.to(bfloat16)
-
-    def byte(self) -> Tensor:
-        """Return the tensor as uint8."""
-        return self.to(uint8)
-
-    def char(self) -> Tensor:
-        """Return the tensor as int8."""
-        return self.to(int8)
-
-    def short(self) -> Tensor:
-        """Return the tensor as int16."""
-        return self.to(int16)
-
-    def int(self) -> Tensor:
-        """Return the tensor as int32."""
-        return self.to(int32)
-
-    def long(self) -> Tensor:
-        """Return the tensor as int64."""
-        return self.to(int64)
-
-    def bool(self) -> Tensor:
-        """Return whether each element is not zero."""
-        return self.to(bool_)
-
-    def type_as(self, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype of another."""
-        return self.to(other.dtype)
 
     # Autograd
 
@@ -428,11 +375,6 @@ class Tensor(
         set_item(self, index, operand(self, value))
 
 
-def _moved(x: Tensor, target: Device) -> Tensor:
-    """Return a tensor on another device; differentiable."""
-    return x if x.device is target else ops.move(x, x.device, target)
-
-
 def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
     """Return the gradient that `backward` starts with."""
     if grad is not None:
@@ -444,7 +386,7 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         return grad
     if output.numel() != 1:
         raise GradError(
-            f"backward: the tensor has shape {output.shape};"
+            f"backward: the tensor has shape {tuple(output.shape)};"
             " pass gradient= or reduce it to a scalar"
         )
     seed: Tensor = ops.fill_like(output, output.shape, 1, output.dtype)

@@ -228,7 +228,8 @@ class _SecondRun:
         for each, version in self._arguments:
             if each.array.version != version:
                 raise GradError(
-                    f"checkpoint: an argument of shape {each.shape} was changed in"
+                    f"checkpoint: an argument of shape {tuple(each.shape)} was changed"
+                    " in"
                     f" place: version {each.array.version}, given at {version}; change"
                     " a copy instead"
                 )

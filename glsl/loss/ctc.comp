@@ -18,8 +18,8 @@ layout(constant_id = 3) const uint REVERSE = 0;
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Emissions { float at[]; };
 // Written and read by the invocations of one workgroup.
-layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer
-    Variables { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent restrict
+    buffer Variables { float at[]; };
 
 layout(push_constant, std430) uniform Push {
     Emissions emissions;

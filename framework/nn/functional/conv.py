@@ -124,7 +124,8 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     """
     if input.ndim != 3 or weight.ndim != 3:
         raise ShapeError(
-            f"conv_tbc: input is {input.shape}, weight {weight.shape}; both must be 3-D"
+            f"conv_tbc: input is {tuple(input.shape)}, weight {tuple(weight.shape)};"
+            " both must be 3-D"
         )
     signals = ops.permute(input, (1, 2, 0))
     filters = ops.permute(weight, (2, 1, 0))

@@ -74,7 +74,8 @@ def ctc_loss(
         log_probs = ops.unsqueeze(log_probs, 1)
     if log_probs.ndim != 3 or not 0 <= blank < log_probs.shape[2]:
         raise ShapeError(
-            f"ctc_loss: log_probs are {log_probs.shape}, blank {blank}; they must be"
+            f"ctc_loss: log_probs are {tuple(log_probs.shape)}, blank {blank}; they"
+            " must be"
             " (steps, batch, classes) or (steps, classes), and blank a class"
         )
     steps = log_probs.shape[0]
@@ -125,18 +126,20 @@ def _padded(targets: Tensor, sizes: Tensor, log_probs: Tensor) -> Tensor:
     if words.ndim == 2:
         if words.shape[0] != batch:
             raise ShapeError(
-                f"ctc_loss: targets are {words.shape}; they must be ({batch}, labels)"
+                f"ctc_loss: targets are {tuple(words.shape)}; they must be ({batch},"
+                " labels)"
             )
         most = int(sizes.max().item()) if not sizes.is_gpu and batch else words.shape[1]
         if most > words.shape[1]:
             raise ShapeError(
-                f"ctc_loss: a target has {most} labels, targets are {words.shape}; they"
+                f"ctc_loss: a target has {most} labels, targets are"
+                f" {tuple(words.shape)}; they"
                 " must have as many columns"
             )
         return words
     if words.ndim != 1:
         raise ShapeError(
-            f"ctc_loss: targets are {words.shape}; they must be 1-D or 2-D"
+            f"ctc_loss: targets are {tuple(words.shape)}; they must be 1-D or 2-D"
         )
     counts = sizes.numpy().astype(np.int64)
     if int(counts.sum()) != words.shape[0]:

@@ -61,7 +61,9 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         If `input` is not 2-D, or `p` below 0.
     """
     if input.ndim != 2:
-        raise ShapeError(f"pdist: input is {input.shape}; it must be (rows, size)")
+        raise ShapeError(
+            f"pdist: input is {tuple(input.shape)}; it must be (rows, size)"
+        )
     if p < 0:
         raise ShapeError(f"pdist: p is {p}; it must be at least 0")
     first, second = (
@@ -102,13 +104,14 @@ def bilinear(
         or sizes != (weight.shape[1:2], weight.shape[2:])
     ):
         raise ShapeError(
-            f"bilinear: inputs are {input1.shape} and {input2.shape}, weight"
-            f" {weight.shape}; they must be (..., n), (..., m) and (out, n, m)"
+            f"bilinear: inputs are {tuple(input1.shape)} and {tuple(input2.shape)},"
+            " weight"
+            f" {tuple(weight.shape)}; they must be (..., n), (..., m) and (out, n, m)"
         )
     out_features, rows, columns = weight.shape
     if bias is not None and bias.shape != (out_features,):
         raise ShapeError(
-            f"bilinear: bias is {bias.shape}; it must be ({out_features},)"
+            f"bilinear: bias is {tuple(bias.shape)}; it must be ({out_features},)"
         )
     flat = ops.reshape(ops.permute(weight, (1, 0, 2)), (rows, out_features * columns))
     products = ops.matmul(ops.reshape(input1, (-1, rows)), flat)

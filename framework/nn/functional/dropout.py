@@ -138,7 +138,7 @@ def feature_alpha_dropout(
     """
     if input.ndim < 2:
         raise ShapeError(
-            f"feature_alpha_dropout: input is {input.shape}; it must be (batch,"
+            f"feature_alpha_dropout: input is {tuple(input.shape)}; it must be (batch,"
             " channels, ...)"
         )
     return _alpha("feature_alpha_dropout", input, p, training, inplace, 2)

@@ -41,13 +41,13 @@ def embedding(
         Without effect: gradients are dense.
     """
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     return ops.embedding(input, weight, padding_idx)
 
 
-def _renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
+def renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
     """Scale the rows that `input` names, where they are longer than `most`."""
     with no_grad():
         rows = weight.detach()
@@ -123,7 +123,7 @@ def embedding_bag(
     """
     _check_bags(input, weight, offsets, mode, per_sample_weights)
     if max_norm is not None:
-        _renormalize(input, weight, max_norm, norm_type)
+        renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     count = input.numel()
@@ -188,7 +188,8 @@ def _check_bags(
         )
     if input.ndim not in (1, 2) or weight.ndim != 2:
         raise ShapeError(
-            f"embedding_bag: input is {input.shape}, weight {weight.shape}; they must"
+            f"embedding_bag: input is {tuple(input.shape)}, weight"
+            f" {tuple(weight.shape)}; they must"
             " be (indices,) or (bags, count), and (rows, size)"
         )
     if (offsets is None) != (input.ndim == 2) or (
@@ -196,7 +197,8 @@ def _check_bags(
     ):
         given = None if offsets is None else offsets.shape
         raise ShapeError(
-            f"embedding_bag: input is {input.shape}, offsets {given}; a 1-D input needs"
+            f"embedding_bag: input is {tuple(input.shape)}, offsets {given}; a 1-D"
+            " input needs"
             " 1-D offsets, a 2-D input takes none"
         )
     if per_sample_weights is not None:
@@ -207,6 +209,7 @@ def _check_bags(
             )
         if per_sample_weights.shape != input.shape:
             raise ShapeError(
-                f"embedding_bag: per_sample_weights are {per_sample_weights.shape};"
-                f" they must be {input.shape}"
+                "embedding_bag: per_sample_weights are"
+                f" {tuple(per_sample_weights.shape)};"
+                f" they must be {tuple(input.shape)}"
             )

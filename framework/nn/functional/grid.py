@@ -54,7 +54,8 @@ def affine_grid(
         )
     if theta.shape != (size[0], dims, dims + 1) or not theta.dtype.is_float:
         raise ShapeError(
-            f"affine_grid: theta is {theta.shape}, {theta.dtype.name}; it must be"
+            f"affine_grid: theta is {tuple(theta.shape)}, {theta.dtype.name}; it must"
+            " be"
             f" {(size[0], dims, dims + 1)} of a float dtype"
         )
     out: Tensor | None = None
@@ -160,7 +161,8 @@ def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
         or 0 in input.shape[2:]
     ):
         raise ShapeError(
-            f"grid_sample: input is {input.shape}, grid {grid.shape}; they must be"
+            f"grid_sample: input is {tuple(input.shape)}, grid {tuple(grid.shape)};"
+            " they must be"
             " (batch, channels, height, width) and (batch, h, w, 2), or (batch,"
             " channels, depth, height, width) and (batch, d, h, w, 3)"
         )

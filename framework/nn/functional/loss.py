@@ -15,7 +15,8 @@ from .reduction import chosen_reduction, reduced_loss, weighted_loss
 def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
     if input.shape != target.shape:
         warnings.warn(
-            f"{name}: input is {input.shape}, target {target.shape}; they are"
+            f"{name}: input is {tuple(input.shape)}, target {tuple(target.shape)};"
+            " they are"
             " broadcast, which is seldom meant: give them the same shape",
             stacklevel=3,
         )
@@ -298,7 +299,8 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
     other = [b for a, b in zip(input.shape, var.shape) if a != b]
     if var.ndim != input.ndim or other != [1]:
         raise ShapeError(
-            f"gaussian_nll_loss: var is {var.shape}, input {input.shape}; they must be"
+            f"gaussian_nll_loss: var is {tuple(var.shape)}, input"
+            f" {tuple(input.shape)}; they must be"
             " the same, but for one size of 1 or a last dimension left out"
         )
     return var

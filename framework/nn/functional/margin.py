@@ -76,8 +76,10 @@ def cosine_embedding_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
         raise ShapeError(
-            f"cosine_embedding_loss: inputs are {input1.shape} and {input2.shape},"
-            f" target {target.shape}; they must be (batch, size) and (batch,), or"
+            f"cosine_embedding_loss: inputs are {tuple(input1.shape)} and"
+            f" {tuple(input2.shape)},"
+            f" target {tuple(target.shape)}; they must be (batch, size) and (batch,),"
+            " or"
             " without batch"
         )
     products = ops.sum(input1 * input2, -1)
@@ -129,13 +131,15 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
     if input.ndim not in (1, 2) or target.shape != input.shape[:-1]:
         raise ShapeError(
-            f"multi_margin_loss: input is {input.shape}, target {target.shape}; they"
+            f"multi_margin_loss: input is {tuple(input.shape)}, target"
+            f" {tuple(target.shape)}; they"
             " must be (batch, classes) and (batch,), or without batch"
         )
     classes = input.shape[-1]
     if weight is not None and weight.shape != (classes,):
         raise ShapeError(
-            f"multi_margin_loss: weight is {weight.shape}; it must be ({classes},)"
+            f"multi_margin_loss: weight is {tuple(weight.shape)}; it must be"
+            f" ({classes},)"
         )
     labels = ops.unsqueeze(target, -1)
     wanted = ops.gather(input, -1, labels)
@@ -182,7 +186,8 @@ def multilabel_margin_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if input.ndim not in (1, 2) or target.shape != input.shape:
         raise ShapeError(
-            f"multilabel_margin_loss: input is {input.shape}, target {target.shape};"
+            f"multilabel_margin_loss: input is {tuple(input.shape)}, target"
+            f" {tuple(target.shape)};"
             " both must be (batch, classes), or without batch"
         )
     classes = input.shape[-1]
@@ -318,8 +323,9 @@ def _triplet(
         raise ValueError(f"{name}: margin is {margin}; it must be above 0")
     if not anchor.ndim == positive.ndim == negative.ndim:
         raise ShapeError(
-            f"{name}: anchor is {anchor.shape}, positive {positive.shape}, negative"
-            f" {negative.shape}; they must have as many dimensions"
+            f"{name}: anchor is {tuple(anchor.shape)}, positive"
+            f" {tuple(positive.shape)}, negative"
+            f" {tuple(negative.shape)}; they must have as many dimensions"
         )
     far = distance(anchor, negative)
     if swap:

@@ -141,7 +141,8 @@ def local_response_norm(
     """
     if input.ndim < 3:
         raise ShapeError(
-            f"local_response_norm: input is {input.shape}; it must be (batch, channels,"
+            f"local_response_norm: input is {tuple(input.shape)}; it must be (batch,"
+            " channels,"
             " ...) with at least 3 dimensions"
         )
     if input.numel() == 0:

@@ -73,7 +73,8 @@ def weighted_loss(
     """
     if weight.shape != losses.shape:
         raise ShapeError(
-            f"{name}: weight is {weight.shape}; it must be {losses.shape}, as x is"
+            f"{name}: weight is {tuple(weight.shape)}; it must be"
+            f" {tuple(losses.shape)}, as x is"
         )
     weighted = losses * weight
     if by_weight and reduction == "mean":

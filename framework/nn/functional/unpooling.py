@@ -106,7 +106,8 @@ def _unpooled(
 ) -> Tensor:
     if input.ndim not in (dims + 1, dims + 2) or indices.shape != input.shape:
         raise ShapeError(
-            f"{name}: input is {input.shape}, indices {indices.shape}; they must be the"
+            f"{name}: input is {tuple(input.shape)}, indices {tuple(indices.shape)};"
+            " they must be the"
             f" same, of {dims + 2} dimensions, or {dims + 1} without a batch"
         )
     lead, size = input.shape[:-dims], input.shape[-dims:]
@@ -335,7 +336,8 @@ def _fractional(
 ) -> Found:
     if input.ndim not in (dims + 1, dims + 2):
         raise ShapeError(
-            f"{name}: input is {input.shape}; it must be {dims + 2}-D, or {dims + 1}-D"
+            f"{name}: input is {tuple(input.shape)}; it must be {dims + 2}-D, or"
+            f" {dims + 1}-D"
             " without a batch"
         )
     size, lead = input.shape[-dims:], input.shape[:-dims]
@@ -354,7 +356,8 @@ def _fractional(
         samples = ops.draw_uniform(input.detach(), (planes, dims), float32)
     elif samples.numel() != planes * dims:
         raise ShapeError(
-            f"{name}: _random_samples are {samples.shape}; they must be {(*lead, dims)}"
+            f"{name}: _random_samples are {tuple(samples.shape)}; they must be"
+            f" {(*lead, dims)}"
         )
     starts = ops.reshape(samples.detach(), (planes, dims))
     places: Any = 0

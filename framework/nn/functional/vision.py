@@ -114,7 +114,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     by = _factor("pixel_shuffle: upscale_factor", upscale_factor)
     if input.ndim < 3 or input.shape[-3] % (by * by):
         raise ShapeError(
-            f"pixel_shuffle: input is {input.shape}; it must be (..., channels, height,"
+            f"pixel_shuffle: input is {tuple(input.shape)}; it must be (..., channels,"
+            " height,"
             f" width) with a multiple of {by * by} channels"
         )
     *lead, channels, height, width = input.shape
@@ -144,7 +145,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     by = _factor("pixel_unshuffle: downscale_factor", downscale_factor)
     if input.ndim < 3 or input.shape[-2] % by or input.shape[-1] % by:
         raise ShapeError(
-            f"pixel_unshuffle: input is {input.shape}; it must be (..., channels,"
+            f"pixel_unshuffle: input is {tuple(input.shape)}; it must be (...,"
+            " channels,"
             f" height, width), the last two multiples of {by}"
         )
     *lead, channels, height, width = input.shape
@@ -175,7 +177,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     groups = _factor("channel_shuffle: groups", groups)
     if input.ndim < 3 or input.shape[1] % groups:
         raise ShapeError(
-            f"channel_shuffle: input is {input.shape}; it must be (batch, channels,"
+            f"channel_shuffle: input is {tuple(input.shape)}; it must be (batch,"
+            " channels,"
             f" ...) with a multiple of {groups} channels"
         )
     batch, channels = input.shape[:2]

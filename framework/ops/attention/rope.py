@@ -139,7 +139,8 @@ def rope(
     """
     if x.ndim < 2 or x.shape[-1] % 2:
         raise ShapeError(
-            f"rope: x is {x.shape}; it must be (..., length, size) with an even size"
+            f"rope: x is {tuple(x.shape)}; it must be (..., length, size) with an even"
+            " size"
         )
     length, pairs = x.shape[-2], x.shape[-1] // 2
     source = x if x.ndim > 2 else unsqueeze(x, 0)
@@ -152,7 +153,8 @@ def rope(
     places = places if places.ndim == 2 else unsqueeze(places, 0)
     if places.shape not in ((1, length), (source.shape[0], length)):
         raise ShapeError(
-            f"rope: positions are {tuple(places.shape)}, x is {x.shape}; positions must"
+            f"rope: positions are {tuple(places.shape)}, x is {tuple(x.shape)};"
+            " positions must"
             f" be ({length},) or ({source.shape[0]}, {length})"
         )
     if x.numel() == 0:

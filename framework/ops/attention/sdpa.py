@@ -146,7 +146,10 @@ def _heads(
 ) -> tuple[Tensor, Tensor, Tensor, Shape]:
     """Return the inputs as (batch, heads, rows, columns), and the batch's shape."""
     given = (query, key, value)
-    shapes = f"query is {query.shape}, key {key.shape}, value {value.shape}"
+    shapes = (
+        f"query is {tuple(query.shape)}, key {tuple(key.shape)},"
+        f" value {tuple(value.shape)}"
+    )
     fit = min(x.ndim for x in given) >= 2 and query.shape[-1] == key.shape[-1]
     if not fit or key.shape[-2] != value.shape[-2]:
         raise ShapeError(
@@ -184,7 +187,7 @@ def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
     """Return the additive mask as (batch, heads, queries, keys)."""
     if broadcast_shapes(NAME, mask.shape, scores) != scores:
         raise ShapeError(
-            f"{NAME}: attn_mask is {mask.shape}; it must broadcast to {scores}"
+            f"{NAME}: attn_mask is {tuple(mask.shape)}; it must broadcast to {scores}"
         )
     if mask.dtype is bool_:
         mask = where(mask, 0.0, -math.inf)

@@ -109,7 +109,8 @@ def _convolved(
     out_channels, group_channels = weight.shape[:2]
     if x.shape[-dims - 1] != group_channels * groups or out_channels % groups:
         raise ShapeError(
-            f"{name}: x has {x.shape[-dims - 1]} channels, weight is {weight.shape},"
+            f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
+            f" {tuple(weight.shape)},"
             f" groups {groups}; x must have weight.shape[1] * groups ="
             f" {group_channels * groups} channels, and groups must divide"
             " weight.shape[0]"
@@ -126,7 +127,9 @@ def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int)
     """Return the number of groups, checked as the filters are."""
     check_images(name, x, dims)
     if weight.ndim != dims + 2:
-        raise ShapeError(f"{name}: weight is {weight.shape}; it must be {dims + 2}-D")
+        raise ShapeError(
+            f"{name}: weight is {tuple(weight.shape)}; it must be {dims + 2}-D"
+        )
     groups = as_int(f"{name}: groups", groups)
     if not 1 <= groups <= MAX_GROUPS:
         raise ShapeError(
@@ -137,7 +140,9 @@ def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int)
 
 def _check_bias(name: str, bias: Tensor | None, channels: int) -> None:
     if bias is not None and bias.shape != (channels,):
-        raise ShapeError(f"{name}: bias is {bias.shape}; it must be ({channels},)")
+        raise ShapeError(
+            f"{name}: bias is {tuple(bias.shape)}; it must be ({channels},)"
+        )
 
 
 def _window(
@@ -259,7 +264,8 @@ def _transposed(
     groups = _check_filters(name, x, weight, dims, groups)
     if x.shape[-dims - 1] != weight.shape[0] or weight.shape[0] % groups:
         raise ShapeError(
-            f"{name}: x has {x.shape[-dims - 1]} channels, weight is {weight.shape},"
+            f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
+            f" {tuple(weight.shape)},"
             f" groups {groups}; x must have weight.shape[0] = {weight.shape[0]}"
             " channels, which groups must divide"
         )
@@ -278,7 +284,8 @@ def _transposed(
     size = _spread(window, pixels.shape[2:])
     if min(size) < 1:
         raise ShapeError(
-            f"{name}: the result for an image of {pixels.shape[2:]} would be of size"
+            f"{name}: the result for an image of {tuple(pixels.shape[2:])} would be of"
+            " size"
             f" {size}; padding {window.padding} is too much for it"
         )
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))

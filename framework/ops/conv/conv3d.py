@@ -50,14 +50,14 @@ def check_volumes(name: str, x: Tensor) -> None:
     check_float(name, x)
     if x.ndim not in (4, 5):
         raise ShapeError(
-            f"{name}: x is {x.shape}; it must be 5-D, or 4-D without a batch"
+            f"{name}: x is {tuple(x.shape)}; it must be 5-D, or 4-D without a batch"
         )
 
 
 def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
     check_volumes(name, x)
     if weight.ndim != 5:
-        raise ShapeError(f"{name}: weight is {weight.shape}; it must be 5-D")
+        raise ShapeError(f"{name}: weight is {tuple(weight.shape)}; it must be 5-D")
     return x if x.ndim == 5 else unsqueeze(x, 0)
 
 
@@ -115,7 +115,7 @@ def conv3d(
     if volumes.shape[2] + before + after <= reach or taps < 1:
         raise ShapeError(
             f"conv3d: filters of depth {taps} with dilation {gaps[0]} do not fit a"
-            f" volume of {x.shape} with padding {padding}"
+            f" volume of {tuple(x.shape)} with padding {padding}"
         )
     if before or after:
         volumes = pad(volumes, (0, 0, 0, 0, before, after))
@@ -189,7 +189,8 @@ def conv_transpose3d(
         )
     if bias is not None and bias.shape != (weight.shape[1] * groups,):
         raise ShapeError(
-            f"{name}: bias is {bias.shape}; it must be ({weight.shape[1] * groups},)"
+            f"{name}: bias is {tuple(bias.shape)}; it must be"
+            f" ({weight.shape[1] * groups},)"
         )
     images = reshape(transpose(volumes, 1, 2), (batch * depth, channels, *x.shape[-2:]))
     filters = reshape(

@@ -183,7 +183,7 @@ def col2im(
     count = math.prod(places) if min(places) > 0 else 0
     if x.ndim not in (2, 3) or x.shape[-2] % taps or x.shape[-1] != count:
         raise ShapeError(
-            f"col2im: x is {x.shape}; for images of {size} and windows of"
+            f"col2im: x is {tuple(x.shape)}; for images of {size} and windows of"
             f" {window.kernel} it must be (batch, channels * {taps}, {count}), or"
             " without batch"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE
+from ...base.errors import DomainError
 from ...dispatch.declare import elementwise
 from .unary import flat, sign, trunc
 
@@ -100,6 +101,12 @@ def div(
     return _div(x, y)
 
 
+def refuse_zero(name: str, y: object) -> None:
+    """Raise `DomainError` if integers are divided by the number 0."""
+    if type(y) is int and y == 0:
+        raise DomainError(f"{name}: integers are divided by 0; y must be another")
+
+
 def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         return np.trunc(x / y)
@@ -112,6 +119,7 @@ def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     reference=_whole_quotient,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def _div_trunc(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the quotient rounded towards zero; of an integer by 0 it is 0."""
@@ -127,11 +135,13 @@ def _div_trunc_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     reference=np.floor_divide,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the exact quotient rounded down, as `//` in Python.
 
-    Division by zero gives infinities, and NaN for 0 / 0; of integers 0.
+    Division by zero gives infinities, and NaN for 0 / 0; of integers 0, and a
+    DomainError if `y` is the number 0.
     """
 
 
@@ -145,11 +155,12 @@ def floor_divide_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     reference=np.remainder,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of `floor_divide`, with the sign of `y`, as `%` in Python.
 
-    Exact. By zero it is NaN; of integers 0.
+    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
     """
 
 
@@ -165,11 +176,12 @@ def remainder_vjp(
     reference=np.fmod,
     dtypes=NUMERIC,
     device_dtypes=DIVIDED,
+    refuse_integers=refuse_zero,
 )
 def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of the quotient rounded towards zero, with the sign of `x`.
 
-    Exact. By zero it is NaN; of integers 0.
+    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
     """
 
 

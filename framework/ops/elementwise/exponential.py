@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, INTEGER, SINGLE
+from ...base.errors import DomainError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.declare import elementwise
@@ -156,18 +157,28 @@ def _power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.where(y < 0, inverse, np.power(x, np.maximum(y, 0)))
 
 
+def _refuse_negative(name: str, y: object) -> None:
+    """Raise `DomainError` if integers are raised to a negative number."""
+    if type(y) is int and y < 0:
+        raise DomainError(
+            f"{name}: integers are raised to {y}; y must be at least 0, or x of floats"
+        )
+
+
 @autocast_float32
 @elementwise(
     glsl="power(x, y)",
     reference=_power,
     dtypes=(*INTEGER, *FLOAT),
     device_dtypes=(*INTEGER, *SINGLE),
+    refuse_integers=_refuse_negative,
 )
 def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return `x` raised to `y`.
 
     Of floats, a negative base needs a whole exponent, else the result is NaN. Integers
-    wrap; a negative exponent gives 0, unless the base is 1 or -1.
+    wrap; a negative exponent in a tensor gives 0, unless the base is 1 or -1, and a
+    negative number a DomainError, as in PyTorch.
     """
 
 

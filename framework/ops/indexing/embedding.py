@@ -72,7 +72,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     so it is the same in each run.
     """
     if weight.ndim != 2:
-        raise ShapeError(f"embedding: weight is {weight.shape}; it must be 2-D")
+        raise ShapeError(f"embedding: weight is {tuple(weight.shape)}; it must be 2-D")
     if index.dtype not in INTEGER:
         raise DTypeError(
             f"embedding: index is {index.dtype.name}; it must be an integer dtype"

@@ -79,7 +79,9 @@ def region(index: object, shape: Shape) -> Region:
         raise ShapeError("index: only one Ellipsis is possible")
     consumed = sum(map(_consumed, entries))
     if consumed > len(shape):
-        raise ShapeError(f"index: {consumed} indices for a tensor of shape {shape}")
+        raise ShapeError(
+            f"index: {consumed} indices for a tensor of shape {tuple(shape)}"
+        )
     if not any(entry is Ellipsis for entry in entries):
         entries.append(Ellipsis)
     walk = _Walk(shape)
@@ -105,7 +107,9 @@ def _entry(entry: Any) -> Any:
         raise DTypeError(f"index: an array is {name}; it must be of integers or bools")
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
-    if isinstance(entry, bool | np.bool_) or not hasattr(entry, "__index__"):
+    if isinstance(entry, bool | np.bool_):
+        return np.asarray(entry)
+    if not hasattr(entry, "__index__"):
         raise ShapeError(
             f"index: {entry!r} cannot index; ints, slices, None, Ellipsis and arrays of"
             " integers or bools can"
@@ -346,7 +350,7 @@ def replaced(
     wanted = (*ahead, *inner)
     if broadcast_shapes("index", value.shape, wanted) != wanted:
         raise ShapeError(
-            f"index: a value of shape {value.shape} does not fit into {wanted}"
+            f"index: a value of shape {tuple(value.shape)} does not fit into {wanted}"
         )
     value = expand(value, wanted)
     if rows.target != first:

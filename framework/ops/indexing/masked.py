@@ -121,7 +121,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     if isinstance(value, TensorCore):
         if value.numel() != 1:
             raise ShapeError(
-                f"masked_fill: value is {value.shape}; it must have one element"
+                f"masked_fill: value is {tuple(value.shape)}; it must have one element"
             )
         value = cast(reshape(value, ()), x.dtype)
     else:
@@ -151,7 +151,9 @@ def _triangle(x: Tensor, low: int, high: int) -> Tensor:
 
 def _need_matrix(name: str, x: Tensor) -> None:
     if x.ndim < 2:
-        raise ShapeError(f"{name}: x is {x.shape}; it must have at least 2 dimensions")
+        raise ShapeError(
+            f"{name}: x is {tuple(x.shape)}; it must have at least 2 dimensions"
+        )
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:

@@ -56,7 +56,7 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     at = normalize_dim("index_select", dim, x.ndim)
     if index.ndim > 1:
         raise ShapeError(
-            f"index_select: index is {index.shape}; it must have one dimension"
+            f"index_select: index is {tuple(index.shape)}; it must have one dimension"
         )
     site = f"index_select: dimension {at}"
     gathered = take_rows(rows_of(x, at), flatten(index), site)
@@ -79,7 +79,8 @@ def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor,
     ]
     if index.ndim != x.ndim or any(a > b for a, b in zip(sizes, x.shape)):
         raise ShapeError(
-            f"{name}: index is {index.shape}, x {x.shape}; they must have as many"
+            f"{name}: index is {tuple(index.shape)}, x {tuple(x.shape)}; they must"
+            " have as many"
             f" dimensions, and index none larger but dimension {dim}"
         )
     for at, size in enumerate(sizes):
@@ -136,7 +137,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     at = normalize_dim("take_along_dim", dim, x.ndim)
     if indices.ndim != x.ndim:
         raise ShapeError(
-            f"take_along_dim: indices are {indices.shape}, x {x.shape}; they must have"
+            f"take_along_dim: indices are {tuple(indices.shape)}, x {tuple(x.shape)};"
+            " they must have"
             " as many dimensions"
         )
     around = [(*t.shape[:at], 1, *t.shape[at + 1 :]) for t in (x, indices)]
@@ -161,7 +163,8 @@ def scatter_along(
         )
     if source.ndim != x.ndim or any(a > b for a, b in zip(index.shape, source.shape)):
         raise ShapeError(
-            f"{name}: index is {index.shape}, src {source.shape}; index must not be"
+            f"{name}: index is {tuple(index.shape)}, src {tuple(source.shape)}; index"
+            " must not be"
             " larger"
         )
     for each, size in enumerate(index.shape):
@@ -223,7 +226,8 @@ def _scatter_slices(
     wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
     if index.ndim != 1 or source.shape != wanted:
         raise ShapeError(
-            f"{name}: index is {index.shape}, source {source.shape}; index must have"
+            f"{name}: index is {tuple(index.shape)}, source {tuple(source.shape)};"
+            " index must have"
             f" one dimension, and source be {wanted}"
         )
     if source.dtype is not x.dtype:
@@ -412,7 +416,7 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
     if num_classes == -1:
         if not x.numel():
             raise ShapeError(
-                f"one_hot: x of shape {x.shape} has no class; give num_classes"
+                f"one_hot: x of shape {tuple(x.shape)} has no class; give num_classes"
             )
         num_classes = int(x.numpy().max()) + 1
     places = row_numbers(x, num_classes, f"one_hot: {CLASSES}")

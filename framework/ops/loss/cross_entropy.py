@@ -254,7 +254,8 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
     expected = (*logits.shape[:1], *logits.shape[2:])
     if logits.ndim < 2 or labels.shape != expected:
         raise ShapeError(
-            f"cross_entropy: logits are {logits.shape}, labels {labels.shape};"
+            f"cross_entropy: logits are {tuple(logits.shape)}, labels"
+            f" {tuple(labels.shape)};"
             " logits must be (batch, classes, ...) and labels (batch, ...)"
         )
 

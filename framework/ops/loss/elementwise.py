@@ -56,7 +56,8 @@ def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
     """Check that the shapes are the same, and the reduction."""
     if x.shape != target.shape:
         raise ShapeError(
-            f"{name}: x is {x.shape}, target {target.shape}; they must be the same"
+            f"{name}: x is {tuple(x.shape)}, target {tuple(target.shape)}; they must"
+            " be the same"
         )
     check_reduction(name, reduction)
 

@@ -98,7 +98,9 @@ def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
     """
     if weight.shape != x.shape[1:2]:
         raise ShapeError(
-            f"{name}: weight is {weight.shape}; it must be {x.shape[1:2]}, one for each"
+            f"{name}: weight is {tuple(weight.shape)}; it must be"
+            f" {tuple(x.shape[1:2])}, one"
+            " for each"
             " class"
         )
     return reshape(weight, (weight.shape[0], *(1,) * (x.ndim - 2)))
@@ -182,7 +184,7 @@ def nll_loss(
         return reshape(only, ())
     if x.ndim < 2 or labels.shape != (*x.shape[:1], *x.shape[2:]):
         raise ShapeError(
-            f"nll_loss: x is {x.shape}, labels are {labels.shape};"
+            f"nll_loss: x is {tuple(x.shape)}, labels are {tuple(labels.shape)};"
             " x must be (batch, classes, ...) and labels (batch, ...)"
         )
     losses, counts, _ = nll_losses("nll_loss", x, labels, weight, ignore_index)

@@ -20,7 +20,9 @@ def _check_dims(name: str, **wanted: tuple[Tensor, int]) -> None:
     """Raise `ShapeError` for tensors that have not as many dimensions as they must."""
     for parameter, (x, ndim) in wanted.items():
         if x.ndim != ndim:
-            raise ShapeError(f"{name}: {parameter} is {x.shape}; it must be {ndim}-D")
+            raise ShapeError(
+                f"{name}: {parameter} is {tuple(x.shape)}; it must be {ndim}-D"
+            )
 
 
 @autocast_low_precision
@@ -109,12 +111,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
         raise ShapeError(
-            f"linear: x is {x.shape}, weight {weight.shape}; x must be"
+            f"linear: x is {tuple(x.shape)}, weight {tuple(weight.shape)}; x must be"
             " (..., in_features) and weight (out_features, in_features)"
         )
     if bias is not None and bias.shape != weight.shape[:-1]:
         raise ShapeError(
-            f"linear: bias is {bias.shape}; it must be {weight.shape[:-1]}"
+            f"linear: bias is {tuple(bias.shape)}; it must be"
+            f" {tuple(weight.shape[:-1])}"
         )
     out = matmul(x, weight) if weight.ndim == 1 else _linear(x, weight)
     return out if bias is None else out + bias
@@ -201,7 +204,7 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
         size in (1, wanted) for size, wanted in zip(x.shape[::-1], shape[::-1])
     )
     if not fits:
-        raise ShapeError(f"{name}: x is {x.shape}; it must broadcast to {shape}")
+        raise ShapeError(f"{name}: x is {tuple(x.shape)}; it must broadcast to {shape}")
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled

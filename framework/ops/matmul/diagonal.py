@@ -114,7 +114,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
         return diag_embed(x, diagonal)
     if x.ndim == 2:
         return copy(_diagonal_of(x, diagonal))
-    raise ShapeError(f"diag: x is {x.shape}; it must have 1 or 2 dimensions")
+    raise ShapeError(f"diag: x is {tuple(x.shape)}; it must have 1 or 2 dimensions")
 
 
 _diagonal_of = diagonal  # the parameter of `diag` hides the name
@@ -130,5 +130,5 @@ def trace(x: Tensor) -> Tensor:
         If `x` is no matrix.
     """
     if x.ndim != 2:
-        raise ShapeError(f"trace: x is {x.shape}; it must be 2-D")
+        raise ShapeError(f"trace: x is {tuple(x.shape)}; it must be 2-D")
     return sum(diagonal(x))

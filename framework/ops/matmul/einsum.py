@@ -61,7 +61,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     --------
     >>> from vkbackend.framework import ones
     >>> einsum("bik,bkj->bij", ones(2, 3, 4), ones(2, 4, 5)).shape
-    (2, 3, 5)
+    torch.Size([2, 3, 5])
     """
     inputs, output = _parsed(equation, operands)
     sizes = _sizes(equation, inputs)
@@ -90,7 +90,8 @@ def _parsed(
         if covered < 0 or (covered and not dots):
             raise ShapeError(
                 f"einsum: {term!r} of {equation!r} does not fit a tensor of shape"
-                f" {tensor.shape}; it must name each of its {tensor.ndim} dimensions"
+                f" {tuple(tensor.shape)}; it must name each of its {tensor.ndim}"
+                " dimensions"
             )
         inputs.append(_Named(tensor, (*first, *range(-covered, 0), *last)))
     return inputs, _output(equation, right if arrow else None, inputs)
@@ -247,7 +248,7 @@ def tensordot(
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(
                 f"tensordot: dims is {dims}; it must be from 0 to the number of"
-                f" dimensions of a {a.shape} and of b {b.shape}"
+                f" dimensions of a {tuple(a.shape)} and of b {tuple(b.shape)}"
             )
         pair = [tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))]
     first = [normalize_dim("tensordot", dim, a.ndim) for dim in pair[0]]
@@ -255,8 +256,10 @@ def tensordot(
     met, others = [a.shape[dim] for dim in first], [b.shape[dim] for dim in second]
     if met != others or len({*first}) < len(first) or len({*second}) < len(second):
         raise ShapeError(
-            f"tensordot: dims {tuple(first)} of a {a.shape} and {tuple(second)} of b"
-            f" {b.shape} do not match; their sizes must be equal, each dimension once"
+            f"tensordot: dims {tuple(first)} of a {tuple(a.shape)} and {tuple(second)}"
+            " of b"
+            f" {tuple(b.shape)} do not match; their sizes must be equal, each"
+            " dimension once"
         )
     rest_a = [dim for dim in range(a.ndim) if dim not in first]
     rest_b = [dim for dim in range(b.ndim) if dim not in second]

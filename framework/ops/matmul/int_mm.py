@@ -49,11 +49,12 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim < 2 or b.ndim < 2:
         raise ShapeError(
-            f"int_mm: a is {a.shape}, b is {b.shape}; both need two dimensions or more"
+            f"int_mm: a is {tuple(a.shape)}, b is {tuple(b.shape)}; both need two"
+            " dimensions or more"
         )
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
-            f"int_mm: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f"int_mm: inner sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)};"
             f" a.shape[-1] = {a.shape[-1]} must equal b.shape[-2] = {b.shape[-2]}"
         )
     mode = integer_mode(a.device)

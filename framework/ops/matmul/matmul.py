@@ -56,17 +56,21 @@ def _bmm(a: Tensor, b: Tensor, mode: str) -> Tensor:
 @_bmm.spec
 def bmm_spec(a: TensorSpec, b: TensorSpec, mode: str) -> TensorSpec:
     if a.ndim != 3 or b.ndim != 3:
-        raise ShapeError(f"bmm: a is {a.shape}, b is {b.shape}; both must be 3-D")
+        raise ShapeError(
+            f"bmm: a is {tuple(a.shape)}, b is {tuple(b.shape)}; both must be 3-D"
+        )
     check_same_dtype("matmul", a=a, b=b)
     batch, m, k = a.shape
     batch_b, k_b, n = b.shape
     if k != k_b:
         raise ShapeError(
-            f"matmul: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f"matmul: inner sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)};"
             f" a.shape[-1] = {k} must equal b.shape[-2] = {k_b}"
         )
     if batch != batch_b:
-        raise ShapeError(f"bmm: batch sizes differ: a is {a.shape}, b is {b.shape}")
+        raise ShapeError(
+            f"bmm: batch sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)}"
+        )
     return TensorSpec((batch, m, n), a.dtype)
 
 
@@ -124,13 +128,14 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError(
-            f"matmul: a is {a.shape}, b is {b.shape}; both need at least one dimension"
+            f"matmul: a is {tuple(a.shape)}, b is {tuple(b.shape)}; both need at least"
+            " one dimension"
         )
     left = reshape(a, (1, *a.shape)) if a.ndim == 1 else a
     right = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
     if left.shape[-1] != right.shape[-2]:
         raise ShapeError(
-            f"matmul: inner sizes differ: a is {a.shape}, b is {b.shape};"
+            f"matmul: inner sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)};"
             f" a.shape[-1] = {left.shape[-1]} must equal"
             f" b.shape[{'-2' if b.ndim > 1 else '0'}] = {right.shape[-2]}"
         )

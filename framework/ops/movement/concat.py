@@ -259,7 +259,8 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         ]
         if part.ndim != parts[0].ndim or others[0] != others[1]:
             raise ShapeError(
-                f"cat: shapes {parts[0].shape} and {part.shape} differ outside of"
+                f"cat: shapes {tuple(parts[0].shape)} and {tuple(part.shape)} differ"
+                " outside of"
                 f" dimension {at}; there they must be equal"
             )
     dtype = functools.reduce(promote, (each.dtype for each in tensors))
@@ -300,7 +301,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for part in parts:
         if part.shape != parts[0].shape:
             raise ShapeError(
-                f"stack: shapes {parts[0].shape} and {part.shape} differ; they must be"
+                f"stack: shapes {tuple(parts[0].shape)} and {tuple(part.shape)}"
+                " differ; they must be"
                 " equal"
             )
     return cat([unsqueeze(part, at) for part in parts], at)
@@ -344,7 +346,8 @@ def meshgrid(
         listed.extend(each if isinstance(each, Sequence) else (each,))
     if indexing not in ("ij", "xy") or any(each.ndim > 1 for each in listed):
         raise ShapeError(
-            f"meshgrid: indexing is {indexing!r}, shapes {[t.shape for t in listed]};"
+            f"meshgrid: indexing is {indexing!r}, shapes"
+            f" {[tuple(t.shape) for t in listed]};"
             ' it must be "ij" or "xy", and they have at most one dimension'
         )
     order = list(range(len(listed)))

@@ -347,7 +347,8 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     times = _numbers("repeat: repeats", repeats)
     if len(times) < x.ndim or min(times, default=0) < 0:
         raise ShapeError(
-            f"repeat: {times} for a tensor of shape {x.shape}; there must be a number"
+            f"repeat: {times} for a tensor of shape {tuple(x.shape)}; there must be a"
+            " number"
             " of at least 0 for each dimension"
         )
     sizes = (1,) * (len(times) - x.ndim) + x.shape

@@ -107,7 +107,7 @@ def _nested(layout: Layout) -> list[tuple[int, int, int]]:
     for stride, size, _ in reversed(dims):
         if stride <= reach:
             raise ShapeError(
-                f"strided_scatter: elements of shape {layout.shape} with strides"
+                f"strided_scatter: elements of shape {tuple(layout.shape)} with strides"
                 f" {layout.strides} share memory; change a copy instead"
             )
         reach += (size - 1) * stride

@@ -197,7 +197,7 @@ def batch_norm(
     """
     if x.ndim < 2:
         raise ShapeError(
-            f"batch_norm: x is {x.shape}; it must be (batch, channels, ...)"
+            f"batch_norm: x is {tuple(x.shape)}; it must be (batch, channels, ...)"
         )
     flat = reshape(x, (x.shape[0], x.shape[1], _inner(x.shape)))
     channels = x.shape[1]
@@ -215,7 +215,7 @@ def batch_norm(
     if count < 2:
         raise ShapeError(
             "batch_norm: training needs at least two values per channel;"
-            f" x is {x.shape}"
+            f" x is {tuple(x.shape)}"
         )
     out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
     unbiased = variance * (count / (count - 1))

@@ -124,7 +124,8 @@ def group_norm(
     num_groups = as_int("group_norm: num_groups", num_groups)
     if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
         raise ShapeError(
-            f"group_norm: x is {x.shape}, num_groups {num_groups}; x must be (batch,"
+            f"group_norm: x is {tuple(x.shape)}, num_groups {num_groups}; x must be"
+            " (batch,"
             " channels, ...) and the groups divide the channels"
         )
     return _in_groups("group_norm", x, num_groups, weight, bias, eps)[0]
@@ -146,7 +147,7 @@ def _in_groups(
             vector = fill_like(x, (channels,), value, x.dtype)
         if vector.shape != (channels,):
             raise ShapeError(
-                f"{name}: {label} is {vector.shape}; it must be ({channels},)"
+                f"{name}: {label} is {tuple(vector.shape)}; it must be ({channels},)"
             )
         vectors.append(reshape(vector, (groups, channels // groups)))
     if x.numel() == 0:
@@ -203,7 +204,8 @@ def instance_norm(
     inner = math.prod(x.shape[2:])
     if x.ndim < 3 or inner == 1:
         raise ShapeError(
-            f"instance_norm: x is {x.shape}; it must be (batch, channels, ...) with at"
+            f"instance_norm: x is {tuple(x.shape)}; it must be (batch, channels, ...)"
+            " with at"
             " least two elements in a channel"
         )
     out, centre, variance = _in_groups(

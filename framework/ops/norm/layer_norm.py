@@ -289,7 +289,8 @@ def _normalize_last_dims(
     outer_dims = x.ndim - len(shape)
     if not shape or outer_dims < 0 or x.shape[outer_dims:] != shape:
         raise ShapeError(
-            f"{name}: x is {x.shape}, normalized_shape {shape}; x must end with it, and"
+            f"{name}: x is {tuple(x.shape)}, normalized_shape {shape}; x must end with"
+            " it, and"
             " it must have at least one dimension"
         )
     check_float(name, x)
@@ -298,7 +299,9 @@ def _normalize_last_dims(
     for at, vector in enumerate((weight, bias)):
         if vector is not None and vector.shape != shape:
             label = ("weight", "bias")[at]
-            raise ShapeError(f"{name}: {label} is {vector.shape}; it must be {shape}")
+            raise ShapeError(
+                f"{name}: {label} is {tuple(vector.shape)}; it must be {shape}"
+            )
         if vector is not None:
             vectors[at] = as_dtype_of(reshape(vector, (-1,)), statistic)
     if x.numel() == 0:

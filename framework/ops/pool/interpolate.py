@@ -96,7 +96,8 @@ def _check(
     if x.ndim not in _MODES.get(mode, ()):
         modes = [name for name, ndims in _MODES.items() if x.ndim in ndims]
         raise ShapeError(
-            f"interpolate: mode is {mode!r} for x of shape {x.shape}; a {x.ndim}-D"
+            f"interpolate: mode is {mode!r} for x of shape {tuple(x.shape)}; a"
+            f" {x.ndim}-D"
             f" tensor takes {', '.join(modes) or 'none: it must be 3-D to 5-D'}"
         )
     if align_corners is not None and mode in ("nearest", "nearest-exact", "area"):

@@ -217,7 +217,8 @@ def largest_of_parts(name: str, pixels: Tensor, size: Pair) -> tuple[Tensor, Ten
     (height, width), (out_h, out_w) = pixels.shape[2:], size
     if not 0 < min(height, width) <= max(height, width, out_h, out_w) <= MOST_ELEMENTS:
         raise ShapeError(
-            f"{name}: x is {pixels.shape}, output_size {size}; sizes must be from 1 to"
+            f"{name}: x is {tuple(pixels.shape)}, output_size {size}; sizes must be"
+            " from 1 to"
             f" {MOST_ELEMENTS}"
         )
     if height % out_h == 0 and width % out_w == 0:

@@ -186,7 +186,8 @@ def multinomial(
     _need_float("multinomial", x.dtype)
     if x.ndim not in (1, 2) or x.shape[-1] == 0:
         raise ShapeError(
-            f"multinomial: x is {x.shape}; it must be (classes,) or (rows, classes)"
+            f"multinomial: x is {tuple(x.shape)}; it must be (classes,) or (rows,"
+            " classes)"
         )
     num_samples = as_int("multinomial: num_samples", num_samples)
     if num_samples < 1 or (not replacement and num_samples > x.shape[-1]):

@@ -71,7 +71,8 @@ def _channels_dropped(
 ) -> Tensor:
     if x.ndim not in (ndim - 1, ndim):
         raise ShapeError(
-            f"{name}: x is {x.shape}; it must have {ndim} dimensions, (batch, channels,"
+            f"{name}: x is {tuple(x.shape)}; it must have {ndim} dimensions, (batch,"
+            " channels,"
             f" ...), or {ndim - 1} without the batch"
         )
     return _dropped(name, x, p, training, x.ndim - ndim + 2)

@@ -88,5 +88,6 @@ def need_elements(name: str, x: TensorSpec, dims: tuple[int, ...]) -> None:
     """Raise `ShapeError` if there is nothing to reduce."""
     if any(x.shape[dim] == 0 for dim in dims):
         raise ShapeError(
-            f"{name}: shape {x.shape} has no elements along {dims}; there is no result"
+            f"{name}: shape {tuple(x.shape)} has no elements along {dims}; there is no"
+            " result"
         )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from ...base.dtype import ANY, bool_, int32
+from ...base.dtype import ANY, bool_, int32, uint8
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, normalize_dim, normalize_dims
+from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
@@ -109,8 +109,8 @@ def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 def _over(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
 ) -> Tensor:
-    """Return an extreme over dimensions; a copy of `x` over none."""
-    dims = normalize_dims(name, dim, x.ndim)
+    """Return an extreme over dimensions; a copy of a scalar `x`."""
+    dims = reduced_dims(name, dim, x.ndim)
     need_elements(name, x.spec, dims)
     if not dims:
         return lazy_copy(x)
@@ -147,12 +147,20 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
 
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether an element over dimensions is not 0, as bool; NaN is not 0."""
+    """Return whether an element over dimensions is not 0, as bool; NaN is not 0.
+
+    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
+    PyTorch.
+    """
     return _holds("any", _amax, x, dim, keepdim, False)
 
 
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Return whether every element over dimensions is not 0, as bool; NaN is not 0."""
+    """Return whether every element over dimensions is not 0, as bool; NaN is not 0.
+
+    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
+    PyTorch.
+    """
     return _holds("all", _amin, x, dim, keepdim, True)
 
 
@@ -168,8 +176,10 @@ def _holds(
     dims = normalize_dims(name, dim, x.ndim)
     truth = x if x.dtype is bool_ else ne(x, 0)
     if x.numel() == 0:
-        return reduce_empty(x, dims, keepdim, otherwise, bool_)
-    return _over(name, op, truth, dims, keepdim)
+        held = reduce_empty(x, dims, keepdim, otherwise, bool_)
+    else:
+        held = _over(name, op, truth, dims, keepdim) if dims else lazy_copy(truth)
+    return cast(held, uint8) if x.dtype is uint8 else held
 
 
 def _positions(
@@ -189,7 +199,8 @@ def _positions(
 def _need_positions(name: str, x: TensorSpec) -> None:
     if x.numel > MOST_POSITIONS:
         raise ShapeError(
-            f"{name}: shape {x.shape} has {x.numel} elements; positions are int32 and"
+            f"{name}: shape {tuple(x.shape)} has {x.numel} elements; positions are"
+            " int32 and"
             f" tell at most {MOST_POSITIONS} apart"
         )
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
-from ...base.shape import Shape, TensorSpec, normalize_dims
+from ...base.shape import Shape, TensorSpec, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -200,7 +200,7 @@ def sum(
     -----
     Integers wrap. On a device without 64-bit integers their sum is int32.
     """
-    dims = normalize_dims("sum", dim, x.ndim)
+    dims = reduced_dims("sum", dim, x.ndim)
     wanted = result_dtype(x, dtype)
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)
@@ -216,7 +216,7 @@ def nansum(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the sum of all that is not NaN; see `sum`."""
-    normalize_dims("nansum", dim, x.ndim)
+    reduced_dims("nansum", dim, x.ndim)
     numbers = where(eq(x, x), x, 0) if x.dtype.is_float else x
     return sum(numbers, dim, keepdim, dtype=dtype)
 
@@ -235,7 +235,7 @@ def mean(
     DTypeError
         If neither `dtype` nor that of `x` is a float dtype.
     """
-    dims = normalize_dims("mean", dim, x.ndim)
+    dims = reduced_dims("mean", dim, x.ndim)
     wanted = x.dtype if dtype is None else as_dtype(dtype)
     if not wanted.is_float:
         raise DTypeError(
@@ -266,7 +266,7 @@ def nanmean(
     DTypeError
         As `mean`.
     """
-    normalize_dims("nanmean", dim, x.ndim)
+    reduced_dims("nanmean", dim, x.ndim)
     if not x.dtype.is_float:
         return mean(x, dim, keepdim, dtype=dtype)
     total_ = nansum(x, dim, keepdim, dtype=dtype)
@@ -281,7 +281,7 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     Tensor, int64
         int32 on a device without 64-bit integers.
     """
-    dims = normalize_dims("count_nonzero", dim, x.ndim)
+    dims = reduced_dims("count_nonzero", dim, x.ndim)
     if x.dtype.is_float or x.dtype.itemsize == 8 or not dims:
         x = ne(x, 0)
     counts = whole_dtype(x)
@@ -346,7 +346,7 @@ def prod(
 
     The gradient is right where elements are 0, too. dtypes are those of `sum`.
     """
-    dims = normalize_dims("prod", dim, x.ndim)
+    dims = reduced_dims("prod", dim, x.ndim)
     wanted = result_dtype(x, dtype)
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)

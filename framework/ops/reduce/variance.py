@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, normalize_dims
+from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
@@ -93,7 +93,7 @@ def var(
     differ, as in PyTorch. One pass over the data, in which nothing cancels.
     """
     _need_float("var", x)
-    dims = normalize_dims("var", dim, x.ndim)
+    dims = reduced_dims("var", dim, x.ndim)
     count = math.prod(x.shape[each] for each in dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, math.nan, x.dtype)
@@ -110,7 +110,7 @@ def std(
     Its gradient is 0 where it is 0 itself, as in PyTorch.
     """
     _need_float("std", x)
-    normalize_dims("std", dim, x.ndim)
+    reduced_dims("std", dim, x.ndim)
     return _std(var(x, dim, correction=correction, keepdim=keepdim))
 
 
@@ -199,7 +199,7 @@ def norm(
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
     order = 2.0 if isinstance(p, str) else float(p)
-    dims = normalize_dims("norm", dim, x.ndim)
+    dims = reduced_dims("norm", dim, x.ndim)
     if math.isinf(order):
         return (amax if order > 0 else amin)(abs(x), dims, keepdim)
     if x.numel() == 0:

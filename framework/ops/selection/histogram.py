@@ -90,7 +90,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     if x.ndim != 1 or (weights is not None and weights.shape != x.shape):
         found = "none" if weights is None else str(weights.shape)
         raise ShapeError(
-            f"bincount: x is {x.shape}, weights {found}; x must have one dimension, and"
+            f"bincount: x is {tuple(x.shape)}, weights {found}; x must have one"
+            " dimension, and"
             " weights its shape"
         )
     if x.dtype not in INTEGER:

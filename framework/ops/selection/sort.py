@@ -180,7 +180,7 @@ def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
     if not least <= k <= size:
         raise ShapeError(
             f"{name}: k is {k}; it must be from {least} to {size}, the size of"
-            f" dimension {dim} of shape {x.shape}"
+            f" dimension {dim} of shape {tuple(x.shape)}"
         )
     return k
 
@@ -260,7 +260,8 @@ def _median_along(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
     size = x.shape[dim] if x.ndim else 1
     if size == 0:
         raise ShapeError(
-            f"median: shape {x.shape} has no elements along {dim}; there is no result"
+            f"median: shape {tuple(x.shape)} has no elements along {dim}; there is no"
+            " result"
         )
     found = _sorted("median", x, dim, False)
     middle = _select_rank(found, dim, (size - 1) // 2, keepdim, x.ndim)
@@ -356,7 +357,8 @@ def searchsorted(
     if sorter is not None:
         if sorter.shape != x.shape:
             raise ShapeError(
-                f"searchsorted: sorter is {sorter.shape}, sorted_sequence {x.shape};"
+                f"searchsorted: sorter is {tuple(sorter.shape)}, sorted_sequence"
+                f" {tuple(x.shape)};"
                 " they must be the same"
             )
         x = gather(x, -1, sorter)
@@ -367,7 +369,8 @@ def searchsorted(
     )
     if x.ndim == 0 or (x.ndim > 1 and sought.shape[:-1] != x.shape[:-1]):
         raise ShapeError(
-            f"searchsorted: sorted_sequence is {x.shape}, values {sought.shape}; sizes"
+            f"searchsorted: sorted_sequence is {tuple(x.shape)}, values"
+            f" {tuple(sought.shape)}; sizes"
             " but the last must be the same, or the sequence have one dimension"
         )
     if sought.numel() == 0 or x.numel() == 0:

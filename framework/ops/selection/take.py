@@ -71,7 +71,8 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     _need_dtype("put", x, source)
     if source.numel() != index.numel():
         raise ShapeError(
-            f"put: index is {index.shape}, source {source.shape}; there must be as many"
+            f"put: index is {tuple(index.shape)}, source {tuple(source.shape)}; there"
+            " must be as many"
             " elements"
         )
     write = add_rows if accumulate else put_rows

@@ -83,7 +83,8 @@ def _slices(x: Tensor, dim: int) -> Tensor:
     columns = [size for at, size in enumerate(x.shape) if at != dim]
     if 0 in columns:
         raise ShapeError(
-            f"unique: dim is {dim} for shape {x.shape}, whose slices have no elements;"
+            f"unique: dim is {dim} for shape {tuple(x.shape)}, whose slices have no"
+            " elements;"
             " no other dimension may have size 0"
         )
     return reshape(movedim(x, dim, 0), (x.shape[dim], math.prod(columns)))

@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from ... import ops
 from ...base.errors import ShapeError
+from ...base.memory_format import (
+    channels_last,
+    channels_last_3d,
+    check_memory_format,
+    contiguous_format,
+)
 from ...base.shape import Shape
 from ...base.validation import as_shape
 from ...ops.movement.transpose import row_major
@@ -62,9 +68,27 @@ class MovementMethods:
         return ops.transpose(self, -2, -1)
 
     @property
+    def mH(self: Tensor) -> Tensor:
+        """The last two dimensions exchanged, as the numbers are real."""
+        return ops.transpose(self, -2, -1)
+
+    @property
     def T(self: Tensor) -> Tensor:
         """All dimensions in reverse order."""
         return ops.permute(self, tuple(reversed(range(self.ndim))))
+
+    @property
+    def H(self: Tensor) -> Tensor:
+        """The transpose of a matrix; itself, if it has no dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If it has another number of dimensions.
+        """
+        if self.ndim not in (0, 2):
+            raise ShapeError(f"H: the tensor is {self.ndim}-D; it must be 2-D or 0-D")
+        return self.T
 
     t = ops.t
 
@@ -102,15 +126,31 @@ class MovementMethods:
     diagonal = ops.diagonal
     diag_embed = ops.diag_embed
 
-    def contiguous(self: Tensor) -> Tensor:
-        """Return the elements one after the other in row-major order; itself if so."""
+    def contiguous(self: Tensor, memory_format: Any = contiguous_format) -> Tensor:
+        """Return the elements one after the other in row-major order; itself if so.
+
+        That is the order for every `memory_format`.
+        """
+        check_memory_format("contiguous", memory_format)
         return self if self.layout.is_contiguous else row_major(self)
 
-    def is_contiguous(self: Tensor) -> bool:
-        """Return whether the elements lie one after the other in row-major order."""
-        return self.layout.is_contiguous
+    def is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
+        """Return whether the elements lie one after the other in row-major order.
 
-    clone = ops.copy
+        With `channels_last` or `channels_last_3d`: with the channels innermost.
+        """
+        check_memory_format("is_contiguous", memory_format)
+        last = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
+        if last is None:
+            return self.layout.is_contiguous
+        order = (0, *range(2, last), 1)
+        return self.ndim == last and self.layout.permute(order).is_contiguous
+
+    def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
+        """Return a copy, on the tape; `memory_format` has no effect."""
+        if memory_format is not None:
+            check_memory_format("clone", memory_format)
+        return ops.copy(self)
 
 
 def viewed(x: Tensor, shape: Shape) -> Tensor:
@@ -118,7 +158,7 @@ def viewed(x: Tensor, shape: Shape) -> Tensor:
     out = ops.reshape(x, shape)
     if out.array is not x.array:
         raise ShapeError(
-            f"view: strides {x.layout.strides} of shape {x.shape} do not"
-            f" allow a view as {out.shape}; use reshape"
+            f"view: strides {x.layout.strides} of shape {tuple(x.shape)} do not"
+            f" allow a view as {tuple(out.shape)}; use reshape"
         )
     return out

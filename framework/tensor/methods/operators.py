@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from ..tensor import Tensor
 
 
+def _is_no_number(other: object) -> bool:
+    """Whether comparing with an object answers for the tensor as a whole: unequal."""
+    return other is None or isinstance(other, str | bytes)
+
+
 class Operators:
     """What Python's operators mean for `Tensor`; numbers and arrays may be operands."""
 
@@ -111,9 +116,13 @@ class Operators:
         return ops.matmul(matrix(self, other), self)
 
     def __eq__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]  # not bool
+        if _is_no_number(other):
+            return NotImplemented
         return ops.eq(self, operand(self, other))
 
     def __ne__(self: Tensor, other: object) -> Tensor:  # type: ignore[override]  # not bool
+        if _is_no_number(other):
+            return NotImplemented
         return ops.ne(self, operand(self, other))
 
     def __lt__(self: Tensor, other: Operand) -> Tensor:

@@ -96,6 +96,22 @@ float raised_sixth(float x) {
     return raised / 6.0;
 }
 
+// The next number from x towards y
+float neighbour(float x, float y) {
+    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    uint other = floatBitsToUint(y);
+    // Compared as integers: a device may take denormal numbers as 0.
+    bool both_zero = size == 0u && (other & 0x7fffffffu) == 0u;
+    if (bits == other || both_zero) return y;
+    if (size == 0u) return uintBitsToFloat(other & 1u << 31 | 1u);
+    int place = int(bits) < 0 ? -int(size) : int(size);
+    int target = int(other & 0x7fffffffu);
+    target = int(other) < 0 ? -target : target;
+    bool outwards = (target > place) == (place > 0);
+    return uintBitsToFloat(outwards ? bits + 1u : bits - 1u);
+}
+
 #ifdef FLOAT64
 double raised_sixth(double x) {
     return (x + 3.0) / 6.0;
@@ -165,6 +181,16 @@ bool is_infinite(double x) {
     }                                                                                  \
     T magnitude(T x) {                                                                 \
         return x < T(0) ? T(0) - x : x;                                                \
+    }                                                                                  \
+    T greatest_divisor(T x, T y) {                                                     \
+        x = magnitude(x);                                                              \
+        y = magnitude(y);                                                              \
+        while (y != T(0)) {                                                            \
+            T rest = magnitude(truncated_remainder(x, y));                             \
+            x = y;                                                                     \
+            y = rest;                                                                  \
+        }                                                                              \
+        return x;                                                                      \
     }                                                                                  \
     T signum(T x) {                                                                    \
         return x > T(0) ? T(1) : x < T(0) ? T(0) - T(1) : T(0);                        \

@@ -1,5 +1,6 @@
 """Choosing devices, and saying what was chosen."""
 
+import copy
 import dataclasses
 import gc
 import importlib
@@ -34,7 +35,31 @@ module = importlib.import_module("vkbackend.framework.base.device")
 def test_host() -> None:
     assert fw.device("cpu") is CPU
     assert fw.device(CPU) is CPU
-    assert (str(CPU), repr(CPU), CPU.is_gpu) == ("cpu", "device('cpu')", False)
+    assert (str(CPU), repr(CPU), CPU.is_gpu) == ("cpu", "device(type='cpu')", False)
+
+
+def test_host_with_a_number() -> None:
+    """As in PyTorch it is another device, and tensors are where they were."""
+    numbered = fw.device("cpu", 0)
+    assert (str(numbered), numbered.type, numbered.index) == ("cpu:0", "cpu", 0)
+    assert numbered == fw.device("cpu:0") != CPU
+    assert fw.zeros(1, device=numbered).to(numbered).device is CPU
+    assert isinstance(numbered, fw.device)
+    assert fw.device(type="cpu") is CPU
+
+
+@pytest.mark.parametrize("foreign", ["cuda", "cuda:1", "mps", "meta"])
+def test_devices_of_other_libraries(foreign: str) -> None:
+    with pytest.raises(NoVulkanError, match=f"^device: '{foreign}' is no device of"):
+        fw.device(foreign)
+    with pytest.raises(NoVulkanError):
+        fw.zeros(1).to(foreign)
+
+
+def test_the_usual_line() -> None:
+    chosen = fw.device("cuda" if fw.cuda.is_available() else "cpu")
+    assert chosen is CPU
+    assert chosen.type != "cuda"
 
 
 @pytest.mark.core
@@ -43,8 +68,13 @@ def test_vulkan_device(gpu: GpuDevice) -> None:
     assert fw.device(info.name.upper()) is gpu
     assert fw.device(gpu) is gpu
     assert gpu.is_gpu
-    assert (gpu.name, repr(gpu)) == (info.name, f"device({info.name!r})")
-    assert str(gpu) == f"{info.name} ({info.driver_name} {info.driver_info})"
+    names = [each.info.name for each in vkbackend.devices()]
+    assert (gpu.name, gpu.type) == (info.name, "vulkan")
+    assert gpu.index == names.index(gpu.name)
+    assert repr(gpu) == f"device(type='vulkan', index={gpu.index})"
+    assert fw.device(str(gpu)) is fw.device("gpu", gpu.index) is gpu
+    assert copy.deepcopy(gpu) is gpu
+    assert gpu.description == (f"{info.name} ({info.driver_name} {info.driver_info})")
     assert gpu in opened_devices()
 
 

@@ -95,7 +95,7 @@ def test_unseeded_generators_differ() -> None:
 
 def test_manual_seed_is_the_default_generator() -> None:
     fw.manual_seed(11)
-    assert (default_generator.seed, default_generator.calls) == (11, 0)
+    assert (default_generator.key, default_generator.calls) == (11, 0)
 
 
 def test_streams_are_given_back_if_they_were_the_last() -> None:

@@ -169,3 +169,76 @@ def test_the_next_batch_is_uploaded_ahead(gpu: GpuDevice) -> None:
 def test_bad_sizes_are_named(name: str) -> None:
     with pytest.raises(ValueError, match=f"DataLoader: {name} is -1"):
         data.DataLoader(Squares(), **{name: -1})  # type: ignore[arg-type]
+
+
+def test_without_batches_samples_are_converted() -> None:
+    loader = data.DataLoader([np.float32([1, 2]), "a", 3], batch_size=None)
+    first, second, third = loader
+    assert first.tolist() == [1, 2]
+    assert (second, third) == ("a", 3)
+    assert len(loader) == 3
+
+
+def test_samplers_and_batch_samplers() -> None:
+    chosen = data.DataLoader(Squares(), 2, sampler=[4, 2, 9])
+    assert numbers(chosen) == [[4, 2], [9]]
+    batches = data.DataLoader(Squares(), batch_sampler=[[1], [2, 3]], num_workers=2)
+    assert numbers(batches) == [[1], [2, 3]]
+    assert len(batches) == 2
+
+
+def test_many_samples_at_once_by_the_protocol() -> None:
+    class Whole(data.Dataset[int]):
+        def __len__(self) -> int:
+            return 5
+
+        def __getitems__(self, indices: list[int]) -> list[int]:
+            return [10 * index for index in indices]
+
+    assert [x.tolist() for x in data.DataLoader(Whole(), 3)] == [[0, 10, 20], [30, 40]]
+
+
+def test_strings_and_nested_samples() -> None:
+    samples = [{"text": f"s{k}", "ids": (k, [float(k)])} for k in range(3)]
+    batch = next(iter(data.DataLoader(samples, 3)))
+    assert batch["text"] == ["s0", "s1", "s2"]
+    assert batch["ids"][0].tolist() == [0, 1, 2]
+    assert batch["ids"][1][0].dtype is fw.float64
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"shuffle": True, "sampler": [1]}, "shuffle and sampler were given"),
+        ({"batch_sampler": [[1]], "batch_size": 2}, "leave these out"),
+        ({"batch_size": None, "drop_last": True}, "drop_last was given without"),
+    ],
+)
+def test_arguments_that_exclude_each_other(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        data.DataLoader(Squares(), **options)
+
+
+def test_an_iterable_dataset_has_its_own_order() -> None:
+    class Numbers(data.IterableDataset[int]):
+        pass
+
+    with pytest.raises(ValueError, match="has an order of its own"):
+        data.DataLoader(Numbers(), shuffle=True)
+
+
+def test_a_worker_that_takes_too_long() -> None:
+    held = threading.Event()
+
+    class Slow(data.Dataset[int]):
+        def __len__(self) -> int:
+            return 1
+
+        def __getitem__(self, index: int) -> int:
+            held.wait(60)
+            return index
+
+    batches = iter(data.DataLoader(Slow(), num_workers=1, timeout=0.01))
+    threading.Timer(0.5, held.set).start()
+    with pytest.raises(RuntimeError, match=r"no batch for 0\.01 seconds"):
+        next(batches)

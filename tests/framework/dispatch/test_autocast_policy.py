@@ -199,6 +199,17 @@ def ours(row: Row, pair: tuple[str, str], place: Device) -> str:
     return result.dtype.name
 
 
+@pytest.fixture(
+    params=["cpu", pytest.param("gpu", marks=[pytest.mark.device, pytest.mark.wide])]
+)
+def policy_place(request: pytest.FixtureRequest) -> Device:
+    """Return the host, on which dtypes are chosen as on a device, then a device."""
+    if request.param == "cpu":
+        return fw.device("cpu")
+    found: Device = request.getfixturevalue("gpu")
+    return found
+
+
 @pytest.mark.parametrize("name", [*FREE, *ON_HOST])
 def test_dtypes_are_pytorch_s(name: str, half_place: Device) -> None:
     row = ON_HOST.get(name) or FREE[name]
@@ -215,16 +226,16 @@ def test_dtypes_are_pytorch_s(name: str, half_place: Device) -> None:
 @pytest.mark.parametrize("name", [*LOW, *SINGLE])
 @pytest.mark.parametrize("pair", PAIRS[:4])
 def test_what_is_on_a_list(
-    name: str, pair: tuple[str, str], half_place: Device
+    name: str, pair: tuple[str, str], policy_place: Device
 ) -> None:
     wanted = "float16" if name in LOW else "float32"
-    assert ours(LOW.get(name) or SINGLE[name], pair, half_place) == wanted
+    assert ours(LOW.get(name) or SINGLE[name], pair, policy_place) == wanted
 
 
 @pytest.mark.parametrize("name", LIKE_A)
 @pytest.mark.parametrize("pair", PAIRS[:4])
-def test_what_stays(name: str, pair: tuple[str, str], half_place: Device) -> None:
-    assert ours(LIKE_A[name], pair, half_place) == pair[0]
+def test_what_stays(name: str, pair: tuple[str, str], policy_place: Device) -> None:
+    assert ours(LIKE_A[name], pair, policy_place) == pair[0]
 
 
 def test_bfloat16_and_float16_meet_in_float32() -> None:
@@ -260,13 +271,13 @@ def test_what_a_function_is_made_of_is_not_converted() -> None:
 
 @pytest.mark.parametrize("name", [*FREE, *ON_HOST, *LOW, *SINGLE, *LIKE_A])
 def test_gradients_have_the_dtypes_of_the_tensors(
-    name: str, half_place: Device
+    name: str, policy_place: Device
 ) -> None:
     row = next(
         rows[name] for rows in (FREE, ON_HOST, LOW, SINGLE, LIKE_A) if name in rows
     )
     a, b = (
-        fw.ones((4, 4), dtype=dtype, device=half_place, requires_grad=True)
+        fw.ones((4, 4), dtype=dtype, device=policy_place, requires_grad=True)
         for dtype in ("float32", "float16")
     )
     with fw.autocast(fw.bfloat16):

@@ -32,6 +32,7 @@ class Block(Module):
 
 class Net(Module):
     def __init__(self) -> None:
+        super().__init__()
         self.head = nn.Linear(2, 2)
         self.blocks = nn.ModuleList([Block(self.head), Block(nn.Linear(2, 3))])
 
@@ -180,6 +181,7 @@ def test_repr_is_pytorchs() -> None:
 def test_repr_of_a_module_with_arguments_and_children() -> None:
     class Named(Module):
         def __init__(self) -> None:
+            super().__init__()
             self.act = nn.ReLU()
 
         def extra_repr(self) -> str:

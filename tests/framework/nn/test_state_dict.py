@@ -3,15 +3,25 @@
 import itertools
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.interruption import Interrupter
 from tests.tree import FOLDERS
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.errors import DTypeError, ShapeError, StateError
-from vkbackend.framework.nn.state_dict import load_state
+from vkbackend.framework.base.errors import DTypeError, StateError
+
+
+class Layer(nn.Module):
+    """Buffers only."""
+
+    def __init__(self, buffers: dict[str, fw.Tensor]) -> None:
+        super().__init__()
+        for name, tensor in buffers.items():
+            self.register_buffer(name, tensor)
 
 
 @pytest.fixture
@@ -49,7 +59,7 @@ def test_a_wrong_shape_is_named_and_changes_nothing(
     assert before is not None
     values = before.tolist()
     state = {"weight": fw.zeros((3, 2)), "bias": fw.zeros(2)}
-    with pytest.raises(ShapeError) as raised:
+    with pytest.raises(StateError) as raised:
         layer.load_state_dict(state, strict=strict)
     assert str(raised.value) == (
         "load_state_dict: the state does not fit Linear: `weight` is (3, 2),"
@@ -68,8 +78,12 @@ def test_dtypes_are_cast(layer: nn.Linear) -> None:
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [
-        ([1.0], TypeError, "`b` is of type list; it must be a tensor"),
-        (None, TypeError, "`b` is of type NoneType; it must be a tensor"),
+        ([1.0], StateError, "`b` is of type list, not a tensor; shapes must be equal"),
+        (
+            None,
+            StateError,
+            "`b` is of type NoneType, not a tensor; shapes must be equal",
+        ),
         (
             fw.ones(2),
             DTypeError,
@@ -80,18 +94,18 @@ def test_dtypes_are_cast(layer: nn.Linear) -> None:
 def test_nothing_is_loaded_of_what_does_not_fit(
     value: Any, error: type[Exception], text: str
 ) -> None:
-    own = {"a": fw.zeros(2), "b": fw.zeros(2, dtype="int64")}
+    own = Layer({"a": fw.zeros(2), "b": fw.zeros(2, dtype="int64")})
     with pytest.raises(error) as raised:
-        load_state("Layer", own, {"a": fw.ones(2), "b": value}, True)
+        own.load_state_dict({"a": fw.ones(2), "b": value})
     assert str(raised.value) == (
         f"load_state_dict: the state does not fit Layer: {text}"
     )
-    assert own["a"].tolist() == [0, 0]
+    assert own.get_buffer("a").tolist() == [0, 0]
 
 
 def test_a_state_that_is_no_mapping() -> None:
     with pytest.raises(TypeError) as raised:
-        load_state("Layer", {}, [fw.ones(2)], True)  # type: ignore[arg-type]
+        Layer({}).load_state_dict([fw.ones(2)])  # type: ignore[arg-type]
     assert str(raised.value) == (
         "load_state_dict: the state does not fit Layer: it is of type list;"
         " it must be a dict of tensors, as state_dict() gives"
@@ -104,18 +118,58 @@ def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new(
     on_host: bool, gpu: GpuDevice
 ) -> None:
     place = fw.device("cpu") if on_host else gpu
-    own = {name: fw.zeros(2, device=place) for name in "abc"}
+    own = Layer({name: fw.zeros(2, device=place) for name in "abc"})
     new = {name: fw.ones(2, dtype="float16") for name in "abc"}
-    load_state("Layer", own, new, True)  # what only the first one does takes long
+    own.load_state_dict(new)  # what only the first one does takes long
     found = set()
     for step in itertools.count(1, 7 if on_host else 29):
-        for each in own.values():
+        for each in own.buffers():
             each.zero_()
         one = Interrupter(step, str(FOLDERS["vkbackend.framework"]))
-        one.run(lambda: load_state("Layer", own, new, True))
-        held = [tuple(each.tolist()) for each in own.values()]
+        one.run(lambda: own.load_state_dict(new))
+        held = [tuple(each.tolist()) for each in own.buffers()]
         assert len(set(held)) == 1, one.where
         found.add(held[0])
         if not one.where:
             break
     assert (found, held[0]) == ({(0, 0), (1, 1)}, (1, 1))
+
+
+def test_arrays_and_tensors_of_pytorch_are_taken(layer: nn.Linear) -> None:
+    theirs = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
+    layer.load_state_dict(theirs.state_dict())
+    assert layer.weight.tolist() == theirs.weight.tolist()
+    layer.load_state_dict({"weight": np.ones((2, 3)), "bias": np.zeros(2, "f2")})
+    assert layer.weight.tolist() == [[1.0] * 3] * 2
+    assert layer.weight.dtype is fw.float32
+
+
+def test_assign_takes_the_tensors_themselves(layer: nn.Linear) -> None:
+    weight = fw.ones((2, 3), dtype="float64")
+    layer.weight.requires_grad_(False)
+    result = layer.load_state_dict({"weight": weight}, strict=False, assign=True)
+    assert isinstance(layer.weight, nn.Parameter)
+    assert layer.weight.dtype is fw.float64
+    assert not layer.weight.requires_grad
+    assert layer.weight.array is weight.array
+    assert result.missing_keys == ["bias"]
+
+
+def test_text_of_the_answer(layer: nn.Linear) -> None:
+    theirs = torch.nn.Linear(3, 2)
+    for state in (theirs.state_dict(), {}):
+        assert str(layer.load_state_dict(state, strict=False)).removeprefix("_") == str(
+            theirs.load_state_dict(state, strict=False)
+        ).removeprefix("_")
+
+
+def test_what_a_hook_raises_takes_everything_back(layer: nn.Linear) -> None:
+    def refuse(module: nn.Module, keys: Any) -> None:
+        assert layer.weight.tolist() == [[1.0] * 3] * 2
+        raise ValueError("no")
+
+    layer.register_load_state_dict_post_hook(refuse)
+    before = layer.weight.tolist()
+    with pytest.raises(ValueError, match="no"):
+        layer.load_state_dict({"weight": fw.ones((2, 3)), "bias": fw.ones(2)})
+    assert layer.weight.tolist() == before

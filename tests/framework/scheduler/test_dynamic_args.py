@@ -109,7 +109,7 @@ def test_actions_keep_their_order() -> None:
 def test_draws_take_the_next_streams() -> None:
     words, content = DynamicArguments(), bytearray(32)
     generator = Generator((7 << 32) + 5)
-    generator.set_state((generator.seed, (3 << 32) - 1))
+    generator.set_state((generator.key, (3 << 32) - 1))
     for call in range(2):
         for part in range(4):
             marked = word(generator, call, part)

@@ -45,6 +45,7 @@ _STORAGES = {
     "Input": "input",
 }
 _QUALIFIERS = {
+    "Coherent": "coherent",
     "Restrict": "restrict",
     "NonWritable": "readonly",
     "NonReadable": "writeonly",

@@ -89,14 +89,25 @@ def twins(
 
 
 # The others are kernels that software compiles for seconds.
-@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize(
-    ("dtype", "causal"),
+    ("dtype", "causal", "shape"),
     [
-        ("float16", False),
-        ("bfloat16", True),
-        pytest.param("float16", True, marks=pytest.mark.gpu),
-        pytest.param("bfloat16", False, marks=pytest.mark.gpu),
+        ("float16", False, "padded"),
+        ("bfloat16", True, "shared"),
+        *(
+            pytest.param(dtype, causal, shape, marks=pytest.mark.wide)
+            for dtype, causal, shape in (
+                ("float16", False, "shared"),
+                ("float16", False, "few keys"),
+                ("bfloat16", True, "padded"),
+                ("bfloat16", True, "few keys"),
+            )
+        ),
+        *(
+            pytest.param(dtype, causal, shape, marks=pytest.mark.gpu)
+            for dtype, causal in (("float16", True), ("bfloat16", False))
+            for shape in SHAPES
+        ),
     ],
 )
 def test_is_as_in_torch(

@@ -124,7 +124,12 @@ def test_result_and_gradients(
 
 @pytest.mark.parametrize(
     "config",
-    [*CONFIGS[:-1], pytest.param(CONFIGS[-1], marks=pytest.mark.core)],
+    [
+        pytest.param(CONFIGS[0], marks=pytest.mark.wide),
+        CONFIGS[1],
+        *(pytest.param(config, marks=pytest.mark.wide) for config in CONFIGS[2:-1]),
+        pytest.param(CONFIGS[-1], marks=pytest.mark.core),
+    ],
     ids=lambda config: config.name,
 )
 def test_every_cut(

@@ -424,11 +424,10 @@ FEW = {CONFIGS[1], CONFIGS[3], CONFIGS[7], CONFIGS[8], CONFIGS[9], CONFIGS[-1]}
 
 
 def marks_of(config: TileConfig, turned: str) -> Any:
-    """Return where a product runs; a larger tile turned repeats the smallest."""
+    """Return where a product runs; others turned repeat the smallest tile."""
     if config not in FEW or (turned in ("a", "b") and config != CONFIGS[3]):
         return pytest.mark.gpu
-    larger = config.tile.m * config.tile.n > 1024
-    return pytest.mark.wide if larger and turned else ()
+    return pytest.mark.wide if turned and config != CONFIGS[3] else ()
 
 
 @pytest.mark.parametrize(
@@ -463,9 +462,24 @@ def test_numbers_wherever_they_lie(
     assert relative_error(got, want) < 1e-6
 
 
-@pytest.mark.parametrize("turned", ["", "ab"])
-@pytest.mark.parametrize("tile", [SIMT_TILES[3], SIMT_TILES[7]])
-@pytest.mark.parametrize("vector_operand", [False, True])
+@pytest.mark.parametrize(
+    ("tile", "turned", "vector_operand"),
+    [
+        (SIMT_TILES[3], "", False),
+        (SIMT_TILES[3], "ab", True),
+        (SIMT_TILES[7], "ab", False),
+        (SIMT_TILES[7], "", True),
+        *(
+            pytest.param(SIMT_TILES[tile], turned, vectors, marks=pytest.mark.wide)
+            for tile, turned, vectors in (
+                (3, "", True),
+                (3, "ab", False),
+                (7, "", False),
+                (7, "ab", True),
+            )
+        ),
+    ],
+)
 def test_a_depth_begins_where_it_does(
     gpu: GpuDevice, forced: Force, turned: str, tile: Tile, vector_operand: bool
 ) -> None:

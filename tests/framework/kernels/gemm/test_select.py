@@ -57,6 +57,7 @@ CONFIGS += [TileConfig(SIMT_TILES[2], 2), TileConfig(SIMT_TILES[3], 3)]
 CONFIGS += [TileConfig(SIMT_TILES[6], 2), TileConfig(SIMT_TILES[7], 3)]
 WHOLE = TileConfig(SIMT_TILES[3], 1)
 SLICES = TileConfig(SIMT_TILES[7], 3)
+LARGER = TileConfig(SIMT_TILES[6], 1)
 # Software compiles a variant of a larger tile for seconds, so that it computes two:
 # the edges of a tile, and what lies otherwise in memory and is stored in whole vectors.
 # Parts of the depth are no matter of the tile.
@@ -85,8 +86,9 @@ def products() -> list[Any]:
         two = config in QUICK and (sizes, turned) in TWO
         if two or config == WHOLE or (config == SLICES and turned in ("", "ab")):
             marks = (pytest.mark.core,) if (config, sizes) in CORE else ()
-            # A larger tile turned repeats a smaller one for more numbers.
-            if not marks and turned and config.tile.m * config.tile.n > 1024:
+            # A larger tile repeats a smaller one for more numbers; one of them stays.
+            larger = config.tile.m * config.tile.n > 1024 and config != LARGER
+            if not marks and (larger or (turned and config == LARGER)):
                 marks = (pytest.mark.wide,)
         else:
             marks = (pytest.mark.gpu,)

@@ -75,7 +75,7 @@ def test_the_order_of_sums_is_the_same_wherever_they_begin(quads: GpuDevice) -> 
     ("shape", "options"),
     [
         ("odd", "plain"),
-        ("odd", "causal"),
+        pytest.param("odd", "causal", marks=pytest.mark.wide),
         ("quads", "plain"),
         ("shared", "causal"),
         ("long vectors", "plain"),

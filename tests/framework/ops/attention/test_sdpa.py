@@ -151,7 +151,7 @@ def test_everything_dropped(make: Make) -> None:
     assert (x.grad.numpy() == 0).all()
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("causal", [pytest.param(False, marks=pytest.mark.wide), True])
 def test_long_sequences(causal: bool, gpu: GpuDevice) -> None:
     """More keys than software devices take a matrix of."""
     arrays = [draw(1, n, 4, seed=n) for n in (1100, 8000, 8000)]

@@ -73,7 +73,6 @@ KINDS = "ints, slices, None, Ellipsis and arrays of integers or bools can"
         ((0, -6), "index: -6 is out of range: dimension 1 has size 5"),
         ((..., ...), "index: only one Ellipsis is possible"),
         ((0, 0, 0, 0), "index: 4 indices for a tensor of shape (3, 5, 7)"),
-        (True, f"index: True cannot index; {KINDS}"),
         (1.0, f"index: 1.0 cannot index; {KINDS}"),
         ("a", f"index: 'a' cannot index; {KINDS}"),
     ],

@@ -23,6 +23,8 @@ CALLS: dict[str, Call] = {
     "transpose": lambda x, t: x.transpose(0, -1),
     "movedim": lambda x, t: (x.movedim(0, 2), x.movedim((0, 1), (1, 2))),
     "mT": lambda x, t: x.mT,
+    "mH": lambda x, t: x.mH,
+    "H": lambda x, t: x[0].H,
     "T": lambda x, t: x[0].T,
     "t": lambda x, t: (x[0].t(), x[0, 0].t()),
     "expand": lambda x, t: x[:1].expand(5, -1, -1),

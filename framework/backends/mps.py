@@ -1,0 +1,13 @@
+"""Apple's Metal: there is none."""
+
+__all__ = ["is_available", "is_built"]
+
+
+def is_available() -> bool:
+    """Return False: there is no such device."""
+    return False
+
+
+def is_built() -> bool:
+    """Return False: the library does not use Metal."""
+    return False

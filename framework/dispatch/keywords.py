@@ -1,0 +1,181 @@
+"""PyTorch's keywords: its names of parameters, NumPy's that it takes too, and `out`.
+
+Functions here are declared with names of their own (`x`, `y`), which their expressions
+and gradient rules use. A call may name its arguments as PyTorch's documentation does;
+only calls with keywords are looked at, so others cost no more.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from ..eager.base_tensor import TensorCore
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+ALSO = {"axis": "dim", "keepdims": "keepdim"}
+"""NumPy's names, which PyTorch takes everywhere."""
+
+FIRST = ("x", "a", "base", "matrix", "sorted_sequence")
+"""Our names of what PyTorch calls `input`."""
+SECOND = ("y", "b")
+"""Our names of what PyTorch calls `other`."""
+
+POSITIONAL = {
+    "addmm": "input mat1 mat2",
+    "baddbmm": "input batch1 batch2",
+    "bmm": "input mat2",
+    "broadcast_to": "input size",
+    "dot": "input tensor",
+    "expand": "input size",
+    "isfinite": "tensor",
+    "isinf": "tensor",
+    "mm": "input mat2",
+    "mv": "input vec",
+    "outer": "input vec2",
+    "pow": "input exponent",
+    "searchsorted": "sorted_sequence input",
+    "split": "tensor split_size_or_sections",
+    "where": "condition input other",
+}
+"""PyTorch's names of the first parameters, where they are others."""
+
+
+def renamed(name: str, parameters: Iterable[str]) -> dict[str, str]:
+    """Return our name for each of PyTorch's names of a function's parameters.
+
+    Parameters
+    ----------
+    name : str
+        The function's.
+    parameters : iterable of str
+        Ours, in order.
+    """
+    ours = list(parameters)
+    names = {also: dim for also, dim in ALSO.items() if dim in ours}
+    theirs = POSITIONAL.get(name, "input other").split()
+    names.update(
+        (them, us)
+        for them, us in zip(theirs, ours)
+        if them != us and (name in POSITIONAL or us in (*FIRST, *SECOND))
+    )
+    return {
+        them: us for them, us in names.items() if them not in ours or them == "input"
+    }
+
+
+def translated(
+    names: Mapping[str, str], given: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """Return keyword arguments under our names.
+
+    Raises
+    ------
+    TypeError
+        If one is given under two names.
+    """
+    found = {names.get(name, name): value for name, value in given.items()}
+    if len(found) != len(given):
+        raise TypeError(f"{where}: an argument is given under two names: {[*given]}")
+    return found
+
+
+class Parameters(NamedTuple):
+    """What is known of a function's parameters.
+
+    Attributes
+    ----------
+    names : mapping of str to str
+        Our name by PyTorch's.
+    tensors : list of (int, str)
+        Places and names of those that must be tensors.
+    takes_out : bool
+        Whether it has a parameter `out` itself.
+    """
+
+    names: Mapping[str, str]
+    tensors: list[tuple[int, str]]
+    takes_out: bool
+
+
+@functools.cache
+def parameters_of(function: Callable[..., Any]) -> Parameters:
+    """Return a function's parameters; looked at when a call needs it, not on import."""
+    found = inspect.signature(function).parameters
+    tensors = [
+        (at, name)
+        for at, (name, each) in enumerate(found.items())
+        if str(each.annotation) == "Tensor"
+    ]
+    return Parameters(renamed(function.__name__, found), tensors, "out" in found)
+
+
+def takes_keywords(function: Function) -> Function:
+    """Return a function that also takes PyTorch's keywords."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            if not kwargs:
+                return function(*args)
+            parameters = parameters_of(function)
+            if "out" in kwargs and not parameters.takes_out:
+                return into(call, args, kwargs)
+            kwargs = translated(parameters.names, kwargs, function.__name__)
+            return function(*args, **kwargs)
+        except AttributeError:
+            tensors = parameters_of(function).tensors
+            need_tensors(function.__name__, tensors, args, kwargs)
+            raise
+
+    return call  # type: ignore[return-value]  # takes what the function does, and more
+
+
+def need_tensors(
+    name: str,
+    parameters: Iterable[tuple[int, str]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> None:
+    """Raise `TypeError` if an argument that must be a tensor is none.
+
+    Parameters
+    ----------
+    name : str
+        The function's.
+    parameters : iterable of (int, str)
+        Places and names of the tensors.
+    args, kwargs
+        The call's.
+    """
+    for at, parameter in parameters:
+        value = args[at] if at < len(args) else kwargs.get(parameter)
+        if not isinstance(value, TensorCore):
+            raise TypeError(
+                f"{name}: {parameter} is a {type(value).__name__}; it must be a tensor"
+            ) from None
+
+
+def into(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return the result of a call, written into its argument `out` if that is given."""
+    rest = {name: value for name, value in kwargs.items() if name != "out"}
+    result = function(*args, **rest)
+    if kwargs["out"] is None:
+        return result
+    return _writers[0](getattr(function, "__name__", "out"), kwargs["out"], result)
+
+
+_writers: list[Callable[[str, Any, Any], Any]] = []
+
+
+def register_writer(write: Callable[[str, Any, Any], Any]) -> None:
+    """Set what writes results into `out`: from the function's name, `out`, the results.
+
+    Changes in place are declared above this package, so none can be imported here.
+    """
+    _writers[:] = [write]

@@ -1,0 +1,36 @@
+"""Transforms of functions: gradients, Jacobians, batches; modules as functions.
+
+They nest: `vmap(grad(f))` is the gradient for each element of a batch.
+"""
+
+from . import batched_function as _batched_function
+from . import batching_rules as _batching_rules
+from .functional_call import functional_call, stack_module_state
+from .transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    vjp,
+)
+from .vmap import vmap
+
+_batched_function.install()
+_batching_rules.install()
+
+__all__ = [
+    "functional_call",
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "stack_module_state",
+    "vjp",
+    "vmap",
+]

@@ -1,0 +1,272 @@
+"""Element-wise functions written with others: angles, signs, powers, logarithms."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import INTEGER, bool_, float32, float64, int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.validation import as_int, as_number
+from ...dispatch.declare import elementwise
+from ...eager.base_tensor import TensorCore
+from .binary import add, div, mul, sub
+from .cast import cast
+from .compare import (
+    clamp,
+    eq,
+    ge,
+    gt,
+    isinf,
+    isnan,
+    le,
+    logical_or,
+    lt,
+    where,
+)
+from .exponential import exp2, log, log2, pow
+from .gamma import lgamma
+from .trigonometric import sin
+from .unary import abs, floor, sign
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def _fractional(x: Tensor) -> Tensor:
+    return x if x.dtype.is_float else cast(x, float32)
+
+
+def deg2rad(input: Tensor) -> Tensor:
+    """Return angles in radians, given in degrees; integers as float32."""
+    return mul(_fractional(input), math.pi / 180)
+
+
+def rad2deg(input: Tensor) -> Tensor:
+    """Return angles in degrees, given in radians; integers as float32."""
+    return mul(_fractional(input), 180 / math.pi)
+
+
+def positive(input: Tensor) -> Tensor:
+    """Return the tensor itself.
+
+    Raises
+    ------
+    DTypeError
+        If it is bool.
+    """
+    if input.dtype is bool_:
+        raise DTypeError("positive: `input` is bool; it must be a numeric dtype")
+    return input
+
+
+def sgn(input: Tensor) -> Tensor:
+    """Return -1, 0 or 1 by the sign of each element; see `sign`."""
+    return sign(input)
+
+
+def signbit(input: Tensor) -> Tensor:
+    """Return whether each element is negative, also a zero or NaN with a sign."""
+    if input.dtype is bool_:
+        return lt(cast(input, int32), 0)
+    if not input.dtype.is_float:
+        return lt(input, 0)
+    return lt(_copysign_one(input), 0.0)
+
+
+def _copysign_one(x: Tensor) -> Tensor:
+    from .binary import copysign
+
+    return copysign(1.0, x)
+
+
+def isneginf(input: Tensor) -> Tensor:
+    """Return whether each element is minus infinity."""
+    found = cast(input, float32) if not input.dtype.is_float else input
+    return eq(found, -math.inf)
+
+
+def isposinf(input: Tensor) -> Tensor:
+    """Return whether each element is infinity."""
+    found = cast(input, float32) if not input.dtype.is_float else input
+    return eq(found, math.inf)
+
+
+def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
+    """Return other - alpha * input."""
+    return sub(other, input if alpha == 1 else mul(input, alpha))
+
+
+def _is_nan(x: Tensor | float) -> Tensor | bool:
+    return isnan(x) if isinstance(x, TensorCore) else x != x
+
+
+def fmax(input: Tensor, other: Tensor | float) -> Tensor:
+    """Return the larger of two elements; of a number and NaN the number."""
+    return where(logical_or(ge(input, other), _is_nan(other)), input, other)
+
+
+def fmin(input: Tensor, other: Tensor | float) -> Tensor:
+    """Return the smaller of two elements; of a number and NaN the number."""
+    return where(logical_or(le(input, other), _is_nan(other)), input, other)
+
+
+def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
+    """Return powers computed in float64, as which the result is.
+
+    Devices without powers of float64 refuse it.
+    """
+    pair = (
+        cast(each, float64)
+        if isinstance(each, TensorCore)
+        else float(as_number("float_power: operand", each))
+        for each in (input, exponent)
+    )
+    return pow(*pair)
+
+
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """Return 0 below 0, 1 above, and the element of `values` at 0; NaN for NaN.
+
+    Raises
+    ------
+    DTypeError
+        If the dtypes differ.
+    """
+    if input.dtype is not values.dtype:
+        raise DTypeError(
+            f"heaviside: input is {input.dtype.name}, values {values.dtype.name}; they"
+            " must be the same"
+        )
+    above = cast(gt(input, 0), input.dtype)
+    found = where(eq(input, 0), values, above)
+    return where(isnan(input), input, found) if input.dtype.is_float else found
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """Return input * 2^other; integers as float32."""
+    power = exp2(_fractional(other))
+    return mul(input, power)
+
+
+class MantissaExponent(NamedTuple):
+    """Parts of numbers: mantissa * 2^exponent."""
+
+    mantissa: Tensor
+    exponent: Tensor
+
+
+def frexp(input: Tensor) -> MantissaExponent:
+    """Return mantissas from 1/2 to 1, with the sign, and exponents as int32.
+
+    Zeros, infinities and NaN have themselves and 0.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not of a float dtype.
+    """
+    if not input.dtype.is_float:
+        raise DTypeError(
+            f"frexp: `input` is {input.dtype.name}; it must be a float dtype"
+        )
+    x = input.detach()
+    wide = x if x.dtype is float64 else cast(x, float32)
+    special = isnan(wide)
+    for other in (eq(wide, 0.0), isinf(wide)):
+        special = where(other, True, special)
+    safe = where(special, 1.0, abs(wide))
+    # The exponent in two steps, as a power of two may leave the range.
+    exponent = floor(log2(safe)) + 1.0
+    half = floor(exponent * 0.5)
+    part = safe * exp2(-half) * exp2(half - exponent)
+    # The logarithm may round to a whole number.
+    exponent = where(lt(part, 0.5), exponent - 1.0, exponent)
+    exponent = where(lt(part, 1.0), exponent, exponent + 1.0)
+    half = floor(exponent * 0.5)
+    mantissa = mul(cast(input, wide.dtype), exp2(-half) * exp2(half - exponent))
+    mantissa = where(special, cast(input, wide.dtype), mantissa)
+    return MantissaExponent(
+        cast(mantissa, input.dtype), cast(where(special, 0.0, exponent), int32)
+    )
+
+
+def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
+    """Return log2(2^input + 2^other) without overflow."""
+    from .exponential import logaddexp
+
+    scale = math.log(2)
+    return div(logaddexp(mul(input, scale), mul(other, scale)), scale)
+
+
+def logit(input: Tensor, eps: float | None = None) -> Tensor:
+    """Return log(input / (1 - input)), the inverse of `sigmoid`.
+
+    `eps` cuts the elements to from `eps` to 1 - `eps` first; without it those outside
+    of 0 to 1 give NaN.
+    """
+    x = _fractional(input)
+    if eps is not None:
+        eps = as_number("logit: eps", eps)
+        x = clamp(x, eps, 1.0 - eps)
+    return log(div(x, sub(1.0, x)))
+
+
+def sinc(input: Tensor) -> Tensor:
+    """Return sin(pi x) / (pi x), and 1 at 0."""
+    x = _fractional(input)
+    zero = eq(x, 0.0)
+    angle = mul(where(zero, 1.0, x), math.pi)
+    # The parabola has the derivatives of 0.
+    near = sub(1.0, mul(mul(x, x), math.pi**2 / 6))
+    return where(zero, near, div(sin(angle), angle))
+
+
+def mvlgamma(input: Tensor, p: int) -> Tensor:
+    """Return the logarithm of the multivariate gamma function of dimension `p`.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is below 1.
+    """
+    p = as_int("mvlgamma: p", p)
+    if p < 1:
+        raise ShapeError(f"mvlgamma: p is {p}; it must be at least 1")
+    x = _fractional(input)
+    total = add(lgamma(x), p * (p - 1) / 4 * math.log(math.pi))
+    for k in range(1, p):
+        total = add(total, lgamma(sub(x, k / 2)))
+    return total
+
+
+@elementwise(
+    glsl="greatest_divisor(x, y)",
+    reference=lambda x, y: np.gcd(x, y),
+    dtypes=INTEGER,
+)
+def gcd(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """Return the greatest common divisor of integers; of 0 and 0 it is 0."""
+
+
+def lcm(input: Tensor, other: Tensor) -> Tensor:
+    """Return the least common multiple of integers; with 0 it is 0."""
+    divisor = gcd(input, other)
+    part = div(input, where(eq(divisor, 0), 1, divisor), rounding_mode="trunc")
+    return abs(mul(part, other))
+
+
+def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.asarray(np.nextafter(x, y))
+
+
+@elementwise(
+    glsl="neighbour(x, y)",
+    reference=_neighbour,
+    dtypes=(float32, float64),
+    device_dtypes=(float32,),
+)
+def nextafter(x: Tensor, y: Tensor) -> Tensor:
+    """Return the next number from `x` towards `y`; it has no gradient."""

@@ -1,0 +1,263 @@
+"""Products of several matrices and vectors, and sums of products with a tensor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import bool_
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import broadcast_shapes, normalize_dim
+from ...base.validation import as_int
+from ...dispatch.autocast_policy import autocast_low_precision
+from ..elementwise.binary import mul, sub
+from ..elementwise.cast import cast
+from ..movement.concat import cat
+from ..movement.rearrange import roll
+from ..reduce.scan import cumprod
+from ..reduce.sum import sum
+from ..source import band_like, fill_like
+from ..view import expand, reshape, unsqueeze
+from .blas import _added, _check_dims, mv, outer
+from .einsum import tensordot
+from .matmul import bmm, matmul
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@autocast_low_precision
+def addmv(
+    input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Return beta * input + alpha * (mat @ vec), for (m, k) and (k,)."""
+    _check_dims("addmv", mat=(mat, 2), vec=(vec, 1))
+    return _added("addmv", input, mv(mat, vec), beta, alpha)
+
+
+@autocast_low_precision
+def addr(
+    input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Return beta * input + alpha * outer(vec1, vec2)."""
+    _check_dims("addr", vec1=(vec1, 1), vec2=(vec2, 1))
+    return _added("addr", input, outer(vec1, vec2), beta, alpha)
+
+
+@autocast_low_precision
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    """Return beta * input + alpha * (sum of the products of two batches)."""
+    _check_dims("addbmm", batch1=(batch1, 3), batch2=(batch2, 3))
+    return _added("addbmm", input, sum(bmm(batch1, batch2), 0), beta, alpha)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """Return the product of matrices, multiplied in the order that costs least.
+
+    Source: Cormen et al., "Introduction to Algorithms", matrix-chain order.
+
+    Raises
+    ------
+    ShapeError
+        If there is none, one is not a matrix, or sizes do not fit.
+    """
+    if not matrices or any(each.ndim != 2 for each in matrices):
+        shapes = [each.shape for each in matrices]
+        raise ShapeError(
+            f"chain_matmul: matrices are {shapes}; there must be at least one, and each"
+            " be 2-D"
+        )
+    sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
+    count = len(matrices)
+    costs = {(at, at): (0, at) for at in range(count)}
+    for length in range(1, count):
+        for first in range(count - length):
+            last = first + length
+            costs[first, last] = min(
+                (
+                    costs[first, cut][0]
+                    + costs[cut + 1, last][0]
+                    + sizes[first] * sizes[cut + 1] * sizes[last + 1],
+                    cut,
+                )
+                for cut in range(first, last)
+            )
+
+    def product(first: int, last: int) -> Tensor:
+        if first == last:
+            return matrices[first]
+        cut = costs[first, last][1]
+        return matmul(product(first, cut), product(cut + 1, last))
+
+    return product(0, count - 1)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """Return the sums of products over the last dimensions.
+
+    Of shapes (..., k) and (*rest, k) it is (..., *rest); with a tensor without
+    dimensions, the product.
+
+    Raises
+    ------
+    ShapeError
+        If the last sizes differ.
+    """
+    if not input.ndim or not other.ndim:
+        return mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise ShapeError(
+            f"inner: last sizes differ: {input.shape}, {other.shape}; they must be"
+            " equal"
+        )
+    return tensordot(input, other, ([-1], [-1]))
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Return the Kronecker product: each element of `input` times the whole `other`."""
+    ndim = max(input.ndim, other.ndim)
+    one, two = ((1,) * (ndim - each.ndim) + each.shape for each in (input, other))
+    left = reshape(input, tuple(n for size in one for n in (size, 1)))
+    right = reshape(other, tuple(n for size in two for n in (1, size)))
+    return reshape(mul(left, right), tuple(a * b for a, b in zip(one, two)))
+
+
+def matrix_power(input: Tensor, n: int) -> Tensor:
+    """Return matrices multiplied by themselves, `n` factors in all.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., m, m)
+    n : int
+        At least 0; 0 gives the identity.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square, or `n` is below 0.
+    """
+    n = as_int("matrix_power: n", n)
+    if input.ndim < 2 or input.shape[-1] != input.shape[-2] or n < 0:
+        raise ShapeError(
+            f"matrix_power: x is {input.shape}, n {n}; matrices must be square and n at"
+            " least 0"
+        )
+    if n == 0:
+        rows = max(input.shape[-1], 1)
+        return cast(band_like(input, input.shape, rows, rows, 0, 0, bool_), input.dtype)
+    result, power = None, input
+    while n:
+        if n & 1:
+            result = power if result is None else matmul(result, power)
+        n >>= 1
+        power = matmul(power, power) if n else power
+    assert result is not None, "matrix_power: n is positive"
+    return result
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Return the cross product of vectors of three elements.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Of shapes that broadcast.
+    dim : int or None
+        Dimension of the vectors; None means the first of size 3.
+
+    Raises
+    ------
+    ShapeError
+        If there is no dimension of size 3.
+    """
+    shape = broadcast_shapes("cross", input.shape, other.shape)
+    if dim is None:
+        if 3 not in shape:
+            raise ShapeError(f"cross: shape is {shape}; it must have a size 3")
+        dim = shape.index(3)
+    at = normalize_dim("cross", dim, len(shape))
+    if shape[at] != 3:
+        raise ShapeError(
+            f"cross: dimension {at} of shape {shape} has size {shape[at]}; it must be 3"
+        )
+    a, b = expand(input, shape), expand(other, shape)
+    return sub(
+        mul(roll(a, -1, at), roll(b, -2, at)), mul(roll(a, -2, at), roll(b, -1, at))
+    )
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803 - PyTorch's name
+    """Return the powers of each element of a vector, one element a row.
+
+    Parameters
+    ----------
+    x : Tensor, shape (n,)
+    N : int or None
+        Number of powers, from 0 on; None means n.
+    increasing : bool, default False
+        Whether the lowest is first.
+
+    Raises
+    ------
+    ShapeError
+        If `x` is not a vector, or `N` is below 0.
+    """
+    if x.ndim != 1:
+        raise ShapeError(f"vander: x is {x.shape}; it must have one dimension")
+    count = x.shape[0] if N is None else as_int("vander: N", N)
+    if count < 0:
+        raise ShapeError(f"vander: N is {count}; it must be at least 0")
+    ones = fill_like(x, (x.shape[0], min(count, 1)), 1, x.dtype)
+    powers = ones
+    if count > 1:
+        wide = expand(unsqueeze(x, 1), (x.shape[0], count - 1))
+        powers = cat([ones, cumprod(wide, 1, dtype=x.dtype)], 1)
+    if increasing:
+        return powers
+    from ..movement.rearrange import flip
+
+    return flip(powers, 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """Return all ways to choose `r` elements of a vector, in order, one a row.
+
+    Raises
+    ------
+    ShapeError
+        If `input` is not a vector, or `r` is below 0.
+    """
+    import itertools
+
+    import numpy as np
+
+    from ..indexing.scatter import index_select
+
+    r = as_int("combinations: r", r)
+    if input.ndim != 1 or r < 0:
+        raise ShapeError(
+            f"combinations: x is {input.shape}, r {r}; x must have one dimension and r"
+            " be at least 0"
+        )
+    choose = (
+        itertools.combinations_with_replacement
+        if with_replacement
+        else itertools.combinations
+    )
+    rows = list(choose(range(input.shape[0]), r))
+    if not rows or not r:
+        return fill_like(
+            input, (len(rows) if r else 0, r) if r else (0,), 0, input.dtype
+        )
+    places = type(input).from_host(np.array(rows, np.int32).reshape(-1), input.device)
+    return reshape(index_select(input, 0, places), (len(rows), r))
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Return the sums of products along a dimension; the shapes broadcast."""
+    if x.dtype is not y.dtype:
+        raise DTypeError(
+            f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
+        )
+    return sum(mul(x, y), dim)

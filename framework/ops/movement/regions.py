@@ -1,0 +1,207 @@
+"""Views by strides, and copies in which a region is replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import ShapeError
+from ...base.shape import Layout, Shape, normalize_dim
+from ...base.validation import as_int, as_ints
+from ..elementwise.cast import cast
+from ..matmul.diagonal import diag_embed, diagonal
+from ..view import expand, flatten, reshape
+from .slice import _slice, select, strided_scatter
+from .slice import as_strided as strided_view
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def strided_layout(
+    name: str, x: Tensor, size: Sequence[int], stride: Sequence[int], offset: int | None
+) -> Layout:
+    """Return a layout over the storage of `x`.
+
+    Raises
+    ------
+    ShapeError
+        If it has not a stride for each size, one is below 0, or it leaves the storage.
+    """
+    sizes, strides = as_ints(f"{name}: size", size), as_ints(f"{name}: stride", stride)
+    start = x.layout.offset if offset is None else as_int(f"{name}: offset", offset)
+    if len(sizes) != len(strides) or min((*sizes, *strides, start), default=0) < 0:
+        raise ShapeError(
+            f"{name}: sizes are {sizes}, strides {strides}, the offset {start}; there"
+            " must be a stride for each size, and none be below 0"
+        )
+    last = start + sum((n - 1) * step for n, step in zip(sizes, strides))
+    if 0 not in sizes and last >= x.array.value.numel:
+        raise ShapeError(
+            f"{name}: sizes {sizes}, strides {strides} and offset {start} reach element"
+            f" {last}; the storage has {x.array.value.numel}"
+        )
+    return Layout(sizes, strides, start)
+
+
+def as_strided(
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """Return a view of the storage of a tensor by sizes and strides.
+
+    Parameters
+    ----------
+    input : Tensor
+    size, stride : sequence of int
+    storage_offset : int or None
+        None means that of `input`.
+
+    Raises
+    ------
+    ShapeError
+        If the view leaves the storage, or a gradient is needed that it has none.
+
+    Notes
+    -----
+    Gradients need `input` in row-major order over its whole storage, and a view in
+    which no element is twice.
+    """
+    layout = strided_layout("as_strided", input, size, stride, storage_offset)
+    whole = input.layout.is_contiguous and input.numel() == input.array.value.numel
+    if input.requires_grad and not whole:
+        raise ShapeError(
+            f"as_strided: x of shape {input.shape} is a part of its storage and"
+            " requires a gradient; call x.contiguous() first"
+        )
+    if not whole:
+        return input.view_of(layout)
+    shift = layout.offset - input.layout.offset
+    view: Tensor = strided_view(input, layout._replace(offset=shift))
+    return view
+
+
+def as_strided_scatter(
+    input: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """Return a copy of `input` in which the view `as_strided` would give is `src`."""
+    name = "as_strided_scatter"
+    start = 0 if storage_offset is None else storage_offset
+    whole = flatten(input)
+    layout = strided_layout(name, whole, size, stride, start + whole.layout.offset)
+    layout = layout._replace(offset=layout.offset - whole.layout.offset)
+    return strided_scatter(input, _fitting(name, src, layout.shape, input), layout)
+
+
+def _fitting(name: str, src: Tensor, shape: Shape, x: Tensor) -> Tensor:
+    if src.shape != shape:
+        raise ShapeError(f"{name}: src is {src.shape}; it must be {shape}")
+    return src if src.dtype is x.dtype else cast(src, x.dtype)
+
+
+def _replaced(
+    name: str, x: Tensor, src: Tensor, part: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """Return a copy of `x` with a view of it replaced."""
+    blank = x.view_of(Layout.contiguous(x.shape)) if x.numel() else x
+    region: Layout = part(blank).layout
+    source = _fitting(name, src, region.shape, x)
+    return (
+        strided_scatter(x, source, region)
+        if region.numel
+        else strided_scatter(x, source, region._replace(offset=0))
+    )
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """Return a copy of `input` in which `select(dim, index)` would give `src`.
+
+    Raises
+    ------
+    ShapeError
+        If `src` has another shape.
+    """
+    return _replaced("select_scatter", input, src, lambda x: select(x, dim, index))
+
+
+def slice_scatter(
+    input: Tensor,
+    src: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """Return a copy of `input` in which the slice of a dimension is `src`.
+
+    Raises
+    ------
+    ShapeError
+        If `src` has another shape, or `step` is below 1.
+    """
+    at = normalize_dim("slice_scatter", dim, input.ndim)
+    step = as_int("slice_scatter: step", step)
+    if step < 1:
+        raise ShapeError(f"slice_scatter: step is {step}; it must be at least 1")
+    first, last, _ = slice(start, end, step).indices(input.shape[at])
+
+    def part(x: Tensor) -> Tensor:
+        starts, steps, sizes = [0] * x.ndim, [1] * x.ndim, list(x.shape)
+        starts[at], steps[at] = first, step
+        sizes[at] = len(range(first, last, step))
+        sliced: Tensor = _slice(x, tuple(starts), tuple(steps), tuple(sizes))
+        return sliced
+
+    return _replaced("slice_scatter", input, src, part)
+
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """Return a copy of `input` in which `diagonal` would give `src`.
+
+    Raises
+    ------
+    ShapeError
+        If `src` has another shape.
+    """
+    return _replaced(
+        "diagonal_scatter", input, src, lambda x: diagonal(x, offset, dim1, dim2)
+    )
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """Return a matrix whose diagonal has all elements of a tensor."""
+    return diag_embed(flatten(input), offset)
+
+
+def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+    """Return the sums that give a tensor a shape that broadcasts to its own.
+
+    Raises
+    ------
+    ShapeError
+        If the shape does not broadcast to that of the tensor.
+    """
+    from ..reduce.sum import sum
+
+    given = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
+    shape = as_ints("sum_to_size: size", given)
+    added = input.ndim - len(shape)
+    fits = added >= 0 and all(
+        n in (1, whole) for n, whole in zip(shape, input.shape[max(added, 0) :])
+    )
+    if not fits:
+        raise ShapeError(
+            f"sum_to_size: {shape} does not broadcast to {input.shape}, the shape of x"
+        )
+    dims = tuple(range(added)) + tuple(
+        at + added for at, n in enumerate(shape) if n != input.shape[at + added]
+    )
+    return reshape(sum(input, dims, True), shape) if dims else expand(input, shape)

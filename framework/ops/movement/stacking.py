@@ -1,0 +1,218 @@
+"""Joining, splitting and mirroring along dimensions by position, as NumPy has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from ...base.errors import ShapeError
+from ...base.shape import broadcast_shapes
+from ...eager.base_tensor import TensorCore
+from ..source import fill_like
+from ..view import expand, reshape, transpose, unsqueeze
+from .concat import cat, stack
+from .rearrange import flip, pad
+from .slice import tensor_split
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+Sections = int | Sequence[int]
+
+
+def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+    """Apply a function to one tensor, or to several or a sequence of them."""
+    if len(tensors) == 1 and isinstance(tensors[0], TensorCore):
+        return function(cast("Tensor", tensors[0]))
+    given = tensors[0] if len(tensors) == 1 else tensors
+    if not isinstance(given, tuple | list):
+        raise TypeError(
+            f"atleast: a {type(given).__name__} was given; it must be a tensor or a"
+            " sequence of tensors"
+        )
+    return tuple(function(each) for each in given)
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x if x.ndim > 1 else reshape(x, (1, x.numel()))
+
+
+def _planes(x: Tensor) -> Tensor:
+    return x if x.ndim > 2 else unsqueeze(_rows(x), 2)
+
+
+def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Return views of tensors with at least one dimension."""
+    return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
+
+
+def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Return views of tensors with at least two dimensions, added in front."""
+    return _each(_rows, tensors)
+
+
+def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
+    """Return views of tensors with at least three dimensions; see `atleast_2d`."""
+    return _each(_planes, tensors)
+
+
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the third dimension, which they get if need be."""
+    return cat([_planes(each) for each in tensors], 2)
+
+
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors joined along the second dimension; vectors are columns."""
+    return cat(
+        [each if each.ndim > 1 else reshape(each, (-1, 1)) for each in tensors], 1
+    )
+
+
+def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...]:
+    if x.ndim <= dim:
+        raise ShapeError(
+            f"{name}: x is {x.shape}; it must have at least {dim + 1} dimensions"
+        )
+    if isinstance(parts, int) and (parts < 1 or x.shape[dim] % parts):
+        raise ShapeError(
+            f"{name}: dimension {dim} of size {x.shape[dim]} does not split into"
+            f" {parts} equal parts; see tensor_split"
+        )
+    return tensor_split(x, parts, dim)
+
+
+def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Return views of equal parts along the second dimension, of a vector the first.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such dimension, or the parts would not be equal.
+    """
+    if input.ndim == 0:
+        raise ShapeError("hsplit: x is (); it must have at least 1 dimensions")
+    return _split("hsplit", input, indices_or_sections, min(1, input.ndim - 1))
+
+
+def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Return views of equal parts along the first of two dimensions; as `hsplit`."""
+    if input.ndim < 2:
+        raise ShapeError(
+            f"vsplit: x is {input.shape}; it must have at least 2 dimensions"
+        )
+    return _split("vsplit", input, indices_or_sections, 0)
+
+
+def dsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
+    """Return views of equal parts along the third dimension; as `hsplit`."""
+    return _split("dsplit", input, indices_or_sections, 2)
+
+
+def fliplr(input: Tensor) -> Tensor:
+    """Return a copy with the order of columns reversed.
+
+    Raises
+    ------
+    ShapeError
+        If there are fewer than two dimensions.
+    """
+    if input.ndim < 2:
+        raise ShapeError(
+            f"fliplr: x is {input.shape}; it must have at least 2 dimensions"
+        )
+    return flip(input, 1)
+
+
+def flipud(input: Tensor) -> Tensor:
+    """Return a copy with the order of rows reversed.
+
+    Raises
+    ------
+    ShapeError
+        If there is no dimension.
+    """
+    if input.ndim < 1:
+        raise ShapeError("flipud: x is (); it must have at least 1 dimension")
+    return flip(input, 0)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return views of tensors in the shape that they all broadcast to.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast.
+    """
+    if not tensors:
+        return ()
+    shape = broadcast_shapes("broadcast_tensors", *(each.shape for each in tensors))
+    return tuple(expand(each, shape) for each in tensors)
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """Return a view with the last two dimensions exchanged, of real numbers.
+
+    Raises
+    ------
+    ShapeError
+        If there is one dimension.
+    """
+    return transpose(input, -2, -1) if input.ndim else input
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Return a matrix with the matrices given along its diagonal, otherwise 0.
+
+    Vectors are rows.
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or one has more than two dimensions.
+    """
+    if not tensors:
+        raise ShapeError("block_diag: there are no tensors; at least one is needed")
+    for each in tensors:
+        if each.ndim > 2:
+            raise ShapeError(
+                f"block_diag: a tensor is {each.shape}; it must have at most 2"
+                " dimensions"
+            )
+    blocks = [_rows(each) for each in tensors]
+    width = sum(each.shape[1] for each in blocks)
+    rows, left = [], 0
+    for block in blocks:
+        right = width - left - block.shape[1]
+        rows.append(pad(block, (left, right)) if block.shape[0] else block)
+        left += block.shape[1]
+    kept = [row for row in rows if row.shape[0]]
+    return cat(kept) if kept else fill_like(blocks[0], (0, width), 0, blocks[0].dtype)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """Return all combinations of elements of vectors, one a row.
+
+    Returns
+    -------
+    Tensor, shape (product of the sizes, number of tensors)
+        Of one tensor, itself.
+
+    Raises
+    ------
+    ShapeError
+        If there is none, or one is not a vector.
+    """
+    if not tensors or any(each.ndim != 1 for each in tensors):
+        shapes = [each.shape for each in tensors]
+        raise ShapeError(
+            f"cartesian_prod: tensors are {shapes}; there must be vectors alone"
+        )
+    if len(tensors) == 1:
+        return tensors[0]
+    sizes = tuple(each.shape[0] for each in tensors)
+    columns = []
+    for place, each in enumerate(tensors):
+        along = tuple(-1 if at == place else 1 for at in range(len(sizes)))
+        columns.append(reshape(expand(reshape(each, along), sizes), (-1,)))
+    return stack(columns, 1)

@@ -1,0 +1,260 @@
+"""Statistics: covariance, both extremes, trapezoidal sums, running extremes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...base.dtype import int32
+from ...base.errors import ShapeError
+from ...base.shape import normalize_dim
+from ..elementwise.binary import add, mul, sub
+from ..elementwise.cast import cast
+from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
+from ..elementwise.exponential import exp, log
+from ..elementwise.unary import abs, lazy_copy, sqrt
+from ..indexing.scatter import gather
+from ..matmul.matmul import matmul
+from ..movement.concat import cat
+from ..movement.slice import narrow
+from ..source import arange_like, fill_like
+from ..view import expand, reshape, transpose, unsqueeze
+from .minmax import ValuesIndices, amax, amin
+from .scan import cumsum, diff
+from .sum import sum
+from .variance import _need_float
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+class MinMax(NamedTuple):
+    """Smallest and largest elements."""
+
+    min: Tensor
+    max: Tensor
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """Return the smallest and the largest elements along a dimension, or of all.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
+    return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
+
+
+def cov(
+    input: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Return the covariance of variables, one a row, over their observations.
+
+    Parameters
+    ----------
+    input : Tensor, float, shape (variables, observations) or (observations,)
+    correction : int, default 1
+        Subtracted from the number of observations before dividing by it.
+    fweights : Tensor, integers, shape (observations,), or None
+        How often each observation counts.
+    aweights : Tensor, float, shape (observations,), or None
+        How much each observation counts.
+
+    Returns
+    -------
+    Tensor, shape (variables, variables), or ()
+
+    Raises
+    ------
+    ShapeError
+        If `input` has more than two dimensions, or weights another shape.
+    """
+    if input.ndim > 2:
+        raise ShapeError(f"cov: x is {input.shape}; it must have at most 2 dimensions")
+    _need_float("cov", input)
+    rows = input if input.ndim == 2 else reshape(input, (1, input.numel()))
+    count = rows.shape[1]
+    weights = None
+    for each in (fweights, aweights):
+        if each is None:
+            continue
+        if each.shape != (count,):
+            raise ShapeError(
+                f"cov: weights are {each.shape}; they must be ({count},), one for each"
+                " observation"
+            )
+        each = cast(each, rows.dtype)
+        weights = each if weights is None else mul(weights, each)
+    if weights is None:
+        centred = sub(rows, sum(rows, 1, True) / count)
+        product = matmul(centred, transpose(centred, 0, 1))
+        least = max(0, count - correction)
+        found = product / least if least else product * math.inf
+    else:
+        total = sum(weights)
+        centred = sub(rows, sum(mul(rows, weights), 1, True) / total)
+        factor: Tensor = total
+        if aweights is not None:
+            factor = sub(
+                total,
+                sum(mul(weights, cast(aweights, rows.dtype))) / total * correction,
+            )
+        else:
+            factor = total - correction
+        product = matmul(mul(centred, weights), transpose(centred, 0, 1))
+        found = product / clamp(factor, 0.0)
+    return found if input.ndim == 2 else reshape(found, ())
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """Return the correlation coefficients of variables, one a row; see `cov`."""
+    if input.ndim > 2:
+        raise ShapeError(
+            f"corrcoef: x is {input.shape}; it must have at most 2 dimensions"
+        )
+    found = cov(input)
+    if found.ndim == 0:
+        return found / found
+    size = found.shape[0]
+    places = arange_like(found, (1, size), 0, 1, int32)
+    deviations = sqrt(reshape(gather(found, 0, places), (size,)))
+    scaled = found / unsqueeze(deviations, 1) / deviations
+    return clamp(scaled, -1.0, 1.0)
+
+
+def _halves(
+    name: str, y: Tensor, x: Tensor | None, dx: float, dim: int
+) -> tuple[Tensor, int]:
+    """Return the areas between neighbours, and the dimension."""
+    at = normalize_dim(name, dim, y.ndim)
+    size = y.shape[at]
+    if x is not None and x.ndim == 1:
+        x = reshape(x, (x.shape[0],) + (1,) * (y.ndim - 1 - at))
+        along = x.ndim - (y.ndim - at)
+    elif x is not None:
+        along = at - y.ndim + x.ndim
+    if x is not None and x.shape[along] != size:
+        raise ShapeError(
+            f"{name}: x has {x.shape[along]} points, y {size} along dimension {at};"
+            " they must be as many"
+        )
+    least = max(size - 1, 0)
+    both = add(narrow(y, at, min(1, size), least), narrow(y, at, 0, least))
+    if x is None:
+        return mul(both, dx / 2), at
+    return mul(mul(both, diff(x, 1, along)), 0.5), at
+
+
+def trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """Return the integral of samples along a dimension by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : Tensor
+        Values.
+    x : Tensor or None
+        Where they are: one dimension, or a shape that broadcasts.
+    dx : number, default 1
+        Distance of neighbours, without `x`.
+    dim : int, default -1
+
+    Raises
+    ------
+    ShapeError
+        If `x` has not as many points.
+    """
+    areas, at = _halves("trapezoid", y, x, dx, dim)
+    return sum(areas, at)
+
+
+def cumulative_trapezoid(
+    y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
+) -> Tensor:
+    """Return the integral up to each sample but the first; see `trapezoid`."""
+    areas, at = _halves("cumulative_trapezoid", y, x, dx, dim)
+    return cumsum(areas, at)
+
+
+def _running(
+    name: str, x: Tensor, dim: int, better: Callable[[Tensor, Tensor], Tensor]
+) -> ValuesIndices:
+    """Return running extremes and where they are, by distances that double.
+
+    Source: Hillis and Steele, "Data Parallel Algorithms", 1986.
+    """
+    at = normalize_dim(name, dim, x.ndim or 1)
+    if x.ndim == 0:
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
+    values = x.detach()
+    size = x.shape[at]
+    along = (size,) + (1,) * (x.ndim - 1 - at)
+    places = expand(arange_like(x, along, 0, 1, int32), x.shape)
+    step = 1
+    while step < size:
+        rest = size - step
+        pairs = [
+            (narrow(each, at, step, rest), narrow(each, at, 0, rest))
+            for each in (values, places)
+        ]
+        (later, earlier), (later_at, earlier_at) = pairs
+        kept = better(later, earlier)
+        if x.dtype.is_float:
+            # The first NaN takes every place behind it but that of a later NaN.
+            kept = logical_or(isnan(later), where(isnan(earlier), False, kept))
+        values, places = (
+            cat([narrow(whole, at, 0, step), where(kept, new, old)], at)
+            for whole, (new, old) in zip(
+                (values, places), ((later, earlier), (later_at, earlier_at))
+            )
+        )
+        step *= 2
+    return ValuesIndices(_taken(x, at, places), places)
+
+
+def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
+    return gather(x, dim, places) if x.numel() else lazy_copy(x)
+
+
+def cummax(input: Tensor, dim: int) -> ValuesIndices:
+    """Return the largest element up to each along a dimension, and where it is.
+
+    Of equal ones the last; NaN is above every number. Indices are int32.
+    """
+    return _running("cummax", input, dim, ge)
+
+
+def cummin(input: Tensor, dim: int) -> ValuesIndices:
+    """Return the smallest element up to each along a dimension; see `cummax`."""
+    return _running("cummin", input, dim, le)
+
+
+def logcumsumexp(input: Tensor, dim: int) -> Tensor:
+    """Return log(cumsum(exp(input))) along a dimension, without overflow."""
+    _need_float("logcumsumexp", input)
+    at = normalize_dim("logcumsumexp", dim, input.ndim or 1)
+    if input.ndim == 0 or input.numel() == 0:
+        return lazy_copy(input)
+    most = cummax(input.detach(), at).values
+    base = where(eq(abs(most), math.inf), 0.0, most)
+    total = exp(sub(input, base))
+    size, step = input.shape[at], 1
+    # By distances that double; each sum is over exp(its base).
+    while step < size:
+        rest = size - step
+        (later, earlier), (new, old) = (
+            (narrow(each, at, step, rest), narrow(each, at, 0, rest))
+            for each in (total, base)
+        )
+        joined = add(later, mul(earlier, exp(sub(old, new))))
+        total = cat([narrow(total, at, 0, step), joined], at)
+        step *= 2
+    none = eq(total, 0.0)
+    return where(none, -math.inf, add(log(where(none, 1.0, total)), base))

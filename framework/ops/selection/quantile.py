@@ -1,0 +1,246 @@
+"""Quantiles, the median without NaN, and the mode, from sorted rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import int32
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import normalize_dim
+from ...eager.base_tensor import TensorCore
+from ..elementwise.binary import add, lerp, mul, sub
+from ..elementwise.cast import cast
+from ..elementwise.compare import (
+    clamp,
+    eq,
+    isnan,
+    maximum,
+    ne,
+    where,
+)
+from ..elementwise.unary import ceil, floor, lazy_copy, round
+from ..indexing.scatter import gather
+from ..movement.concat import cat
+from ..movement.slice import narrow
+from ..reduce.minmax import ValuesIndices, argmax
+from ..reduce.statistics import cummax
+from ..reduce.sum import sum
+from ..reduce.variance import _need_float
+from ..source import arange_like, fill_like
+from ..view import expand, flatten, movedim, reshape, unsqueeze
+from .sort import sort
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def msort(input: Tensor) -> Tensor:
+    """Return the elements in order along the first dimension; see `sort`."""
+    return sort(input, 0).values if input.ndim else lazy_copy(input)
+
+
+def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
+    """Return the wanted fractions as a vector, and whether it was one number."""
+    if isinstance(q, TensorCore):
+        if q.dtype is not x.dtype:
+            raise DTypeError(
+                f"{name}: q is {q.dtype.name}, x {x.dtype.name}; they must be the same"
+            )
+        if q.ndim > 1:
+            raise ShapeError(
+                f"{name}: q is {q.shape}; it must have at most one dimension"
+            )
+        return reshape(q, (q.numel(),)), q.ndim == 0
+    if not 0 <= q <= 1:
+        raise ShapeError(f"{name}: q is {q}; it must be from 0 to 1")
+    filled: Tensor = fill_like(x, (1,), q, x.dtype)
+    return filled, True
+
+
+def _quantile(
+    name: str,
+    x: Tensor,
+    q: Tensor | float,
+    dim: int | None,
+    keepdim: bool,
+    interpolation: str,
+    ignore_nan: bool,
+) -> Tensor:
+    _need_float(name, x)
+    if interpolation not in INTERPOLATIONS:
+        raise ShapeError(
+            f"{name}: interpolation is {interpolation!r}; it must be one of"
+            f" {INTERPOLATIONS}"
+        )
+    fractions, single = _fractions(name, x, q)
+    at = normalize_dim(name, 0 if dim is None else dim, x.ndim or 1)
+    kept = (1,) * x.ndim
+    if dim is not None and x.ndim:
+        kept = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    rows = flatten(x) if dim is None or not x.ndim else movedim(x, at, -1)
+    size = rows.shape[-1]
+    if size == 0:
+        raise ShapeError(
+            f"{name}: x is {x.shape}; there are no elements to choose from"
+        )
+    ordered = sort(rows, -1).values
+    missing = sum(cast(isnan(rows), x.dtype), -1, True)
+    last = sub(float(size - 1), missing) if ignore_nan else None
+    # One row for each fraction, in front.
+    shape = (fractions.numel(), *(1,) * (rows.ndim))
+    ranks = mul(reshape(fractions, shape), float(size - 1) if last is None else last)
+    if last is None:
+        # A row with NaN has its last element, which is one, everywhere.
+        ranks = where(ne(missing, 0.0), float(size - 1), ranks)
+    ranks = maximum(ranks, 0.0)
+    wide = expand(ordered, (fractions.numel(), *ordered.shape))
+    found = _between(wide, expand(ranks, (*wide.shape[:-1], 1)), size, interpolation)
+    results = reshape(found, (fractions.numel(), *found.shape[1:-1]))
+    results = reshape(
+        results,
+        (fractions.numel(), *(kept if keepdim else _dropped(x, dim, at))),
+    )
+    return reshape(results, results.shape[1:]) if single else results
+
+
+def _dropped(x: Tensor, dim: int | None, at: int) -> tuple[int, ...]:
+    return () if dim is None else (*x.shape[:at], *x.shape[at + 1 :])
+
+
+def _between(ordered: Tensor, ranks: Tensor, size: int, interpolation: str) -> Tensor:
+    """Return the elements at ranks that may lie between two places."""
+
+    def at(rank: Tensor) -> Tensor:
+        return gather(ordered, -1, cast(clamp(rank, 0.0, float(size - 1)), int32))
+
+    if interpolation == "nearest":
+        return at(round(ranks))
+    if interpolation == "lower":
+        return at(floor(ranks))
+    if interpolation == "higher":
+        return at(ceil(ranks))
+    low = floor(ranks)
+    weight = sub(ranks, low)
+    if interpolation == "midpoint":
+        weight = where(eq(weight, 0.0), 0.0, 0.5)
+    return lerp(at(low), at(ceil(ranks)), weight)
+
+
+def quantile(
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return quantiles along a dimension, or of all elements; NaN if any is.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    q : number or Tensor of the dtype of `input`, shape () or (n,)
+        From 0 to 1; several give a dimension in front. Those of a tensor are not
+        checked.
+    dim : int or None
+        None takes all elements.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+    interpolation : str
+        Between two elements: "linear", "lower", "higher", "midpoint" or "nearest".
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements, or `q` or `interpolation` is another.
+    DTypeError
+        If the dtypes differ.
+    """
+    given = input, q, dim, keepdim, interpolation
+    return _quantile("quantile", *given, ignore_nan=False)
+
+
+def nanquantile(
+    input: Tensor,
+    q: Tensor | float,
+    dim: int | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+) -> Tensor:
+    """Return quantiles of all that is not NaN; see `quantile`."""
+    given = input, q, dim, keepdim, interpolation
+    return _quantile("nanquantile", *given, ignore_nan=True)
+
+
+def nanmedian(
+    input: Tensor, dim: int | None = None, keepdim: bool = False
+) -> Tensor | ValuesIndices:
+    """Return the median of all that is not NaN, or NaN; as `median`.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements.
+    """
+    rows = flatten(input) if dim is None else input
+    at = normalize_dim("nanmedian", 0 if dim is None else dim, rows.ndim or 1)
+    if rows.ndim == 0:
+        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, int32))
+    size = rows.shape[at]
+    if size == 0:
+        raise ShapeError(
+            f"nanmedian: shape {input.shape} has no elements along {at}; there is no"
+            " result"
+        )
+    values, indices = sort(rows, at)
+    missing = sum(cast(isnan(rows), int32), at, True, dtype=int32)
+    middle = maximum(sub(size - 1, missing), 0) // 2
+    places = where(eq(missing, size), 0, middle)
+    found = [gather(each, at, places) for each in (values, indices)]
+    if dim is None:
+        return reshape(found[0], ())
+    if not keepdim:
+        kept = (*rows.shape[:at], *rows.shape[at + 1 :])
+        found = [reshape(each, kept) for each in found]
+    return ValuesIndices(*found)
+
+
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """Return the element that occurs most often along a dimension, and where it is.
+
+    Of elements that occur as often the smallest, and its last place. Indices are int32.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements.
+    """
+    at = normalize_dim("mode", dim, input.ndim or 1)
+    if input.ndim == 0:
+        return ValuesIndices(lazy_copy(input), fill_like(input, (), 0, int32))
+    rows = movedim(input, at, -1)
+    size = rows.shape[-1]
+    if size == 0:
+        raise ShapeError(
+            f"mode: shape {input.shape} has no elements along {at}; there is no result"
+        )
+    values, indices = sort(rows.detach(), -1)
+    first = fill_like(values, (*values.shape[:-1], 1), 1, int32)
+    places = arange_like(values, (size,), 0, 1, int32)
+    changed = first
+    if size > 1:
+        pair = narrow(values, -1, 1, size - 1), narrow(values, -1, 0, size - 1)
+        changed = cat([first, cast(ne(*pair), int32)], -1)
+    # How many of the same are there up to each place.
+    starts = cummax(mul(changed, places), -1).values
+    lengths = sub(add(places, 1), starts)
+    end = unsqueeze(argmax(lengths, -1), -1)
+    where_ = gather(indices, -1, end)
+    found = [movedim(each, -1, at) for each in (gather(rows, -1, where_), where_)]
+    if not keepdim:
+        kept = (*input.shape[:at], *input.shape[at + 1 :])
+        found = [reshape(each, kept) for each in found]
+    return ValuesIndices(*found)

@@ -1,0 +1,211 @@
+"""Attributes of tensors: layout, device and kind, by PyTorch's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import normalize_dim
+from ..inplace import assign
+from ..storage import TypedStorage, UntypedStorage
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class AttributeMethods:
+    """What `Tensor` tells of itself."""
+
+    __slots__ = ()
+
+    is_cuda = False
+    is_mps = False
+    is_xpu = False
+    is_meta = False
+    is_sparse = False
+    is_sparse_csr = False
+    is_quantized = False
+    is_mkldnn = False
+    is_nested = False
+    names: tuple[None, ...]
+
+    @property
+    def is_cpu(self: Tensor) -> bool:
+        """Whether the elements are on the host."""
+        return not self.is_gpu
+
+    @property
+    def is_vulkan(self: Tensor) -> bool:
+        """Whether the elements are on a Vulkan device."""
+        return self.is_gpu
+
+    @property
+    def itemsize(self: Tensor) -> int:
+        """Size of one element in bytes."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self: Tensor) -> int:
+        """Size of all elements in bytes."""
+        return self.numel() * self.dtype.itemsize
+
+    def ndimension(self: Tensor) -> int:
+        """Return the number of dimensions."""
+        return self.ndim
+
+    def stride(self: Tensor, dim: int | None = None) -> Any:
+        """Return the strides in elements, or the stride of one dimension."""
+        strides = self.layout.strides
+        if dim is None:
+            return strides
+        return strides[normalize_dim("stride", dim, self.ndim)]
+
+    def storage_offset(self: Tensor) -> int:
+        """Return where in the storage the first element is, in elements."""
+        return self.layout.offset
+
+    def dim_order(self: Tensor) -> tuple[int, ...]:
+        """Return the dimensions in the order of their strides, outermost first."""
+        strides = self.layout.strides
+        return tuple(sorted(range(self.ndim), key=lambda dim: -strides[dim]))
+
+    def data_ptr(self: Tensor) -> int:
+        """Return a number that tells where the first element is.
+
+        Tensors that begin at the same element of the same storage have the same; it
+        stays the same when elements change in place. It is no address to be read: a
+        change in place gives a storage other memory.
+        """
+        return id(self.array) + self.layout.offset * self.dtype.itemsize
+
+    def untyped_storage(self: Tensor) -> UntypedStorage:
+        """Return what tells of the storage, in bytes."""
+        return UntypedStorage(self)
+
+    def storage(self: Tensor) -> TypedStorage:
+        """Return what tells of the storage, in elements."""
+        return TypedStorage(self)
+
+    def get_device(self: Tensor) -> int:
+        """Return the number of the Vulkan device, -1 on the host."""
+        number = self.device.index
+        return -1 if number is None else number
+
+    def is_complex(self: Tensor) -> bool:
+        """Return whether the dtype is a complex one: none is."""
+        return False
+
+    def is_conj(self: Tensor) -> bool:
+        """Return False: elements are stored as they are."""
+        return False
+
+    def is_neg(self: Tensor) -> bool:
+        """Return False: elements are stored as they are."""
+        return False
+
+    def resolve_conj(self: Tensor) -> Tensor:
+        """Return the tensor itself."""
+        return self
+
+    def resolve_neg(self: Tensor) -> Tensor:
+        """Return the tensor itself."""
+        return self
+
+    def conj(self: Tensor) -> Tensor:
+        """Return the tensor itself, as its numbers are real."""
+        return self
+
+    @property
+    def real(self: Tensor) -> Tensor:
+        """The tensor itself, as its numbers are real."""
+        return self
+
+    @property
+    def imag(self: Tensor) -> Tensor:
+        """Raise `DTypeError`: the numbers have no imaginary part."""
+        raise DTypeError(
+            f"imag: the tensor is {self.dtype.name}; only complex dtypes have an"
+            " imaginary part, and there is none"
+        )
+
+    def is_signed(self: Tensor) -> bool:
+        """Return whether the dtype has negative numbers."""
+        return self.dtype.is_signed
+
+    def is_inference(self: Tensor) -> bool:
+        """Return False: tensors of inference mode are plain ones."""
+        return False
+
+    def is_nonzero(self: Tensor) -> bool:
+        """Return whether the only element is not 0; waits for it.
+
+        Raises
+        ------
+        ShapeError
+            If there is not exactly one element.
+        """
+        if self.numel() != 1:
+            raise ShapeError(
+                f"is_nonzero: the tensor has shape {tuple(self.shape)}; it must have"
+                " one element"
+            )
+        return bool(self.item())
+
+    def pin_memory(self: Tensor, device: Any = None) -> Tensor:
+        """Return the tensor itself: staging memory is the library's own."""
+        return self
+
+    def is_pinned(self: Tensor, device: Any = None) -> bool:
+        """Return False; see `pin_memory`."""
+        return False
+
+    def is_shared(self: Tensor) -> bool:
+        """Return False: no storage is shared with other processes."""
+        return False
+
+    def share_memory_(self: Tensor) -> Tensor:
+        """Raise `NotImplementedError`: storages cannot be shared among processes."""
+        raise NotImplementedError(
+            "share_memory_: tensors cannot be shared with other processes; send arrays"
+            " with multiprocessing.shared_memory"
+        )
+
+    def is_set_to(self: Tensor, tensor: Tensor) -> bool:
+        """Return whether another tensor has the same storage, shape and strides."""
+        return self.array is tensor.array and self.layout == tensor.layout
+
+    def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
+        """Replace each element by a Python function of it; on the host only.
+
+        Raises
+        ------
+        TypeError
+            If the elements are on a device.
+        """
+        return _mapped(self, "apply_", callable)
+
+    def map_(
+        self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]
+    ) -> Tensor:
+        """Replace each element by a Python function of it and another's; host only.
+
+        Raises
+        ------
+        TypeError
+            If the elements are on a device.
+        """
+        return _mapped(self, "map_", callable, tensor)
+
+
+def _mapped(
+    x: Tensor, name: str, function: Callable[..., Any], *others: Tensor
+) -> Tensor:
+    if x.is_gpu or any(each.is_gpu for each in others):
+        raise TypeError(f"{name}: a tensor is on {x.device}; it works on the host only")
+    arrays = [each.detach().numpy() for each in (x, *others)]
+    columns = [each.ravel().tolist() for each in np.broadcast_arrays(*arrays)]
+    found = np.array([function(*each) for each in zip(*columns)], x.dtype.numpy)
+    return assign(x, type(x).results.from_host(found.reshape(x.shape), x.device))

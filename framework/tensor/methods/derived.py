@@ -1,0 +1,152 @@
+"""Methods for functions that are written with others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ... import ops
+from ...base.errors import ShapeError
+from ..inplace import change
+from .operand import in_place
+
+if TYPE_CHECKING:
+    from ..tensor import Tensor
+
+
+class DerivedMethods:
+    """What `Tensor` has of `ops` that are written with other ops; see there."""
+
+    __slots__ = ()
+
+    addbmm = ops.addbmm
+    addmv = ops.addmv
+    addr = ops.addr
+    adjoint = ops.adjoint
+    aminmax = ops.aminmax
+    argwhere = ops.argwhere
+    as_strided = ops.as_strided
+    as_strided_scatter = ops.as_strided_scatter
+    corrcoef = ops.corrcoef
+    cov = ops.cov
+    cross = ops.cross
+    cummax = ops.cummax
+    cummin = ops.cummin
+    deg2rad = ops.deg2rad
+    diagflat = ops.diagflat
+    diagonal_scatter = ops.diagonal_scatter
+    digamma = ops.digamma
+    dist = ops.dist
+    dsplit = ops.dsplit
+    erfinv = ops.erfinv
+    fliplr = ops.fliplr
+    flipud = ops.flipud
+    float_power = ops.float_power
+    fmax = ops.fmax
+    fmin = ops.fmin
+    frexp = ops.frexp
+    gcd = ops.gcd
+    heaviside = ops.heaviside
+    histogram = ops.histogram
+    hsplit = ops.hsplit
+    i0 = ops.i0
+    igamma = ops.igamma
+    igammac = ops.igammac
+    inner = ops.inner
+    isneginf = ops.isneginf
+    isposinf = ops.isposinf
+    isreal = ops.isreal
+    kron = ops.kron
+    lcm = ops.lcm
+    ldexp = ops.ldexp
+    lgamma = ops.lgamma
+    logaddexp2 = ops.logaddexp2
+    logcumsumexp = ops.logcumsumexp
+    logit = ops.logit
+    matrix_power = ops.matrix_power
+    mode = ops.mode
+    msort = ops.msort
+    mvlgamma = ops.mvlgamma
+    nanmedian = ops.nanmedian
+    nanquantile = ops.nanquantile
+    nextafter = ops.nextafter
+    positive = ops.positive
+    quantile = ops.quantile
+    rad2deg = ops.rad2deg
+    renorm = ops.renorm
+    select_scatter = ops.select_scatter
+    sgn = ops.sgn
+    signbit = ops.signbit
+    sinc = ops.sinc
+    slice_scatter = ops.slice_scatter
+    sum_to_size = ops.sum_to_size
+    unique_consecutive = ops.unique_consecutive
+    vsplit = ops.vsplit
+    xlogy = ops.xlogy
+
+    def polygamma(self: Tensor, n: int) -> Tensor:
+        """See `ops.polygamma`."""
+        return ops.polygamma(n, self)
+
+    @property
+    def H(self: Tensor) -> Tensor:
+        """The matrix with its dimensions exchanged, of real numbers."""
+        return ops.t(self)
+
+    @property
+    def mH(self: Tensor) -> Tensor:
+        """The last two dimensions exchanged, of real numbers."""
+        return ops.adjoint(self)
+
+    addbmm_ = in_place(ops.addbmm)
+    addmv_ = in_place(ops.addmv)
+    addr_ = in_place(ops.addr)
+    deg2rad_ = in_place(ops.deg2rad)
+    digamma_ = in_place(ops.digamma)
+    erfinv_ = in_place(ops.erfinv)
+    float_power_ = in_place(ops.float_power)
+    gcd_ = in_place(ops.gcd)
+    heaviside_ = in_place(ops.heaviside)
+    i0_ = in_place(ops.i0)
+    igamma_ = in_place(ops.igamma)
+    igammac_ = in_place(ops.igammac)
+    lcm_ = in_place(ops.lcm)
+    ldexp_ = in_place(ops.ldexp)
+    lgamma_ = in_place(ops.lgamma)
+    logit_ = in_place(ops.logit)
+    mvlgamma_ = in_place(ops.mvlgamma)
+    nextafter_ = in_place(ops.nextafter)
+    rad2deg_ = in_place(ops.rad2deg)
+    renorm_ = in_place(ops.renorm)
+    sgn_ = in_place(ops.sgn)
+    sinc_ = in_place(ops.sinc)
+    xlogy_ = in_place(ops.xlogy)
+
+    def polygamma_(self: Tensor, n: int) -> Tensor:
+        """Change in place by `polygamma`."""
+        return change(self, lambda x: ops.polygamma(n, x))
+
+    def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+        """Set the elements whose indices are all the same; return the tensor.
+
+        `wrap` goes on after the end of a tall matrix, below a row left out.
+
+        Raises
+        ------
+        ShapeError
+            If there is one dimension, or more than two of different sizes.
+        """
+        if self.ndim < 2 or (self.ndim > 2 and len(set(self.shape)) > 1):
+            raise ShapeError(
+                f"fill_diagonal_: x is {self.shape}; it must be a matrix, or have equal"
+                " sizes"
+            )
+        if self.ndim > 2:
+            steps = (sum(self.layout.strides),)
+            ops.as_strided(self.detach(), self.shape[:1], steps).fill_(fill_value)
+            return self
+        ops.diagonal(self).fill_(fill_value)
+        rows, columns = self.shape
+        if wrap:
+            for start in range(columns + 1, rows, columns + 1):
+                ops.diagonal(self[start:]).fill_(fill_value)
+        return self

@@ -1,0 +1,228 @@
+"""Regular tensors: sequences of numbers, and matrices of ones and zeros."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..base.device import Device, GpuDevice
+from ..base.dtype import (
+    DType,
+    DTypeLike,
+    as_dtype,
+    bool_,
+    default_dtype,
+    float32,
+    int32,
+    int64,
+)
+from ..base.errors import ShapeError
+from ..base.philox import wrapped
+from ..base.validation import as_int, as_number, sizes_of
+from .factories import DeviceLike, anchor, finished, place_of
+from .tensor import Tensor
+
+
+def arange(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return the numbers from `start` (0 if only one is given) up to before `end`.
+
+    Parameters
+    ----------
+    start, end, step : float
+        The last number is before `end` by at most `step`.
+    dtype : DType, str or None
+        None means int64 if all three are integers, otherwise the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If `step` is 0 or leads away from `end`.
+    """
+    first, last = (0, start) if end is None else (start, end)
+    first, last = as_number("arange: start", first), as_number("arange: end", last)
+    step = as_number("arange: step", step)
+    if step == 0 or (last - first) * step < 0:
+        raise ShapeError(
+            f"arange: from {first} to {last} in steps of {step}; the step must lead"
+            " from start to end"
+        )
+    count = math.ceil((last - first) / step)
+    numbers = (first, last, step)
+    whole = all(isinstance(each, int | np.integer) for each in numbers)
+    kind = as_dtype(dtype) if dtype is not None else int64 if whole else default_dtype()
+    place = place_of(device)
+    if not whole and kind.kind != "float":
+        made = arange(*numbers, device=place).to(kind)
+    elif _computes(place, kind):
+        made = _ramp(place, count, first, step, kind)
+    else:
+        made = Tensor.from_data(first + step * np.arange(count), kind, place)
+    return finished("arange", made, requires_grad, out, layout)
+
+
+def range(
+    start: float = 0,
+    end: float | None = None,
+    step: float = 1,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+) -> Tensor:
+    """Return the numbers from `start` up to `end`, included; use `arange` instead.
+
+    Always floats, unless `dtype` says otherwise; see `arange` for the rest.
+    """
+    first, last = (0, start) if end is None else (start, end)
+    first, last = as_number("range: start", first), as_number("range: end", last)
+    step = as_number("range: step", step)
+    if step == 0 or (last - first) * step < 0:
+        raise ShapeError(
+            f"range: from {first} to {last} in steps of {step}; the step must lead"
+            " from start to end"
+        )
+    kind = default_dtype() if dtype is None else as_dtype(dtype)
+    count = math.floor((last - first) / step) + 1
+    made = Tensor.from_data(first + step * np.arange(count), kind, place_of(device))
+    return finished("range", made, requires_grad, out, layout)
+
+
+def _ramp(
+    device: Device, count: int, start: float, step: float, dtype: DType
+) -> Tensor:
+    """Return numbers in steps; integers are computed signed, and wrap."""
+    compute = dtype
+    if not dtype.is_float:
+        compute = int64 if dtype.itemsize == 8 else int32
+        bits = 8 * compute.itemsize
+        start, step = wrapped(int(start), bits), wrapped(int(step), bits)
+    made: Tensor = ops.arange_like(anchor(device), (count,), start, step, compute)
+    return made.to(dtype)
+
+
+def linspace(
+    start: float,
+    end: float,
+    steps: int,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return `steps` numbers at equal distances from `start` to `end`, both included.
+
+    An integer `dtype` cuts both ends, and then them, towards zero; None means the
+    default float dtype.
+    """
+    kind = default_dtype() if dtype is None else as_dtype(dtype)
+    steps = as_int("linspace: steps", steps)
+    if steps < 0:
+        raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
+    start, end = as_number("linspace: start", start), as_number("linspace: end", end)
+    compute = kind if kind.is_float else float32
+    if not kind.is_float:
+        start, end = int(start), int(end)
+    apart = (end - start) / (steps - 1) if steps > 1 else 0.0
+    last = max(steps - 1, 1)
+    like = anchor(place_of(device))
+    made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
+    return finished("linspace", made.to(kind), requires_grad, out, layout)
+
+
+def logspace(
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return `base` raised to `steps` exponents from `start` to `end`."""
+    kind = default_dtype() if dtype is None else as_dtype(dtype)
+    exponents = linspace(start, end, steps, kind if kind.is_float else None, device)
+    made = ops.pow(base, exponents).to(kind)
+    return finished("logspace", made, requires_grad, out, layout)
+
+
+def eye(
+    n: int,
+    m: int | None = None,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+    requires_grad: bool = False,
+    *,
+    out: Tensor | None = None,
+    layout: Any = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return an (n, m) matrix, m being n if not given, with ones on the diagonal."""
+    made = _band("eye", n, n if m is None else m, 0, 0, dtype, device)
+    return finished("eye", made, requires_grad, out, layout)
+
+
+def tri(
+    n: int,
+    m: int | None = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: DeviceLike = None,
+) -> Tensor:
+    """Return an (n, m) matrix with ones on and below diagonal `k`, as in NumPy."""
+    n, k = as_int("tri: n", n), as_int("tri: k", k)
+    columns = n if m is None else as_int("tri: m", m)
+    return _band("tri", n, columns, -n, max(min(k, columns), -n - 1), dtype, device)
+
+
+def _band(
+    name: str,
+    rows: int,
+    columns: int,
+    low: int,
+    high: int,
+    dtype: DTypeLike | None,
+    device: DeviceLike,
+) -> Tensor:
+    sizes = sizes_of(name, (rows, columns))
+    like = anchor(place_of(device))
+    mask: Tensor = ops.band_like(
+        like, sizes, *map(_at_least_one, sizes), low, high, bool_
+    )
+    return mask.to(default_dtype() if dtype is None else as_dtype(dtype))
+
+
+def _at_least_one(size: int) -> int:
+    # The shader divides by sizes, also where there are no elements to do it for.
+    return max(size, 1)
+
+
+def _computes(device: Device, dtype: DType) -> bool:
+    """Return whether shaders of the device have the dtype's arithmetic."""
+    if not isinstance(device, GpuDevice) or dtype.feature is None:
+        return True
+    return bool(getattr(device.gpu.info, dtype.feature))

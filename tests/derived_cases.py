@@ -1,0 +1,14 @@
+"""Rows of the op table for what functions written with other ops declare."""
+
+import numpy as np
+import torch
+
+from tests.elementwise_cases import binary
+
+DERIVED = {
+    "gcd": binary("gcd", np.gcd, None, exact=True, gradient=False),
+    "nextafter": binary(
+        "nextafter", np.nextafter, torch.nextafter, exact=True, gradient=False
+    ),
+}
+"""Operations of `ops/elementwise/derived.py` and its like."""

@@ -1,0 +1,60 @@
+"""Angles, signs, powers and logarithms beside PyTorch."""
+
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.torch_calls import check
+
+CALLS = """\
+T.rsub(m, 2)
+T.rsub(m, m2, alpha=2)
+T.float_power(m, 2)
+T.float_power(i, 2)
+T.float_power(2, m)
+m.float_power(m2.abs())
+T.fmax(m, m2)
+T.fmin(nan, v3)
+T.fmax(v3, nan)
+T.positive(m)
+T.sgn(m)
+T.signbit(m)
+T.signbit(T.tensor([0., -0.]))
+T.deg2rad(m)
+T.rad2deg(m)
+T.deg2rad(i)
+T.sinc(m)
+T.sinc(T.tensor([0., 1.]))
+T.logit(T.sigmoid(m))
+T.logit(m, eps=0.1)
+T.logaddexp2(m, m2)
+T.mvlgamma(p + 2, 2)
+T.heaviside(T.tensor([-1., 0., 2.]), T.tensor([0.5]))
+T.heaviside(m, T.tensor(0.5))
+T.ldexp(m, T.tensor([1, 2, 3, 4]))
+T.frexp(m)
+T.frexp(m).exponent
+!T.nextafter(m, m2)
+T.gcd(i, i + 2)
+T.gcd(i, T.tensor(6))
+T.lcm(i, i + 2)
+T.isposinf(T.tensor([1., float('inf'), float('-inf')]))
+T.isneginf(T.tensor([1., float('inf'), float('-inf')]))
+T.rsub(i, 2)
+T.gcd(i * -3, i + 2)
+T.frexp(T.tensor([0.0, -3.5, 1e30, 0.49999997]))
+T.logit(T.tensor([0.0, 1.0]))
+""".splitlines()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_on_the_host(call: str) -> None:
+    check(call)
+
+
+ON_DEVICE = [call for call in CALLS if "float_power" not in call][::4]
+
+
+@pytest.mark.parametrize("call", ON_DEVICE)
+def test_on_a_device(call: str, device: vkbackend.Device) -> None:
+    check(call, fw.device(device.info.name))

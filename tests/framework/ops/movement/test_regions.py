@@ -1,0 +1,32 @@
+"""Views by strides and replaced regions beside PyTorch."""
+
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.torch_calls import check
+
+CALLS = """\
+T.diagflat(m)
+T.diagflat(v3, 1)
+T.as_strided(m, (2, 2), (1, 2))
+T.as_strided(m, (2, 2), (1, 2), 1)
+!T.as_strided_scatter(m, T.zeros(2, 2), (2, 2), (1, 2))
+T.select_scatter(m, T.zeros(4), 0, 1)
+T.slice_scatter(m, T.zeros(2, 4), dim=0, start=1)
+T.slice_scatter(m, T.zeros(3, 2), dim=1, start=0, end=4, step=2)
+T.diagonal_scatter(m, T.zeros(3))
+m.diagonal_scatter(T.zeros(2), offset=-1)
+m.sum_to_size(1, 4)
+m.sum_to_size((3, 1))
+""".splitlines()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_on_the_host(call: str) -> None:
+    check(call)
+
+
+@pytest.mark.parametrize("call", CALLS[::4])
+def test_on_a_device(call: str, device: vkbackend.Device) -> None:
+    check(call, fw.device(device.info.name))

@@ -1,0 +1,35 @@
+"""Membership, runs and histograms beside PyTorch."""
+
+import pytest
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.torch_calls import check
+
+CALLS = """\
+T.argwhere(b)
+T.unique_consecutive(runs)
+T.unique_consecutive(runs, return_inverse=True, return_counts=True)
+T.unique_consecutive(i, dim=0)
+T.histogram(m, 4)
+T.histogram(m, bins=4, range=(-1., 1.))
+T.histogram(m, 4, range=(-1., 1.), density=True)
+T.histogram(m, T.tensor([-1., 0., 1.]))
+T.isin(i, T.tensor([1, 3]))
+T.isin(i, T.tensor([1, 3]), invert=True)
+T.isin(i, 2)
+T.isin(2, i)
+T.isin(elements=i, test_elements=T.tensor([2]), assume_unique=True)
+T.isreal(m)
+T.unravel_index(T.tensor([3, 5]), (2, 3))
+""".splitlines()
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_on_the_host(call: str) -> None:
+    check(call)
+
+
+@pytest.mark.parametrize("call", CALLS[::4])
+def test_on_a_device(call: str, device: vkbackend.Device) -> None:
+    check(call, fw.device(device.info.name))

@@ -1,0 +1,63 @@
+"""Regular tensors beside PyTorch's."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.errors import ShapeError
+
+CALLS: list[Callable[[Any], Any]] = [
+    lambda t: t.arange(end=5),
+    lambda t: t.arange(2, 9, 3),
+    lambda t: t.arange(0, 1, 0.25, dtype=t.float64),
+    lambda t: t.linspace(0, 1, steps=5, layout=t.strided),
+    lambda t: t.logspace(start=0, end=2, steps=3, base=2.0),
+    lambda t: t.eye(2, 3, dtype=t.int64, pin_memory=False),
+    lambda t: t.eye(2, out=t.ones(2, 2)),
+    lambda t: t.arange(3.0, requires_grad=True).detach(),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_as_pytorch(call: Callable[[Any], Any]) -> None:
+    ours, theirs = call(fw), call(torch)
+    assert str(ours.dtype) == str(theirs.dtype)
+    np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def test_range_includes_its_end() -> None:
+    assert fw.range(1, 3).tolist() == [1.0, 2.0, 3.0]
+    assert fw.range(0, 1, 0.5).tolist() == [0.0, 0.5, 1.0]
+    with pytest.raises(ShapeError, match=r"^range: from 1 to 0 in steps of 1"):
+        fw.range(1, 0)
+
+
+def test_out_has_the_shape_of_the_result() -> None:
+    with pytest.raises(ShapeError, match=r"^arange: out is \(2,\), the result \(3,\)"):
+        fw.arange(3, out=fw.zeros(2))
+
+
+FACTORIES = (
+    *("empty", "eye", "full", "linspace", "logspace", "ones", "rand", "randint"),
+    *("randn", "randperm", "zeros", "arange", "normal"),
+)
+KEYWORDS = {"dtype", "layout", "device", "requires_grad", "pin_memory", "out"}
+
+
+@pytest.mark.parametrize("name", FACTORIES)
+def test_keywords_of_factories(name: str) -> None:
+    assert inspect.signature(getattr(fw, name)).parameters.keys() >= KEYWORDS
+
+
+@pytest.mark.parametrize(
+    "name", ["empty", "full", "ones", "rand", "randint", "randn", "zeros"]
+)
+def test_keywords_of_factories_like_others(name: str) -> None:
+    keywords = KEYWORDS - {"out"} | {"memory_format", "input"}
+    function = getattr(fw, f"{name}_like")
+    assert inspect.signature(function).parameters.keys() >= keywords

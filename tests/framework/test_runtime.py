@@ -1,0 +1,41 @@
+"""Settings of the runtime."""
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import nn
+from vkbackend.framework.base.device import GpuDevice
+
+
+def test_settings_are_kept() -> None:
+    fw.set_num_threads(2)
+    assert fw.get_num_threads() == 2
+    with pytest.raises(ValueError, match=r"^set_num_threads: num is 0; it must be"):
+        fw.set_num_threads(0)
+    fw.use_deterministic_algorithms(True, warn_only=True)
+    assert fw.are_deterministic_algorithms_enabled()
+    assert fw.get_deterministic_debug_mode() == 1
+    fw.set_deterministic_debug_mode("default")
+    assert not fw.are_deterministic_algorithms_enabled()
+    with pytest.raises(ValueError, match=r"^set_deterministic_debug_mode"):
+        fw.set_deterministic_debug_mode("always")
+    assert not fw.set_flush_denormal(True)
+
+
+@pytest.mark.core
+def test_compile(gpu: GpuDevice) -> None:
+    @fw.compile
+    def double(x: fw.Tensor) -> fw.Tensor:
+        return x * 2
+
+    @fw.compile(fullgraph=True, mode="max-autotune")
+    def triple(x: fw.Tensor) -> fw.Tensor:
+        return x * 3
+
+    x = fw.ones(2, device=gpu)
+    assert double(x).tolist() == [2.0, 2.0]
+    assert triple(x).tolist() == triple(x).tolist() == [3.0, 3.0]
+    assert (double.traces, triple.replays) == (1, 1)
+    model = nn.Linear(2, 1)
+    assert fw.compile(model) is model
+    assert fw.compile(max, disable=True) is max
