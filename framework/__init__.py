@@ -27,10 +27,12 @@ from .autograd.anomaly_mode import (
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd import functional as _functional  # noqa: F401 - it is there then
+from .func.vmap import vmap as vmap
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
+    is_inference as is_inference,
     is_inference_mode_enabled as is_inference_mode_enabled,
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
@@ -446,6 +448,15 @@ from .base.philox import (
 )
 from .io.safetensors import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
+from .tensor.windows import (
+    bartlett_window as bartlett_window,
+    blackman_window as blackman_window,
+    hamming_window as hamming_window,
+    hann_window as hann_window,
+    kaiser_window as kaiser_window,
+    tril_indices as tril_indices,
+    triu_indices as triu_indices,
+)
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 

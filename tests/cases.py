@@ -13,6 +13,7 @@ from tests.indexing_cases import INDEXING
 from tests.loss_cases import LOSSES
 from tests.movement_cases import CREATION, MOVEMENT
 from tests.norm_cases import NORMALIZATION
+from tests.recurrent_cases import RECURRENT
 from tests.reduce_cases import REDUCTIONS
 from tests.special_cases import SPECIAL
 from tests.structured_cases import STRUCTURED
@@ -28,6 +29,7 @@ CASES: dict[str, Case] = (
     | LOSSES
     | ATTENTION
     | SPECIAL
+    | RECURRENT
     | DERIVED
 )
 """Every op of the registry, by its name there."""

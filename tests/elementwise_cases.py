@@ -35,6 +35,12 @@ DESCENT: dict[str, Oracle] = {
     "weighted_sum": lambda x, y, decay, weight: decay * x + weight * y,
     "ema": lambda x, y, weight: x + weight * (y - x),
     "weighted_sum_square": lambda x, y, decay, weight: decay * x + weight * y**2,
+    "root_scaled_step": lambda x, y, second, eps, size: (
+        x - size * y / (second**0.5 + eps)
+    ),
+    "root_scaled_sum": lambda x, y, second, decay, eps: (
+        decay * x + y / (second**0.5 + eps)
+    ),
     "adam_step": lambda x, first, second, decay, root_scale, eps, size: (
         decay * x - size * first / (root_scale * second**0.5 + eps)
     ),
@@ -258,6 +264,8 @@ ARITHMETIC = {
     "weighted_sum": descent("weighted_sum", ("decay", "weight")),
     "ema": descent("ema", ("weight",)),
     "weighted_sum_square": descent("weighted_sum_square", ("decay", "weight")),
+    "root_scaled_step": descent("root_scaled_step", ("eps", "size"), 3),
+    "root_scaled_sum": descent("root_scaled_sum", ("decay", "eps"), 3),
     "adam_step": descent("adam_step", ("decay", "root_scale", "eps", "size"), 3),
     "adam_step_capturable": descent("adam_step_capturable", ("decay", "eps"), 5),
     "addcmul": Case(

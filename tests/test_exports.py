@@ -18,6 +18,8 @@ PACKAGES = (
     "vkbackend",
     "vkbackend.framework.data",
     "vkbackend.framework.nn",
+    "vkbackend.framework.nn.container",
+    "vkbackend.framework.nn.utils",
     "vkbackend.framework.optim",
     "vkbackend.framework.utils",
 )

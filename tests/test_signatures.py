@@ -17,14 +17,16 @@ DIFFERENT = {
     "LogSigmoid", "Sigmoid", "Softmax2d", "Softsign", "Tanh", "Tanhshrink",
     # Bases and containers, whose forward passes on whatever it gets.
     "Module", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict",
-    "Sequential",
+    "RNNBase", "RNNCellBase", "Sequential",
     # Another author's, whose tests say what it takes.
     "MultiheadAttention", "Parameter",
 }  # fmt: skip
 LAYERS = [
     name
     for name in sorted(nn.__all__)
-    if isinstance(getattr(torch.nn, name, None), type) and name not in DIFFERENT
+    if isinstance(theirs := getattr(torch.nn, name, None), type)
+    and issubclass(theirs, torch.nn.Module)
+    and name not in DIFFERENT
 ]
 FUNCTIONS = [
     name for name in nn.functional.__all__ if callable(getattr(nn.functional, name))

@@ -4,6 +4,7 @@ Switches are read when they are needed, not at import, so tests and users may se
 at any time before the first device is opened.
 """
 
+import functools
 import os
 import re
 from dataclasses import dataclass
@@ -116,10 +117,20 @@ def cache_folder() -> Path:
     ArgumentError
         If it is to lie in the home of a user who is not known.
     """
-    # An empty or relative XDG_CACHE_HOME counts as unset (XDG base directories).
     base = os.environ.get("XDG_CACHE_HOME", "")
+    return _folder(CACHE.read(), base, tuple(map(os.environ.get, _HOMES)))
+
+
+_HOMES = ("HOME", "USERPROFILE", "HOMEDRIVE", "HOMEPATH")
+"""Variables that `os.path.expanduser` reads."""
+
+
+@functools.lru_cache(maxsize=8)
+def _folder(chosen: str, base: str, homes: tuple[str | None, ...]) -> Path:
+    """Return the folder for values of the environment."""
+    # An empty or relative XDG_CACHE_HOME counts as unset (XDG base directories).
     default = Path(base if os.path.isabs(base) else "~/.cache") / "vkbackend"
-    folder = os.path.expanduser(CACHE.read() or default)
+    folder = os.path.expanduser(chosen or default)
     if folder.startswith("~"):
         raise ArgumentError(
             f"{CACHE.name}: {folder!r} lies in a home that is not known; give the path"

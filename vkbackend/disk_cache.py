@@ -375,10 +375,14 @@ def _warn_once(message: str) -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
+def cache_name(info: DeviceInfo) -> str:
+    """Return the name, without a suffix, of files about a device and its driver."""
+    return (
+        f"{info.vendor_id:04x}-{info.device_id:04x}-{info.driver_version:08x}"
+        f"-{info.pipeline_cache_uuid}"
+    )
+
+
 def cache_file(info: DeviceInfo) -> Path:
     """Return where the cache of a device and its driver version is kept."""
-    name = (
-        f"{info.vendor_id:04x}-{info.device_id:04x}-{info.driver_version:08x}"
-        f"-{info.pipeline_cache_uuid}.bin"
-    )
-    return config.cache_folder() / "pipelines" / name
+    return config.cache_folder() / "pipelines" / f"{cache_name(info)}.bin"

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vkbackend.disk_cache import cache_file
+from vkbackend.disk_cache import cache_name
 
 from . import config, disk_cache, fork_safety
 
@@ -44,8 +44,12 @@ class Verdict(NamedTuple):
 
 def verdict_file(info: DeviceInfo) -> Path:
     """Return the file of the verdicts for a device and its driver version."""
-    name = cache_file(info).with_suffix(".json").name
-    return config.cache_folder() / "tuning" / name
+    return _file(config.cache_folder(), cache_name(info))
+
+
+@functools.lru_cache(maxsize=64)
+def _file(folder: Path, name: str) -> Path:
+    return folder / "tuning" / f"{name}.json"
 
 
 class Verdicts:

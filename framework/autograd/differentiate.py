@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -82,6 +83,7 @@ def grad(
     grad_outputs: Tensors = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -100,6 +102,8 @@ def grad(
         Keep what was saved, so that another pass can run; None means `create_graph`.
     create_graph : bool, default False
         Record the pass itself, for gradients of gradients.
+    only_inputs : bool, default True
+        Accepted; `.grad` is never changed, as False would ask for.
     allow_unused : bool or None, default None
         Whether inputs that no output depends on are accepted; None means
         `materialize_grads`.
@@ -131,6 +135,13 @@ def grad(
     >>> first.tolist(), second.tolist()
     ([3.0, 12.0], [6.0, 12.0])
     """
+    if not only_inputs:
+        warnings.warn(
+            "grad: only_inputs=False has no effect; use backward to accumulate into"
+            " all leaves",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "grad: allow_unused is False and materialize_grads True; unused inputs"

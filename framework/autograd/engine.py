@@ -284,7 +284,7 @@ class _BackwardPass:
         if type(node) is GradNode:
             answers = self._apply(node, grads[0])
         else:
-            answers = node.apply(*grads, selective=self.wanted is not None)
+            answers = node.run(grads, selective=self.wanted is not None)
         if hooks is not None and hooks.after:
             answers = tuple(
                 [
@@ -393,14 +393,32 @@ def accumulate_leaf(leaf: TensorCore, grad: Any, *, hook: bool = True) -> None:
             step == 0 and size > 1 for size, step in zip(shape, strides)
         )
         leaf.own_grad = grad.clone() if repeated else grad.alias()
-    elif trace is None or grad.needs_grad or leaf.own_grad.needs_grad:
+    elif grad.needs_grad or leaf.own_grad.needs_grad:
         leaf.own_grad = leaf.own_grad + grad
     else:
-        # Into the same storage, so that a replay finds it.
-        leaf.own_grad.add_(grad)
+        _add_in_place(leaf.own_grad, grad)
     if hooks is not None:
         for each in [*hooks.accumulated.values()]:
             each(leaf)
+
+
+def _add_in_place(total: Any, grad: Any) -> None:
+    """Add a gradient to one of a leaf, in its storage, as PyTorch does.
+
+    It may be a part of another tensor, and a replay has to find it.
+    """
+    new = total + grad
+    array, made = total.array, new.array
+    if new.layout is not total.layout or array.value.numel != made.value.numel:
+        total.copy_(new)
+        return
+    with total.device.lock:
+        value = made.value
+        array.rebind(value)
+        # Another thread's flush may have failed, and rolled it back.
+        while value is not made.value:
+            value = made.value
+            array.rebind(value)
 
 
 def sum_to(grad: Any, spec: TensorSpec) -> Any:

@@ -14,6 +14,7 @@ from ..eager.base_tensor import TensorCore, assembled
 from .batched import rules_for
 from .grad_mode import grad_mode, is_grad_enabled
 from .gradient_hooks import move_kept_gradient
+from .saved_tensors_hooks import pack_hooks, unpacked
 from .tape import Edge, GradNode, edge_of, next_sequence
 from .views import check_overwrite, sharing_tensors
 
@@ -101,7 +102,8 @@ class FunctionNode(FunctionCtx, GradNode):
         specs: Any = [
             each.spec if isinstance(each, TensorCore) else None for each in args
         ]
-        super().__init__(self.name(), self._gradients, edges, tuple(specs), {})
+        # No method of its own as the rule, which would make a cycle.
+        super().__init__(self.name(), Function.backward, edges, tuple(specs), {})
         self.needs_input_grad = tuple([each is not None for each in edges])
         self._to_save: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
@@ -153,7 +155,10 @@ class FunctionNode(FunctionCtx, GradNode):
 
     def _restored(self, saved: SavedForBackward) -> Any:
         tensor, edge = saved.tensor, saved.edge
-        if tensor.array.version != saved.version:
+        assert self.saved is not None
+        if "unpack" in self.saved:
+            tensor = unpacked(self.saved["unpack"], tensor)
+        elif tensor.array.version != saved.version:
             raise GradError(
                 f"backward: a tensor of shape {tuple(tensor.shape)}, which"
                 f" {self.op_name}"
@@ -233,14 +238,17 @@ class FunctionNode(FunctionCtx, GradNode):
             kept.append(SavedForBackward(tensor, each.array.version, edge, output))
         self._to_save = self._dirty = self._without_gradient = ()
         self.saved = {"tensors": kept}
+        hooks = pack_hooks.top.value
+        if hooks is not None:
+            pack, self.saved["unpack"] = hooks
+            for at, saved in enumerate(kept):
+                if saved is not None:
+                    kept[at] = saved._replace(tensor=pack(saved.tensor.detach()))
 
     # The backward pass
 
-    def _gradients(self, *grads: Any, selective: bool) -> tuple[Any, ...]:
-        """Return the gradients of the arguments, by the user's rule.
-
-        `selective` says whether the pass is for the gradients of some tensors only.
-        """
+    def run(self, grads: tuple[Any, ...], *, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the arguments, by the user's rule."""
         self.selective = selective
         if self._materialize:
             grads = self._materialized(grads)
@@ -312,7 +320,7 @@ record_overwrite: list[Callable[..., None]] = []
 """Recorder of changes in place of tensors with views, which is above this package."""
 
 
-class Function:
+class Function(FunctionCtx):
     """Base of functions with a gradient rule of their own.
 
     A subclass has static methods: `forward(ctx, *args)`, or `forward(*args)` and

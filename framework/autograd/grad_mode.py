@@ -31,6 +31,31 @@ def is_inference_mode_enabled() -> bool:
     return enabled
 
 
+def is_inference(input: Any) -> bool:
+    """Return whether a tensor is an inference tensor: never, see `inference_mode`."""
+    found: bool = input.is_inference()
+    return found
+
+
+class set_multithreading_enabled:  # noqa: N801 - PyTorch's name
+    """Block that accepts whether backward passes use threads; they use the caller's.
+
+    Parameters
+    ----------
+    mode : bool
+        It has no effect: the device works beside the host in any case.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = bool(mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+
 class GradScope(SettingScope):
     """Block, or decorator, with another grad mode.
 

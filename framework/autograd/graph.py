@@ -12,15 +12,25 @@ from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import TensorCore
 from .engine import queue_callback
 from .gradient_hooks import register_hook
+from .saved_tensors_hooks import (
+    allow_mutation_on_saved_tensors,
+    disable_saved_tensors_hooks,
+    save_on_cpu,
+    saved_tensors_hooks,
+)
 from .tape import AccumulateGrad
 from .tape import GradNode as Node
 
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
     "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
 ]
 
 
@@ -32,10 +42,13 @@ class GradientEdge(NamedTuple):
     node : Node or AccumulateGrad
     output_nr : int
         Which output of the node it is.
+    ownership_token : object
+        None: the node keeps itself alive.
     """
 
     node: Node | AccumulateGrad
     output_nr: int
+    ownership_token: Any = None
 
 
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:

@@ -17,6 +17,10 @@ INPUT, OUTPUT, ARGUMENT, NEEDS, SPEC = range(5)
 _tuple: Any = tuple.__new__
 
 
+make_node: Callable[..., GradNode] = GradNode
+"""Makes a node of the tape; see `saved_tensors_hooks`, which sets another one."""
+
+
 class TapeRecorder(NamedTuple):
     """Tape recorder of one op, for one set of tensor arguments.
 
@@ -91,7 +95,7 @@ class TapeRecorder(NamedTuple):
                 )
         first = outputs[0]
         first.needs_grad = True
-        first.grad_node = GradNode(
+        first.grad_node = make_node(
             self.name,
             self.rule,
             tuple(edges),

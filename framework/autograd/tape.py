@@ -116,6 +116,13 @@ class GradNode:
         """Number of outputs that gradients may arrive for."""
         return 1
 
+    def run(self, grads: tuple[Any, ...], *, selective: bool) -> tuple[Any, ...]:
+        """Return the gradients of the inputs; for nodes of several outputs.
+
+        `selective` says whether the pass is for the gradients of some tensors only.
+        """
+        raise NotImplementedError
+
     def name(self) -> str:
         """Return the name as PyTorch forms it, as "AddBackward0"."""
         words = self.op_name.split("_")

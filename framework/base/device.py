@@ -491,8 +491,9 @@ def _forget_unusable() -> None:
 def set_index_checks(mode: bool) -> None:
     """Set whether devices check indices; by default they do.
 
-    An index out of range is found by the kernel that reads it, and raised by the next
-    call that waits for a result: a read, `item`, `tolist` or `synchronize`.
+    An index out of range is found by the kernel that reads it, and raised by the first
+    call that then waits for a result, of this work or other: a read, `item`, `tolist`
+    or `synchronize`. At the latest it is the one that reads what was indexed.
 
     Parameters
     ----------

@@ -1,10 +1,10 @@
 """Exceptions of the framework, beside those of the device layer.
 
 Error (vkbackend.errors)
-├── ShapeError (ValueError)    shapes or dimensions that do not fit together
-│   └── IndexRangeError (IndexError)   an index that names no element
+├── ShapeError (ValueError, RuntimeError)   shapes or dimensions that do not fit
+│   └── IndexRangeError (IndexError)   an index or dimension that is not there
 ├── DomainError (RuntimeError) a number for which an op has no value
-├── DTypeError (TypeError)     a dtype that an op or a device does not support
+├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
@@ -16,19 +16,19 @@ Error (vkbackend.errors)
 from vkbackend.errors import Error
 
 
-class ShapeError(Error, ValueError):
+class ShapeError(Error, ValueError, RuntimeError):
     """Shapes, dimensions or indices that do not fit together."""
 
 
 class IndexRangeError(ShapeError, IndexError):
-    """An index that is out of range, which names no element."""
+    """An index or a dimension that is out of range."""
 
 
 class DomainError(Error, RuntimeError):
     """A number for which an op has no value, as a division of integers by zero."""
 
 
-class DTypeError(Error, TypeError):
+class DTypeError(Error, TypeError, RuntimeError):
     """A dtype that an op, or the device it runs on, does not support."""
 
 

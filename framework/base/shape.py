@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, SupportsIndex, overload
 
 from .dtype import DType
-from .errors import ShapeError
+from .errors import IndexRangeError, ShapeError
 from .validation import as_int, as_int_or_ints
 
 Shape = tuple[int, ...]
@@ -201,14 +201,14 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
 
     Raises
     ------
-    ShapeError
+    IndexRangeError
         If a tensor of `ndim` dimensions has no such dimension.
     TypeError
         If it is no whole number.
     """
     dim = as_int(f"{name}: dim", dim)
     if not -ndim <= dim < ndim:
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}: there is no dimension {dim}: the tensor has {ndim};"
             f" dim must be from {-ndim} to {ndim - 1}"
         )

@@ -125,6 +125,12 @@ def fuse_epilogues(
     for number in group_of:
         for value in nodes[number].values:
             readers.setdefault(id(value), set()).add(group_of[number])
+    # Products that are alone in a kernel, by the value that they make, in order.
+    products = {
+        id(nodes[numbers[0]].outputs[0]): place
+        for place, numbers in enumerate(kernel_groups)
+        if len(numbers) == 1 and nodes[numbers[0]].op.epilogue_dims
+    }
     found = {}
     for kernel_group in kernel_groups:
         members = [nodes[number] for number in kernel_group]
@@ -132,7 +138,16 @@ def fuse_epilogues(
             continue
         if _donates(members, live_out, state):
             continue
-        for product in _products(nodes, kernel_groups, kernel_group, readers):
+        read = {id(value) for node in members for value in node.values}
+        places = sorted(
+            (products[each] for each in read & products.keys()), reverse=True
+        )
+        for (product,) in [kernel_groups[place] for place in places]:
+            value = nodes[product].outputs[0]
+            if readers[id(value)] != {kernel_group[0]}:
+                continue
+            if not _in_order(nodes, kernel_group, value):
+                continue
             if id(nodes[product].outputs[0]) in external:
                 continue
             fused = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
@@ -157,25 +172,6 @@ def _donates(
         for node in members
         for value in node.values
     )
-
-
-def _products(
-    nodes: Sequence[Node],
-    kernel_groups: Sequence[list[int]],
-    kernel_group: list[int],
-    readers: Mapping[int, set[int]],
-) -> list[int]:
-    """Return the products that one kernel group alone reads; latest first."""
-    read = {id(value) for number in kernel_group for value in nodes[number].values}
-    return [
-        other[0]
-        for other in reversed(kernel_groups)
-        if len(other) == 1
-        and nodes[other[0]].op.epilogue_dims
-        and id(nodes[other[0]].outputs[0]) in read
-        and readers[id(nodes[other[0]].outputs[0])] == {kernel_group[0]}
-        and _in_order(nodes, kernel_group, nodes[other[0]].outputs[0])
-    ]
 
 
 def _in_order(nodes: Sequence[Node], kernel_group: list[int], value: Value) -> bool:

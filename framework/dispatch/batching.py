@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vkbackend import fork_safety
 
-from ..base.scoped_setting import ScopeFrame
+from ..base.scoped_setting import ScopedSetting, ScopeFrame
 
 if TYPE_CHECKING:
     from .op import Op
 
 depth = 0
 """Batch levels in all threads: a quick test for the common case of none."""
+
+levels = ScopedSetting(())
+"""Batch levels of a thread, outermost first."""
 
 BatchRule = Callable[["Op[..., Any]", Mapping[str, Any]], Any]
 
@@ -71,6 +74,11 @@ def count(scope_frame: ScopeFrame, *, entered: bool) -> None:
     with _counting:
         (_counted.add if entered else _counted.discard)(scope_frame)
         depth = len(_counted)
+
+
+def transforming() -> bool:
+    """Return whether this thread runs a function within a transform of `func`."""
+    return depth > 0 and levels.top.outer is not None
 
 
 def batched_call(op: Op[..., Any], arguments: Mapping[str, Any]) -> Any:

@@ -24,11 +24,14 @@ from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_
 from ..scheduler.scheduler import append
 from . import batching
 from .call_cache import CallCache
-from .keywords import into
+from .keywords import into, translated
 from .op import Op, need_feature, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_FORM = {"x": "input", "y": "other"}
+"""Names of the functions of `Op.form`, by ours."""
 
 
 class CachedElementwise(NamedTuple):
@@ -101,6 +104,9 @@ class Elementwise(Op[P, R]):
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             if "out" in kwargs:
                 return cast(R, into(self, args, kwargs))
+            form = self.keyword_form
+            if form is not None and (kwargs or len(args) != len(self.names)):
+                return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []

@@ -33,6 +33,8 @@ POSITIONAL = {
     "expand": "input size",
     "isfinite": "tensor",
     "isinf": "tensor",
+    "max": "input other",
+    "min": "input other",
     "mm": "input mat2",
     "mv": "input vec",
     "outer": "input vec2",

@@ -69,6 +69,8 @@ class Op(Generic[P, R]):
         is fused with it.
     policy : callable or None
         Autocast policy; see `autocast_policy`.
+    keyword_form : callable or None
+        See `form`.
     output_names : tuple of str
         "out", or the names of several outputs. Gradients flow through the first.
     """
@@ -80,6 +82,7 @@ class Op(Generic[P, R]):
     source: tuple[str, DType] | None = None
     reduction: str | None = None
     policy: Policy | None = None
+    keyword_form: Callable[..., Any] | None = None
 
     def __init__(
         self,
@@ -146,6 +149,15 @@ class Op(Generic[P, R]):
         self.rule_names = names
         self._tape_recorders.clear()
         return rule
+
+    def form(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Declare the function behind calls with keywords or other arguments.
+
+        It has PyTorch's parameters, where those are more than the op's, and calls the
+        op with all arguments in order.
+        """
+        self.keyword_form = function
+        return function
 
     def _no_rule(self, grad: Any) -> Any:
         raise GradError(

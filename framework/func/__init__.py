@@ -6,6 +6,11 @@ They nest: `vmap(grad(f))` is the gradient for each element of a batch.
 from . import batched_function as _batched_function
 from . import batching_rules as _batching_rules
 from .functional_call import functional_call, stack_module_state
+from .functionalize import (
+    debug_unwrap,
+    functionalize,
+    replace_all_batch_norm_modules_,
+)
 from .transforms import (
     grad,
     grad_and_value,
@@ -22,7 +27,9 @@ _batched_function.install()
 _batching_rules.install()
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",
@@ -30,6 +37,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

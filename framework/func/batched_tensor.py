@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import GradError
-from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
+from ..base.scoped_setting import ScopeFrame, SettingScope
 from ..base.shape import Layout, Shape
 from ..dispatch import batching
 from ..eager.base_tensor import assembled
@@ -40,20 +40,17 @@ class BatchLevel:
         self.randomness = randomness
 
 
-_levels = ScopedSetting(())
-
-
 def active_levels() -> tuple[BatchLevel, ...]:
     """Return the levels of this thread, the outermost first."""
-    found: tuple[BatchLevel, ...] = _levels.top.value
+    found: tuple[BatchLevel, ...] = batching.levels.top.value
     return found
 
 
 class batching_level(SettingScope):  # noqa: N801 - used as a function
-    """Block in which tensors may be batched along more levels."""
+    """Block of a transform, in which tensors may be batched along more levels."""
 
     def __init__(self, *levels: BatchLevel) -> None:
-        super().__init__(_levels, levels)
+        super().__init__(batching.levels, levels)
 
     def value(self, outer: tuple[BatchLevel, ...]) -> tuple[BatchLevel, ...]:
         """Return the levels inside."""

@@ -327,6 +327,25 @@ def _images(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return tuple(made) if isinstance(answer, tuple) else made[0]
 
 
+@rule("softmax_grad", "max_pool2d_input_vjp")
+def _merged(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    """Take the batch into the first dimension of all tensors."""
+    given = {name: flat(bound[name], levels) for name in op.tensors}
+    sizes = next(iter(given.values())).shape[:2]
+    merged = {n: each.reshape((-1, *each.shape[2:])) for n, each in given.items()}
+    out = op(**{**bound, **merged})
+    return unflat(out.reshape((*sizes, *out.shape[1:])), levels)
+
+
+@rule("conv2d_input_vjp")
+def _conv2d_input_vjp(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    if isinstance(bound["weight"], BatchedTensor):
+        return _one_by_one(op, bound, levels)
+    grad = flat(bound["grad_out"], levels)
+    out = op(**{**bound, "grad_out": grad.reshape((-1, *grad.shape[2:]))})
+    return unflat(out.reshape((*grad.shape[:2], *out.shape[1:])), levels)
+
+
 @rule("flash_attention")
 def _attention(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     if bound["mask"] is not None or bound["seed"] is not None:

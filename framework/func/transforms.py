@@ -21,6 +21,7 @@ from .batched_tensor import (
     BatchLevel,
     active_levels,
     batched_along,
+    batching_level,
     levels_of,
     real_of,
     wrapped,
@@ -57,7 +58,9 @@ class _Taped:
             ]
             # The function may change its arguments in place.
             given = [wrapped(lazy_copy(real_of(e)), levels) for e in self.inputs]
-            answer = func(*unflatten(given, self.input_structure))
+            # Within a transform functions of `jit` are not replayed.
+            with batching_level():
+                answer = func(*unflatten(given, self.input_structure))
         self.aux = None
         if has_aux:
             if not isinstance(answer, tuple) or len(answer) != 2:

@@ -70,7 +70,8 @@ def vmap(
     Element-wise ops, movements, reductions, products, convolutions, pools, gathers and
     softmax are one op for the whole batch. An op without a batching rule, such as one
     of a `composite` of the user's, runs once for each element of the batch, and its
-    results are stacked.
+    results are stacked. A function of `fw.jit` that is called inside runs op by op;
+    `fw.jit` around the whole replays it.
 
     Examples
     --------

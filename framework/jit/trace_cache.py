@@ -19,6 +19,7 @@ from ..base.device import opened_devices
 from ..base.errors import TraceError
 from ..base.shape import Layout
 from ..base.trace_hooks import listener
+from ..dispatch import batching
 from ..dispatch.call_cache import CallCache
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import CacheKey
@@ -90,6 +91,9 @@ class Jitted(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay the function, or trace it."""
         if trace_hooks.running and listener() is not None:
+            return self._function(*args, **kwargs)
+        if batching.depth and batching.transforming():
+            # The transform's tensors are not those that a trace would guard.
             return self._function(*args, **kwargs)
         with self._lock:
             fast = () if kwargs else fast_key(args)

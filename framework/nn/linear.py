@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import ops
 from ..base.dtype import DTypeLike
 from ..base.validation import as_int
 from ..tensor.factories import DeviceLike, zeros
@@ -71,7 +72,7 @@ class Linear(Module):
         -------
         Tensor, shape (..., out_features)
         """
-        return functional.linear(input, self.weight, self.bias)
+        return ops.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
         """Return the arguments that `repr` shows."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
+from ..base.dtype import DTypeLike
+from ..base.errors import ShapeError
 from ..ops.loss.elementwise import REDUCTIONS, check_reduction
+from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
 from . import functional
 from .functional.reduction import chosen_reduction
 from .functional_module import FunctionalModule
+from .linear import Linear
 
 
 class Loss(FunctionalModule):
@@ -329,6 +334,83 @@ class CrossEntropyLoss(_Weighted, function=functional.cross_entropy):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
+
+
+class LinearCrossEntropyLoss(_Weighted):
+    """Cross entropy of the logits that a linear layer of its own gives.
+
+    Parameters
+    ----------
+    in_features, num_classes : int
+    out_features : tuple of int, default ()
+        Sizes of what has a class each.
+    bias : bool, default False
+        Whether the linear layer has one.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+        Of its parameters.
+    reduction : str, default "mean"
+    weight : Tensor, shape (num_classes,), or None
+        Factor of each class.
+    ignore_index : int or None
+        Labels that count nothing; None means -100.
+    label_smoothing : float, default 0
+    options : object
+        Without effect: PyTorch's says how to save memory.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: object = None,
+    ) -> None:
+        super().__init__(weight, reduction=reduction)
+        if weight is not None and weight.shape != (num_classes,):
+            raise ShapeError(
+                f"LinearCrossEntropyLoss: weight is {tuple(weight.shape)}; it must be"
+                f" ({num_classes},)"
+            )
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias, device, dtype)
+        self.options_given = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]  # layers differ in what they take
+        """Return the loss of (batch, in_features) for labels or probabilities."""
+        shape = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return functional.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*shape, self.linear.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+        )
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes},"
+            f" out_features={self.out_features}, bias={self.linear.bias is not None},"
+            f" reduction={self.reduction}, ignore_index={self.ignore_index},"
+            f" label_smoothing={self.label_smoothing}, options={self.options_given}"
+        )
 
 
 class CTCLoss(Loss, function=functional.ctc_loss):

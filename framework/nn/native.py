@@ -7,6 +7,7 @@ which have no effect.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from .. import ops
@@ -118,10 +119,11 @@ def _channels_dropped(input: Tensor, p: float, train: bool, inplace: bool) -> Te
             f"feature_dropout: input is {input.shape}; it must be (batch, channels,"
             " ...)"
         )
-    rows = ops.reshape(input, (*input.shape[:2], -1))
+    shape = (*input.shape[:2], math.prod(input.shape[2:]))
+    rows = ops.reshape(input, shape)
     if not inplace:
         return ops.reshape(ops.dropout1d(rows, p, train), input.shape)
-    functional.dropout1d(input.view(*input.shape[:2], -1), p, train, True)
+    functional.dropout1d(input.view(*shape), p, train, True)
     return input
 
 

@@ -386,6 +386,8 @@ class CrossMapLRN2d(Module):
                 " channels,"
                 " height, width)"
             )
+        if input.numel() == 0:
+            return input
         batch, channels = input.shape[:2]
         reach = (self.size - 1) // 2
         squares = ops.reshape(ops.square(input), (batch, 1, channels, -1))

@@ -277,12 +277,15 @@ from .indexing.scatter import (
     index_select as index_select,
     one_hot as one_hot,
     repeat_interleave as repeat_interleave,
-    scatter as scatter,
     scatter_add as scatter_add,
     take_along_dim as take_along_dim,
     unfold as unfold,
 )
-from .indexing.scatter_reduce import scatter_reduce as scatter_reduce
+from .indexing.scatter_reduce import (
+    index_reduce as index_reduce,
+    scatter as scatter,
+    scatter_reduce as scatter_reduce,
+)
 from .norm.softmax import (
     log_softmax as log_softmax,
     logsumexp as logsumexp,
@@ -330,7 +333,11 @@ from .elementwise.unary import (
 )
 from .selection.unique import unique as unique
 from .elementwise.derived import (
+    angle as angle,
     deg2rad as deg2rad,
+    fill as fill,
+    is_same_size as is_same_size,
+    real as real,
     float_power as float_power,
     fmax as fmax,
     fmin as fmin,
@@ -370,6 +377,8 @@ from .movement.regions import (
     as_strided_scatter as as_strided_scatter,
     diagflat as diagflat,
     diagonal_scatter as diagonal_scatter,
+    narrow_copy as narrow_copy,
+    split_with_sizes as split_with_sizes,
     select_scatter as select_scatter,
     slice_scatter as slice_scatter,
     sum_to_size as sum_to_size,
@@ -380,6 +389,7 @@ from .movement.stacking import (
     atleast_2d as atleast_2d,
     atleast_3d as atleast_3d,
     block_diag as block_diag,
+    broadcast_shapes as broadcast_shapes,
     broadcast_tensors as broadcast_tensors,
     cartesian_prod as cartesian_prod,
     column_stack as column_stack,
@@ -390,6 +400,7 @@ from .movement.stacking import (
     hsplit as hsplit,
     vsplit as vsplit,
 )
+from .reduce.gradient import gradient as gradient
 from .reduce.distance import (
     cdist as cdist,
     dist as dist,

@@ -1,22 +1,40 @@
-"""Optimizers, learning-rate schedulers, gradient clipping."""
+"""Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
 from . import lr_scheduler
 from .adam import Adam, AdamW
+from .adam_variants import LAMB, Adamax, Lion, NAdam, RAdam
 from .clip_grad import clip_grad_norm_
 from .grad_scaler import GradScaler
+from .lbfgs import LBFGS
 from .lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
+from .matrix import Adafactor, Muon
 from .optimizer import Optimizer
+from .rmsprop import Adadelta, Adagrad, RMSprop
+from .rprop import ASGD, Rprop
 from .sgd import SGD
 from .trainer import Trainer
 
 __all__ = [
+    "ASGD",
+    "LAMB",
+    "LBFGS",
     "SGD",
+    "Adadelta",
+    "Adafactor",
+    "Adagrad",
     "Adam",
     "AdamW",
+    "Adamax",
     "CosineAnnealingLR",
     "GradScaler",
     "LRScheduler",
+    "Lion",
+    "Muon",
+    "NAdam",
     "Optimizer",
+    "RAdam",
+    "RMSprop",
+    "Rprop",
     "StepLR",
     "Trainer",
     "clip_grad_norm_",

@@ -5,14 +5,23 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
 from operator import is_
 from typing import Any, ClassVar
 
-from ..autograd.engine import no_grad
+from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import GpuDevice
+from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
@@ -25,6 +34,12 @@ from .step_plan import StepPlan
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
+
+Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Tensor]]
+"""Parameters, groups of them, or pairs of a name and a parameter."""
+
+StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], object]
+"""Called with the optimizer and the arguments of `step`."""
 
 Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
@@ -152,6 +167,17 @@ def has_failed(remembered: object) -> bool:
     return type(remembered.array.value.buffer) is Failed
 
 
+def _registered(hooks: OrderedDict[int, StepHook], hook: StepHook) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _is_named(value: object) -> bool:
+    """Return whether a parameter comes as a pair of its name and itself."""
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
+
+
 MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
@@ -188,6 +214,9 @@ class Optimizer:
     remembered: ClassVar[StateSpec | None] = None
     """State of each parameter by name and type; None leaves states unchecked."""
 
+    counts_skips = False
+    """Whether steps that `step_unless` skips on the device are uncounted there."""
+
     skip: Tensor | None = None
     """In `step_unless`: whether the step will be skipped."""
 
@@ -197,22 +226,24 @@ class Optimizer:
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
+        params: Params,
         defaults: Mapping[str, Any],
     ) -> None:
         self.defaults = dict(defaults)
+        self._pre_hooks: OrderedDict[int, StepHook] = OrderedDict()
+        self._post_hooks: OrderedDict[int, StepHook] = OrderedDict()
         self._state: dict[Tensor, dict[str, Any]] = {}
         # Traces keep them: without a trace there are no steps to count.
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
         self.param_groups: list[Group] = []
-        listed = list(params)
+        listed: list[Any] = list(params)
         if not listed:
             raise ValueError(f"{self._name}: there are no parameters to optimize")
         if not isinstance(listed[0], Mapping):
             listed = [{"params": listed}]
         for group in listed:
-            self.add_param_group(group)  # type: ignore[arg-type]  # checked there
+            self.add_param_group(group)
 
     @property
     def _name(self) -> str:
@@ -253,15 +284,25 @@ class Optimizer:
         return step_counter
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
-        """Optimize further parameters, with options of their own."""
-        unknown = group.keys() - self.defaults.keys() - {"params"}
-        if unknown:
-            raise ValueError(
-                f"{self._name}: unknown options: {', '.join(sorted(unknown))};"
-                f" it takes {', '.join(self.defaults)}"
-            )
+        """Optimize further parameters, with options of their own.
+
+        Parameters
+        ----------
+        group : mapping of str to object
+            Parameters, or pairs of a name and a parameter, as "params"; options, which
+            may be others than the optimizer's.
+        """
         given = group["params"]
         params = [given] if isinstance(given, Tensor) else list(given)
+        names = [each[0] for each in params if _is_named(each)]
+        if names:
+            if len(names) < len(params):
+                raise ValueError(
+                    f"{self._name}: {len(names)} of {len(params)} parameters have"
+                    " names; all or none must"
+                )
+            params = [each[1] for each in params]
+            group = {**group, "param_names": names}
         known = {id(each) for known in self.param_groups for each in known["params"]}
         for parameter in params:
             self._check_parameter(parameter)
@@ -292,6 +333,11 @@ class Optimizer:
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
+        if group.get("differentiable"):
+            raise ValueError(
+                f"{self._name}: differentiable is True, but steps are not recorded on"
+                " the tape; leave it False"
+            )
         for name in ("lr", "weight_decay", "eps", "momentum"):
             if name in group and not group[name] >= 0:
                 raise ValueError(
@@ -316,11 +362,52 @@ class Optimizer:
     def begin(self) -> None:
         """Prepare a step on the slow path."""
 
-    def step(self) -> None:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient, and submit what is pending.
 
         Waits for nothing.
+
+        Parameters
+        ----------
+        closure : callable, optional
+            Computes the loss and its gradients first, with gradients enabled.
+
+        Returns
+        -------
+        object
+            What the closure returned; None without one.
         """
+        for hook in [*self._pre_hooks.values()]:
+            hook(self, (closure,) if closure else (), {})
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        self._step()
+        for hook in [*self._post_hooks.values()]:
+            hook(self, (closure,) if closure else (), {})
+        return loss
+
+    def register_step_pre_hook(self, hook: StepHook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` before each step.
+
+        Returns
+        -------
+        RemovableHandle
+        """
+        return _registered(self._pre_hooks, hook)
+
+    def register_step_post_hook(self, hook: StepHook) -> RemovableHandle:
+        """Call `hook(optimizer, args, kwargs)` after each step.
+
+        Returns
+        -------
+        RemovableHandle
+        """
+        return _registered(self._post_hooks, hook)
+
+    def _step(self) -> None:
+        """Make a step, by the cached plan if there is one."""
         if self._cached_step is not None and self._cached_step.run(self):
             self._attempts = 0
             return
@@ -358,6 +445,11 @@ class Optimizer:
         skip : Tensor, shape (), bool
             Whether parameters and state stay unchanged.
         """
+        if not self.counts_skips and "step" in (self._known_spec() or ()):
+            # The count of steps is the host's, so it has to know.
+            if not skip.item():
+                self._step()
+            return
         self._begin_slow_path()
         self.skip = skip
         try:
@@ -446,9 +538,19 @@ class Optimizer:
                     for parameter in group["params"]
                     if parameter.grad is not None
                 ]
+                if group.get("maximize"):
+                    updates = [(parameter, -grad) for parameter, grad in updates]
                 self.update_all(updates, group)
                 changed += [parameter for parameter, _ in updates]
         return changed
+
+    def __repr__(self) -> str:
+        lines = [f"{self._name} ("]
+        for number, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {number}")
+            names = sorted(name for name in group if name != "params")
+            lines += [f"    {name}: {group[name]}" for name in names]
+        return "\n".join([*lines, ")"])
 
     def _fingerprint(self) -> list[object]:
         """Return the guarded identities: parameters, their storages and state."""
@@ -496,10 +598,30 @@ class Optimizer:
             groups.append({**group, "params": params})
         self.apply_deferred_steps(None)
         self._drop_failed()
+        owners = {
+            id(parameter): group
+            for group in self.param_groups
+            for parameter in group["params"]
+        }
         state = {
-            numbers[id(key)]: without_skipped(each) for key, each in self._state.items()
+            numbers[id(key)]: {
+                **without_skipped(each),
+                **self.derived_state(each, owners[id(key)]),
+            }
+            for key, each in self._state.items()
         }
         return {"state": state, "param_groups": groups}
+
+    def state_spec(self, group: Group) -> StateSpec | None:
+        """Return the state of a group's parameters, by name and type."""
+        return self.remembered
+
+    def _known_spec(self) -> StateSpec | None:
+        return self.state_spec(self.param_groups[0])
+
+    def derived_state(self, state: Mapping[str, Any], group: Group) -> dict[str, Any]:
+        """Return what PyTorch keeps of a parameter and this optimizer derives."""
+        return {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Load state and options; tensors are copied to the parameters' devices.
@@ -510,7 +632,7 @@ class Optimizer:
             If it is no state of this optimizer with these parameters, or an option is
             out of range; nothing has been changed then, nor by an interrupt.
         """
-        loaded = CheckedState(self.param_groups, self.remembered, state_dict)
+        loaded = CheckedState(self.param_groups, self.state_spec, state_dict)
         for mine, options in zip(self.param_groups, loaded.options):
             self.check({**mine, **options})
         # First, as it may fail; and a step that fails later must not take it along.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 from ..base import trace_hooks
 from ..ops.elementwise.optimizer_step import sgd_step, weighted_sum
 from ..tensor.tensor import Tensor
 from .foreach import assign_each
-from .optimizer import Group, Optimizer, Update
+from .optimizer import Group, Optimizer, Params, Update
 from .state_dict import StateSpec
 
 
@@ -30,6 +30,10 @@ class SGD(Optimizer):
         Times the parameter, added to the gradient.
     nesterov : bool, default False
         Look ahead along the new direction; needs momentum and no dampening.
+    maximize : bool, default False
+        Whether to go up the gradient.
+    foreach, differentiable, fused
+        See `Adam`.
 
     Notes
     -----
@@ -51,12 +55,17 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Tensor] | Iterable[Mapping[str, Any]],
-        lr: float = 1e-3,
-        momentum: float = 0.0,
-        dampening: float = 0.0,
-        weight_decay: float = 0.0,
+        params: Params,
+        lr: float | Tensor = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: float | Tensor = 0,
         nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:
         defaults = {
             "lr": lr,
@@ -64,6 +73,10 @@ class SGD(Optimizer):
             "dampening": dampening,
             "weight_decay": weight_decay,
             "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
         }
         super().__init__(params, defaults)
 
@@ -83,7 +96,7 @@ class SGD(Optimizer):
             updates = [(value, grad + value * decay) for value, grad in updates]
         if group["momentum"]:
             updates = self._directions(updates, group)
-        lr = trace_hooks.changing(lambda: group["lr"])
+        lr = trace_hooks.changing(lambda: float(group["lr"]))
         assign_each(sgd_step, updates, (lr,))
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:

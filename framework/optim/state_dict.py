@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any, NoReturn, TypeGuard
 
@@ -10,7 +10,12 @@ from ..base.errors import DTypeError, ShapeError, StateError
 from ..tensor.tensor import Tensor
 
 StateSpec = Mapping[str, type]
-"""State of a parameter, by name: `Tensor`, of its shape, or `int`, a count."""
+"""State of a parameter, by name: `Tensor`, of its shape, `int`, a count, or `float`,
+what follows from the others and is not loaded."""
+
+
+class AnyShape:
+    """In a `StateSpec`: a tensor of a shape of its own, which may be missing."""
 
 
 class CheckedState:
@@ -27,10 +32,9 @@ class CheckedState:
     def __init__(
         self,
         groups: Sequence[Mapping[str, Any]],
-        remembered: StateSpec | None,
+        spec_of: Callable[[dict[str, Any]], StateSpec | None],
         state_dict: object,
     ) -> None:
-        self._remembered = remembered
         given, state = _parts(state_dict)
         sizes = [len(group["params"]) for group in given]
         own = [len(group["params"]) for group in groups]
@@ -48,21 +52,46 @@ class CheckedState:
                 " numbers must be of one parameter each"
             )
         self.options = [_options(mine, new) for mine, new in zip(groups, given)]
-        self.state = {
-            by_number[number]: self._entry(number, by_number[number], entry)
+        specs = {
+            id(parameter): spec_of({**mine, **new})
+            for mine, new in zip(groups, self.options)
+            for parameter in mine["params"]
+        }
+        entries = {
+            by_number[number]: self._entry(
+                number, by_number[number], entry, specs[id(by_number[number])]
+            )
             for number, entry in state.items()
         }
+        self.state = {key: entry for key, entry in entries.items() if entry}
 
     def _entry(
-        self, number: object, parameter: Tensor, entry: object
+        self,
+        number: object,
+        parameter: Tensor,
+        entry: object,
+        known: StateSpec | None,
     ) -> dict[str, Any]:
-        """Return a checked copy of one parameter's state."""
+        """Return a checked copy of one parameter's state; {} if there is none."""
         if not isinstance(entry, Mapping):
             _refuse(
                 f"state[{number}] is of type {type(entry).__name__}; it must be a dict"
             )
-        known = self._remembered
-        if known is not None and entry.keys() != known.keys():
+        if known is not None:
+            # PyTorch keeps None in the place of what has not been made.
+            derived = {name for name, kind in known.items() if kind is float}
+            known = {name: kind for name, kind in known.items() if name not in derived}
+            given, entry = (
+                entry,
+                {
+                    name: value
+                    for name, value in entry.items()
+                    if value is not None and name not in derived
+                },
+            )
+            if given and not entry and int not in known.values():
+                return {}
+        if known is not None and not _has_names(entry, known):
             _refuse(
                 f"state[{number}] has {', '.join(map(str, entry)) or 'nothing'}; the"
                 f" optimizer remembers {', '.join(known) or 'nothing'}"
@@ -71,6 +100,11 @@ class CheckedState:
         for name, value in entry.items():
             where = f"state[{number}][{name!r}]"
             kind = (known or {}).get(name, type(value))
+            if kind is int and isinstance(value, Tensor) and value.numel() == 1:
+                # PyTorch counts in a tensor.
+                value = int(value.item())
+            same_shape = known is not None and kind is not AnyShape
+            kind = Tensor if kind is AnyShape else kind
             if not isinstance(value, kind) or isinstance(value, bool):
                 _refuse(
                     f"{where} is of type {type(value).__name__}; it must be of type"
@@ -80,13 +114,19 @@ class CheckedState:
                 _refuse(f"{where} is {value}; it must be at least 0")
             copied[name] = value
             if isinstance(value, Tensor):
-                copied[name] = _copy_like(where, value, parameter, known is not None)
+                copied[name] = _copy_like(where, value, parameter, same_shape)
         return copied
 
 
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether something is a real number, of NumPy too, and no truth value."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _has_names(entry: Mapping[Any, object], known: StateSpec) -> bool:
+    """Return whether a state has the entries that it must, and none that it may not."""
+    needed = {name for name, kind in known.items() if kind is not AnyShape}
+    return needed <= entry.keys() <= known.keys()
 
 
 def _refuse(text: str) -> NoReturn:
@@ -124,18 +164,20 @@ def _options(mine: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any
     """Return the options of a group as a state has them."""
     options = {name: value for name, value in given.items() if name != "params"}
     for name, value in options.items():
-        if name not in mine:
-            known = ", ".join(each for each in mine if each != "params")
-            _refuse(f"the option {name!r} is unknown; the optimizer takes {known}")
-        if not _is_like(value, mine[name]):
+        # Users and schedulers keep options of their own in groups.
+        if name in mine and not _is_like(value, mine[name]):
             _refuse(f"the option {name!r} is {value!r}; it must be like {mine[name]!r}")
     return options
 
 
 def _is_like(value: object, known: object) -> bool:
     """Return whether an option is of the same type as the one it replaces."""
+    if isinstance(known, bool):
+        return value is None or isinstance(value, bool)
+    if isinstance(known, Tensor):
+        return is_number(value) or isinstance(value, Tensor)
     if is_number(known):
-        return is_number(value)
+        return is_number(value) or (isinstance(value, Tensor) and value.numel() == 1)
     if not isinstance(known, list | tuple):
         return isinstance(value, type(known)) or known is None
     return (

@@ -7,6 +7,7 @@ that do not overlap may share bytes. As sharing is by intervals, it adds no barr
 
 from __future__ import annotations
 
+import bisect
 import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -64,42 +65,29 @@ def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPl
         first allocation that has room; a larger one gets an allocation of its own.
     """
     memory_plan = MemoryPlan([0] * len(live_ranges), [0] * len(live_ranges), [])
-    members: list[list[int]] = []
+    # Offset, end, first and last interval of what each allocation holds, in order.
+    held: list[list[tuple[int, int, int, int]]] = []
     for number in sorted(range(len(live_ranges)), key=lambda k: -live_ranges[k].size):
-        size = aligned_size(live_ranges[number].size)
-        piece, offset = len(members), 0
-        for k, others in enumerate(members):
-            start = _smallest_gap(
-                _occupied(live_ranges, memory_plan, others, live_ranges[number]), size
-            )
+        total, first, last = live_ranges[number]
+        size = aligned_size(total)
+        piece, offset = len(held), 0
+        for k, others in enumerate(held):
+            occupied = [
+                (start, end)
+                for start, end, begins, ends in others
+                if begins <= last and first <= ends
+            ]
+            start = _smallest_gap(occupied, size)
             if start + size <= most:
                 piece, offset = k, start
                 break
         else:
-            members.append([])
+            held.append([])
             memory_plan.sizes.append(0)
-        members[piece].append(number)
+        bisect.insort(held[piece], (offset, offset + size, first, last))
         memory_plan.pieces[number], memory_plan.offsets[number] = piece, offset
         memory_plan.sizes[piece] = max(memory_plan.sizes[piece], offset + size)
     return memory_plan
-
-
-def _occupied(
-    live_ranges: Sequence[LiveRange],
-    memory_plan: MemoryPlan,
-    others: Iterable[int],
-    area: LiveRange,
-) -> list[tuple[int, int]]:
-    """Return the occupied bytes among `others` that overlap a live range, in order."""
-    return sorted(
-        (
-            memory_plan.offsets[other],
-            memory_plan.offsets[other] + aligned_size(live_ranges[other].size),
-        )
-        for other in others
-        if live_ranges[other].first <= area.last
-        and area.first <= live_ranges[other].last
-    )
 
 
 def _smallest_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:

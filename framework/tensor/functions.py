@@ -10,6 +10,9 @@ from . import out  # noqa: F401  # writes results into `out`
 from .tensor import Tensor
 
 OPS = """
+    broadcast_shapes
+    angle fill is_same_size real
+    gradient index_reduce narrow_copy split_with_sizes
     addbmm addmv addr adjoint aminmax argwhere as_strided as_strided_scatter
     atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist
     chain_matmul column_stack combinations corrcoef cov cross cummax cummin
@@ -23,6 +26,7 @@ OPS = """
 """Functions of `ops` under their own names."""
 
 ALIASES = """
+    unsafe_chunk:chunk unsafe_split:split unsafe_split_with_sizes:split_with_sizes
     absolute:abs arccos:acos arccosh:acosh arcsin:asin arcsinh:asinh arctan:atan
     arctan2:atan2 arctanh:atanh clip:clamp concat:cat concatenate:cat divide:div
     fix:trunc ger:outer greater:gt greater_equal:ge less:lt less_equal:le
@@ -32,6 +36,7 @@ ALIASES = """
 """Second names, each with that of the function of `ops`."""
 
 METHODS = """
+    conj resolve_conj resolve_neg get_device is_neg
     ravel abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_
     as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
     cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import ops
 from ..base.dtype import DType, DTypeLike, as_dtype, int64
-from ..base.errors import ShapeError
+from ..base.errors import DomainError, ShapeError
 from ..base.memory_format import check_memory_format
 from ..base.philox import Generator
 from ..base.shape import Shape
@@ -152,6 +152,8 @@ def normal(
         return finished("normal", ops.normal(mean, std, generator), False, out, layout)
     if size is None:
         raise ShapeError("normal: size is missing; say how many to draw")
+    if not isinstance(std, Tensor) and std < 0:
+        raise DomainError(f"normal: std is {std}; it must be at least 0")
     shape, kind, place = wanted("normal", (sizes_of("normal", size),), dtype, device)
     made = ops.draw_normal(anchor(place), shape, kind, generator) * std + mean
     return finished("normal", made, requires_grad, out, layout)

@@ -8,6 +8,7 @@ the passed vector, other operands are loaded and results stored as in any kernel
 
 from __future__ import annotations
 
+import functools
 from importlib import resources
 
 from ...base.dtype import DTYPES
@@ -46,6 +47,7 @@ def epilogue_size(program: KernelProgram) -> int:
     return ceil_div(fields_size(epilogue_fields(program)), 8) * 8
 
 
+@functools.lru_cache(maxsize=64)
 def _source(kernel: str) -> str:
     path = resources.files("vkbackend.glsl") / f"{kernel}.comp"
     return path.read_text("utf-8")

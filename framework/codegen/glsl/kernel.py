@@ -6,6 +6,8 @@ feature, except where one of them is written alone.
 
 from __future__ import annotations
 
+import functools
+
 from ..ir.passes import passes
 from ..ir.program import KernelProgram, push_fields
 from .element_function import ElementFunction
@@ -25,8 +27,12 @@ PACK_WORDS = (
 )
 
 
+@functools.lru_cache(maxsize=1024)
 def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -> str:
-    """Return the compute shader of a program.
+    """Return the compute shader of a program; the same text for the same program.
+
+    Sizes are arguments of a kernel, so a graph with another length, or with more steps
+    of a loop, has few programs that are new.
 
     Parameters
     ----------

@@ -89,6 +89,7 @@ from .loss import (
     huber_loss,
     kl_div,
     l1_loss,
+    linear_cross_entropy,
     mse_loss,
     nll_loss,
     poisson_nll_loss,
@@ -104,6 +105,9 @@ from .margin import (
     multilabel_soft_margin_loss,
     triplet_margin_loss,
     triplet_margin_with_distance_loss,
+)
+from .multi_head_attention import (
+    multi_head_attention_forward,
 )
 from .norm import (
     batch_norm,
@@ -229,6 +233,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",
@@ -247,6 +252,7 @@ __all__ = [
     "max_unpool3d",
     "mish",
     "mse_loss",
+    "multi_head_attention_forward",
     "multi_margin_loss",
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",

@@ -29,13 +29,13 @@ def relu_(input: Tensor) -> Tensor:
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Return min(max(input, 0), 6)."""
-    return change(input, ops.relu6) if inplace else ops.relu6(input)
+    return hardtanh(input, 0.0, 6.0, inplace)
 
 
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
-    """Return min(max(input, min_val), max_val).
+    """Return min(max(input, min_val), max_val); bounds of integers are cut to such.
 
     Raises
     ------
@@ -47,6 +47,9 @@ def hardtanh(
             f"hardtanh: min_val is {min_val}, max_val {max_val}; min_val must be the"
             " smaller"
         )
+    if not input.dtype.is_float:
+        whole = (int(min_val), int(max_val))
+        return change(input, ops.clamp, *whole) if inplace else ops.clamp(input, *whole)
     if inplace:
         return change(input, ops.hardtanh, min_val, max_val)
     return ops.hardtanh(input, min_val, max_val)

@@ -201,6 +201,13 @@ def _check_bags(
             " input needs"
             " 1-D offsets, a 2-D input takes none"
         )
+    if offsets is not None and not offsets.is_gpu and offsets.numel():
+        starts = offsets.numpy()
+        if starts[0] != 0 or starts[-1] > input.shape[0]:
+            raise ShapeError(
+                f"embedding_bag: offsets are from {starts[0]} to {starts[-1]}; they"
+                f" must begin with 0 and end at most at {input.shape[0]}"
+            )
     if per_sample_weights is not None:
         if mode != "sum":
             raise NotImplementedError(

@@ -185,6 +185,8 @@ def _moved_inside(place: Tensor, size: int, padding_mode: str, aligned: bool) ->
         return place
     if padding_mode == "reflection":
         place = _reflected(place, size, aligned)
+    # Nothing is nowhere in these modes: PyTorch takes NaN for the first element.
+    place = ops.where(place == place, place, 0.0)
     return ops.clamp(place, 0.0, float(size - 1))
 
 

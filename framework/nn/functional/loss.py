@@ -196,6 +196,72 @@ def cross_entropy(
     )
 
 
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Tensor | None = None,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: object = None,
+) -> Tensor:
+    """Return `cross_entropy` of the logits that a linear map gives.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, in_features) or (in_features,), float
+    linear_weight : Tensor, shape (classes, ..., in_features)
+    target : Tensor, shape (batch, ...) or (batch, classes, ...)
+        Labels or probabilities, as for `cross_entropy`.
+    linear_bias : Tensor, shape (classes, ...), or None
+    weight, reduction, label_smoothing
+        As for `cross_entropy`.
+    ignore_index : int or None
+        For labels only; None means -100.
+    options : object
+        Without effect: PyTorch's says how to save memory.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or `ignore_index` is given beside probabilities.
+    """
+    shape = linear_weight.shape[:-1]
+    if (
+        input.ndim not in (1, 2)
+        or linear_weight.ndim < 2
+        or input.shape[-1] != linear_weight.shape[-1]
+        or (input.ndim == 1 and len(shape) > 1)
+        or (linear_bias is not None and linear_bias.shape != shape)
+    ):
+        bias = None if linear_bias is None else tuple(linear_bias.shape)
+        raise ShapeError(
+            f"linear_cross_entropy: input is {tuple(input.shape)}, linear_weight"
+            f" {tuple(linear_weight.shape)}, linear_bias {bias}; they must be (batch,"
+            " features), (classes, ..., features) and (classes, ...)"
+        )
+    rows = ops.reshape(linear_weight, (math.prod(shape), input.shape[-1]))
+    flat = None if linear_bias is None else ops.reshape(linear_bias, (rows.shape[0],))
+    logits = ops.linear(input, rows, flat)
+    logits = ops.reshape(logits, (*input.shape[:-1], *shape))
+    if ignore_index is not None and target.shape == logits.shape:
+        raise ShapeError(
+            f"linear_cross_entropy: ignore_index is {ignore_index} beside"
+            " probabilities; it is for labels"
+        )
+    return ops.cross_entropy(
+        logits,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        label_smoothing=label_smoothing,
+        reduction=reduction,
+    )
+
+
 @autocast_float32
 def poisson_nll_loss(
     input: Tensor,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
+from ...base.dtype import uint8
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -21,8 +23,12 @@ def pad(
 ) -> Tensor:
     """Return a copy with elements added at, or taken off, both ends of dimensions.
 
-    See `ops.pad`.
+    See `ops.pad`. In the modes "reflect" and "replicate" too a number below 0 takes
+    elements off, before others are added.
     """
+    if mode in ("reflect", "replicate") and min(pad, default=0) < 0:
+        input = ops.pad(input, [min(each, 0) for each in pad])
+        pad = [max(each, 0) for each in pad]
     return ops.pad(input, pad, mode, value)
 
 
@@ -35,7 +41,17 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return signals, images or volumes resized; see `ops.interpolate`."""
+    """Return signals, images or volumes resized; see `ops.interpolate`.
+
+    In the nearest modes bytes are taken too.
+    """
+    if input.dtype is uint8 and mode.startswith("nearest"):
+        # Each result is one element, which a float32 holds.
+        wide = interpolate(
+            input.float(), size, scale_factor, mode, align_corners,
+            recompute_scale_factor,
+        )  # fmt: skip
+        return wide.to(uint8)
     return ops.interpolate(
         input,
         size,
@@ -182,7 +198,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             f" ...) with a multiple of {groups} channels"
         )
     batch, channels = input.shape[:2]
-    parts = ops.reshape(input, (batch, groups, channels // groups, -1))
+    parts = ops.reshape(
+        input, (batch, groups, channels // groups, math.prod(input.shape[2:]))
+    )
     return ops.reshape(ops.transpose(parts, 1, 2), input.shape)
 
 

@@ -22,9 +22,22 @@ if TYPE_CHECKING:
 DIVIDED = (*INTEGER, *SINGLE)
 
 
+def _scaled(other: Tensor | float, alpha: float) -> Tensor | float:
+    if alpha == 1:
+        return other
+    return other * alpha if isinstance(other, int | float) else mul(other, alpha)
+
+
 @elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
 def add(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the sum of two tensors, or of a tensor and a number."""
+
+
+@add.form
+def _add_form(
+    input: Tensor | float, other: Tensor | float, *, alpha: float = 1
+) -> Tensor:
+    return add(input, _scaled(other, alpha))
 
 
 @add.vjp
@@ -35,6 +48,13 @@ def add_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
 @elementwise(glsl="x - y", reference=np.subtract, dtypes=NUMERIC)
 def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the difference of two tensors, or of a tensor and a number."""
+
+
+@sub.form
+def _sub_form(
+    input: Tensor | float, other: Tensor | float, *, alpha: float = 1
+) -> Tensor:
+    return sub(input, _scaled(other, alpha))
 
 
 @sub.vjp

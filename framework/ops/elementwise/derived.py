@@ -12,6 +12,8 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
+from ..source import fill_like
+from ..view import expand
 from .binary import add, div, mul, sub
 from .cast import cast
 from .compare import (
@@ -29,7 +31,7 @@ from .compare import (
 from .exponential import exp2, log, log2, pow
 from .gamma import lgamma
 from .trigonometric import sin
-from .unary import abs, floor, sign
+from .unary import abs, copy, floor, sign
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -60,6 +62,40 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype is bool_:
         raise DTypeError("positive: `input` is bool; it must be a numeric dtype")
     return input
+
+
+def real(input: Tensor) -> Tensor:
+    """Return the tensor itself, whose numbers are real."""
+    return input
+
+
+def angle(input: Tensor) -> Tensor:
+    """Return 0 for numbers from 0 on and pi below, NaN for NaN; integers as float32."""
+    x = _fractional(input)
+    return where(isnan(x), x, where(lt(x, 0.0), math.pi, mul(x.detach(), 0.0)))
+
+
+def fill(input: Tensor, value: Tensor | float) -> Tensor:
+    """Return a tensor of the shape and dtype of `input` with one value everywhere.
+
+    Raises
+    ------
+    ShapeError
+        If `value` is a tensor with dimensions.
+    """
+    if not isinstance(value, TensorCore):
+        made: Tensor = fill_like(input, tuple(input.shape), value, input.dtype)
+        return made
+    if value.ndim:
+        raise ShapeError(
+            f"fill: value is {tuple(value.shape)}; it must have no dimension"
+        )
+    return copy(expand(cast(value, input.dtype), tuple(input.shape)))
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same shape."""
+    return tuple(input.shape) == tuple(other.shape)
 
 
 def sgn(input: Tensor) -> Tensor:

@@ -127,3 +127,25 @@ def adam_step_capturable(
     root_scale, size : Tensor, shape ()
         The scalars of these names.
     """
+
+
+@elementwise(
+    glsl="x - divided(y, sqrt(second) + eps) * size",
+    reference=lambda x, y, second, eps, size: x - y / (np.sqrt(second) + eps) * size,
+    dtypes=FLOAT,
+)
+def root_scaled_step(
+    x: Tensor, y: Tensor, second: Tensor, eps: float, size: float
+) -> Tensor:
+    """Return x - size * y / (sqrt(second) + eps): a step of RMSprop or Adagrad."""
+
+
+@elementwise(
+    glsl="x * decay + divided(y, sqrt(second) + eps)",
+    reference=lambda x, y, second, decay, eps: x * decay + y / (np.sqrt(second) + eps),
+    dtypes=FLOAT,
+)
+def root_scaled_sum(
+    x: Tensor, y: Tensor, second: Tensor, decay: float, eps: float
+) -> Tensor:
+    """Return decay * x + y / (sqrt(second) + eps): a momentum buffer of RMSprop."""

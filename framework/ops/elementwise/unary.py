@@ -133,7 +133,19 @@ def ceil_vjp(grad: Tensor) -> Tensor:
 
 @elementwise(glsl="roundEven(x)", reference=np.rint, dtypes=FLOAT)
 def round(x: Tensor) -> Tensor:
-    """Return the nearest whole number, the even one of two that are as near."""
+    """Return the nearest whole number, the even one of two that are as near.
+
+    The keyword `decimals` rounds to as many decimal places, below 0 to tens and so on.
+    """
+
+
+@round.form
+def _round_form(input: Tensor, *, decimals: int = 0) -> Tensor:
+    if not decimals:
+        return round(input)
+    if decimals > 0:
+        return round(input * 10.0**decimals) / 10.0**decimals
+    return round(input / 10.0**-decimals) * 10.0**-decimals
 
 
 @round.vjp

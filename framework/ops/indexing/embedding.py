@@ -11,7 +11,7 @@ from ...dispatch.declare import composite
 from ..elementwise.compare import eq, where
 from ..source import fill_like
 from ..view import flatten, reshape, unsqueeze
-from .gather import readable_index, row_numbers, segment_sum, take_rows
+from .gather import flat_offsets, segment_sum, take_rows
 
 if TYPE_CHECKING:
     from ...base.shape import TensorSpec
@@ -84,7 +84,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f"embedding: padding_idx is {padding_idx}; it must be from {-rows} to"
             f" {rows - 1}"
         )
-    flat = flatten(readable_index("embedding", index))
-    numbers = row_numbers(flat, rows, "embedding: weight")
+    flat = flatten(index)
+    numbers = flat_offsets(flat, rows, "embedding: weight", False)
     out = _embedding(weight, numbers, padding)
     return reshape(out, (*index.shape, weight.shape[1]))

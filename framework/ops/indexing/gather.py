@@ -20,7 +20,7 @@ import numpy as np
 from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, uint64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED, out_of_range
-from ...base.shape import TensorSpec
+from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import (
     Argument,
@@ -98,18 +98,23 @@ def rows_of(x: Tensor, dim: int) -> Tensor:
     return reshape(x, (outer, x.shape[dim], inner))
 
 
+def _around(shape: Shape) -> Shape:
+    """Return (outer, entries, inner) of indices."""
+    return shape if len(shape) == 3 else (1, *shape, 1)
+
+
 @primitive(dtypes=INDEX)
 def _flat_offsets(index: Tensor, rows: int, site: str, from_end: bool) -> Tensor:
     """Return int32 flat offsets into (outer, rows, inner) of each index.
 
-    `index` is (outer, entries, inner). `NO_ROW` stands for an index out of range, as
-    is a negative one unless it counts `from_end`.
+    `index` is (outer, entries, inner) or (entries). `NO_ROW` stands for an index out of
+    range, as is a negative one unless it counts `from_end`.
     """
 
 
 @_flat_offsets.spec
 def _flat_offsets_spec(index: TensorSpec, rows: int, **_: object) -> TensorSpec:
-    outer, _entries, inner = index.shape
+    outer, _entries, inner = _around(index.shape)
     if outer * rows * inner > 1 << 31:
         raise ShapeError(
             f"index: {outer * rows * inner} elements are more than an int32 counts"
@@ -121,7 +126,7 @@ def _flat_offsets_spec(index: TensorSpec, rows: int, **_: object) -> TensorSpec:
 def _flat_offsets_kernel(
     gpu: DeviceInfo, index: StridedSpec, rows: int, site: str, from_end: bool
 ) -> Dispatch:
-    _, entries, inner = index.shape
+    _, entries, inner = _around(index.shape)
     push: dict[str, Argument] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
     push["error"] = IndexSlot(site, rows)
@@ -133,9 +138,10 @@ def _flat_offsets_kernel(
 def _flat_offsets_reference(
     index: np.ndarray, rows: int, site: str, from_end: bool
 ) -> np.ndarray:
-    outer, _, inner = np.indices(index.shape)
-    found = checked_rows(index, rows, site, from_end)
-    return (outer * rows + found) * index.shape[2] + inner
+    sizes = _around(index.shape)
+    outer, _, inner = np.indices(sizes)
+    found = checked_rows(index, rows, site, from_end).reshape(sizes)
+    return (outer * rows + found) * sizes[2] + inner
 
 
 def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> Tensor:
@@ -145,8 +151,8 @@ def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> 
 
 def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
     """Return int32 row numbers of indices that do not count from the end."""
-    flat = reshape(index, (1, index.numel(), 1))
-    return reshape(flat_offsets(flat, rows, site, from_end=False), index.shape)
+    numbers = flat_offsets(flatten(index), rows, site, from_end=False)
+    return numbers if index.ndim == 1 else reshape(numbers, index.shape)
 
 
 @primitive(dtypes={"x": ANY, "index": INDEX})
@@ -215,8 +221,7 @@ def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     outer, _, inner = source.shape
     sizes = outer, rows, inner
     each = index.ndim == 3
-    lines = index if each else reshape(index, (1, -1, 1))
-    places = _flat_offsets(lines, rows, site, True)
+    places = _flat_offsets(index, rows, site, True)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
     if each:

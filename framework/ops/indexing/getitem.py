@@ -176,7 +176,7 @@ class _Walk:
             self.shape.append(1)
             return
         self.arrays.append((len(self.shape), entry))
-        sizes = self.whole[dim : dim + _consumed(entry)]
+        sizes = tuple(self.whole[dim : dim + _consumed(entry)])
         if _is_mask(entry):
             if tuple(entry.shape) != sizes:
                 raise ShapeError(
@@ -305,7 +305,7 @@ def _combined(indices: list[Tensor], sizes: list[int], sites: list[str]) -> Tens
 
 
 def _row(index: Tensor, size: int, site: str) -> Tensor:
-    return flat_offsets(reshape(index, (1, index.numel(), 1)), size, site)
+    return flat_offsets(flatten(index), size, site)
 
 
 def taken(view: Tensor, rows: Rows) -> Tensor:

@@ -106,6 +106,21 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
     return stack(columns, 1)
 
 
+@where.form
+def _where_form(
+    condition: Tensor,
+    input: Tensor | float | None = None,
+    other: Tensor | float | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    if input is None and other is None:
+        return nonzero(condition, as_tuple=True)
+    if input is None or other is None:
+        raise TypeError(
+            "where: one of `input` and `other` is missing; give both, or none"
+        )
+    return where(condition, input, other)
+
+
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with `value`, a number or a tensor of one, where the mask holds.
 

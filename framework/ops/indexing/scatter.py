@@ -179,27 +179,7 @@ def scatter_along(
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
-    """Return `x` with elements replaced: those of `src` at their index along `dim`.
-
-    Parameters
-    ----------
-    x : Tensor
-    dim : int
-    index : Tensor, any integer dtype
-        As many dimensions as `x`, none larger than those of `src`, or than those of
-        `x` except `dim`. Where several name one place, the last along `dim` wins.
-    src : Tensor of the dtype of `x`, or number
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not fit.
-    IndexRangeError
-        If an index is out of range: on the host at once, on a device by the next read;
-        see `set_index_checks`.
-    DTypeError
-        If the dtypes differ.
-    """
+    """Return `x` with elements replaced; see `scatter_reduce.scatter`."""
     if isinstance(src, TensorCore):
         return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
@@ -278,11 +258,14 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
-def index_fill(x: Tensor, dim: int, index: Tensor, value: float) -> Tensor:
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to `value`."""
     at = normalize_dim("index_fill", dim, x.ndim)
     sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
-    filled = fill_like(x, sizes, value, x.dtype)
+    if isinstance(value, TensorCore):
+        filled = expand(cast(reshape(value, ()), x.dtype), sizes)
+    else:
+        filled = fill_like(x, sizes, value, x.dtype)
     return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)
 
 
@@ -345,7 +328,11 @@ def _unfold_vjp(
 
 
 def repeat_interleave(
-    x: Tensor, repeats: int | Tensor, dim: int | None = None
+    x: Tensor,
+    repeats: int | Tensor | None = None,
+    dim: int | None = None,
+    *,
+    output_size: int | None = None,
 ) -> Tensor:
     """Return the tensor with each element several times in a row along `dim`.
 
@@ -355,14 +342,20 @@ def repeat_interleave(
     repeats : int or Tensor of integers, shape (n,)
         How often, for all or for each place along `dim`. A tensor decides the shape of
         the result, so it is read by the host, which waits for it.
+        None takes `x` as the numbers, and repeats the places themselves.
     dim : int or None
         None takes the flat tensor.
+    output_size : int or None
+        Size of the result, which must be right; nothing is saved by giving it.
 
     Raises
     ------
     ShapeError
-        If a number is below 0, or there is not one for each place.
+        If a number is below 0, there is not one for each place, or `output_size` is
+        another.
     """
+    if repeats is None:
+        x, repeats = arange_like(x, (x.numel(),), 0, 1, x.dtype), x
     if dim is None:
         x, dim = flatten(x), 0
     at = normalize_dim("repeat_interleave", dim, x.ndim)
@@ -381,6 +374,11 @@ def repeat_interleave(
         wide = expand(unsqueeze(x, at + 1), sizes)
         return unshared(flatten(wide, at, at + 1), x)
     places = np.repeat(np.arange(x.shape[at], dtype=np.int32), numbers)
+    if output_size is not None and output_size != len(places):
+        raise ShapeError(
+            f"repeat_interleave: output_size is {output_size}; the result has"
+            f" {len(places)} places"
+        )
     return index_select(x, at, type(x).from_host(places, x.device))
 
 

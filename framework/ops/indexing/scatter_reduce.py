@@ -7,12 +7,14 @@ distances that double: the last entry of each segment has the segment's reductio
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.declare import composite
+from ...dispatch.elementwise import number
+from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import div, floor_divide, mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, minimum, where
@@ -20,9 +22,10 @@ from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
-from ..view import flatten, reshape
+from ..view import expand, flatten, reshape
 from .gather import flat_offsets, put_rows, take_rows
-from .scatter import gather, scatter, scatter_add, scatter_along
+from .scatter import gather, scatter_add, scatter_along
+from .scatter import scatter as replaced
 from .segment_sum import argsort_keys, sum_dtype
 
 if TYPE_CHECKING:
@@ -31,6 +34,62 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 MODES = ("sum", "prod", "mean", "amax", "amin")
+
+
+def scatter(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float | None = None,
+    reduce: str | None = None,
+) -> Tensor:
+    """Return `x` with elements replaced: those of `src` at their index along `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, any integer dtype
+        As many dimensions as `x`, none larger than those of `src`, or than those of
+        `x` except `dim`. Where several name one place, the last along `dim` wins.
+    src : Tensor of the dtype of `x`, or number
+    value : number
+        In place of `src`.
+    reduce : "add", "multiply" or None
+        Combine the elements with those of `x` instead; see `scatter_reduce`.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
+    DTypeError
+        If the dtypes differ.
+    """
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter: src and value are both missing; give one of them")
+    if reduce is not None:
+        return _combined(x, dim, index, src, reduce)
+    return replaced(x, dim, index, src)
+
+
+def _combined(
+    x: Tensor, dim: int, index: Tensor, src: Tensor | float, reduce: str
+) -> Tensor:
+    modes = {"add": "sum", "multiply": "prod"}
+    if reduce not in modes:
+        raise ShapeError(
+            f'scatter: reduce is {reduce!r}; it must be "add" or "multiply"'
+        )
+    source: Any = src
+    if not isinstance(src, TensorCore):
+        source = fill_like(x, index.shape, number("scatter", x.dtype, src), x.dtype)
+    return scatter_reduce(x, dim, index, source, modes[reduce])
 
 
 def scatter_reduce(
@@ -90,7 +149,7 @@ def scatter_reduce(
             if size < src.shape[each]:
                 src = narrow(src, each, 0, size)
         return _scatter_minmax(x, index, src, at, reduce == "amax", include_self)
-    base = x if include_self else scatter(x, at, index, 0)
+    base = x if include_self else replaced(x, at, index, 0)
     total = scatter_add(base, at, index, src)
     if reduce == "sum":
         return total
@@ -100,13 +159,57 @@ def scatter_reduce(
     return as_dtype_of(div(total, counts), x.dtype)
 
 
+INDEX_MODES = ("prod", "mean", "amax", "amin")
+
+
+def index_reduce(
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Tensor:
+    """Return `x` with slices of `source` combined at one index per slice.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, shape (n,), any integer dtype
+    source : Tensor of the dtype of `x`
+        Of the shape of `x`, but n in dimension `dim`.
+    reduce : str
+        "prod", "mean", "amax" or "amin"; see `scatter_reduce`.
+    include_self : bool, default True
+        Whether the slice of `x` counts too.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit, or `reduce` is another.
+    """
+    at = normalize_dim("index_reduce", dim, x.ndim)
+    wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+    if reduce not in INDEX_MODES or index.ndim != 1 or source.shape != wanted:
+        raise ShapeError(
+            f"index_reduce: reduce is {reduce!r}, index {tuple(index.shape)}, source"
+            f" {tuple(source.shape)}; reduce must be one of {INDEX_MODES}, index"
+            f" have one dimension, and source be {wanted}"
+        )
+    along = (-1,) + (1,) * (x.ndim - 1 - at)
+    places = expand(reshape(index, along), wanted)
+    return scatter_reduce(x, at, places, source, reduce, include_self=include_self)
+
+
 def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
     """Return the element counts of each mean."""
     whole = float64 if x.dtype is float64 else float32
     kind = int32 if x.dtype in INTEGER else whole
     ones = fill_like(x, x.shape, 1, kind)
     if not include_self:
-        ones = scatter(ones, dim, index, 0)
+        ones = replaced(ones, dim, index, 0)
     return scatter_add(ones, dim, index, fill_like(x, index.shape, 1, kind))
 
 
@@ -201,7 +304,7 @@ def _scatter_minmax_vjp(
 ) -> tuple[Tensor, None, Tensor]:
     is_extreme = cast(eq(x, out), grad.dtype)
     if not include_self:
-        is_extreme = scatter(is_extreme, dim, index, 0)
+        is_extreme = replaced(is_extreme, dim, index, 0)
     chosen = cast(eq(src, gather(out, dim, index)), grad.dtype)
     share = grad / scatter_add(is_extreme, dim, index, chosen)
     return is_extreme * share, None, chosen * gather(share, dim, index)

@@ -14,7 +14,7 @@ from ..elementwise.unary import copy
 from ..movement.slice import strided_scatter
 from ..reduce.sum import sum
 from ..source import fill_like
-from ..view import permute
+from ..view import movedim, permute
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -67,7 +67,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     return _diagonal(permute(x, (first, second, *rest)), offset if count else 0, count)
 
 
-def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return matrices of zeros whose diagonals are the rows of `x`.
 
     Parameters
@@ -75,20 +75,30 @@ def diag_embed(x: Tensor, offset: int = 0) -> Tensor:
     x : Tensor, shape (..., n)
     offset : int, default 0
         Which diagonal; see `diagonal`.
+    dim1, dim2 : int
+        Dimensions of the matrices in the result.
 
     Returns
     -------
-    Tensor, shape (..., m, m)
+    Tensor, shape (..., m, m) by default
         With m = n + the absolute offset.
 
     Raises
     ------
     ShapeError
-        If `x` has no dimension.
+        If `x` has no dimension, or the two dimensions are one.
     """
     if x.ndim == 0:
         raise ShapeError("diag_embed: x is (); it must have at least 1 dimension")
     offset = as_int("diag_embed: offset", offset)
+    first = normalize_dim("diag_embed", dim1, x.ndim + 1)
+    second = normalize_dim("diag_embed", dim2, x.ndim + 1)
+    if first == second:
+        raise ShapeError(
+            f"diag_embed: dim1 and dim2 are both {first}; they must differ"
+        )
+    if (first, second) != (x.ndim - 1, x.ndim):
+        return movedim(diag_embed(x, offset), (-2, -1), (first, second))
     size = x.shape[-1] + abs(offset)
     shape = (*x.shape[:-1], size, size)
     if x.numel() == 0:

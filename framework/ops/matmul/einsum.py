@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...base.errors import ShapeError
 from ...base.shape import Shape, normalize_dim
@@ -34,7 +34,7 @@ class _Named(NamedTuple):
 
 
 @autocast_low_precision
-def einsum(equation: str, *operands: Tensor) -> Tensor:
+def einsum(equation: str, *operands: Any) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
     Parameters
@@ -45,7 +45,7 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
         middle or trailing dimensions, which broadcast. A letter twice in an operand
         takes the diagonal. Without "->" the result has the dimensions of "...", then
         the letters that occur once, in alphabetical order.
-    *operands : Tensor
+    *operands : Tensor, or a sequence of them
         Of one dtype. Dimensions of size 1 broadcast.
 
     Returns
@@ -63,6 +63,8 @@ def einsum(equation: str, *operands: Tensor) -> Tensor:
     >>> einsum("bik,bkj->bij", ones(2, 3, 4), ones(2, 4, 5)).shape
     torch.Size([2, 3, 5])
     """
+    if len(operands) == 1 and isinstance(operands[0], tuple | list):
+        operands = tuple(operands[0])
     inputs, output = _parsed(equation, operands)
     sizes = _sizes(equation, inputs)
     named = [_diagonal(each) for each in inputs]

@@ -14,6 +14,7 @@ from ...base.dtype import ANY, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
+from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import linear_dispatch, word_dispatch
@@ -250,6 +251,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     parts = list(tensors)
     if not parts:
         raise ShapeError("cat: there are no tensors; at least one is needed")
+    for part in [tensors] if isinstance(tensors, TensorCore) else parts:
+        if part is tensors or not isinstance(part, TensorCore):
+            kind = type(part).__name__
+            raise TypeError(f"cat: {kind} is given; it must be a sequence of tensors")
     # As in PyTorch, tensors of shape (0,) are skipped, whatever the other shapes.
     parts = [part for part in parts if part.shape != (0,)] or parts[:1]
     at = normalize_dim("cat", dim, parts[0].ndim)

@@ -360,9 +360,11 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     return unshared(reshape(wide, tuple(n * size for n, size in zip(times, sizes))), x)
 
 
-def tile(x: Tensor, *dims: int | Sequence[int]) -> Tensor:
+def tile(
+    x: Tensor, *sizes: int | Sequence[int], dims: Sequence[int] | None = None
+) -> Tensor:
     """Return the tensor tiled; missing numbers in front mean 1, as in NumPy."""
-    times = _numbers("tile: dims", dims)
+    times = _numbers("tile: dims", sizes if dims is None else (dims,))
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 

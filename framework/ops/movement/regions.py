@@ -9,9 +9,10 @@ from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, normalize_dim
 from ...base.validation import as_int, as_ints
 from ..elementwise.cast import cast
+from ..elementwise.unary import copy
 from ..matmul.diagonal import diag_embed, diagonal
 from ..view import expand, flatten, reshape
-from .slice import _slice, select, strided_scatter
+from .slice import _slice, narrow, select, split, strided_scatter
 from .slice import as_strided as strided_view
 
 if TYPE_CHECKING:
@@ -205,3 +206,15 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         at + added for at, n in enumerate(shape) if n != input.shape[at + added]
     )
     return reshape(sum(input, dims, True), shape) if dims else expand(input, shape)
+
+
+def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """Return a copy of neighbours along one dimension; see `narrow`."""
+    return copy(narrow(input, dim, start, length))
+
+
+def split_with_sizes(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Return views of parts of the sizes given along a dimension; see `split`."""
+    return split(input, as_ints("split_with_sizes: split_sizes", split_sizes), dim)

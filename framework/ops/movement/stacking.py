@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ...base.errors import ShapeError
-from ...base.shape import broadcast_shapes
+from ...base.shape import Size
+from ...base.shape import broadcast_shapes as common_shape
+from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
@@ -146,8 +148,23 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """
     if not tensors:
         return ()
-    shape = broadcast_shapes("broadcast_tensors", *(each.shape for each in tensors))
+    shape = common_shape("broadcast_tensors", *(each.shape for each in tensors))
     return tuple(expand(each, shape) for each in tensors)
+
+
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
+    """Return the shape that shapes broadcast to; an int is a shape of one size.
+
+    Raises
+    ------
+    ShapeError
+        If they do not broadcast.
+    """
+    given = [
+        as_ints("broadcast_shapes: shape", (each,) if isinstance(each, int) else each)
+        for each in shapes
+    ]
+    return Size(common_shape("broadcast_shapes", *given) if given else ())
 
 
 def adjoint(input: Tensor) -> Tensor:

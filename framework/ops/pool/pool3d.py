@@ -210,9 +210,10 @@ def _joined(
 ) -> tuple[Tensor, Tensor]:
     """Return results and positions, from those in planes and of planes."""
     out, chosen = best
+    depth = x.shape[-3]
     deep, count = out.shape[2:]
     shape = (*x.shape[:-3], deep, *size)
-    flat = reshape(places, (out.shape[0], -1))
+    flat = reshape(places, (out.shape[0], depth * count))
     entries = reshape(chosen, (out.shape[0], deep * count))
     inner = gather(flat, 1, entries)
     plane = cast(floor_divide(entries, count), int32) * (x.shape[-2] * x.shape[-1])

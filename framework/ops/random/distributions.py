@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...base.dtype import DType, float32, int32, int64, uint32
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.philox import Generator, Stream, default_generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
@@ -120,6 +123,13 @@ def draw_permutation(
     return argsort_keys(random_bits_like(like, _stream(generator), (n,), uint32))
 
 
+def _need_host(name: str, x: Tensor, good: np.ndarray, wanted: str) -> None:
+    """Raise `DomainError` with the first number of a host tensor that is not good."""
+    if not good.all():
+        wrong = x.host_view()[~good].flat[0]
+        raise DomainError(f"{name}: a number is {wrong}; {wanted}")
+
+
 def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
     """Return 1 with the probability that each element says, otherwise 0.
 
@@ -133,8 +143,18 @@ def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
     -------
     Tensor, shape and dtype of `x`
         Without a gradient.
+
+    Raises
+    ------
+    DomainError
+        If, on the host, a probability is not from 0 to 1; on a device those above 1 are
+        as 1, and others as 0.
     """
     _need_float("bernoulli", x.dtype)
+    if not x.is_gpu:
+        chances = x.host_view()
+        good = (chances >= 0) & (chances <= 1)
+        _need_host("bernoulli", x, good, "probabilities are from 0 to 1")
     chosen = random_uniform(x, _stream(generator)) < x.detach()
     return cast(chosen, x.dtype)
 
@@ -145,10 +165,17 @@ def normal(
     """Return normal draws; at least one of mean and deviation is a tensor.
 
     Gradients flow to both.
+
+    Raises
+    ------
+    DomainError
+        If, on the host, a deviation is below 0; on a device it is as its magnitude.
     """
     tensors = [each for each in (mean, std) if not isinstance(each, int | float)]
     shape = broadcast_shapes("normal", *(each.shape for each in tensors))
     dtype = tensors[0].dtype
+    if not isinstance(std, int | float) and not std.is_gpu:
+        _need_host("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
     return draw_normal(tensors[0], shape, dtype, generator) * std + mean
 
 
@@ -182,6 +209,9 @@ def multinomial(
     ------
     ShapeError
         If there are not as many classes, or `x` has another number of dimensions.
+    DomainError
+        If, on the host, a weight is below 0, infinite or NaN, or all of a row are 0; on
+        a device its draws mean nothing, but are classes.
     """
     _need_float("multinomial", x.dtype)
     if x.ndim not in (1, 2) or x.shape[-1] == 0:
@@ -195,6 +225,12 @@ def multinomial(
             f"multinomial: {num_samples} draws from {x.shape[-1]} classes; at least 1,"
             " and without replacement at most as many as classes, are possible"
         )
+    if not x.is_gpu:
+        found = x.host_view()
+        positive = np.broadcast_to((found > 0).any(-1, keepdims=True), found.shape)
+        good = (found >= 0) & (found < math.inf) & positive
+        wanted = "weights are finite, at least 0, and one of a row above 0"
+        _need_host("multinomial", x, good, wanted)
     weights = cast(x.detach(), float32) if x.dtype is not float32 else x.detach()
     if replacement:
         weights = expand(

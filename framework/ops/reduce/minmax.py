@@ -13,6 +13,7 @@ import numpy as np
 from ...base.dtype import ANY, bool_, int32, uint8
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
+from ...base.validation import as_int
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
@@ -256,7 +257,8 @@ def _reduced_last(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 def _position(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: int | None, keepdim: bool
 ) -> Tensor:
-    dims = normalize_dims(name, dim, x.ndim)
+    at = dim if dim is None else as_int(f"{name}: dim", dim)
+    dims = normalize_dims(name, at, x.ndim)
     need_elements(name, x.spec, dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, int32)
@@ -395,6 +397,8 @@ def max(
         If there are no elements to choose from.
     """
     if isinstance(dim, TensorCore):
+        if keepdim:
+            raise TypeError("max: keepdim does not go with a second tensor")
         return maximum(x, dim)
     if dim is None:
         return _over("max", _amax, x, None, False)
@@ -412,6 +416,8 @@ def min(
 ) -> Tensor | ValuesIndices:
     """Return the smallest element; along a dimension, also where it is; see `max`."""
     if isinstance(dim, TensorCore):
+        if keepdim:
+            raise TypeError("min: keepdim does not go with a second tensor")
         return minimum(x, dim)
     if dim is None:
         return _over("min", _amin, x, None, False)

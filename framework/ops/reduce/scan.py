@@ -155,8 +155,16 @@ def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     return running_product(source, at, reverse=False)
 
 
-def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+def diff(
+    x: Tensor,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
+) -> Tensor:
     """Return differences of neighbours along a dimension, taken `n` times.
+
+    `prepend` and `append` are put before and behind `x` along the dimension first.
 
     Raises
     ------
@@ -166,6 +174,11 @@ def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    ends = [each for each in (prepend, x, append) if each is not None]
+    if len(ends) > 1:
+        from ..movement.concat import cat
+
+        x = cat(ends, at)
     times = min(n, x.shape[at])
     if not times:
         return lazy_copy(x)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT
+from ...base.dtype import FLOAT, DTypeLike, as_dtype
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32
@@ -71,8 +71,33 @@ def _var_reference(x: np.ndarray, dims: tuple[int, ...], divisor: float) -> np.n
     return squares * x.dtype.type(_inverse(divisor))
 
 
+def _correction(
+    name: str, dim: Dims, unbiased: bool | None, correction: float | None
+) -> tuple[Dims, float]:
+    """Return the dimensions and the correction of PyTorch's two forms."""
+    if isinstance(dim, bool):
+        if unbiased is not None:
+            raise TypeError(
+                f"{name}: dim is {dim}; it must be an int, a sequence of ints or None"
+            )
+        dim, unbiased = None, dim
+    if unbiased is not None and correction is not None:
+        raise TypeError(
+            f"{name}: unbiased is {unbiased} and correction {correction}; give one of"
+            " them"
+        )
+    if unbiased is not None:
+        return dim, int(unbiased)
+    return dim, 1 if correction is None else correction
+
+
 def var(
-    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Tensor:
     """Return the variance over one dimension, several, or all.
 
@@ -81,11 +106,20 @@ def var(
     x : Tensor, float
     dim : int, sequence of int or None
         None means all.
-    correction : number, default 1
-        Subtracted from the number of elements before dividing by it: 1 for the
-        unbiased estimate from a sample, 0 for the variance of the elements themselves.
+    unbiased : bool or None
+        The older form of `correction`: True means 1, False 0. A bool in the place of
+        `dim` is this one, as in PyTorch.
     keepdim : bool, default False
         Keep the dimensions with size 1.
+    correction : number or None
+        Subtracted from the number of elements before dividing by it: 1, as None means,
+        for the unbiased estimate from a sample, 0 for the variance of the elements
+        themselves.
+
+    Raises
+    ------
+    TypeError
+        If both `unbiased` and `correction` are given.
 
     Notes
     -----
@@ -93,40 +127,59 @@ def var(
     differ, as in PyTorch. One pass over the data, in which nothing cancels.
     """
     _need_float("var", x)
+    dim, divided = _correction("var", dim, unbiased, correction)
     dims = reduced_dims("var", dim, x.ndim)
     count = math.prod(x.shape[each] for each in dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, math.nan, x.dtype)
-    divisor = max(0.0, count - correction)
+    divisor = max(0.0, count - divided)
     out = _var(*readable(in_storage(x), dims), divisor)
     return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
 
 
 def std(
-    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> Tensor:
     """Return the standard deviation, the root of `var`.
 
     Its gradient is 0 where it is 0 itself, as in PyTorch.
     """
     _need_float("std", x)
+    dim, divided = _correction("std", dim, unbiased, correction)
     reduced_dims("std", dim, x.ndim)
-    return _std(var(x, dim, correction=correction, keepdim=keepdim))
+    return _std(var(x, dim, correction=divided, keepdim=keepdim))
 
 
 def var_mean(
-    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the variance and the mean; see `var` and `mean`."""
-    found = var(x, dim, correction=correction, keepdim=keepdim)
+    dim, divided = _correction("var_mean", dim, unbiased, correction)
+    found = var(x, dim, correction=divided, keepdim=keepdim)
     return found, mean(x, dim, keepdim)
 
 
 def std_mean(
-    x: Tensor, dim: Dims = None, *, correction: float = 1, keepdim: bool = False
+    x: Tensor,
+    dim: Dims = None,
+    unbiased: bool | None = None,
+    keepdim: bool = False,
+    *,
+    correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return the standard deviation and the mean; see `std` and `mean`."""
-    found = std(x, dim, correction=correction, keepdim=keepdim)
+    dim, divided = _correction("std_mean", dim, unbiased, correction)
+    found = std(x, dim, correction=divided, keepdim=keepdim)
     return found, mean(x, dim, keepdim)
 
 
@@ -170,32 +223,42 @@ def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
 
 @autocast_float32
 def norm(
-    x: Tensor, p: float | str = 2, dim: Dims = None, keepdim: bool = False
+    x: Tensor,
+    p: float | str | None = "fro",
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the p-norm of the elements over one dimension, several, or all.
 
     Parameters
     ----------
     x : Tensor, float
-    p : number or "fro"
-        The p-th root of the sum of |x|^p; "fro" is 2. Infinity gives the largest |x|,
-        minus infinity the smallest, 0 how many elements are not 0.
+    p : number, "fro" or None
+        The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
+        largest |x|, minus infinity the smallest, 0 how many elements are not 0.
     dim : int, sequence of int or None
         None means all.
     keepdim : bool, default False
         Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To compute in; None means that of `x`.
 
     Returns
     -------
     Tensor
-        Of the dtype of `x`; sums are accumulated in float32.
+        Of that dtype; sums are accumulated in float32.
 
     Notes
     -----
     The gradient of a norm that is 0 is 0, as in PyTorch. Elements are not scaled, so
     squares beyond the range of the dtype that they are summed in give infinity.
     """
+    if dtype is not None:
+        x = as_dtype_of(x, as_dtype(dtype))
     _need_float("norm", x)
+    p = "fro" if p is None else p
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
     order = 2.0 if isinstance(p, str) else float(p)

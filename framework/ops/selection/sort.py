@@ -323,6 +323,7 @@ def searchsorted(
     sorted_sequence: Tensor,
     values: Tensor | float,
     *,
+    out_int32: bool = False,
     right: bool = False,
     side: Literal["left", "right"] | None = None,
     sorter: Tensor | None = None,
@@ -336,6 +337,8 @@ def searchsorted(
     values : Tensor or number
         Of the same dtype; of any shape for a sequence of one dimension, otherwise the
         sizes but the last must be the same.
+    out_int32 : bool, default False
+        Taken as PyTorch has it; the result is always int32.
     right : bool, default False
         Behind elements that are equal, instead of before them.
     side : "left", "right" or None
@@ -390,6 +393,17 @@ def _is_right(right: bool, side: str | None) -> bool:
     return right or side == "right"
 
 
-def bucketize(x: Tensor | float, boundaries: Tensor, *, right: bool = False) -> Tensor:
+def bucketize(
+    x: Tensor | float,
+    boundaries: Tensor,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+) -> Tensor:
     """Return between which boundaries elements lie; see `searchsorted`."""
+    if boundaries.ndim != 1:
+        raise ShapeError(
+            f"bucketize: boundaries are {tuple(boundaries.shape)}; they must have one"
+            " dimension"
+        )
     return searchsorted(boundaries, x, right=right)

@@ -23,6 +23,7 @@ class DerivedMethods:
     addr = ops.addr
     adjoint = ops.adjoint
     aminmax = ops.aminmax
+    angle = ops.angle
     argwhere = ops.argwhere
     as_strided = ops.as_strided
     as_strided_scatter = ops.as_strided_scatter
@@ -49,9 +50,11 @@ class DerivedMethods:
     histogram = ops.histogram
     hsplit = ops.hsplit
     i0 = ops.i0
+    index_reduce = ops.index_reduce
     igamma = ops.igamma
     igammac = ops.igammac
     inner = ops.inner
+    is_same_size = ops.is_same_size
     isneginf = ops.isneginf
     isposinf = ops.isposinf
     isreal = ops.isreal
@@ -87,16 +90,6 @@ class DerivedMethods:
         """See `ops.polygamma`."""
         return ops.polygamma(n, self)
 
-    @property
-    def H(self: Tensor) -> Tensor:
-        """The matrix with its dimensions exchanged, of real numbers."""
-        return ops.t(self)
-
-    @property
-    def mH(self: Tensor) -> Tensor:
-        """The last two dimensions exchanged, of real numbers."""
-        return ops.adjoint(self)
-
     addbmm_ = in_place(ops.addbmm)
     addmv_ = in_place(ops.addmv)
     addr_ = in_place(ops.addr)
@@ -107,6 +100,7 @@ class DerivedMethods:
     gcd_ = in_place(ops.gcd)
     heaviside_ = in_place(ops.heaviside)
     i0_ = in_place(ops.i0)
+    index_reduce_ = in_place(ops.index_reduce)
     igamma_ = in_place(ops.igamma)
     igammac_ = in_place(ops.igammac)
     lcm_ = in_place(ops.lcm)

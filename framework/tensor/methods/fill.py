@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...eager.base_tensor import operand
+from ...base.dtype import float32
+from ...base.errors import ShapeError
+from ...eager.base_tensor import TensorCore, operand
 from ..inplace import (
     assign,
     fill_bernoulli,
@@ -39,7 +42,17 @@ class FillMethods:
         return assign(self, operand(self, source))
 
     def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
-        """Set every element to `value`."""
+        """Set every element to `value`, a number or a tensor without dimensions.
+
+        Raises
+        ------
+        ShapeError
+            If the tensor has dimensions.
+        """
+        if isinstance(value, TensorCore) and value.ndim:
+            raise ShapeError(
+                f"fill_: value is {tuple(value.shape)}; it must have no dimension"
+            )
         return assign(self, value)
 
     def zero_(self: Tensor) -> Tensor:
@@ -81,6 +94,44 @@ class FillMethods:
         """Replace the elements by exponential draws of mean 1 / `lambd`."""
         return fill_exponential(self, lambd, generator)
 
+    def cauchy_(
+        self: Tensor,
+        median: float = 0.0,
+        sigma: float = 1.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Replace the elements by draws from the Cauchy distribution."""
+        return assign(self, _uniform_angle(self, generator).tan() * sigma + median)
+
+    def log_normal_(
+        self: Tensor,
+        mean: float = 1.0,
+        std: float = 2.0,
+        *,
+        generator: Generator | None = None,
+    ) -> Tensor:
+        """Replace the elements by exponentials of normal draws."""
+        like = self.detach()
+        drawn = ops.draw_normal(like, like.shape, like.dtype, generator)
+        return assign(self, ops.exp(drawn * std + mean))
+
+    def geometric_(
+        self: Tensor, p: float, *, generator: Generator | None = None
+    ) -> Tensor:
+        """Replace the elements by numbers of trials up to the first success.
+
+        Raises
+        ------
+        ValueError
+            If `p` is not between 0 and 1.
+        """
+        if not 0 < p < 1:
+            raise ValueError(f"geometric_: p is {p!r}; it must be between 0 and 1")
+        like = self.detach()
+        drawn = ops.draw_exponential(like, like.shape, float32, generator)
+        return assign(self, ops.floor(drawn * (-1.0 / math.log1p(-p))) + 1.0)
+
     def bernoulli_(
         self: Tensor, p: Tensor | float = 0.5, generator: Generator | None = None
     ) -> Tensor:
@@ -95,3 +146,10 @@ class FillMethods:
     ) -> Tensor:
         """Replace the elements by integers; see `inplace.fill_integers`."""
         return fill_integers(self, low, high, generator)
+
+
+def _uniform_angle(x: Tensor, generator: Generator | None) -> Tensor:
+    """Return angles from -pi / 2 to pi / 2, neither of them."""
+    drawn = ops.draw_uniform(x.detach(), x.shape, float32, generator)
+    angle: Tensor = (drawn - (0.5 - 2.0**-25)) * math.pi
+    return angle

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
-from ...base.errors import ShapeError
+from ...base.dtype import DType, as_dtype, bool_, decode, encode
+from ...base.errors import DTypeError, ShapeError
 from ...base.memory_format import (
     channels_last,
     channels_last_3d,
@@ -25,23 +26,29 @@ class MovementMethods:
 
     __slots__ = ()
 
-    def reshape(self: Tensor, *shape: Any) -> Tensor:
+    def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         """See `ops.reshape`."""
-        return ops.reshape(self, as_shape(shape))
+        return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
         """Return the tensor in the shape of another; see `ops.reshape`."""
         return ops.reshape(self, other.shape)
 
-    def view(self: Tensor, *shape: Any) -> Tensor:
-        """Return the same storage in another shape.
+    def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
+        """Return the same storage in another shape, or as elements of another dtype.
 
         Raises
         ------
         ShapeError
             If that needs a copy; `reshape` makes one.
+        DTypeError
+            If the dtypes differ in size.
         """
-        return viewed(self, as_shape(shape))
+        if len(shape) == 1 and isinstance(shape[0], DType):
+            dtype = shape[0]
+        if dtype is not None:
+            return reinterpreted(self, as_dtype(dtype))
+        return viewed(self, as_shape(shape) if size is None else size)
 
     def view_as(self: Tensor, other: Tensor) -> Tensor:
         """Return the same storage in the shape of another tensor; see `view`."""
@@ -55,9 +62,9 @@ class MovementMethods:
 
     unflatten = ops.unflatten
 
-    def permute(self: Tensor, *dims: Any) -> Tensor:
+    def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
         """See `ops.permute`."""
-        return ops.permute(self, as_shape(dims))
+        return ops.permute(self, as_shape(order) if dims is None else dims)
 
     transpose = ops.transpose
     movedim = ops.movedim
@@ -92,9 +99,9 @@ class MovementMethods:
 
     t = ops.t
 
-    def expand(self: Tensor, *shape: Any) -> Tensor:
+    def expand(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         """See `ops.expand`."""
-        return ops.expand(self, as_shape(shape))
+        return ops.expand(self, as_shape(sizes) if size is None else size)
 
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
         """Return a view in the shape of another tensor; see `ops.expand`."""
@@ -104,9 +111,9 @@ class MovementMethods:
     squeeze = ops.squeeze
     unsqueeze = ops.unsqueeze
 
-    def flip(self: Tensor, *dims: Any) -> Tensor:
+    def flip(self: Tensor, *along: Any, dims: Any = None) -> Tensor:
         """See `ops.flip`."""
-        return ops.flip(self, as_shape(dims))
+        return ops.flip(self, as_shape(along) if dims is None else dims)
 
     roll = ops.roll
     rot90 = ops.rot90
@@ -118,6 +125,11 @@ class MovementMethods:
     chunk = ops.chunk
     unbind = ops.unbind
     narrow = ops.narrow
+    narrow_copy = ops.narrow_copy
+    split_with_sizes = ops.split_with_sizes
+    unsafe_chunk = ops.chunk
+    unsafe_split = ops.split
+    unsafe_split_with_sizes = ops.split_with_sizes
     select = ops.select
     unfold = ops.unfold
     tril = ops.tril
@@ -162,3 +174,25 @@ def viewed(x: Tensor, shape: Shape) -> Tensor:
             f" allow a view as {tuple(out.shape)}; use reshape"
         )
     return out
+
+
+def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
+    """Return a copy of the elements' bits as another dtype of the same size.
+
+    Unlike PyTorch's it is no view: later changes in place are not shared. It waits for
+    the elements, and has no gradient.
+
+    Raises
+    ------
+    DTypeError
+        If the sizes differ.
+    """
+    if dtype is x.dtype:
+        return x
+    if dtype.itemsize != x.dtype.itemsize or bool_ in (dtype, x.dtype):
+        raise DTypeError(
+            f"view: {x.dtype.name} elements as {dtype.name}: the dtypes must have the"
+            " same size, and neither be bool"
+        )
+    array = encode(x.detach().numpy(), x.dtype).view(dtype.storage)
+    return type(x).from_host(decode(array, dtype), x.device, dtype)

@@ -68,3 +68,24 @@ def only_what_is_needed(log: Log) -> None:
 
 def test_rules_that_no_input_needs_do_not_run() -> None:
     assert_logs_agree(only_what_is_needed)
+
+
+def accumulated_in_place(log: Log) -> None:
+    x, y = log.tensor([1.0, 2.0]), log.tensor([3.0])
+    flat = log.library.zeros(3, device=log.place)
+    x.grad, y.grad = flat[:2], flat[2:]
+    (x * x).sum().backward()
+    (y * y).sum().backward()
+    log.add(flat, x.grad)
+    first = x.grad
+    (x * 3).sum().backward()
+    log.add(flat, first is x.grad)
+    z = log.tensor([1.0])
+    (z * 2).sum().backward()
+    before = z.grad
+    (z * 3).sum().backward()
+    log.add(before, before is z.grad)
+
+
+def test_gradients_are_added_in_their_storage(place: Device) -> None:
+    assert_logs_agree(accumulated_in_place, place)

@@ -1,5 +1,6 @@
 """Functions with rules of the user's, beside PyTorch's."""
 
+import weakref
 from typing import Any
 
 import pytest
@@ -198,3 +199,24 @@ def test_functions_are_replayed_under_jit(place: Device) -> None:
     for k in range(4):
         x = fw.full((2,), float(k), device=place)
         assert step(x).tolist() == [3 * k] * 2
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_contexts_are_freed_by_reference_count() -> None:
+    class Square(fw.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            y = x * x
+            ctx.save_for_backward(x, y)
+            return y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return 2 * ctx.saved_tensors[0] * grad
+
+    x = fw.ones(2, requires_grad=True)
+    y = Square.apply(x)
+    context = weakref.ref(y.grad_fn)
+    y.sum().backward()
+    del y
+    assert context() is None

@@ -92,3 +92,12 @@ def test_a_class_is_decorated_with_a_warning() -> None:
                 self.enabled = fw.is_grad_enabled()
 
     assert not Kept().enabled
+
+
+def test_no_tensor_is_an_inference_tensor() -> None:
+    with fw.inference_mode():
+        x = fw.ones(2)
+    assert not fw.is_inference(x)
+    assert x.requires_grad_().requires_grad
+    with fw.autograd.set_multithreading_enabled(False):
+        assert fw.is_grad_enabled()

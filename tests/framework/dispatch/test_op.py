@@ -57,6 +57,8 @@ NEVER_ALONE = {
     "empty_result": "is for no elements",
     "rotate": "turns pairs",
     "std": "has an infinite slope where all are the same",
+    "lstm_steps": "has four gates",
+    "gru_steps": "has three gates",
 }
 # PyTorch computes nothing in these.
 NO_TORCH = ("uint16", "uint32", "uint64")

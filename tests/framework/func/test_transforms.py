@@ -113,3 +113,13 @@ def test_transforms_are_replayed_under_jit(place: Device) -> None:
     for k in range(4):
         x = fw.full((2, 3), float(k), device=place)
         assert run(x).tolist() == [[6 * k * k] * 3] * 2
+
+
+def test_functions_of_jit_run_within_transforms(place: Device) -> None:
+    square = fw.jit(lambda x: (x * x).sum())
+    x = fw.tensor([[1.0, 2.0], [3.0, 4.0]], device=place)
+    for _ in range(3):
+        assert square(x).item() == 30
+        assert fw.func.vmap(square)(x).tolist() == [5, 25]
+        assert fw.func.grad(square)(x[0]).tolist() == [2, 4]
+        assert fw.func.vmap(fw.func.grad(square))(x).tolist() == [[2, 4], [6, 8]]

@@ -134,3 +134,19 @@ def test_older_flags_and_names() -> None:
     x = fw.log_softmax(fw.ones((1, 3, 2, 2)), 1)
     labels = fw.tensor([[[0, 1], [1, 2]]])
     assert_close(layer(x, labels), np.float32(np.log(3)), scale=2)
+
+
+def test_linear_and_cross_entropy(place: Device, rng: np.random.Generator) -> None:
+    options: dict[str, Any] = {"out_features": (2,), "bias": True, "ignore_index": 1}
+    theirs = torch.nn.LinearCrossEntropyLoss(5, 3, **options)
+    ours = nn.LinearCrossEntropyLoss(5, 3, **options)
+    assert repr(ours) == repr(theirs)
+    state = {key: fw.tensor(each.numpy()) for key, each in theirs.state_dict().items()}
+    ours.load_state_dict(state)
+    x = rng.normal(size=(4, 5)).astype(np.float32)
+    labels = rng.integers(0, 3, (4, 2))
+    expected = theirs(torch.tensor(x), torch.tensor(labels))
+    given = (fw.tensor(each, device=place) for each in (x, labels))
+    assert_close(ours.to(place)(*given), expected.detach().numpy(), scale=4)
+    with pytest.raises(ShapeError, match="weight is"):
+        nn.LinearCrossEntropyLoss(5, 3, weight=fw.ones(2))

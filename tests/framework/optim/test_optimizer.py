@@ -1,10 +1,12 @@
 """Groups, state, and what optimizers refuse."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
@@ -122,8 +124,10 @@ def test_bad_arguments_are_named() -> None:
         optim.SGD([x, x])
     with pytest.raises(ValueError, match="SGD: lr is -1"):
         optim.SGD([x], lr=-1)
-    with pytest.raises(ValueError, match="unknown options: beta; it takes lr, mom"):
-        optim.SGD([{"params": [x], "beta": 1}])
+    with pytest.raises(ValueError, match="1 of 2 parameters have names"):
+        optim.SGD([("x", x), leaf()])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="differentiable is True"):
+        optim.SGD([x], differentiable=True)
     with pytest.raises(NotImplementedError, match=r"Optimizer\.update"):
         descend(optim.Optimizer([x], {}), x)
 
@@ -191,3 +195,72 @@ def test_a_failed_step_is_rolled_back(
                         training.step()
             training.step()
         assert training.found() == undisturbed.found(), failing
+
+
+KEYWORDS = sorted(
+    name
+    for name in optim.__all__
+    if inspect.isclass(getattr(optim, name))
+    and issubclass(getattr(optim, name), optim.Optimizer)
+    and name not in ("Optimizer", "LAMB", "Lion")
+)
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_arguments_are_pytorchs(name: str) -> None:
+    def arguments(module: Any) -> list[tuple[str, Any, Any]]:
+        found = inspect.signature(getattr(module, name)).parameters.values()
+        return [(each.name, each.default, each.kind) for each in found]
+
+    assert arguments(optim) == arguments(torch.optim)
+
+
+def test_a_closure_is_called_with_gradients() -> None:
+    x = leaf()
+    optimizer = optim.SGD([x], lr=0.5)
+
+    def closure() -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = x.square().sum()
+        loss.backward()
+        return loss
+
+    with fw.no_grad():
+        loss = optimizer.step(closure)
+    assert loss.item() == pytest.approx(x.numel())
+    assert x.tolist() == [0.0] * x.numel()
+    assert optimizer.step() is None
+
+
+def test_hooks_of_steps() -> None:
+    x = leaf()
+    optimizer = optim.SGD([x])
+    calls: list[str] = []
+    before = optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda own, *_: calls.append(type(own).__name__))
+    optimizer.step()
+    before.remove()
+    optimizer.step()
+    assert calls == ["before", "SGD", "SGD"]
+
+
+def test_groups_keep_names_and_options_of_users() -> None:
+    x = leaf()
+    optimizer = optim.SGD([("weight", x)], lr=0.5)  # type: ignore[list-item]
+    assert optimizer.param_groups[0]["param_names"] == ["weight"]
+    optimizer.add_param_group({"params": [leaf()], "lr_scale": 0.1})
+    assert optimizer.state_dict()["param_groups"][1]["lr_scale"] == 0.1
+
+
+def test_text_is_as_in_torch() -> None:
+    ours = optim.SGD([leaf()], lr=0.5)
+    theirs = torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.5)
+    assert repr(ours) == repr(theirs)
+
+
+def test_learning_rate_in_a_tensor() -> None:
+    x = leaf()
+    optimizer = optim.Adam([x], lr=fw.tensor(0.5))
+    x.sum().backward()
+    optimizer.step()
+    np.testing.assert_allclose(x.detach().numpy(), 0.5, 1e-5)

@@ -68,10 +68,6 @@ BAD: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda s: s["state"][0].update({moment(s): [1.0, 2.0]}),
         "is of type list; it must be of type Tensor",
     ),
-    "option": (
-        lambda s: s["param_groups"][0].update(speed=1),
-        "the option 'speed' is unknown; the optimizer takes lr",
-    ),
     "text": (
         lambda s: s["param_groups"][0].update(lr="0.1"),
         r"the option 'lr' is '0.1'; it must be like 0.25",

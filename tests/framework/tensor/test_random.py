@@ -11,7 +11,7 @@ from tests.framework.ops.agree import need
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DomainError, DTypeError, ShapeError
 
 EXACT: dict[str, Callable[[Any], fw.Tensor]] = {
     "rand": lambda device: fw.rand(5, 7, device=device),
@@ -201,3 +201,8 @@ def test_bad_input(
     with pytest.raises(error) as raised:
         call()
     assert str(raised.value) == text
+
+
+def test_a_deviation_below_0() -> None:
+    with pytest.raises(DomainError, match="std is -1"):
+        fw.normal(0.0, -1.0, (2,))

@@ -34,6 +34,11 @@ def test_gelu(place: Device) -> None:
     beside("gelu", place, drawn(3, 5), approximate="tanh")
 
 
+def test_whole_numbers(place: Device) -> None:
+    beside("relu6", place, np.arange(-3, 9))
+    beside("hardtanh", place, np.arange(-3, 3))
+
+
 def test_nan_stays() -> None:
     x = fw.tensor([float("nan"), 1.0])
     for out in (F.threshold(x, 0.0, 0.0), F.hardshrink(x), F.softshrink(x)):

@@ -66,6 +66,7 @@ def test_long_rows_are_scaled(place: Device) -> None:
     ("options", "error", "text"),
     [
         ({"mode": "min"}, ValueError, "mode is 'min'"),
+        ({"offsets": fw.tensor([0, 9])}, ShapeError, "end at most at 8"),
         ({"offsets": None}, ShapeError, "a 1-D input needs 1-D offsets"),
         (
             {"per_sample_weights": fw.ones(8), "mode": "max"},

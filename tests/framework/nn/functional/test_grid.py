@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.nn.functional.beside import beside, drawn
+from tests.framework.nn.functional.beside import Fixed, beside, drawn
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
@@ -66,6 +66,15 @@ def test_affine_grid(size: tuple[int, ...], aligned: bool, place: Device) -> Non
     dims = len(size) - 2
     theta = drawn(2, dims, dims + 1)
     beside("affine_grid", place, theta, list(size), align_corners=aligned)
+
+
+def test_nan_is_the_first_element(place: Device) -> None:
+    nowhere = np.full((1, 1, 2, 2), np.nan, np.float32)
+    for padding in ("border", "reflection"):
+        beside(
+            "grid_sample", place, Fixed(drawn(1, 2, 3, 3)), Fixed(nowhere),
+            padding_mode=padding, align_corners=False,
+        )  # fmt: skip
 
 
 def test_default_is_said() -> None:

@@ -20,10 +20,14 @@ def test_rearranged(place: Device) -> None:
     beside("channel_shuffle", place, x, 3)
     beside("native_channel_shuffle", place, Fixed(x), 4)
     beside("pad", place, x, (1, 2, 0, 1), mode="circular")
+    beside("pad", place, x, (-1, 2, 1, -2), mode="reflect")
+    beside("pad", place, x, (-1, 2, 0, -1), mode="replicate")
 
 
 def test_resized(place: Device) -> None:
     beside("interpolate", place, drawn(1, 2, 3, 4), scale_factor=2.0, mode="bilinear")
+    pixels = np.arange(24, dtype=np.uint8).reshape(1, 2, 3, 4) * 10
+    beside("interpolate", place, pixels, scale_factor=2)
     x = fw.tensor(drawn(1, 2, 3, 4), device=place)
     for call, mode in (
         (lambda: F.upsample(x, scale_factor=2.0), {"mode": "nearest"}),

@@ -7,6 +7,11 @@ import vkbackend.framework as fw
 from tests.torch_calls import check
 
 CALLS = """\
+!T.angle(m)
+!T.fill(m, 2.0)
+!T.fill(m, T.tensor(2.0))
+T.is_same_size(m, m2)
+T.real(m)
 T.rsub(m, 2)
 T.rsub(m, m2, alpha=2)
 T.float_power(m, 2)

@@ -256,7 +256,9 @@ def test_numbers_that_scatter_takes(place: Device) -> None:
     values: tuple[Any, ...] = np.float32(-5), np.int64(-5)
     for value in values:
         assert ops.scatter(x, 0, index, value).tolist() == [1, -5, 3]
-    values = None, "1"
+    values = "1", [1]
     for value in values:
         with pytest.raises(TypeError, match=r"^scatter: .* is no operand"):
             ops.scatter(x, 0, index, value)
+    with pytest.raises(TypeError, match="src and value are both missing"):
+        ops.scatter(x, 0, index, None)

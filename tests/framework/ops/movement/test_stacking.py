@@ -7,6 +7,7 @@ import vkbackend.framework as fw
 from tests.torch_calls import check
 
 CALLS = """\
+T.max(m, other=m2)
 T.cartesian_prod(v3, v4)
 T.cartesian_prod(v3)
 T.block_diag(m, v3, T.tensor(2.))

@@ -50,6 +50,12 @@ def test_positions_of_equals_and_nan(make: Make) -> None:
     np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
+def test_no_volumes(make: Make) -> None:
+    x = make(np.empty((0, 3, 4, 4, 4), np.float32))
+    for out in (ops.max_pool3d(x, 2), ops.adaptive_max_pool3d(x, 3)):
+        assert out.numpy().shape == (0, 3, *(out.shape[2:]))
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

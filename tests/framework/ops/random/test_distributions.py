@@ -1,5 +1,6 @@
 """What is built on draws: choices by chance and by weight."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
-from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.errors import DomainError, DTypeError, ShapeError
 
 Make = Callable[..., fw.Tensor]
 
@@ -34,3 +35,16 @@ def test_refusals(make: Make) -> None:
         ops.multinomial(make([1.0, 2.0]), 3)
     with pytest.raises(DTypeError, match="bernoulli: dtype is int32"):
         ops.bernoulli(make(np.ones(3, np.int32)))
+
+
+def test_numbers_without_a_distribution() -> None:
+    for weights in ([0.0, 0.0], [1.0, -1.0], [1.0, math.nan], [1.0, math.inf]):
+        with pytest.raises(DomainError, match=r"^multinomial: a number is .* finite"):
+            ops.multinomial(fw.tensor(weights), 1)
+    with pytest.raises(DomainError, match=r"^multinomial: a number is 0\.0; weights"):
+        ops.multinomial(fw.tensor([[1.0, 0.0], [0.0, 0.0]]), 1)
+    for chance in (1.5, -0.5, math.nan):
+        with pytest.raises(DomainError, match=r"^bernoulli: a number is"):
+            ops.bernoulli(fw.tensor([0.5, chance]))
+    with pytest.raises(RuntimeError, match=r"^normal: a number is -1\.0; deviations"):
+        ops.normal(0.0, fw.tensor([1.0, -1.0]))

@@ -31,6 +31,9 @@ DRAWS: dict[str, Callable[[fw.Tensor, fw.Generator], fw.Tensor]] = {
     "uniform_": lambda x, g: x.uniform_(-1, 3, generator=g),
     "normal_": lambda x, g: x.normal_(1, 2, generator=g),
     "exponential_": lambda x, g: x.exponential_(0.5, generator=g),
+    "cauchy_": lambda x, g: x.cauchy_(1, 2, generator=g),
+    "log_normal_": lambda x, g: x.log_normal_(1, 2, generator=g),
+    "geometric_": lambda x, g: x.geometric_(0.5, generator=g),
     "bernoulli_": lambda x, g: x.bernoulli_(0.25, generator=g),
     "random_": lambda x, g: x.random_(-1, 4, generator=g),
 }
@@ -38,6 +41,10 @@ SAME: dict[str, Callable[[fw.Tensor, fw.Generator], fw.Tensor]] = {
     "uniform_": lambda x, g: inplace.fill_uniform(x, -1, 3, g),
     "normal_": lambda x, g: inplace.fill_normal(x, 1, 2, g),
     "exponential_": lambda x, g: inplace.fill_exponential(x, 0.5, g),
+    # Their distributions are looked at in `test_keywords`.
+    "cauchy_": DRAWS["cauchy_"],
+    "log_normal_": DRAWS["log_normal_"],
+    "geometric_": DRAWS["geometric_"],
     "bernoulli_": lambda x, g: inplace.fill_bernoulli(x, 0.25, g),
     "random_": lambda x, g: inplace.fill_integers(x, -1, 4, g),
 }

@@ -1,0 +1,181 @@
+"""Clipping gradients by their norm, or by value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from ... import ops
+from ...autograd.grad_mode import no_grad
+from ...tensor.factories import zeros
+from ...tensor.tensor import Tensor
+
+
+def _listed(parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
+    return [parameters] if isinstance(parameters, Tensor) else list(parameters)
+
+
+def _grads(parameters: Iterable[Tensor] | Tensor) -> list[Any]:
+    return [grad for each in _listed(parameters) if (grad := each.grad) is not None]
+
+
+def get_total_norm(
+    tensors: Iterable[Tensor] | Tensor,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Return the norm of the elements of all tensors together.
+
+    Parameters
+    ----------
+    tensors : iterable of Tensor, or Tensor
+        On one device.
+    norm_type : float, default 2
+        Power of the norm; `math.inf` means the largest absolute value.
+    error_if_nonfinite : bool, default False
+        Whether a norm that is infinite or NaN is an error; it is read then.
+    foreach : bool, optional
+        Accepted without an effect.
+
+    Returns
+    -------
+    Tensor
+        A scalar, 0 where there are no tensors; it stays on the device.
+
+    Raises
+    ------
+    RuntimeError
+        If `error_if_nonfinite` and the norm is not finite.
+    """
+    listed = _listed(tensors)
+    if not listed:
+        return zeros(())
+    power = float(norm_type)
+    norms = [_norm(each.detach(), power) for each in listed]
+    total = norms[0]
+    if len(norms) > 1:
+        first = norms[0].device
+        total = _norm(ops.stack([each.to(first) for each in norms]), power)
+    if error_if_nonfinite and not math.isfinite(float(total)):
+        raise RuntimeError(
+            f"get_total_norm: the norm of order {power} is {float(total)}; it must be"
+            " finite, or pass error_if_nonfinite=False"
+        )
+    return total
+
+
+def _norm(x: Tensor, power: float) -> Tensor:
+    """Return the norm of all elements."""
+    if not x.numel():
+        return x.new_zeros(())
+    result: Tensor
+    if math.isinf(power):
+        sizes = x.abs()
+        result = sizes.max() if power > 0 else sizes.min()
+    elif power == 0:
+        result = (x != 0).to(x.dtype).sum()
+    elif power == 1:
+        result = x.abs().sum()
+    elif power == 2:
+        result = (x * x).sum().sqrt()
+    else:
+        result = (x.abs() ** power).sum() ** (1.0 / power)
+    return result
+
+
+def clip_grads_with_norm_(
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    total_norm: Tensor,
+    foreach: bool | None = None,
+) -> None:
+    """Scale gradients in place by `max_norm / (total_norm + 1e-6)`, if below 1.
+
+    Parameters
+    ----------
+    parameters : iterable of Tensor, or Tensor
+    max_norm : float
+    total_norm : Tensor
+        As `get_total_norm` returns it.
+    foreach : bool, optional
+        Accepted without an effect.
+    """
+    grads = _grads(parameters)
+    if not grads:
+        return
+    with no_grad():
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in grads:
+            grad.mul_(factor.to(grad.device).to(grad.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale gradients in place so that their common norm has a bound.
+
+    Parameters
+    ----------
+    parameters : iterable of Tensor, or Tensor
+        Those without a gradient are left out.
+    max_norm : float
+        The bound.
+    norm_type : float, default 2
+        See `get_total_norm`.
+    error_if_nonfinite : bool, default False
+        See `get_total_norm`; nothing has been changed then.
+    foreach : bool, optional
+        Accepted without an effect.
+
+    Returns
+    -------
+    Tensor
+        The norm before.
+
+    Raises
+    ------
+    RuntimeError
+        If `error_if_nonfinite` and the norm is not finite.
+    """
+    listed = _listed(parameters)
+    total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(listed, max_norm, total)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Iterable[Tensor] | Tensor,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Do what `clip_grad_norm_` does, under its old name."""
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(
+    parameters: Iterable[Tensor] | Tensor,
+    clip_value: float,
+    foreach: bool | None = None,
+) -> None:
+    """Clamp the elements of gradients in place to [-clip_value, clip_value].
+
+    Parameters
+    ----------
+    parameters : iterable of Tensor, or Tensor
+        Those without a gradient are left out.
+    clip_value : float
+    foreach : bool, optional
+        Accepted without an effect.
+    """
+    bound = float(clip_value)
+    with no_grad():
+        for grad in _grads(parameters):
+            grad.clamp_(-bound, bound)
