@@ -204,7 +204,9 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
         size in (1, wanted) for size, wanted in zip(x.shape[::-1], shape[::-1])
     )
     if not fits:
-        raise ShapeError(f"{name}: x is {tuple(x.shape)}; it must broadcast to {shape}")
+        raise ShapeError(
+            f"{name}: x is {tuple(x.shape)}; it must broadcast to {tuple(shape)}"
+        )
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled
