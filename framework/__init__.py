@@ -18,6 +18,7 @@ from . import (
     ops as ops,
     optim as optim,
     random as random,
+    special as special,
     utils as utils,
     version as version,
     xpu as xpu,

@@ -121,8 +121,8 @@ POOLING = {
             Bad(
                 lambda ones: ops.adaptive_max_pool2d(ones(3, 0, 5), 2),
                 ShapeError,
-                "adaptive_max_pool2d: x is (3, 0, 5), output_size 2; sizes must be from"
-                " 1 to 65536",
+                "adaptive_max_pool2d: x is (1, 3, 0, 5), output_size (2, 2); sizes must"
+                " be from 1 to 65536",
             ),
         ),
     ),

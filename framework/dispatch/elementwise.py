@@ -25,7 +25,7 @@ from ..scheduler.scheduler import append
 from . import batching
 from .call_cache import CallCache
 from .keywords import into, translated
-from .op import Op, need_feature, submit_node
+from .op import Op, Rule, need_feature, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -91,8 +91,25 @@ class Elementwise(Op[P, R]):
         self.result = result
         self.refuse_integers = refuse_integers
         self.operands = tuple(name for name in self.names if name != result)
+        self.for_kinds: dict[str, Callable[..., Any]] = {}
+        self.refuse: Callable[..., None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
+
+    def bools(self, function: Rule) -> Rule:
+        """Declare what the op is where it computes in bools; it takes the operands."""
+        self.for_kinds["bool"] = function
+        return function
+
+    def integers(self, function: Rule) -> Rule:
+        """Declare what the op is where it computes in integers, as `bools`."""
+        self.for_kinds["int"] = self.for_kinds["uint"] = function
+        return function
+
+    def refuses(self, function: Rule) -> Rule:
+        """Declare a check of operands by their dtypes, which raises an error."""
+        self.refuse = function
+        return function
 
     def forget(self) -> None:
         """Clear the call cache."""
@@ -171,6 +188,10 @@ class Elementwise(Op[P, R]):
                 return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
+        if self.refuse is not None:
+            self.refuse(*args)
+        if compute.kind in self.for_kinds:
+            return self.for_kinds[compute.kind](*args)
         device = self._checked(tensors, compute)
         shape = broadcast_shapes(self.name, *(t.shape for t in tensors.values()))
         if self.refuse_integers is not None and not compute.is_float:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE
-from ...base.errors import DomainError
+from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE, bool_
+from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
+from .compare import logical_and, logical_or
 from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def add(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the sum of two tensors, or of a tensor and a number."""
 
 
+@add.bools
+def add_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_or(x, y)
+
+
 @add.form
 def _add_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
@@ -50,6 +56,15 @@ def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the difference of two tensors, or of a tensor and a number."""
 
 
+@sub.refuses
+def sub_refuses(x: object, y: object) -> None:
+    for each in (x, y):
+        if isinstance(each, bool) or getattr(each, "dtype", None) is bool_:
+            raise DTypeError(
+                "sub: an operand is bool; use ^, or ~ for what is not so, or a number"
+            )
+
+
 @sub.form
 def _sub_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
@@ -65,6 +80,11 @@ def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | No
 @elementwise(glsl="x * y", reference=np.multiply, dtypes=NUMERIC)
 def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the product of two tensors, or of a tensor and a number."""
+
+
+@mul.bools
+def mul_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_and(x, y)
 
 
 @mul.vjp

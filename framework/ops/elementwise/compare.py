@@ -38,9 +38,19 @@ def lt(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are smaller."""
 
 
+@lt.bools
+def lt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_and(ne(x, y), y)
+
+
 @comparison(glsl="x <= y", reference=np.less_equal, dtypes=NUMERIC)
 def le(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are smaller or equal."""
+
+
+@le.bools
+def le_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_or(eq(x, y), y)
 
 
 @comparison(glsl="x > y", reference=np.greater, dtypes=NUMERIC)
@@ -48,9 +58,19 @@ def gt(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are larger."""
 
 
+@gt.bools
+def gt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_and(x, ne(x, y))
+
+
 @comparison(glsl="x >= y", reference=np.greater_equal, dtypes=NUMERIC)
 def ge(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are larger or equal."""
+
+
+@ge.bools
+def ge_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_or(x, eq(x, y))
 
 
 @comparison(glsl="x != x", reference=np.isnan, dtypes=NUMERIC)
@@ -58,14 +78,29 @@ def isnan(x: Tensor) -> Tensor:
     """Return whether elements are NaN; integers never are."""
 
 
+@isnan.bools
+def isnan_bools(x: Tensor) -> Tensor:
+    return ne(x, x)
+
+
 @comparison(glsl="is_infinite(x)", reference=np.isinf, dtypes=NUMERIC)
 def isinf(x: Tensor) -> Tensor:
     """Return whether elements are infinite; integers never are."""
 
 
+@isinf.bools
+def isinf_bools(x: Tensor) -> Tensor:
+    return ne(x, x)
+
+
 @comparison(glsl="!is_infinite(x) && x == x", reference=np.isfinite, dtypes=NUMERIC)
 def isfinite(x: Tensor) -> Tensor:
     """Return whether elements are neither infinite nor NaN."""
+
+
+@isfinite.bools
+def isfinite_bools(x: Tensor) -> Tensor:
+    return eq(x, x)
 
 
 @comparison(glsl="!bool(x)", reference=np.logical_not, dtypes=ANY)
@@ -121,6 +156,11 @@ def maximum(x: Tensor, y: Tensor | float) -> Tensor:
     """Return the larger of two elements; NaN if either is NaN."""
 
 
+@maximum.bools
+def maximum_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_or(x, y)
+
+
 @maximum.vjp
 def maximum_vjp(
     grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
@@ -135,6 +175,11 @@ def maximum_vjp(
 )
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
     """Return the smaller of two elements; NaN if either is NaN."""
+
+
+@minimum.bools
+def minimum_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+    return logical_and(x, y)
 
 
 @minimum.vjp

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_exp(x)", reference=np.exp, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_exp(x)",
+    reference=np.exp,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def exp(x: Tensor) -> Tensor:
     """Return *e* raised to each element."""
@@ -38,7 +42,11 @@ def exp_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_exp2(x)", reference=np.exp2, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_exp2(x)",
+    reference=np.exp2,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def exp2(x: Tensor) -> Tensor:
     """Return 2 raised to each element."""
@@ -51,7 +59,11 @@ def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_expm1(x)", reference=np.expm1, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_expm1(x)",
+    reference=np.expm1,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def expm1(x: Tensor) -> Tensor:
     """Return exp(x) - 1, accurate for small elements too."""
@@ -64,7 +76,11 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log(x)", reference=np.log, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log(x)",
+    reference=np.log,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log(x: Tensor) -> Tensor:
     """Return the natural logarithm; log(0) is -inf, of a negative number NaN."""
@@ -77,7 +93,11 @@ def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log2(x)", reference=np.log2, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log2(x)",
+    reference=np.log2,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log2(x: Tensor) -> Tensor:
     """Return the logarithm to base 2; of 0 -inf, of a negative number NaN."""
@@ -90,7 +110,11 @@ def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log10(x)", reference=np.log10, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log10(x)",
+    reference=np.log10,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log10(x: Tensor) -> Tensor:
     """Return the logarithm to base 10; of 0 -inf, of a negative number NaN."""
@@ -103,7 +127,11 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_log1p(x)", reference=np.log1p, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_log1p(x)",
+    reference=np.log1p,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def log1p(x: Tensor) -> Tensor:
     """Return log(1 + x), accurate for small elements too; of -1 -inf, below NaN."""
@@ -120,7 +148,11 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 
 
 @elementwise(
-    glsl="logistic(x)", reference=_logistic, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="logistic(x)",
+    reference=_logistic,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def sigmoid(x: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-x)), computed so that nothing overflows."""
@@ -240,4 +272,31 @@ def xlogy_vjp(
     return (
         grad * where(flat_there, 0.0, log(other)) if needs[0] else None,
         grad * (x / other) if needs[1] else None,
+    )
+
+
+def _host_xlog1py(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    zero = (x == 0) & ~np.isnan(other)
+    return np.where(zero, x.dtype.type(0), x * np.log1p(np.where(zero, 1, other)))
+
+
+@elementwise(
+    glsl="x == 0 && other == other ? 0 : x * precise_log1p(other)",
+    reference=_host_xlog1py,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def xlog1py(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` times log(1 + `other`); 0 where `x` is 0, unless NaN."""
+
+
+@xlog1py.vjp
+def xlog1py_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    flat_there = logical_and(eq(x, 0), other <= -1)
+    return (
+        grad * where(flat_there, 0.0, log1p(other)) if needs[0] else None,
+        grad * (x / (other + 1.0)) if needs[1] else None,
     )

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 
 @elementwise(
-    glsl="precise_sin(x)", reference=np.sin, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_sin(x)",
+    reference=np.sin,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def sin(x: Tensor) -> Tensor:
     """Return the sine of each element, in radians; of an infinity NaN."""
@@ -34,7 +38,11 @@ def sin_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_cos(x)", reference=np.cos, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_cos(x)",
+    reference=np.cos,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def cos(x: Tensor) -> Tensor:
     """Return the cosine of each element, in radians; of an infinity NaN."""
@@ -47,7 +55,11 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_tan(x)", reference=np.tan, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_tan(x)",
+    reference=np.tan,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def tan(x: Tensor) -> Tensor:
     """Return the tangent of each element, in radians; of an infinity NaN."""
@@ -60,7 +72,11 @@ def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_asin(x)", reference=np.arcsin, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_asin(x)",
+    reference=np.arcsin,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def asin(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a sine; NaN beyond -1 and 1."""
@@ -73,7 +89,11 @@ def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_acos(x)", reference=np.arccos, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_acos(x)",
+    reference=np.arccos,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def acos(x: Tensor) -> Tensor:
     """Return the angle, from 0 to pi, of a cosine; NaN beyond -1 and 1."""
@@ -85,7 +105,11 @@ def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_atan(x)", reference=np.arctan, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_atan(x)",
+    reference=np.arctan,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def atan(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a tangent."""
@@ -98,7 +122,11 @@ def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_sinh(x)", reference=np.sinh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_sinh(x)",
+    reference=np.sinh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def sinh(x: Tensor) -> Tensor:
     """Return the hyperbolic sine of each element."""
@@ -111,7 +139,11 @@ def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32
 @elementwise(
-    glsl="precise_cosh(x)", reference=np.cosh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_cosh(x)",
+    reference=np.cosh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def cosh(x: Tensor) -> Tensor:
     """Return the hyperbolic cosine of each element."""
@@ -123,7 +155,11 @@ def cosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_tanh(x)", reference=np.tanh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_tanh(x)",
+    reference=np.tanh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def tanh(x: Tensor) -> Tensor:
     """Return the hyperbolic tangent of each element."""
@@ -135,7 +171,11 @@ def tanh_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_asinh(x)", reference=np.arcsinh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_asinh(x)",
+    reference=np.arcsinh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def asinh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic sine."""
@@ -147,7 +187,11 @@ def asinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_acosh(x)", reference=np.arccosh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_acosh(x)",
+    reference=np.arccosh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def acosh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic cosine; NaN below 1."""
@@ -159,7 +203,11 @@ def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="precise_atanh(x)", reference=np.arctanh, dtypes=FLOAT, device_dtypes=SINGLE
+    glsl="precise_atanh(x)",
+    reference=np.arctanh,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
 )
 def atanh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic tangent; NaN beyond -1 and 1."""

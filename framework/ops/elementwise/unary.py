@@ -52,6 +52,11 @@ def sign(x: Tensor) -> Tensor:
     """Return -1, 0 or 1 by the sign of each element; 0 for NaN, unlike NumPy."""
 
 
+@sign.bools
+def sign_bools(x: Tensor) -> Tensor:
+    return copy(x)
+
+
 @sign.vjp
 def sign_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
@@ -75,7 +80,12 @@ def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 # Compilers may take no root for negative: neither -0.0 nor its -infinity below.
-@elementwise(glsl="x == 0 ? x : sqrt(x)", reference=np.sqrt, dtypes=FLOAT)
+@elementwise(
+    glsl="x == 0 ? x : sqrt(x)",
+    reference=np.sqrt,
+    dtypes=FLOAT,
+    fractional=True,
+)
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; of a negative number NaN."""
 
@@ -90,6 +100,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
     dtypes=FLOAT,
+    fractional=True,
 )
 def rsqrt(x: Tensor) -> Tensor:
     """Return one over the square root."""
@@ -101,7 +112,12 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @autocast_float32
-@elementwise(glsl="divided(1, x)", reference=np.reciprocal, dtypes=FLOAT)
+@elementwise(
+    glsl="divided(1, x)",
+    reference=np.reciprocal,
+    dtypes=FLOAT,
+    fractional=True,
+)
 def reciprocal(x: Tensor) -> Tensor:
     """Return one over each element."""
 
@@ -116,6 +132,11 @@ def floor(x: Tensor) -> Tensor:
     """Return the largest whole number that is not above each element."""
 
 
+@floor.integers
+def floor_integers(x: Tensor) -> Tensor:
+    return copy(x)
+
+
 @floor.vjp
 def floor_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
@@ -124,6 +145,11 @@ def floor_vjp(grad: Tensor) -> Tensor:
 @elementwise(glsl="ceil(x)", reference=np.ceil, dtypes=FLOAT)
 def ceil(x: Tensor) -> Tensor:
     """Return the smallest whole number that is not below each element."""
+
+
+@ceil.integers
+def ceil_integers(x: Tensor) -> Tensor:
+    return copy(x)
 
 
 @ceil.vjp
@@ -148,6 +174,11 @@ def _round_form(input: Tensor, *, decimals: int = 0) -> Tensor:
     return round(input / 10.0**-decimals) * 10.0**-decimals
 
 
+@round.integers
+def round_integers(x: Tensor) -> Tensor:
+    return copy(x)
+
+
 @round.vjp
 def round_vjp(grad: Tensor) -> Tensor:
     return flat(grad)
@@ -156,6 +187,11 @@ def round_vjp(grad: Tensor) -> Tensor:
 @elementwise(glsl="trunc(x)", reference=np.trunc, dtypes=FLOAT)
 def trunc(x: Tensor) -> Tensor:
     """Return each element without its fraction."""
+
+
+@trunc.integers
+def trunc_integers(x: Tensor) -> Tensor:
+    return copy(x)
 
 
 @trunc.vjp

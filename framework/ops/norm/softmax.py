@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype
+from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
@@ -16,6 +16,7 @@ from ...kernels.norm import Candidates, softmax_call, softmax_grad_call
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.rowwise import is_composed
 from ...kernels.shader_types import check_float, statistic_dtype
+from ..elementwise.cast import cast
 from ..elementwise.compare import where
 from ..elementwise.exponential import exp, log
 from ..indexing.gather import rows_of
@@ -235,7 +236,8 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 
     Parameters
     ----------
-    x : Tensor, float
+    x : Tensor
+        Integers are taken as the default float dtype.
     dim : int, sequence of int or None
         None means all.
     keepdim : bool, default False
@@ -247,6 +249,8 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     gradients to such elements are 0. A device computes no float64.
     """
     dims = normalize_dims("logsumexp", dim, x.ndim)
+    if not x.dtype.is_float:
+        x = cast(x, default_dtype())
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, -math.inf, x.dtype)
     out = _logsumexp(*readable(in_storage(x), dims))

@@ -106,8 +106,41 @@ def test_promotion(first: str, second: str, result: str, place: Device) -> None:
 def test_masks_multiply(make: Make) -> None:
     mask, x = make(np.array([True, False])), make([3.0, 4.0])
     assert (mask * x).tolist() == [3, 0]
-    with pytest.raises(DTypeError):
-        mask + mask
+    with pytest.raises(DTypeError, match=r"^sub: an operand is bool; use \^"):
+        1 - mask
+
+
+OF_BOOLS = ("add", "mul", "maximum", "minimum", "lt", "le", "gt", "ge")
+
+
+@pytest.mark.parametrize("name", OF_BOOLS)
+def test_bools_combine(name: str, make: Make) -> None:
+    one, other = np.array([[True], [False]]), np.array([True, False])
+    found = getattr(make(one), name)(make(other))
+    expected = getattr(torch.from_numpy(one), name)(torch.from_numpy(other))
+    assert found.dtype is fw.bool_
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "name", ["sqrt", "exp", "log", "sin", "tanh", "erf", "logsumexp"]
+)
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
+def test_integers_become_floats(name: str, dtype: str, make: Make) -> None:
+    data = np.array([1, 0, 1]).astype(dtype)
+    arguments = (0,) if name == "logsumexp" else ()
+    found = getattr(make(data), name)(*arguments)
+    expected = getattr(torch.from_numpy(data), name)(*arguments)
+    assert found.dtype is fw.float32
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["floor", "ceil", "round", "trunc", "sign"])
+def test_integers_are_whole(name: str, make: Make) -> None:
+    found = getattr(make(np.array([-2, 0, 3], np.int32)), name)()
+    assert found.dtype is fw.int32
+    expected = [-1, 0, 1] if name == "sign" else [-2, 0, 3]
+    assert found.tolist() == expected
 
 
 def test_eight_dimensions_broadcast(make: Make) -> None:
