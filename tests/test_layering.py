@@ -57,7 +57,8 @@ ORDER = {
     "vkbackend.tools": """
         __init__
         exit_status run_script
-        drivers bindings spirv doctor ulp op_table fusion_report autotune bench
+        drivers bindings spirv doctor ulp op_table from_pytorch
+        fusion_report autotune bench
         check
     """,
 }
