@@ -64,8 +64,8 @@ def save(
     -----
     Other files are in the safetensors format, with a checksum; a dict of tensors by
     name is a plain such file, which holds no `requires_grad`. Anything else has its
-    structure as JSON beside the tensors. Views are written as the elements that they show; a tensor
-    that is there twice is written once, and loaded once.
+    structure as JSON beside the tensors. Views are written as the elements
+    that they show; a tensor that is there twice is written once, and loaded once.
 
     Files for `torch.load` hold storages whole, and views of them, as PyTorch writes
     them; tensors and devices are on the host there. They hold no NumPy arrays.
