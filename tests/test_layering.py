@@ -49,7 +49,7 @@ ORDER = {
         optim
         io data
         utils
-        amp backends cuda mps random runtime special version xpu
+        amp backends cuda linalg mps random runtime special version xpu
         __init__
         examples
     """,

@@ -5,6 +5,7 @@ Error (vkbackend.errors)
 │   └── IndexRangeError (IndexError)   an index or dimension that is not there
 ├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
+├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
@@ -29,6 +30,10 @@ class IndexRangeError(ShapeError, IndexError):
 
 class DomainError(Error, RuntimeError):
     """A number for which an op has no value, as a division of integers by zero."""
+
+
+class LinAlgError(Error, RuntimeError):
+    """A matrix that has no such factors or solution, as a singular one's inverse."""
 
 
 class DTypeError(Error, TypeError, RuntimeError):
