@@ -13,6 +13,7 @@ from . import (
     func as func,
     distributions as distributions,
     graph as graph,
+    linalg as linalg,
     mps as mps,
     nn as nn,
     ops as ops,
@@ -447,7 +448,7 @@ from .base.philox import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from .io.safetensors import load as load, save as save
+from .io.serialization import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.windows import (
     bartlett_window as bartlett_window,
