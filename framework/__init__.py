@@ -118,6 +118,25 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
+from .tensor.copies import (
+    alias_copy as alias_copy,
+    as_strided_copy as as_strided_copy,
+    detach_copy as detach_copy,
+    diagonal_copy as diagonal_copy,
+    expand_copy as expand_copy,
+    permute_copy as permute_copy,
+    select_copy as select_copy,
+    slice_copy as slice_copy,
+    split_copy as split_copy,
+    split_with_sizes_copy as split_with_sizes_copy,
+    squeeze_copy as squeeze_copy,
+    t_copy as t_copy,
+    transpose_copy as transpose_copy,
+    unbind_copy as unbind_copy,
+    unfold_copy as unfold_copy,
+    unsqueeze_copy as unsqueeze_copy,
+    view_copy as view_copy,
+)
 from .tensor.factories import (
     empty as empty,
     empty_like as empty_like,
@@ -126,6 +145,7 @@ from .tensor.factories import (
     full_like as full_like,
     ones as ones,
     ones_like as ones_like,
+    scalar_tensor as scalar_tensor,
     zeros as zeros,
     zeros_like as zeros_like,
 )
