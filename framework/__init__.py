@@ -489,7 +489,7 @@ globals().update(
 )
 
 _INTERNAL = frozenset(
-    "base codegen debug dispatch eager graph ir kernels runtime scheduler".split()
+    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
 )
 
 
