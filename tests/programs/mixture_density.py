@@ -29,7 +29,7 @@ def train(steps):
     x = 7.0 * torch.sin(0.75 * y) + 0.5 * y + 0.2 * torch.from_numpy(normal(40, 1))
     x, y = x.to(device), y.squeeze(1).to(device)
     model = seeded(MDN()).to(device)
-    optimizer = torch.optim.NAdam(model.parameters(), lr=0.01)
+    optimizer = torch.optim.NAdam(model.parameters(), lr=2e-3)
     losses = []
     for _ in range(steps):
         distribution = model(x)

@@ -71,7 +71,7 @@ def train(steps):
     images, masks = images.to(device), masks.to(device)
     net = seeded(UNet()).to(device=device, memory_format=torch.channels_last)
     optimizer = torch.optim.RMSprop(
-        net.parameters(), lr=1e-3, weight_decay=1e-8, momentum=0.9, foreach=True
+        net.parameters(), lr=1e-5, weight_decay=1e-8, momentum=0.9, foreach=True
     )
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, "max", patience=2)
     scaler = torch.amp.GradScaler("cpu", enabled=False)
