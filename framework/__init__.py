@@ -488,6 +488,20 @@ globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
 )
 
+_INTERNAL = frozenset(
+    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
+)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the packages behind them."""
+    return sorted(
+        name
+        for name in globals()
+        if name not in _INTERNAL and (name[:1] != "_" or name[:2] == "__")
+    )
+
+
 if _TYPE_CHECKING:
 
     def __getattr__(name: str) -> _Any:

@@ -13,7 +13,7 @@ from ..base.device import CPU, Device, find_device
 from ..base.errors import FileFormatError
 from ..tensor.storage import UntypedStorage
 from ..tensor.tensor import Tensor
-from . import safetensors, structure, torch_archive
+from . import safetensors, structure, torch_archive, torch_writer
 
 File = str | os.PathLike[str] | IO[bytes]
 """A path, or an open file that takes or gives bytes."""
@@ -43,7 +43,7 @@ def save(
         arrays; and dicts, lists, tuples and sets of them, as state dicts are. Waits for
         what the tensors need.
     f : str, path-like or binary file
-        Where to.
+        Where to. A name that ends with ".pt" or ".pth" makes a file for `torch.load`.
     pickle_module, pickle_protocol
         Have no effect.
 
@@ -62,10 +62,13 @@ def save(
 
     Notes
     -----
-    Files are in the safetensors format, with a checksum; a dict of tensors by name is a
-    plain such file, which holds no `requires_grad`. Anything else has its structure as
-    JSON beside the tensors. Views are written as the elements that they show; a tensor
-    that is there twice is written once, and loaded once.
+    Other files are in the safetensors format, with a checksum; a dict of tensors by
+    name is a plain such file, which holds no `requires_grad`. Anything else has its
+    structure as JSON beside the tensors. Views are written as the elements
+    that they show; a tensor that is there twice is written once, and loaded once.
+
+    Files for `torch.load` hold storages whole, and views of them, as PyTorch writes
+    them; tensors and devices are on the host there. They hold no NumPy arrays.
 
     Examples
     --------
@@ -75,7 +78,8 @@ def save(
     >>> fw.load(path)
     {'epoch': 3, 'weights': [tensor([1., 2.])]}
     """
-    content = _content(obj)
+    name = f if _is_path(f) else getattr(f, "name", "")
+    content = _content(obj, name)
     if _is_path(f):
         save_atomically(os.fspath(f), content)  # type: ignore[arg-type]
         return
@@ -150,7 +154,10 @@ def load(
     return tensors if text is None else structure.unpack(where, text, tensors)
 
 
-def _content(obj: object) -> bytes:
+def _content(obj: object, name: Any) -> bytes:
+    known = isinstance(name, str | bytes | os.PathLike)
+    if known and os.fsdecode(name).endswith((".pt", ".pth")):
+        return torch_writer.archive(obj)
     if _is_flat(obj):
         return safetensors.encoded(obj)  # type: ignore[arg-type]
     tensors, text = structure.pack(obj)
