@@ -13,11 +13,13 @@ from . import (
     func as func,
     distributions as distributions,
     graph as graph,
+    linalg as linalg,
     mps as mps,
     nn as nn,
     ops as ops,
     optim as optim,
     random as random,
+    special as special,
     utils as utils,
     version as version,
     xpu as xpu,
@@ -116,6 +118,25 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
+from .tensor.copies import (
+    alias_copy as alias_copy,
+    as_strided_copy as as_strided_copy,
+    detach_copy as detach_copy,
+    diagonal_copy as diagonal_copy,
+    expand_copy as expand_copy,
+    permute_copy as permute_copy,
+    select_copy as select_copy,
+    slice_copy as slice_copy,
+    split_copy as split_copy,
+    split_with_sizes_copy as split_with_sizes_copy,
+    squeeze_copy as squeeze_copy,
+    t_copy as t_copy,
+    transpose_copy as transpose_copy,
+    unbind_copy as unbind_copy,
+    unfold_copy as unfold_copy,
+    unsqueeze_copy as unsqueeze_copy,
+    view_copy as view_copy,
+)
 from .tensor.factories import (
     empty as empty,
     empty_like as empty_like,
@@ -124,6 +145,7 @@ from .tensor.factories import (
     full_like as full_like,
     ones as ones,
     ones_like as ones_like,
+    scalar_tensor as scalar_tensor,
     zeros as zeros,
     zeros_like as zeros_like,
 )
@@ -446,7 +468,7 @@ from .base.philox import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from .io.safetensors import load as load, save as save
+from .io.serialization import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.windows import (
     bartlett_window as bartlett_window,
@@ -465,6 +487,20 @@ eval = _evaluate
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
 )
+
+_INTERNAL = frozenset(
+    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
+)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without the packages behind them."""
+    return sorted(
+        name
+        for name in globals()
+        if name not in _INTERNAL and (name[:1] != "_" or name[:2] == "__")
+    )
+
 
 if _TYPE_CHECKING:
 

@@ -377,7 +377,6 @@ COPIED = {
         interpolate_aligned=lambda t, x: t.interpolate(
             x, size=x.shape[-2:], mode="bilinear", align_corners=True
         ),
-        upsample=lambda t, x: t.Upsample(scale_factor=1)(x),
         upsample_linear=lambda t, x: t.Upsample(scale_factor=1, mode="bilinear")(x),
         zero_pad=lambda t, x: t.ZeroPad2d(0)(x),
         constant_pad=lambda t, x: t.ConstantPad2d(0, 1.0)(x),
@@ -442,4 +441,68 @@ COPIED = {
 }
 """Copies, whatever there is to do; but some of PyTorch's give the operand itself."""
 
-CALLS = SHAPED | COPIED
+MIXED = {
+    **_calls(
+        ANY,
+        atleast_1d=lambda t, x: t.atleast_1d(x),
+        atleast_2d=lambda t, x: t.atleast_2d(x),
+        atleast_3d=lambda t, x: t.atleast_3d(x),
+        broadcast_tensors=lambda t, x: t.broadcast_tensors(x, x),
+        broadcast_tensors_of_one=lambda t, x: t.broadcast_tensors(x),
+        positive=lambda t, x: t.positive(x),
+        real=lambda t, x: t.real(x),
+        sgn=lambda t, x: t.sgn(x),
+        block_diag=lambda t, x: t.block_diag(x),
+        column_stack=lambda t, x: t.column_stack([x]),
+        dstack=lambda t, x: t.dstack([x]),
+        cartesian_prod=lambda t, x: t.cartesian_prod(x.reshape(-1)),
+        diagflat=lambda t, x: t.diagflat(x),
+        alpha_dropout_evaluated=lambda t, x: t.alpha_dropout(x, training=False),
+        feature_alpha_dropout_evaluated=lambda t, x: t.feature_alpha_dropout(
+            x, training=False
+        ),
+        rrelu=lambda t, x: t.rrelu(x, 0.5, 0.5),
+        threshold=lambda t, x: t.threshold(x, 0.0, 0.0),
+    ),
+    **_calls(
+        SOME,
+        swapaxes=lambda t, x: t.swapaxes(x, 0, 0),
+        swapaxes_last=lambda t, x: t.swapaxes(x, 0, -1),
+        hsplit=lambda t, x: t.hsplit(x, 1),
+        split_with_sizes=lambda t, x: t.split_with_sizes(x, [x.shape[0]]),
+        narrow_copy=lambda t, x: t.narrow_copy(x, 0, 0, 1),
+        msort=lambda t, x: t.msort(x),
+        unique_consecutive=lambda t, x: t.unique_consecutive(x),
+        flipud=lambda t, x: t.flipud(x),
+        select_scatter=lambda t, x: t.select_scatter(x, x[0], 0, 0),
+        slice_scatter=lambda t, x: t.slice_scatter(x, x, 0),
+        renorm=lambda t, x: t.renorm(x.reshape(1, -1), 2, 0, 1e9),
+        cummax=lambda t, x: t.cummax(x, 0),
+        cummin=lambda t, x: t.cummin(x, 0),
+        logcumsumexp=lambda t, x: t.logcumsumexp(x, 0),
+        trapezoid=lambda t, x: t.trapezoid(x),
+        cumulative_trapezoid=lambda t, x: t.cumulative_trapezoid(x),
+    ),
+    **_calls(
+        MATRIX,
+        adjoint=lambda t, x: t.adjoint(x),
+        vsplit=lambda t, x: t.vsplit(x, 1),
+        fliplr=lambda t, x: t.fliplr(x),
+        diagonal_scatter=lambda t, x: t.diagonal_scatter(x, t.diagonal(x)),
+        matrix_power=lambda t, x: t.matrix_power(x @ x.T, 1),
+        vander=lambda t, x: t.vander(x.reshape(-1), 1),
+    ),
+    **_calls(
+        IMAGE,
+        dsplit=lambda t, x: t.dsplit(x, 1),
+        pixel_shuffle=lambda t, x: t.pixel_shuffle(x, 1),
+        pixel_unshuffle=lambda t, x: t.pixel_unshuffle(x, 1),
+        channel_shuffle=lambda t, x: t.channel_shuffle(x, 1),
+        native_channel_shuffle=lambda t, x: t.native_channel_shuffle(x, 1),
+        adaptive_avg_pool3d=lambda t, x: t.adaptive_avg_pool3d(x, x.shape[1:]),
+        avg_pool3d=lambda t, x: t.avg_pool3d(x, 1),
+        max_pool3d=lambda t, x: t.max_pool3d(x, 1),
+    ),
+}
+
+CALLS = SHAPED | COPIED | MIXED

@@ -10,6 +10,7 @@ the reverse. The exit status says whether there was a difference.
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,9 +42,11 @@ class Ours:
         self.device = device
 
     def __getattr__(self, name: str) -> Any:
-        for module in (fw, nn.functional, nn, ops):
-            if hasattr(module, name):
-                return getattr(module, name)
+        for module in (nn.functional, fw, nn, ops):
+            # Some of the library's modules have names of functions.
+            found = getattr(module, name, None)
+            if found is not None and not isinstance(found, ModuleType):
+                return found
         raise AttributeError(name)
 
     def made(self, data: np.ndarray, grad: bool = False) -> fw.Tensor:

@@ -9,6 +9,7 @@ from tests.attention_cases import ATTENTION
 from tests.case import Case
 from tests.derived_cases import DERIVED
 from tests.elementwise_cases import ELEMENTWISE
+from tests.factorization_cases import FACTORIZATIONS
 from tests.indexing_cases import INDEXING
 from tests.loss_cases import LOSSES
 from tests.movement_cases import CREATION, MOVEMENT
@@ -31,5 +32,6 @@ CASES: dict[str, Case] = (
     | SPECIAL
     | RECURRENT
     | DERIVED
+    | FACTORIZATIONS
 )
 """Every op of the registry, by its name there."""

@@ -124,6 +124,16 @@ def _give_tier(item: pytest.Item) -> None:
         item.add_marker("core")
 
 
+@pytest.fixture(autouse=True)
+def _int64(request: pytest.FixtureRequest) -> None:
+    """Skip where the device has no 64-bit integers, which calls refuse by name."""
+    node = request.node
+    if node.get_closest_marker("int64") and node.get_closest_marker("device"):
+        opened: vkbackend.Device = request.getfixturevalue("device")
+        if not opened.info.shader_int64:
+            pytest.skip("the device has no 64-bit integers")
+
+
 LAYERS_OWN = "UNASSIGNED-VkSemaphore-state-timeout"
 """A message of the validation layer on itself: "This is most likely a validation bug".
 

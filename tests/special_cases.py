@@ -152,6 +152,17 @@ SPECIAL = {
         "xlogy", (-2, 2), (0.3, 4),
         numpy=in_float64(special.xlogy), torch=in_float32(torch.xlogy)
     ),
+    "xlog1py": pair(
+        "xlog1py", (-2, 2), (-0.7, 4),
+        numpy=in_float64(special.xlog1py), torch=in_float32(torch.special.xlog1py)
+    ),
+    "erfcx": unary(
+        "erfcx", in_float64(special.erfcx), in_float32(torch.special.erfcx), -2, 6
+    ),
+    "log_ndtr": unary(
+        "log_ndtr", in_float64(special.log_ndtr), in_float32(torch.special.log_ndtr),
+        -9, 2, device_dtypes=("float16", "bfloat16", "float32"),
+    ),
     "gamma_from_key": keyed("gamma_from_key", gamma_draw, 0.3, 20),
     "poisson_from_key": keyed("poisson_from_key", poisson_draw, 0.3, 40),
     # PyTorch's own is 5e-4 off in places.

@@ -21,14 +21,38 @@ from vkbackend.framework.dispatch.op import REGISTRY
 NO_OPERAND = {
     "draw_exponential", "draw_integers", "draw_normal", "draw_permutation",
     "draw_uniform", "normal", "random_uniform", "bernoulli", "multinomial",
-    "allclose", "equal", "result_type", "ValuesIndices",
+    "allclose", "equal", "result_type", "ValuesIndices", "GRID_SAMPLE_PADDING_MODES",
+    "GRID_SAMPLE_INTERPOLATION_MODES", "broadcast_shapes", "is_same_size", "draw_gamma",
+    "poisson",
 }  # fmt: skip
 # By other names, or with other arguments, than PyTorch's.
 OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
-# Losses of two tensors, whose elements are computed.
+# Those whose elements are computed, and changes in place.
 COMPUTED = {
+    "fill", "chain_matmul", "sum_to_size", "as_strided_scatter", "index_reduce",
     "binary_cross_entropy_with_logits", "hinge_embedding_loss", "margin_ranking_loss",
     "conv_transpose1d",
+    "adaptive_max_pool1d_with_indices", "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d", "adaptive_max_pool3d_with_indices", "addbmm", "addmv",
+    "addr", "affine_grid", "aminmax", "angle", "argwhere", "bilinear", "cdist",
+    "celu_", "combinations", "conv3d", "conv_tbc", "conv_transpose3d", "corrcoef",
+    "cosine_embedding_loss", "cov", "cross", "ctc_loss", "deg2rad", "dist", "elu_",
+    "embedding_bag", "float_power", "fmax", "fmin", "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices", "frexp", "gaussian_nll_loss", "gradient",
+    "grid_sample", "gumbel_softmax", "hardshrink", "hardtanh_", "heaviside",
+    "histogram", "inner", "isin", "isneginf", "isposinf", "isreal", "kron", "lcm",
+    "ldexp", "leaky_relu_", "linear_cross_entropy", "local_response_norm",
+    "logaddexp2", "logit", "lp_pool1d", "lp_pool2d", "lp_pool3d",
+    "max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool1d",
+    "max_unpool2d", "max_unpool3d", "mode", "multi_head_attention_forward",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
+    "mvlgamma", "nanmedian", "nanquantile", "pairwise_distance", "pdist",
+    "poisson_nll_loss", "polygamma", "quantile", "rad2deg", "relu_", "rrelu_",
+    "rsub", "selu_", "signbit", "sinc", "soft_margin_loss", "softmin", "softshrink",
+    "tanhshrink", "threshold_", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss", "unravel_index", "upsample",
+    "upsample_bilinear", "upsample_nearest", "vecdot",
 }  # fmt: skip
 
 

@@ -80,3 +80,9 @@ def test_imports_are_exported_by_their_alias(name: str) -> None:
     }
     tabled = {*FUNCTIONS} if package is framework else set()
     assert public_names(package) <= {*exported, *assigned, *tabled}
+
+
+def test_dir_names_no_internal_package() -> None:
+    names = dir(framework)
+    assert {"Tensor", "nn", "optim", "softmax", "float32"} <= set(names)
+    assert not {"base", "codegen", "dispatch", "ir", "scheduler", "_Any"} & set(names)

@@ -49,7 +49,7 @@ ORDER = {
         optim
         io data
         utils
-        amp backends cuda mps random runtime version xpu
+        amp backends cuda linalg mps random runtime special version xpu
         __init__
         examples
     """,
@@ -57,7 +57,8 @@ ORDER = {
     "vkbackend.tools": """
         __init__
         exit_status run_script
-        drivers bindings spirv doctor ulp op_table fusion_report autotune bench
+        drivers bindings spirv doctor ulp op_table from_pytorch
+        fusion_report autotune bench
         check
     """,
 }

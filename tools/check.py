@@ -63,7 +63,7 @@ OTHER_DRIVERS: dict[str, tuple[str, ...]] = {
 }
 # Programs that look for failures, each with its exit status, and how long they look.
 SEARCHES = {
-    "programs": ("tests.programs", "--count", "2000"),
+    "programs": ("tests.random_programs", "--count", "2000"),
     "inplace": ("tests.inplace_programs", "--count", "2000"),
     "one-result": ("tests.reproducible", "--count", "200", "--chains"),
     "stale": ("tests.stale_rows",),

@@ -5,13 +5,17 @@ Error (vkbackend.errors)
 │   └── IndexRangeError (IndexError)   an index or dimension that is not there
 ├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
+├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
 ├── StateError (RuntimeError)  a state that does not fit what loads it
 ├── GraphError (ValueError)     a node of a hand-built graph that does not fit or run
-└── FileFormatError (ValueError)   a file that is damaged or of another format
+└── FileFormatError (ValueError, RuntimeError)   a file that is damaged or not known
+    └── UnsafeFileError (UnpicklingError)   a file that asks to run code
 """
+
+import pickle
 
 from vkbackend.errors import Error
 
@@ -26,6 +30,10 @@ class IndexRangeError(ShapeError, IndexError):
 
 class DomainError(Error, RuntimeError):
     """A number for which an op has no value, as a division of integers by zero."""
+
+
+class LinAlgError(Error, RuntimeError):
+    """A matrix that has no such factors or solution, as a singular one's inverse."""
 
 
 class DTypeError(Error, TypeError, RuntimeError):
@@ -64,5 +72,9 @@ class GraphError(Error, ValueError):
         self.node = node
 
 
-class FileFormatError(Error, ValueError):
+class FileFormatError(Error, ValueError, RuntimeError):
     """A file that is damaged, or of another format than the one it is read as."""
+
+
+class UnsafeFileError(FileFormatError, pickle.UnpicklingError):
+    """A file that asks for anything but data: loading it would run code."""

@@ -25,7 +25,7 @@ from ..scheduler.scheduler import append
 from . import batching
 from .call_cache import CallCache
 from .keywords import into, translated
-from .op import Op, Rule, need_feature, submit_node
+from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -188,6 +188,10 @@ class Elementwise(Op[P, R]):
                 return answer
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
+        if len({tensor.device for tensor in tensors.values()}) > 1:
+            moved = _beside(tensors, compute)
+            if moved:
+                return self(*[moved.get(name, bound[name]) for name in self.names])  # type: ignore[call-arg]  # the parameters P
         if self.refuse is not None:
             self.refuse(*args)
         if compute.kind in self.for_kinds:
@@ -297,6 +301,27 @@ class Elementwise(Op[P, R]):
             answer = np.asarray(self.numpy_reference(*arguments))
             first: TensorCore = next(iter(tensors.values()))
             return type(first).from_host(answer, first.device, result)
+
+
+def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
+    """Return zero-dimensional operands on the host, moved to the device of the others.
+
+    Differentiable. None where the others, too, are on several devices; what shaders of
+    the device cannot load is cast to `compute` first.
+    """
+    alone = {n: t for n, t in tensors.items() if not t.ndim and not t.is_gpu}
+    places = {t.device for n, t in tensors.items() if n not in alone}
+    if len(places) != 1:
+        return {}
+    (device,) = places
+    move, cast_to = REGISTRY["move"], REGISTRY["cast"]
+    moved = {}
+    for name, tensor in alone.items():
+        feature = tensor.dtype.feature
+        if feature is not None and not getattr(device.gpu.info, feature):
+            tensor = cast_to(tensor, compute)
+        moved[name] = move(tensor, tensor.device, device)
+    return moved
 
 
 def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:

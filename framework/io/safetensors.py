@@ -1,26 +1,24 @@
 """Safetensors files: named tensors on disk.
 
 The format holds names, dtypes, shapes and little-endian elements, and nothing that
-could run; other libraries read and write it as well.
+could run; other libraries read and write it as well. Two entries of its metadata are
+ours: a checksum, and the structure that the tensors are in.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, deserialize
 
-from vkbackend.atomic_file import save_atomically
 from vkbackend.errors import ArgumentError
 
-from ..base.device import CPU, Device
-from ..base.device import find_device as get_device
-from ..base.dtype import as_dtype, bool_, decode, encode
+from ..base.device import CPU
+from ..base.dtype import DType, as_dtype, bool_, decode, encode
 from ..base.errors import DTypeError, FileFormatError
 from ..tensor.tensor import Tensor
 
@@ -41,7 +39,7 @@ _NAMES = {
 }
 """Our dtypes by the format's names; it has others, such as F8_E4M3."""
 
-_RESERVED = "__metadata__"
+RESERVED = "__metadata__"
 """The one name that is no tensor's in the format."""
 
 _MOST_HEADER = 100_000_000
@@ -51,113 +49,36 @@ _MOST_HEADER = 100_000_000
 _deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize
 
 
-def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
-    """Write named tensors, for example a `state_dict`, to a file.
+STRUCTURE = "vkbackend.structure"
+"""Metadata: what the tensors are in, as `structure.pack` gives it."""
 
-    The file is complete or as it was: it is written beside, waits for the disk, and is
-    then put in place of what was there before, whose mode and owner it takes over. A
-    link stays and its target is written; a device or pipe is written to. Views are
-    written as the elements that they show; tensors that share storage are written once
-    each.
+_DIGEST = "vkbackend.sha256"
+"""Metadata: SHA-256 of the rest of the header and of the elements."""
+
+
+def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> bytes:
+    """Return the content of a file: header size, header as JSON, elements.
 
     Parameters
     ----------
     tensors : mapping of str to Tensor
         On any device; waits for what they need.
-    path : str or path-like
-        Usually ends with ".safetensors".
+    structure : str or None
+        Kept beside them.
 
     Raises
     ------
-    TypeError
-        If a name is no string or a value no tensor.
     ArgumentError
-        If the format cannot hold a name, or not so many.
-    OSError
-        If the file cannot be written.
+        If names, dtypes, shapes and structure are more than the format holds.
 
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = tempfile.mkdtemp() + "/weights.safetensors"
-    >>> fw.save({"weight": fw.tensor([1.0, 2.0])}, path)
-    >>> fw.load(path)["weight"].tolist()
-    [1.0, 2.0]
-    """
-    if not isinstance(tensors, Mapping):
-        raise TypeError(
-            f"save: a {type(tensors).__name__} is not accepted; give a mapping of names"
-            " to tensors, as state_dict() does"
-        )
-    for name, tensor in tensors.items():
-        _check(name, tensor)
-    save_atomically(path, _encoded(tensors))
-
-
-def load(
-    path: str | os.PathLike[str], device: Device | str | None = None
-) -> dict[str, Tensor]:
-    """Return the named tensors of a safetensors file.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    device : Device, str or None
-        Where the tensors go; None means the host.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    FileFormatError
-        If the file is damaged or of another format.
-    DTypeError
-        If it holds a dtype that the library has not.
-    """
-    place = get_device(device or CPU)
-    file = Path(os.fsdecode(path))
-    if not file.is_file():
-        raise FileNotFoundError(f"load: {path!s}: there is no such file")
-    try:
-        entries = _deserialize(file.read_bytes())
-    except SafetensorError as error:
-        raise FileFormatError(
-            f"load: {path}: it is no complete safetensors file: {error};"
-            " it may be cut off, or of another format"
-        ) from error
-    return {name: _tensor(path, name, entry, place) for name, entry in entries}
-
-
-def _tensor(
-    path: str | os.PathLike[str], name: str, entry: Mapping[str, Any], place: Device
-) -> Tensor:
-    if entry["dtype"] not in _NAMES:
-        raise DTypeError(
-            f"load: {path}: `{name}` is {entry['dtype']};"
-            f" accepted: {', '.join(_NAMES.values())}"
-        )
-    dtype = as_dtype(_NAMES[entry["dtype"]])
-    flat = np.frombuffer(entry["data"], dtype.storage)
-    if dtype is bool_:
-        # Other bytes than 0 and 1 would count as they are.
-        flat = flat.view(np.uint8) != 0
-    try:
-        elements = flat.reshape(entry["shape"])
-    except ValueError as error:
-        # Without elements the format takes any sizes; of dimensions any number.
-        problem = f"load: {path}: `{name}` has no shape: {error}"
-        raise FileFormatError(problem) from error
-    return Tensor.from_data(decode(elements, dtype), dtype, place)
-
-
-def _encoded(tensors: Mapping[str, Tensor]) -> bytes:
-    """Return the content of a file: header size, header as JSON, elements.
-
+    Notes
+    -----
     Source: the format's own description, https://github.com/huggingface/safetensors.
     """
     codes = {name: code for code, name in _NAMES.items()}
     header: dict[str, Any] = {}
+    if structure is not None:
+        header[RESERVED] = {STRUCTURE: structure}
     parts: list[bytes] = []
     start = 0
     # The widest elements first, so that all of them are aligned.
@@ -170,27 +91,95 @@ def _encoded(tensors: Mapping[str, Tensor]) -> bytes:
             "data_offsets": [start, start + len(parts[-1])],
         }
         start += len(parts[-1])
+    digest = _digest(header, parts)
+    header[RESERVED] = {**header.get(RESERVED, {}), _DIGEST: digest}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > _MOST_HEADER:
         raise ArgumentError(
-            f"save: names, dtypes and shapes take {len(text)} bytes; the format holds"
-            f" {_MOST_HEADER}: use shorter names, or several files"
+            f"save: names, dtypes, shapes and structure take {len(text)} bytes; the"
+            f" format holds {_MOST_HEADER}: use shorter names, or several files"
         )
     return b"".join([len(text).to_bytes(8, "little"), text, *parts])
 
 
-def _check(name: object, tensor: object) -> None:
-    if not isinstance(name, str) or not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"save: {name!r} is a {type(tensor).__name__};"
-            " each name must be a string, each value a tensor"
+def decoded(where: str, content: bytes) -> tuple[dict[str, Tensor], str | None]:
+    """Return the tensors of a file's content, on the host, and the structure.
+
+    Raises
+    ------
+    FileFormatError
+        If it is damaged or of another format.
+    DTypeError
+        If it holds a dtype that the library has not.
+    """
+    try:
+        entries = _deserialize(content)
+    except SafetensorError as error:
+        raise FileFormatError(
+            f"{where}: it is no complete safetensors file: {error};"
+            " it may be cut off, or of another format"
+        ) from error
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    metadata = header.get(RESERVED) or {}
+    digest = metadata.pop(_DIGEST, None)
+    if not metadata:
+        header.pop(RESERVED, None)
+    if digest is not None or STRUCTURE in metadata:
+        found = _digest(header, [memoryview(content)[8 + size :]])
+        if found != digest:
+            raise FileFormatError(
+                f"{where}: its content does not fit its checksum: SHA-256 is"
+                f" {found[:16]}..., not {str(digest)[:16]}...; it is damaged, or was"
+                " changed by a program that kept the checksum"
+            )
+    tensors = {name: _tensor(where, name, entry) for name, entry in entries}
+    return tensors, metadata.get(STRUCTURE)
+
+
+def is_name(name: object) -> bool:
+    """Return whether the format can hold a tensor under a name."""
+    if not isinstance(name, str) or name == RESERVED:
+        return False
+    return name.isascii() or name == name.encode(errors="replace").decode()
+
+
+def host_tensor(flat: np.ndarray, dtype: DType, shape: Sequence[int]) -> Tensor:
+    """Return a tensor of elements as they are stored.
+
+    Raises
+    ------
+    ValueError
+        If no array has this shape, or this number of elements.
+    """
+    if dtype is bool_:
+        # Other bytes than 0 and 1 would count as they are.
+        flat = flat.view(np.uint8) != 0
+    elements = flat.reshape(shape)
+    return Tensor.from_host(decode(elements, dtype), CPU, dtype)
+
+
+def _digest(header: Mapping[str, Any], parts: Iterable[bytes | memoryview]) -> str:
+    """Return the checksum of elements and of a header without it."""
+    text = json.dumps(header, separators=(",", ":"), sort_keys=True)
+    digest = hashlib.sha256(text.encode())
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _tensor(where: str, name: str, entry: Mapping[str, Any]) -> Tensor:
+    if entry["dtype"] not in _NAMES:
+        raise DTypeError(
+            f"{where}: `{name}` is {entry['dtype']};"
+            f" accepted: {', '.join(_NAMES.values())}"
         )
-    if name == _RESERVED:
-        raise ArgumentError(
-            f"save: the name {name!r} is the format's own; give the tensor another"
-        )
-    if not name.isascii() and name != name.encode(errors="replace").decode():
-        raise ArgumentError(
-            f"save: the name {name!r} holds half of a character; it must be whole ones"
-        )
+    dtype = as_dtype(_NAMES[entry["dtype"]])
+    flat = np.frombuffer(entry["data"], dtype.storage)
+    try:
+        return host_tensor(flat, dtype, entry["shape"])
+    except ValueError as error:
+        # Without elements the format takes any sizes; of dimensions any number.
+        problem = f"{where}: `{name}` has no shape: {error}"
+        raise FileFormatError(problem) from error

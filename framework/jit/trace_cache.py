@@ -65,6 +65,10 @@ class Jitted(Generic[P, R]):
         fork_safety.renew(self, "_lock", threading.RLock)
         functools.update_wrapper(self, function)
 
+    def __repr__(self) -> str:
+        name = getattr(self._function, "__qualname__", repr(self._function))
+        return f"<jit of {name}: {self.traces} traces, {self.replays} replays>"
+
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy has its own traces, and belongs to the copy of its instance.
         return Jitted, (self._function, self._max_traces)

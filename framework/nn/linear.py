@@ -82,6 +82,16 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A `Linear` whose parameters are read by the module that it is part of.
+
+    Notes
+    -----
+    Its own type tells it from layers that may be replaced: `MultiheadAttention` reads
+    the parameters of its `out_proj` and does not call it.
+    """
+
+
 class Bilinear(Module):
     """y = x1^T A x2 + b, for each matrix A of the weight.
 

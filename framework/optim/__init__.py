@@ -1,6 +1,6 @@
 """Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
-from . import lr_scheduler
+from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adam_variants import LAMB, Adamax, Lion, NAdam, RAdam
 from .clip_grad import clip_grad_norm_
@@ -39,4 +39,5 @@ __all__ = [
     "Trainer",
     "clip_grad_norm_",
     "lr_scheduler",
+    "swa_utils",
 ]

@@ -109,6 +109,22 @@ def ones(
     return made if out is layout is None else finished("ones", made, False, out, layout)
 
 
+def scalar_tensor(
+    s: float,
+    *,
+    dtype: DTypeLike | None = None,
+    layout: Any = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return a number as a tensor without dimensions, of the default dtype; see `full`.
+
+    The dtype is that also for an int or a bool, as in PyTorch.
+    """
+    kind = default_dtype() if dtype is None else dtype
+    return full((), s, dtype=kind, device=device, layout=layout, pin_memory=pin_memory)
+
+
 def empty(
     *sizes: Any,
     size: Any = None,

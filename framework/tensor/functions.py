@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..dispatch.keywords import takes_keywords
+from ..ops import matrix_functions
 from . import out  # noqa: F401  # writes results into `out`
 from .tensor import Tensor
 
@@ -53,5 +55,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         for alias, _, name in (pair.partition(":") for pair in ALIASES.split())
     },
     **{name: getattr(Tensor, name) for name in METHODS.split()},
+    **{name: takes_keywords(each) for name, each in matrix_functions.TOP.items()},
+    "matrix_power": takes_keywords(matrix_functions.matrix_power),
 }
 """What `framework` offers of them, by name."""

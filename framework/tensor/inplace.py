@@ -16,7 +16,7 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..autograd.views import check_overwrite
 from ..base.dtype import can_cast, float32
-from ..base.errors import DTypeError, ShapeError
+from ..base.errors import DeviceMismatchError, DTypeError, ShapeError
 from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
@@ -147,6 +147,8 @@ def change(
     ------
     DTypeError
         If the result has fractions where `x` has none, or numbers where it has bools.
+    DeviceMismatchError
+        If an operand is on another device, and not a zero-dimensional one of the host.
     GradError, ShapeError
         As `assign`.
     """
@@ -161,6 +163,11 @@ def change(
         target = x.alias() if recorded else x.detach()
         with autocast_disabled():
             new = op(target, *others, **options)
+        if new.device is not x.device:
+            raise DeviceMismatchError(
+                f"in place: the result is on {new.device}, the tensor on {x.device};"
+                " move one with .to()"
+            )
         if not can_cast(new.dtype, x.dtype):
             raise DTypeError(
                 f"in place: the result is {new.dtype.name}, which {x.dtype.name} does"

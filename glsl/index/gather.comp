@@ -10,7 +10,6 @@
 // source  numpy.take, numpy.take_along_axis
 // lint    integer-division: sizes are arguments; one for each element
 // lint    private-array: one of two words, which is a selection
-// lint    scalar-load: a word at a time, of rows that begin at any element
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

@@ -1,6 +1,7 @@
 // Report of an index out of range: one word of the device's status record
 
-layout(buffer_reference, std430, buffer_reference_align = 4) writeonly buffer IndexSlot {
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
+    buffer IndexSlot {
     uint at[];
 };
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.special_cases import SPECIAL
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import CPU, GpuDevice
 from vkbackend.framework.dispatch.op import REGISTRY
@@ -60,7 +61,8 @@ def test_every_float_function_of_one_number_is_in_the_table() -> None:
     }
     logic = {"copy", "isnan", "isinf", "isfinite", "logical_not"}
     parts = {"gelu_exact", "gelu_grad", "gelu_tanh"}
-    assert own - logic - parts <= set(ulp.UNARY)
+    # Tests of their own have ranges where these are not about to vanish.
+    assert own - logic - parts - set(SPECIAL) <= set(ulp.UNARY)
 
 
 @pytest.mark.parametrize(

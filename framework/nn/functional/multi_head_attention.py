@@ -101,7 +101,7 @@ def multi_head_attention_forward(
     """
     if is_causal and attn_mask is None:
         raise ShapeError(f"{NAME}: is_causal needs attn_mask, the causal one")
-    _check(query, key, value, embed_dim_to_check, num_heads)
+    check_inputs(query, key, value, embed_dim_to_check, num_heads)
     alone, same = query.ndim == 2, query is key is value
     if alone:
         query, key, value = (ops.unsqueeze(each, 1) for each in (query, key, value))
@@ -132,7 +132,8 @@ def multi_head_attention_forward(
     if add_zero_attn:
         k, v = (ops.pad(each, (0, 0, 0, 1)) for each in (k, v))
     lead = (batch, num_heads, queries, k.shape[2])
-    mask = _mask(attn_mask, key_padding_mask, lead, q)
+    more = (bias_k is not None and bias_v is not None) + bool(add_zero_attn)
+    mask = score_mask(attn_mask, key_padding_mask, lead, q, more)
     plain = is_causal and key_padding_mask is None and not need_weights
     plain = plain and k.shape[2] == queries
     dropped = dropout_p if training else 0.0
@@ -155,12 +156,21 @@ def multi_head_attention_forward(
     return result, weights
 
 
-def _check(query: Tensor, key: Tensor, value: Tensor, embed: int, heads: int) -> None:
+def check_inputs(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    embed: int,
+    heads: int,
+    batch: int = 1,
+) -> None:
+    """Refuse shapes that do not fit; dimension `batch` is that of batches, if any."""
     sizes = [tuple(each.shape) for each in (query, key, value)]
     shapes = f"query is {sizes[0]}, key {sizes[1]}, value {sizes[2]}"
     if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
         raise ShapeError(f"{NAME}: {shapes}; all must be 3-D, or 2-D without a batch")
-    if key.shape[:-1] != value.shape[:-1] or key.shape[1:-1] != query.shape[1:-1]:
+    same_batch = query.ndim == 2 or key.shape[batch] == query.shape[batch]
+    if key.shape[:-1] != value.shape[:-1] or not same_batch:
         raise ShapeError(
             f"{NAME}: {shapes}; keys and values must be as many, in the query's batch"
         )
@@ -196,22 +206,22 @@ def _heads(x: Tensor, heads: int) -> Tensor:
     return ops.permute(parts, (1, 2, 0, 3))
 
 
-def _mask(
+def score_mask(
     attn_mask: Tensor | None,
     padding: Tensor | None,
     scores: tuple[int, int, int, int],
     like: Tensor,
+    more: int = 0,
 ) -> Tensor | None:
-    """Return what is added to the scores; keys beside the given ones are seen."""
+    """Return what is added to the scores; the last `more` keys are seen by all."""
     batch, heads, queries, keys = scores
     total: Tensor | None = None
     for name, mask in (("attn_mask", attn_mask), ("key_padding_mask", padding)):
         if mask is None:
             continue
         added = _additive(name, mask, like)
-        missing = keys - added.shape[-1]
-        if missing > 0:
-            added = ops.pad(added, (0, missing))
+        if more:
+            added = ops.pad(added, (0, more))
         wanted = (
             ((batch, keys),)
             if name == "key_padding_mask"

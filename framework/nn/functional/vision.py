@@ -134,6 +134,8 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             " height,"
             f" width) with a multiple of {by * by} channels"
         )
+    if by == 1:
+        return input.clone()
     *lead, channels, height, width = input.shape
     count = channels // (by * by)
     parts = ops.reshape(input, (-1, count, by, by, height, width))
@@ -165,6 +167,8 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
             " channels,"
             f" height, width), the last two multiples of {by}"
         )
+    if by == 1:
+        return input.clone()
     *lead, channels, height, width = input.shape
     parts = ops.reshape(input, (-1, channels, height // by, by, width // by, by))
     moved = ops.permute(parts, (0, 1, 3, 5, 2, 4))
@@ -197,6 +201,8 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
             " channels,"
             f" ...) with a multiple of {groups} channels"
         )
+    if groups in (1, input.shape[1]):
+        return input.clone()
     batch, channels = input.shape[:2]
     parts = ops.reshape(
         input, (batch, groups, channels // groups, math.prod(input.shape[2:]))

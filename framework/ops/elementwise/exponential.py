@@ -273,3 +273,30 @@ def xlogy_vjp(
         grad * where(flat_there, 0.0, log(other)) if needs[0] else None,
         grad * (x / other) if needs[1] else None,
     )
+
+
+def _host_xlog1py(x: np.ndarray, other: np.ndarray) -> np.ndarray:
+    zero = (x == 0) & ~np.isnan(other)
+    return np.where(zero, x.dtype.type(0), x * np.log1p(np.where(zero, 1, other)))
+
+
+@elementwise(
+    glsl="x == 0 && other == other ? 0 : x * precise_log1p(other)",
+    reference=_host_xlog1py,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def xlog1py(x: Tensor, other: Tensor) -> Tensor:
+    """Return `x` times log(1 + `other`); 0 where `x` is 0, unless NaN."""
+
+
+@xlog1py.vjp
+def xlog1py_vjp(
+    grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    flat_there = logical_and(eq(x, 0), other <= -1)
+    return (
+        grad * where(flat_there, 0.0, log1p(other)) if needs[0] else None,
+        grad * (x / (other + 1.0)) if needs[1] else None,
+    )

@@ -1,4 +1,4 @@
-"""The error function, its complement and its inverse, element by element."""
+"""The error function, its complements and its inverse, element by element."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
-from ...dispatch.declare import elementwise
-from .exponential import exp
+from ...base.dtype import FLOAT, SINGLE, float32
+from ...dispatch.declare import composite, elementwise
+from .cast import cast
+from .compare import clamp_max, clamp_min, lt, where
+from .exponential import exp, log, log1p
 from .unary import square
 
 if TYPE_CHECKING:
@@ -100,3 +102,51 @@ def erfinv(x: Tensor) -> Tensor:
 @erfinv.vjp
 def erfinv_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (exp(square(out)) / SLOPE)
+
+
+def host_erfcx(x: np.ndarray) -> np.ndarray:
+    """Return exp(x^2) times the complement, by Lentz's fraction for large elements."""
+    with np.errstate(all="ignore"):
+        wide = np.asarray(x, np.float64)
+        far = np.where(wide > 5, wide, 5.0)
+        fraction = far
+        for k in range(60, 0, -1):
+            fraction = far + k / 2 / fraction
+        near = np.where(wide > 5, 0.0, wide)
+        result = np.where(
+            wide > 5,
+            1 / (np.sqrt(np.pi) * fraction),
+            np.exp(near * near) * host_erfc(near),
+        )
+        return np.where(np.isnan(wide), np.nan, result).astype(x.dtype)
+
+
+@elementwise(
+    glsl="precise_erfcx(x)",
+    reference=host_erfcx,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    fractional=True,
+)
+def erfcx(x: Tensor) -> Tensor:
+    """Return exp(x^2) erfc(x), which is in range where erfc is not."""
+
+
+@erfcx.vjp
+def erfcx_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    return grad * (x * out * 2.0 - SLOPE)
+
+
+@composite(dtypes=FLOAT)
+def log_ndtr(x: Tensor) -> Tensor:
+    """Return the logarithm of the probability that a normal number is at most `x`."""
+    root, dtype = math.sqrt(0.5), x.dtype
+    x = x if dtype.itemsize > 2 else cast(x, float32)
+    left = log(erfcx(clamp_max(x, -1.0) * -root) * 0.5) - square(x) * 0.5
+    right = log1p(erfc(clamp_min(x, -1.0) * root) * -0.5)
+    return cast(where(lt(x, -1.0), left, right), dtype)
+
+
+@log_ndtr.vjp
+def log_ndtr_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * (math.sqrt(2 / math.pi) / erfcx(x * -math.sqrt(0.5)))

@@ -11,7 +11,7 @@ from ...base.validation import as_int, as_ints
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy
 from ..matmul.diagonal import diag_embed, diagonal
-from ..view import expand, flatten, reshape
+from ..view import flatten, reshape
 from .slice import _slice, narrow, select, split, strided_scatter
 from .slice import as_strided as strided_view
 
@@ -205,7 +205,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     dims = tuple(range(added)) + tuple(
         at + added for at, n in enumerate(shape) if n != input.shape[at + added]
     )
-    return reshape(sum(input, dims, True), shape) if dims else expand(input, shape)
+    return reshape(sum(input, dims, True), shape) if dims else input.clone()
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:

@@ -18,6 +18,16 @@ Rates = list[float]
 """Learning rates of the groups."""
 
 
+_OF_PYTORCH = {
+    "_get_lr_called_within_step",
+    "_is_initial",
+    "_last_lr",
+    "_step_count",
+    "verbose",
+}
+"""What states of PyTorch's schedulers have besides, and rates do not depend on."""
+
+
 class LRScheduler:
     """Sets the learning rate of each group; call `step` once after each epoch.
 
@@ -121,7 +131,7 @@ class LRScheduler:
                 f"load_state_dict: the state has {len(base_lrs)} groups, the optimizer"
                 f" {len(self.base_lrs)}; they must be equal"
             )
-        wrong = sorted(set(known) - set(vars(self)) - {"_step_count", "_last_lr"})
+        wrong = sorted(set(known) - set(vars(self)) - _OF_PYTORCH)
         if wrong:
             raise StateError(
                 f"load_state_dict: {type(self).__name__} has no {', '.join(wrong)};"

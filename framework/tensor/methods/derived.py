@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ... import ops
 from ...base.errors import ShapeError
+from ...ops import matrix_functions
 from ..inplace import change
 from .operand import in_place
 
@@ -65,7 +66,7 @@ class DerivedMethods:
     logaddexp2 = ops.logaddexp2
     logcumsumexp = ops.logcumsumexp
     logit = ops.logit
-    matrix_power = ops.matrix_power
+    matrix_power = matrix_functions.matrix_power
     mode = ops.mode
     msort = ops.msort
     mvlgamma = ops.mvlgamma

@@ -52,6 +52,35 @@ float precise_erfc(float x) {
     return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
 }
 
+// exp(x^2) erfc(x) for x >= 0.5
+float large_erfcx(float x) {
+    float inverse = 1.0 / x;
+    if (x > 10.0) {
+        float square = inverse * inverse;
+        return inverse * polynomial(square, 0.564189584, -0.282094792, 0.423142188, -1.05785547);
+    }
+    // The polynomial of `precise_erfc`
+    float one = 1.0 + 2.0 * x, t = (x - 2.0) / (x + 2.0);
+    float series = polynomial(t, 0.00117907359, -0.00126320834, -0.000264284026);
+    series = polynomial(t, -0.0542132184, -0.00801536627, 0.00866162498, series);
+    series = polynomial(t, -0.0927638113, -0.166030496, 0.164049923, series);
+    return polynomial(t, 1.27697837, series) / one;
+}
+
+// exp(x^2) erfc(x)
+float precise_erfcx(float x) {
+    if (x != x) return x;
+    float size = abs(x);
+    if (size < 0.5) return precise_exp(x * x) * (1.0 - erf_near_zero(x));
+    if (x > 0.0) return large_erfcx(x);
+    if (size > 9.4) return INFINITE;
+    // The square in two parts, the first of which is exact.
+    precise float high = upper_half(size);
+    precise float rest = (size - high) * (size + high);
+    float bell = precise_exp(high * high);
+    return fma(2.0 * bell, 1.0 + precise_expm1(rest), -large_erfcx(size));
+}
+
 // P(-s) exp(s^2 / 2) for 0 <= s <= 14.5, where P(x) is the probability that a standard
 // normal number is less than x; relative error 2^-26.
 float mills(float s) {

@@ -100,6 +100,7 @@ CALLS: dict[str, tuple[Callable[[fw.Tensor, Indices], fw.Tensor], str]] = {
 }
 
 
+@pytest.mark.int64
 @pytest.mark.parametrize("name", CALLS)
 def test_an_index_out_of_range(name: str, place: Device) -> None:
     call, message = CALLS[name]

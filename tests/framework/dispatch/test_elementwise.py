@@ -177,3 +177,28 @@ def test_shortcuts_are_bounded(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) 
     assert len(op.call_cache) == 1
     assert (x + x).tolist() == [2.0, 2.0, 2.0]
     assert len(op.call_cache) == 1
+
+
+def test_zero_dimensional_operands_of_the_host(gpu: GpuDevice) -> None:
+    x = fw.tensor([1.0, -2.0], device=gpu, requires_grad=True)
+    two = fw.tensor(2.0, requires_grad=True)
+    y = two * x
+    y.sum().backward()
+    assert y.is_gpu
+    assert x.grad.tolist() == [2.0, 2.0]
+    assert two.grad.tolist() == -1.0
+    assert not two.grad.is_gpu
+    z, wide = x.detach(), fw.tensor(1.0, dtype=fw.float64)
+    assert (z - wide).dtype is fw.float32
+    assert (z < wide).tolist() == [False, True]
+    assert fw.where(z > 0, z, wide).tolist() == [1.0, 1.0]
+    assert fw.where(fw.tensor(True), z, 0.0).tolist() == [1.0, -2.0]
+    z += wide
+    assert z.tolist() == [2.0, -1.0]
+    with pytest.raises(DeviceMismatchError, match="in place: the result is on"):
+        fw.tensor(1.0).add_(z)
+    captured = fw.tensor(3.0)
+    scaled = fw.jit(lambda x: x * captured)
+    assert [scaled(z).tolist() for _ in range(2)] == [[6.0, -3.0]] * 2
+    captured.fill_(4.0)
+    assert scaled(z).tolist() == [8.0, -4.0]

@@ -6,7 +6,6 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -99,9 +98,7 @@ def test_a_missing_file(path: Path) -> None:
         fw.load(path)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04" * 9, b"\x08" + bytes(7) + b"{}"]
-)
+@pytest.mark.parametrize("content", [b"", b"PK\x03" * 9, b"\x08" + bytes(7) + b"{}"])
 def test_a_file_of_another_format(content: bytes, path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match="it is no complete safetensors file"):
@@ -131,36 +128,13 @@ def test_a_dtype_that_we_have_not(path: Path) -> None:
         fw.load(path)
 
 
-@pytest.mark.parametrize("tensors", [{3: fw.ones(1)}, {"x": np.zeros(2)}])
-def test_only_named_tensors_are_saved(tensors: Any, path: Path) -> None:
-    with pytest.raises(TypeError, match="each name must be a string, each value a te"):
-        fw.save(tensors, path)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("tensors", [[fw.ones(1)], None, fw.ones(1)])
-def test_only_mappings_are_saved(tensors: Any, path: Path) -> None:
-    with pytest.raises(TypeError, match="give a mapping of names to tensors"):
-        fw.save(tensors, path)
-    assert not path.exists()
-
-
-@pytest.mark.parametrize("name", ["__metadata__", "weight\ud800"])
-def test_a_name_that_the_format_cannot_hold(name: str, path: Path) -> None:
-    # Such files were written, and refused by each reader.
-    fw.save({"x": fw.ones(1)}, path)
-    with pytest.raises(ArgumentError, match=r"save: the name '"):
-        fw.save({"x": fw.zeros(1), name: fw.ones(1)}, path)
-    assert fw.load(path)["x"].item() == 1.0
-
-
 def test_more_names_than_the_format_holds(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serialize, "_MOST_HEADER", 100)
+    monkeypatch.setattr(serialize, "_MOST_HEADER", 200)
     fw.save({"x": fw.ones(1)}, path)
-    with pytest.raises(ArgumentError, match="the format holds 100"):
-        fw.save({"x" * 100: fw.ones(1)}, path)
+    with pytest.raises(ArgumentError, match="the format holds 200"):
+        fw.save({"x" * 200: fw.ones(1)}, path)
     assert fw.load(path)["x"].item() == 1.0
 
 
@@ -210,9 +184,9 @@ def test_a_device_is_never_replaced() -> None:
 
 
 def test_bools_of_other_bytes_than_0_and_1(path: Path, place: Device) -> None:
-    fw.save({"mask": fw.tensor([True, False, True, True])}, path)
-    content = path.read_bytes()
-    path.write_bytes(content[:-4] + bytes([0, 1, 255, 2]))
+    row = {"dtype": "BOOL", "shape": [4], "data_offsets": [0, 4]}
+    header = json.dumps({"mask": row}).encode()
+    path.write_bytes(len(header).to_bytes(8, "little") + header + bytes([0, 1, 255, 2]))
     mask = fw.load(path, place)["mask"]
     assert mask.tolist() == [False, True, True, True]
     assert mask.sum().item() == 3

@@ -600,3 +600,14 @@ def test_another_precision_of_products_is_another_trace(gpu: GpuDevice) -> None:
         assert product.traces == 2
     finally:
         fw.set_float32_matmul_precision(before)
+
+
+def test_repr_counts_traces_and_replays(gpu: GpuDevice) -> None:
+    def double(x: fw.Tensor) -> fw.Tensor:
+        return x * 2
+
+    function = fw.jit(double)
+    for _ in range(3):
+        function(fw.ones(2, device=gpu))
+    counts = f"{function.traces} traces, {function.replays} replays>"
+    assert repr(function) == f"<jit of {double.__qualname__}: {counts}"

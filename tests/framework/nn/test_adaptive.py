@@ -10,6 +10,9 @@ from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 
+# Classes and positions are int64, as in PyTorch.
+pytestmark = pytest.mark.int64
+
 
 def test_is_as_in_torch(place: Device, rng: np.random.Generator) -> None:
     options = (8, 20, [4, 10], 2.0, True)

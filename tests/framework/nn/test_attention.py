@@ -1,5 +1,6 @@
 """Multi-head attention against PyTorch: masks, layouts, weights."""
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -118,3 +119,80 @@ def test_dropout_only_in_training(place: Device) -> None:
 def test_heads_must_divide() -> None:
     with pytest.raises(ShapeError, match="the heads must divide embed_dim"):
         nn.MultiheadAttention(10, 3)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kdim": 5, "vdim": 7},
+        {"kdim": 5, "add_bias_kv": True, "batch_first": True},
+        {"add_bias_kv": True, "add_zero_attn": True, "bias": False},
+        {"add_zero_attn": True, "batch_first": True},
+    ],
+)
+def test_other_sizes_and_more_keys(
+    options: dict[str, Any],
+    need_weights: bool,
+    place: Device,
+    rng: np.random.Generator,
+) -> None:
+    ours, theirs = layers(place, **options)
+    assert repr(ours) == repr(theirs)
+    assert [*ours.state_dict()] == [*theirs.state_dict()]
+    given = masks(rng, "both")
+    sizes = (5, SIZE), (7, ours.kdim), (7, ours.vdim)
+    arrays = [rng.normal(size=(2, *each)).astype(np.float32) for each in sizes]
+    if not ours.batch_first:
+        arrays = [each.swapaxes(0, 1).copy() for each in arrays]
+    x = [fw.tensor(each, device=place) for each in arrays]
+    twins = [torch.tensor(each) for each in arrays]
+    found, weights = ours(
+        *x,
+        need_weights=need_weights,
+        **{name: fw.tensor(mask, device=place) for name, mask in given.items()},
+    )
+    expected, wanted = theirs(
+        *twins,
+        need_weights=need_weights,
+        **{name: torch.from_numpy(mask) for name, mask in given.items()},
+    )
+    assert_close(found, expected.detach().numpy(), scale=20)
+    assert (weights is None) == (wanted is None)
+    (found * found).sum().backward()
+    (expected * expected).sum().backward()
+    for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert_close(one.grad, other.grad.numpy(), scale=1000)
+
+
+def test_a_query_alone_attends_to_itself() -> None:
+    layer = nn.MultiheadAttention(SIZE, HEADS, batch_first=True)
+    x = fw.ones((2, 5, SIZE))
+    assert fw.equal(layer(x)[0], layer(x, x, x)[0])
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_masks_must_fit(need_weights: bool) -> None:
+    layer = nn.MultiheadAttention(SIZE, HEADS)
+    x, mask = fw.ones((5, 2, SIZE)), fw.zeros((5, 4))
+    with pytest.raises(ShapeError, match=r"attn_mask is \(5, 4\)"):
+        layer(x, x, x, attn_mask=mask, need_weights=need_weights)
+    with pytest.raises(ShapeError, match="keys and values must be as many"):
+        layer(x, x, x[:4], need_weights=need_weights)
+
+
+def test_arguments_are_those_of_torch() -> None:
+    ours, theirs = (
+        inspect.signature(lib.MultiheadAttention).parameters.values()
+        for lib in (nn, torch.nn)
+    )
+    found, expected = (
+        [(each.name, each.kind.name, each.default) for each in parameters]
+        for parameters in (ours, theirs)
+    )
+    assert found == expected
+    calls = (
+        inspect.signature(lib.MultiheadAttention.forward) for lib in (nn, torch.nn)
+    )
+    found_names, expected_names = ([*each.parameters] for each in calls)
+    assert found_names == expected_names

@@ -118,6 +118,7 @@ def test_losses_of_distributions(place: Device, rng: np.random.Generator) -> Non
         assert_close(found, expected.numpy(), scale=8)
 
 
+@pytest.mark.int64
 def test_ctc(place: Device) -> None:
     log_probs = np.log(np.full((4, 1, 3), 1 / 3, np.float32))
     given = np.array([[1, 2]]), np.array([4]), np.array([2])

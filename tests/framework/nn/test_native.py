@@ -50,12 +50,14 @@ def test_is_as_in_torch(name: str, arguments: tuple[Any, ...]) -> None:
     beside(name, fw.device("cpu"), *arguments, module=fw, twin=torch, scale=16)
 
 
+@pytest.mark.int64
 def test_ctc(place: Device) -> None:
     log_probs = Fixed(np.log(np.full((4, 1, 3), 1 / 3, np.float32)))
     given = (np.array([[1, 2]]), np.array([4]), np.array([2]))
     beside("ctc_loss", place, log_probs, *given, 0, 2, module=fw, twin=torch)
 
 
+@pytest.mark.int64
 def test_bags(place: Device) -> None:
     arguments = X, INDEX, np.array([0, 2])
     expected = torch.embedding_bag(*map(torch.tensor, arguments), False, 1)[0]

@@ -12,6 +12,7 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 
 
+@pytest.mark.int64
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_there_and_back(dims: int, place: Device) -> None:
     x = drawn(2, 3, 4, 5, 7)[(..., *(0,) * (3 - dims))]
@@ -27,6 +28,7 @@ def test_there_and_back(dims: int, place: Device) -> None:
     assert_close(results[1], results[0].numpy(), exact=True)
 
 
+@pytest.mark.int64
 def test_random_windows(place: Device) -> None:
     x, draws = drawn(2, 3, 7, 9), np.full((2, 3, 2), 0.3, np.float32)
     results = []

@@ -258,3 +258,14 @@ def test_data_that_wraps() -> None:
     assert fw.tensor(np.array([300, -1]), fw.uint8).tolist() == [44, 255]
     assert fw.tensor([2**64], fw.float32).tolist() == [2.0**64]
     assert fw.tensor(np.array([1, 2.5], object), fw.float32).tolist() == [1, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("number", "options"), [(3, {}), (True, {}), (2.5, {"dtype": "int64"})]
+)
+def test_scalar_tensor(number: float, options: dict[str, str]) -> None:
+    dtype = {name: getattr(torch, value) for name, value in options.items()}
+    expected = torch.scalar_tensor(number, **dtype)
+    found = fw.scalar_tensor(number, **options)
+    assert (found.item(), str(found.dtype)) == (expected.item(), str(expected.dtype))
+    assert tuple(found.shape) == ()

@@ -34,6 +34,7 @@ def test_gelu(place: Device) -> None:
     beside("gelu", place, drawn(3, 5), approximate="tanh")
 
 
+@pytest.mark.int64
 def test_whole_numbers(place: Device) -> None:
     beside("relu6", place, np.arange(-3, 9))
     beside("hardtanh", place, np.arange(-3, 3))

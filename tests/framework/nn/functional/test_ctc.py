@@ -13,6 +13,9 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
+# Classes and positions are int64, as in PyTorch.
+pytestmark = pytest.mark.int64
+
 LABELS = np.array([[2, 2, 1], [3, 1, 4], [1, 4, 4], [4, 3, 2]])
 # One target is empty; of the second row of lengths one does not fit, one has no step.
 POSSIBLE = ([9, 7, 5, 4], [3, 2, 0, 3])

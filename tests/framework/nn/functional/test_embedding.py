@@ -13,6 +13,9 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
+# Classes and positions are int64, as in PyTorch.
+pytestmark = pytest.mark.int64
+
 INDEX = np.array([1, 4, 1, 0, 3, 3, 3, 2])
 STARTS = np.array([0, 3, 3, 6])
 

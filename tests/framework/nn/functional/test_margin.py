@@ -10,6 +10,9 @@ from tests.framework.nn.functional.beside import beside, drawn
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
+# Classes and positions are int64, as in PyTorch.
+pytestmark = pytest.mark.int64
+
 X, OTHER, THIRD = (drawn(4, 5, seed=k) for k in range(3))
 LABELS = np.array([1, 0, 4, 2])
 SETS = np.array([[1, 3, -1, 0, 0], [-1, 2, 2, 2, 2], [4, 4, 0, -1, 1], [0, 1, 2, 3, 4]])

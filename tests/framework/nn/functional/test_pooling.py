@@ -10,6 +10,7 @@ from vkbackend.framework.base.device import Device
 SHAPE = (2, 3, 5, 6, 7)
 
 
+@pytest.mark.int64
 @pytest.mark.parametrize("dims", [1, 2, 3])
 def test_positions(dims: int, place: Device) -> None:
     x = drawn(*SHAPE[: 2 + dims])

@@ -12,6 +12,9 @@ from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.nn import functional as F  # noqa: N812 - PyTorch's usual name
 
+# Classes and positions are int64, as in PyTorch.
+pytestmark = pytest.mark.int64
+
 SHAPE = (2, 3, 4, 6, 8)
 
 

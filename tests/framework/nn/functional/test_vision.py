@@ -44,6 +44,7 @@ def test_resized(place: Device) -> None:
         np.testing.assert_array_equal(found.numpy(), expected.numpy())
 
 
+@pytest.mark.int64
 def test_one_hot(place: Device) -> None:
     beside("one_hot", place, np.array([[0, 2], [1, 1]]), num_classes=4)
 

@@ -1,8 +1,8 @@
 """Random programs: device, host and PyTorch must agree on values and gradients.
 
-    python -m tests.programs                              200 programs
-    python -m tests.programs --count 20000 --seed 7       so many, of another seed
-    python -m tests.programs --device cpu                 on the host alone
+    python -m tests.random_programs                          200 programs
+    python -m tests.random_programs --count 20000 --seed 7   so many, of another seed
+    python -m tests.random_programs --device cpu             on the host alone
 
 A failure is shrunk to a short program and printed; the search then goes on. The exit
 status says whether there was one. Kernels are kept: a software device takes about half
@@ -19,7 +19,7 @@ from tests.search import compare_devices
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Search as the command line says; the exit status is 0 if all agreed."""
-    return compare_devices("tests.programs", programs(), check, arguments)
+    return compare_devices("tests.random_programs", programs(), check, arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,124 @@
+"""Linear algebra, under PyTorch's names.
+
+Factorisations are computed on the host; see `ops.factorization`. There are no complex
+numbers, so `eig` and `eigvals` raise `NotImplementedError`; so do the `ldl` functions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from . import ops
+from .base.errors import LinAlgError
+from .dispatch.keywords import takes_keywords as _taking
+from .ops import linear_algebra as _functions
+from .ops import matrix_functions as _others
+
+__all__ = [
+    "LinAlgError",
+    "cholesky",
+    "cholesky_ex",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "householder_product",
+    "inv",
+    "inv_ex",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_solve",
+    "matmul",
+    "matrix_exp",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "multi_dot",
+    "norm",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_ex",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensorinv",
+    "tensorsolve",
+    "vander",
+    "vecdot",
+    "vector_norm",
+]
+
+cholesky = _taking(_functions.cholesky)
+cholesky_ex = _taking(_functions.cholesky_ex)
+cond = _taking(_others.cond)
+det = _taking(_functions.det)
+diagonal = _taking(_others.linalg_diagonal)
+eigh = _taking(_functions.eigh)
+eigvalsh = _taking(_functions.eigvalsh)
+householder_product = _taking(_others.householder_product)
+inv = _taking(_functions.inv)
+inv_ex = _taking(_functions.inv_ex)
+lstsq = _taking(_functions.lstsq)
+lu = _taking(_functions.lu)
+lu_factor = _taking(_functions.lu_factor)
+lu_solve = _taking(_functions.lu_solve)
+matmul = ops.matmul
+matrix_exp = _taking(_others.matrix_exp)
+matrix_norm = _taking(_others.matrix_norm)
+matrix_power = _taking(_others.matrix_power)
+matrix_rank = _taking(_functions.matrix_rank)
+multi_dot = _taking(_others.multi_dot)
+norm = _taking(_others.norm)
+pinv = _taking(_functions.pinv)
+qr = _taking(_functions.qr)
+slogdet = _taking(_functions.slogdet)
+solve = _taking(_functions.solve)
+solve_ex = _taking(_functions.solve_ex)
+solve_triangular = _taking(_functions.solve_triangular)
+svd = _taking(_functions.svd)
+svdvals = _taking(_functions.svdvals)
+tensorinv = _taking(_others.tensorinv)
+tensorsolve = _taking(_others.tensorsolve)
+vecdot = _taking(_others.vecdot)
+vector_norm = _taking(_others.vector_norm)
+
+
+@_taking
+def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+    """Return cross products of vectors of 3 along a dimension."""
+    first, second = ops.broadcast_tensors(input, other)
+    return ops.cross(first, second, dim)
+
+
+@_taking
+def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
+    """Return the matrix of powers 0 to N - 1 of each element, ascending, in batches."""
+    count = x.shape[-1] if N is None else N
+    one = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)
+    if count == 1:
+        return one
+    rest = ops.unsqueeze(x, -1).expand(*x.shape, count - 1)
+    return ops.cat([one, ops.cumprod(rest, -1)], -1)
+
+
+def eig(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
+    """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
+    raise NotImplementedError(
+        "linalg.eig: its results are complex, which there is no dtype for; use eigh for"
+        " symmetric matrices"
+    )
+
+
+def eigvals(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
+    """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
+    raise NotImplementedError(
+        "linalg.eigvals: its results are complex, which there is no dtype for; use"
+        " eigvalsh for symmetric matrices"
+    )

@@ -1,0 +1,275 @@
+"""Factorisations of matrices, and what they solve.
+
+The matrices are the last two dimensions. They are factorised by NumPy on the host: the
+elements of a device's tensor are read, which waits for them and which a function under
+`fw.jit` refuses, and the results go back. The gradients are products and solutions.
+Where there are several factors they are the rows of one result, one below the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.dtype import float32, float64
+from ..base.errors import LinAlgError
+from ..base.shape import TensorSpec
+from ..dispatch.declare import composite
+from .elementwise.binary import mul
+from .elementwise.compare import eq, where
+from .indexing.masked import tril, triu
+from .matmul.diagonal import diag_embed, diagonal
+from .matmul.matmul import matmul
+from .movement.slice import narrow
+from .source import fill_like
+from .view import expand, squeeze, transpose, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+WIDE = (float32, float64)
+
+
+def read(x: Tensor) -> np.ndarray:
+    """Return the elements of a tensor on the host."""
+    return x.detach().numpy()
+
+
+def back(array: Any, like: Tensor) -> Tensor:
+    """Return an array as a tensor on the device and of the dtype of another."""
+    whole = np.ascontiguousarray(array).reshape(np.shape(array))
+    return type(like).from_host(whole.astype(like.dtype.numpy), like.device, like.dtype)
+
+
+def turned(x: Tensor) -> Tensor:
+    """Return the transposed matrices."""
+    return transpose(x, -2, -1)
+
+
+def identity(like: Tensor, size: int) -> Tensor:
+    """Return identity matrices, as many as there are in a batch."""
+    ones: Tensor = fill_like(like, (*like.shape[:-2], size), 1, like.dtype)
+    return diag_embed(ones)
+
+
+def _quotient(x: Tensor, y: Tensor) -> Tensor:
+    """Return x / y, and 0 where y is."""
+    zero = eq(y, 0.0)
+    return where(zero, 0.0, x / where(zero, 1.0, y))
+
+
+@composite(dtypes=WIDE)
+def cholesky_factor(x: Tensor) -> Tensor:
+    """Return the lower triangular L of L L^T; see `linalg.cholesky`."""
+    try:
+        return back(np.linalg.cholesky(read(x)), x)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(
+            f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each"
+            " must be"
+        ) from None
+
+
+@cholesky_factor.vjp
+def cholesky_factor_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    product = matmul(turned(out), grad)
+    lower = tril(product, -1) + diag_embed(diagonal(product, 0, -2, -1) * 0.5)
+    left = triangular_solution(turned(out), lower + turned(lower), True, False)
+    return turned(triangular_solution(turned(out), turned(left), True, False)) * 0.5
+
+
+@composite(dtypes=WIDE)
+def triangular_solution(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
+    """Return X of A X = B for a triangle of A, its diagonal taken as 1 if `unit`."""
+    matrix, found = read(a), read(b).copy()
+    size = matrix.shape[-1]
+    with np.errstate(all="ignore"):
+        for i in reversed(range(size)) if upper else range(size):
+            known = slice(i + 1, size) if upper else slice(0, i)
+            row = matrix[..., i : i + 1, known] @ found[..., known, :]
+            found[..., i, :] -= row[..., 0, :]
+            if not unit:
+                found[..., i, :] /= matrix[..., i, i, None]
+    return back(found, b)
+
+
+@triangular_solution.vjp
+def triangular_solution_vjp(
+    grad: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool
+) -> tuple[Tensor, Tensor]:
+    by_b = triangular_solution(turned(a), grad, not upper, unit)
+    product = matmul(by_b, turned(out)) * -1.0
+    return (triu if upper else tril)(product, (1 if upper else -1) * unit), by_b
+
+
+@composite(dtypes=WIDE)
+def linear_solution(a: Tensor, b: Tensor) -> Tensor:
+    """Return X of A X = B, for batches of one shape."""
+    try:
+        return back(np.linalg.solve(read(a), read(b)), b)
+    except np.linalg.LinAlgError:
+        raise LinAlgError(
+            f"solve: a matrix of {tuple(a.shape)} is singular; each must be invertible"
+        ) from None
+
+
+@linear_solution.vjp
+def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    by_b = linear_solution(turned(a), grad)
+    return matmul(by_b, turned(out)) * -1.0, by_b
+
+
+def host_lu(
+    x: np.ndarray, pivot: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return both factors in one matrix, the order of the rows, and the pivots."""
+    rows, columns = x.shape[-2:]
+    least = min(rows, columns)
+    a = x.reshape(-1, rows, columns).copy()
+    every = np.arange(len(a))
+    order = np.tile(np.arange(rows, dtype=np.int32), (len(a), 1))
+    pivots = np.zeros((len(a), least), np.int32)
+    with np.errstate(all="ignore"):
+        for j in range(least):
+            at = np.abs(a[:, j:, j]).argmax(1) + j if pivot else np.full(len(a), j)
+            pivots[:, j] = at
+            for each in (a, order):
+                each[every, j], each[every, at] = (
+                    each[every, at],
+                    each[every, j].copy(),
+                )
+            top = a[:, j, j][:, None]
+            a[:, j + 1 :, j] /= np.where(top == 0, 1, top)
+            a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 :]
+    batch = x.shape[:-2]
+    return (
+        a.reshape(x.shape),
+        order.reshape(*batch, rows),
+        pivots.reshape(*batch, least),
+    )
+
+
+@composite(dtypes=WIDE)
+def lu_factors(x: Tensor) -> Tensor:
+    """Return L below the diagonal, where it is 1, and U, of square L U; no pivots."""
+    return back(host_lu(read(x), pivot=False)[0], x)
+
+
+@lu_factors.vjp
+def lu_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    lower = tril(out, -1) + identity(out, out.shape[-1])
+    inner = tril(matmul(turned(lower), tril(grad, -1)), -1)
+    inner = inner + triu(matmul(triu(grad), turned(triu(out))))
+    left = triangular_solution(turned(lower), inner, True, True)
+    # X U^-T is the transposed solution of U Y = X^T.
+    return turned(triangular_solution(triu(out), turned(left), True, False))
+
+
+@composite(dtypes=WIDE)
+def qr_factors(x: Tensor) -> Tensor:
+    """Return Q of (m, n) and below it R of (n, n), for m from n on."""
+    q, r = np.linalg.qr(read(x))
+    return back(np.concatenate([q, r], -2), x)
+
+
+@qr_factors.vjp
+def qr_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
+    rows, size = x_spec.shape[-2:]
+    q, r = narrow(out, -2, 0, rows), narrow(out, -2, rows, size)
+    by_q, by_r = narrow(grad, -2, 0, rows), narrow(grad, -2, rows, size)
+    inner = matmul(r, turned(by_r)) - matmul(turned(by_q), q)
+    inner = tril(inner) + turned(tril(inner, -1))
+    by_x = by_q + matmul(q, inner)
+    return turned(triangular_solution(r, turned(by_x), True, False))
+
+
+@composite(dtypes=WIDE)
+def eigh_factors(x: Tensor, upper: bool) -> Tensor:
+    """Return eigenvectors, as columns, and below them the eigenvalues, ascending."""
+    w, v = np.linalg.eigh(read(x), "U" if upper else "L")
+    return back(np.concatenate([v, w[..., None, :]], -2), x)
+
+
+@eigh_factors.vjp
+def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    size = out.shape[-1]
+    v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
+    by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
+    inner = _quotient(matmul(turned(v), by_v), w - turned(w))
+    inner = inner + diag_embed(squeeze(by_w, -2))
+    return matmul(matmul(v, inner), turned(v))
+
+
+@composite(dtypes=WIDE)
+def svd_factors(x: Tensor) -> Tensor:
+    """Return U of (m, k), below it the singular values, below them V of (n, k)."""
+    u, s, vh = np.linalg.svd(read(x), full_matrices=False)
+    return back(np.concatenate([u, s[..., None, :], np.swapaxes(vh, -1, -2)], -2), x)
+
+
+@svd_factors.vjp
+def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
+    rows, columns = x_spec.shape[-2:]
+    least = min(rows, columns)
+    parts = (0, rows), (rows, 1), (rows + 1, columns)
+    u, s, v = (narrow(out, -2, *part) for part in parts)
+    by_u, by_s, by_v = (narrow(grad, -2, *part) for part in parts)
+    apart = mul(s, s) - turned(mul(s, s))
+    left, right = matmul(turned(u), by_u), matmul(turned(v), by_v)
+    inner = _quotient(left - turned(left), apart) * s
+    inner = inner + turned(s) * _quotient(right - turned(right), apart)
+    inner = inner + diag_embed(squeeze(by_s, -2))
+    result = matmul(matmul(u, inner), turned(v))
+    if rows > least:
+        rest = _quotient(by_u - matmul(u, left), expand(s, by_u.shape))
+        result = result + matmul(rest, turned(v))
+    if columns > least:
+        rest = _quotient(by_v - matmul(v, right), expand(s, by_v.shape))
+        result = result + matmul(u, turned(rest))
+    return result
+
+
+@composite(dtypes=WIDE)
+def determinant(x: Tensor) -> Tensor:
+    """Return determinants."""
+    return back(np.linalg.det(read(x)), x)
+
+
+@determinant.vjp
+def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return unsqueeze(unsqueeze(grad, -1), -1) * cofactors(x)
+
+
+@composite(dtypes=WIDE)
+def cofactors(x: Tensor) -> Tensor:
+    """Return the determinant's derivatives, of singular matrices too."""
+    u, s, vh = np.linalg.svd(read(x))
+    sign = np.linalg.det(u) * np.linalg.det(vh)
+    others = np.stack(
+        [np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])] or [s], -1
+    )
+    return back((u * (others * sign[..., None])[..., None, :]) @ vh, x)
+
+
+@cofactors.vjp
+def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    """Differentiate det(x) x^-T, for matrices that are invertible."""
+    inverse = turned(linear_solution(x, identity(x, x.shape[-1])))
+    size = unsqueeze(unsqueeze(determinant(x), -1), -1)
+    product = matmul(turned(grad), inverse)
+    traces = unsqueeze(diagonal(product, 0, -2, -1).sum(-1, keepdim=True), -1)
+    return size * (inverse * traces - matmul(inverse, product))
+
+
+@composite(dtypes=WIDE, outputs=("out", "sign"))
+def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the logarithm of the size of determinants, and their signs."""
+    sign, size = np.linalg.slogdet(read(x))
+    return back(size, x), back(sign, x)
+
+
+@log_determinant.vjp
+def log_determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    inverse = linear_solution(turned(x), identity(x, x.shape[-1]))
+    return unsqueeze(unsqueeze(grad, -1), -1) * inverse

@@ -1,0 +1,512 @@
+"""Linear algebra over batches of matrices: what `framework.linalg` offers.
+
+Where nothing else is said a matrix is the last two dimensions of a tensor of float32 or
+float64, and those in front are a batch. `factorization` says where they are computed,
+and how gradients flow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..base.dtype import int32
+from ..base.errors import DTypeError, LinAlgError, ShapeError
+from ..base.shape import broadcast_shapes
+from . import factorization as factors
+from .elementwise.cast import cast
+from .elementwise.compare import where
+from .factorization import WIDE, back, identity, read, turned
+from .indexing.masked import tril, triu
+from .indexing.scatter import take_along_dim
+from .matmul.matmul import matmul
+from .movement.concat import cat
+from .movement.slice import narrow
+from .reduce.minmax import amax
+from .reduce.sum import sum
+from .source import fill_like
+from .view import expand, squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+
+class QR(NamedTuple):
+    """Factors of `qr`."""
+
+    Q: Tensor
+    R: Tensor
+
+
+class SlogDet(NamedTuple):
+    """Results of `slogdet`."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+class Eigh(NamedTuple):
+    """Results of `eigh`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
+
+
+class SVD(NamedTuple):
+    """Factors of `linalg.svd`."""
+
+    U: Tensor
+    S: Tensor
+    Vh: Tensor
+
+
+class PLU(NamedTuple):
+    """Factors of `linalg.lu`."""
+
+    P: Tensor
+    L: Tensor
+    U: Tensor
+
+
+class LUFactor(NamedTuple):
+    """Results of `lu_factor`: both factors in one matrix, and pivots from 1 on."""
+
+    LU: Tensor
+    pivots: Tensor
+
+
+class WithInfo(NamedTuple):
+    """Results with, for each matrix, 0 or the order of what cannot be factorised."""
+
+    result: Tensor
+    info: Tensor
+
+
+class Lstsq(NamedTuple):
+    """Results of `lstsq`."""
+
+    solution: Tensor
+    residuals: Tensor
+    rank: Tensor
+    singular_values: Tensor
+
+
+def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
+    if x.dtype not in WIDE:
+        raise DTypeError(
+            f"{name}: the matrix is {x.dtype.name}; accepted: float32, float64"
+        )
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        kind = "square matrices" if square else "at least 2-D"
+        raise ShapeError(f"{name}: the shape is {tuple(x.shape)}; it must be {kind}")
+    return x
+
+
+def _together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Return matrices whose batches are the same."""
+    batch = broadcast_shapes(name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    pair = (expand(x, (*batch, *x.shape[-2:])) for x in (a, b))
+    first, second = pair
+    return first, second
+
+
+def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
+    """Return determinants of square matrices; differentiable where they are 0, too."""
+    return factors.determinant(_matrix("det", A))
+
+
+def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
+    """Return signs of determinants, and the logarithms of their sizes."""
+    size, sign = factors.log_determinant(_matrix("slogdet", A))
+    return SlogDet(sign.detach(), size)
+
+
+def logdet(input: Tensor) -> Tensor:
+    """Return logarithms of determinants; NaN for a negative one."""
+    sign, size = slogdet(input)
+    return where(sign < 0, math.nan, size)
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
+    """Return X of A X = B, or of X A = B where `left` is False.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n)
+    B : Tensor, shape (..., n, k), (n,) or (..., n) of A's batch
+    left : bool, default True
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+    ShapeError
+        If shapes do not fit.
+    """
+    _matrix("solve", A)
+    vector = B.ndim == 1 or (B.ndim + 1 == A.ndim and B.shape == A.shape[:-1])
+    if not left:
+        if vector:
+            raise ShapeError("solve: B is a vector; left must be True then")
+        return turned(solve(turned(A), turned(B)))
+    b = unsqueeze(B, -1) if vector else B
+    if b.ndim < 2 or b.shape[-2] != A.shape[-1]:
+        raise ShapeError(
+            f"solve: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
+        )
+    out = factors.linear_solution(*_together("solve", A, b))
+    return squeeze(out, -1) if vector else out
+
+
+def _zeros_info(x: Tensor) -> Tensor:
+    return fill_like(x, tuple(x.shape[:-2]), 0, int32)
+
+
+def solve_ex(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    left: bool = True,
+    check_errors: bool = False,
+) -> WithInfo:
+    """Return `solve`, and 0 for each matrix; a singular one raises `LinAlgError`."""
+    return WithInfo(solve(A, B, left=left), _zeros_info(A))
+
+
+def inv(A: Tensor) -> Tensor:  # noqa: N803
+    """Return inverses of square matrices.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is singular.
+    """
+    _matrix("inv", A)
+    return factors.linear_solution(A, identity(A, A.shape[-1]))
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> WithInfo:  # noqa: N803
+    """Return `inv`, and 0 for each matrix; a singular one raises `LinAlgError`."""
+    return WithInfo(inv(A), _zeros_info(A))
+
+
+def solve_triangular(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
+) -> Tensor:
+    """Return X of A X = B, or of X A = B, of a triangle of A; the rest is not read.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n)
+    B : Tensor, shape (..., n, k), or (..., k, n) where `left` is False
+    upper : bool
+        Which triangle.
+    left : bool, default True
+    unitriangular : bool, default False
+        Take the diagonal as 1.
+    """
+    _matrix("solve_triangular", A)
+    if not left:
+        return turned(
+            solve_triangular(
+                turned(A), turned(B), upper=not upper, unitriangular=unitriangular
+            )
+        )
+    if B.ndim < 2 or B.shape[-2] != A.shape[-1]:
+        raise ShapeError(
+            f"solve_triangular: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
+        )
+    a, b = _together("solve_triangular", A, B)
+    return factors.triangular_solution(a, b, bool(upper), bool(unitriangular))
+
+
+def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
+    """Return L of L L^T, of symmetric positive-definite matrices; L^T if `upper`.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive-definite.
+    """
+    _matrix("cholesky", input)
+    lower = factors.cholesky_factor(turned(input) if upper else input)
+    return turned(lower) if upper else lower
+
+
+def cholesky_ex(
+    input: Tensor, *, upper: bool = False, check_errors: bool = False
+) -> WithInfo:
+    """Return `cholesky`, and for each matrix 0, or the order of its first bad minor.
+
+    The factor of a matrix that is not positive-definite is NaN.
+    """
+    try:
+        return WithInfo(cholesky(input, upper=upper), _zeros_info(input))
+    except LinAlgError:
+        if check_errors:
+            raise
+    size = input.shape[-1]
+    each = read(input).reshape(-1, size, size)
+    info = np.array([_bad_minor(one) for one in each], np.int32)
+    places = info.reshape(tuple(input.shape[:-2]))
+    found = type(input).from_host(places, input.device, int32)
+    bad = unsqueeze(unsqueeze(found != 0, -1), -1)
+    lower = cholesky(where(bad, identity(input, size), input), upper=upper)
+    return WithInfo(where(bad, math.nan, lower), found)
+
+
+def _bad_minor(x: np.ndarray) -> int:
+    for order in range(1, len(x) + 1):
+        try:
+            np.linalg.cholesky(x[:order, :order])
+        except np.linalg.LinAlgError:
+            return order
+    return 0
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
+    """Return X of A X = B, given the Cholesky factor of A."""
+    half = solve_triangular(turned(L) if upper else L, B, upper=False)
+    return solve_triangular(L if upper else turned(L), half, upper=True)
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
+    """Return the inverse of A, given its Cholesky factor."""
+    _matrix("cholesky_inverse", L)
+    return cholesky_solve(identity(L, L.shape[-1]), L, upper)
+
+
+def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
+    """Return orthogonal Q and upper triangular R of A = Q R.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    mode : {"reduced", "complete", "r"}
+        Q with min(m, n) columns or m; without Q, which is then empty.
+
+    Notes
+    -----
+    "complete" has no gradient where m > n, and "r" none, as in PyTorch.
+    """
+    _matrix("qr", A, square=False)
+    if mode not in ("reduced", "complete", "r"):
+        raise ValueError(f"qr: mode is {mode!r}; it must be reduced, complete or r")
+    rows, columns = A.shape[-2:]
+    if mode == "r":
+        empty: Tensor = fill_like(A, (0,), 0, A.dtype)
+        return QR(empty, qr(A.detach()).R)
+    if mode == "complete" and rows > columns:
+        q, r = np.linalg.qr(read(A), "complete")
+        return QR(back(q, A), back(r, A))
+    if rows < columns:
+        q1, r1 = qr(narrow(A, -1, 0, rows))
+        rest = narrow(A, -1, rows, columns - rows)
+        return QR(q1, cat([r1, matmul(turned(q1), rest)], -1))
+    both = factors.qr_factors(A)
+    return QR(narrow(both, -2, 0, rows), narrow(both, -2, rows, columns))
+
+
+def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
+    """Return eigenvalues, ascending, and eigenvectors of symmetric matrices.
+
+    Only the triangle `UPLO` is read. The gradient by eigenvectors of equal eigenvalues
+    counts as 0.
+    """
+    _matrix("eigh", A)
+    if str(UPLO).upper() not in ("L", "U"):
+        raise ValueError(f"eigh: UPLO is {UPLO!r}; it must be L or U")
+    both, size = factors.eigh_factors(A, str(UPLO).upper() == "U"), A.shape[-1]
+    values = squeeze(narrow(both, -2, size, 1), -2)
+    return Eigh(values, narrow(both, -2, 0, size))
+
+
+def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
+    """Return the eigenvalues of symmetric matrices, ascending."""
+    return eigh(A, UPLO).eigenvalues
+
+
+def svd(
+    A: Tensor,  # noqa: N803
+    full_matrices: bool = True,
+    *,
+    driver: str | None = None,
+) -> SVD:
+    """Return U, the singular values and V^T of A = U diag(S) V^T.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    full_matrices : bool, default True
+        Whether U and V are square. Gradients flow through their first min(m, n)
+        columns only, as in PyTorch.
+    driver : str or None
+        Has no effect.
+    """
+    _matrix("svd", A, square=False)
+    rows, columns = A.shape[-2:]
+    both = factors.svd_factors(A)
+    u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
+    s = squeeze(narrow(both, -2, rows, 1), -2)
+    if full_matrices and rows != columns:
+        whole_u, _, whole_vh = np.linalg.svd(read(A))
+        least = min(rows, columns)
+        if rows > least:
+            u = cat([u, back(whole_u[..., least:], A)], -1)
+        else:
+            v = cat([v, back(np.swapaxes(whole_vh, -1, -2)[..., least:], A)], -1)
+    return SVD(u, s, turned(v))
+
+
+def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
+    """Return singular values, descending."""
+    return svd(A, False).S
+
+
+def pinv(
+    A: Tensor,  # noqa: N803
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """Return pseudo-inverses; singular values up to a tolerance count as 0."""
+    u, s, vh = svd(A, False)
+    keep = s > _tolerance(A, s, atol, rtol)
+    inverse = where(keep, 1.0 / where(keep, s, 1.0), 0.0)
+    return matmul(turned(vh) * unsqueeze(inverse, -2), turned(u))
+
+
+def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
+    if rtol is None:
+        eps = float(np.finfo(A.dtype.numpy).eps) * max(A.shape[-2:])
+        rtol = eps if atol is None else 0.0
+    largest = amax(s.detach(), -1, True)
+    pair: list[Any] = [
+        float(each or 0)
+        if isinstance(each, int | float | None)
+        else unsqueeze(each, -1)
+        for each in (atol, rtol)
+    ]
+    relative = largest * pair[1]
+    return where(relative > pair[0], relative, pair[0])
+
+
+def matrix_rank(
+    A: Tensor,  # noqa: N803
+    tol: Any = None,
+    *,
+    atol: Any = None,
+    rtol: Any = None,
+    hermitian: bool = False,
+) -> Tensor:
+    """Return how many singular values are above a tolerance."""
+    s = svdvals(A.detach())
+    return sum(s > _tolerance(A, s, tol if atol is None else atol, rtol), -1)
+
+
+def lstsq(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    rcond: float | None = None,
+    *,
+    driver: str | None = None,
+) -> Lstsq:
+    """Return the X that makes A X - B smallest, by the pseudo-inverse."""
+    vector = B.ndim + 1 == A.ndim
+    b = unsqueeze(B, -1) if vector else B
+    solution = matmul(pinv(A, rtol=rcond), b)
+    rows, columns = A.shape[-2:]
+    none: Tensor = fill_like(A, (0,), 0, A.dtype)
+    residuals = none
+    if rows > columns:
+        difference = matmul(A, solution) - b
+        residuals = sum(difference * difference, -2)
+    out = squeeze(solution, -1) if vector else solution
+    return Lstsq(out, residuals, matrix_rank(A, rtol=rcond), none)
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
+    """Return both factors of `lu` in one matrix, and the pivots, from 1 on."""
+    _matrix("lu_factor", A, square=False)
+    _, order, pivots = factors.host_lu(read(A), pivot)
+    rows, columns = A.shape[-2:]
+    least = min(rows, columns)
+    places = type(A).from_host(order.astype(np.int32), A.device, int32)
+    sorted_rows = take_along_dim(
+        A, expand(unsqueeze(cast(places, int32), -1), tuple(A.shape)), -2
+    )
+    square = narrow(narrow(sorted_rows, -2, 0, least), -1, 0, least)
+    both = factors.lu_factors(square)
+    if columns > least:
+        rest = narrow(sorted_rows, -1, least, columns - least)
+        upper = solve_triangular(both, rest, upper=False, unitriangular=True)
+        both = cat([both, upper], -1)
+    elif rows > least:
+        rest = narrow(sorted_rows, -2, least, rows - least)
+        both = cat([both, solve_triangular(both, rest, upper=True, left=False)], -2)
+    return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
+
+
+def _order(pivots: Tensor, rows: int) -> np.ndarray:
+    """Return the order of rows that pivots make."""
+    swaps = read(pivots).reshape(-1, pivots.shape[-1]) - 1
+    order = np.tile(np.arange(rows), (len(swaps), 1))
+    every = np.arange(len(swaps))
+    for j in range(swaps.shape[1]):
+        at = swaps[:, j]
+        order[every, j], order[every, at] = order[every, at], order[every, j].copy()
+    return order.reshape(*pivots.shape[:-1], rows)
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
+    """Return P, unit lower triangular L and upper triangular U of A = P L U."""
+    both, pivots = lu_factor(A, pivot=pivot)
+    return lu_unpack(both, pivots)
+
+
+def lu_unpack(
+    LU_data: Tensor,  # noqa: N803
+    LU_pivots: Tensor,  # noqa: N803
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+) -> PLU:
+    """Return the three factors of what `lu_factor` returned."""
+    rows, columns = LU_data.shape[-2:]
+    least = min(rows, columns)
+    lower = tril(narrow(LU_data, -1, 0, least), -1)
+    ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
+    lower = lower + triu(tril(ones))
+    order = _order(LU_pivots, rows)
+    permutation = np.swapaxes(np.eye(rows)[order], -1, -2)
+    upper = triu(narrow(LU_data, -2, 0, least))
+    return PLU(back(permutation, LU_data), lower, upper)
+
+
+def lu_solve(
+    LU: Tensor,  # noqa: N803
+    pivots: Tensor,
+    B: Tensor,  # noqa: N803
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+) -> Tensor:
+    """Return X of A X = B, or of X A = B, given `lu_factor` of A."""
+    if not left:
+        solved = lu_solve(LU, pivots, turned(B), adjoint=not adjoint)
+        return turned(solved)
+    permutation = lu_unpack(LU, pivots).P
+    if adjoint:
+        half = solve_triangular(turned(LU), B, upper=False)
+        whole = solve_triangular(turned(LU), half, upper=True, unitriangular=True)
+        return matmul(permutation, whole)
+    moved = matmul(turned(permutation), B)
+    half = solve_triangular(LU, moved, upper=False, unitriangular=True)
+    return solve_triangular(LU, half, upper=True)

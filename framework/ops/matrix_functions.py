@@ -1,0 +1,300 @@
+"""Functions of matrices over their factorisations: powers, norms, products, inverses.
+
+`TOP` is what `framework` and `Tensor` have of these and of `linear_algebra`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..base.dtype import DTypeLike, as_dtype
+from ..base.errors import ShapeError
+from ..base.shape import normalize_dim
+from ..base.validation import as_int
+from .elementwise.cast import cast
+from .factorization import identity, read, turned
+from .indexing.masked import tril
+from .linear_algebra import (
+    QR,
+    _matrix,
+    cholesky,
+    cholesky_inverse,
+    cholesky_solve,
+    det,
+    inv,
+    logdet,
+    lu_solve,
+    lu_unpack,
+    pinv,
+    qr,
+    slogdet,
+    solve,
+    solve_triangular,
+    svd,
+    svdvals,
+)
+from .matmul.combined import chain_matmul
+from .matmul.combined import matrix_power as positive_power
+from .matmul.diagonal import diagonal
+from .matmul.matmul import matmul
+from .movement.slice import narrow
+from .reduce.minmax import amax, amin
+from .reduce.sum import sum
+from .reduce.variance import norm as _norm
+from .view import flatten, movedim, reshape, squeeze, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+
+def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
+    """Return powers of square matrices; of their inverses where `n` is negative."""
+    n = as_int("matrix_power: n", n)
+    return positive_power(A if n >= 0 else inv(A), abs(n))
+
+
+def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
+    """Return exponentials of square matrices: a Taylor sum, squared again and again.
+
+    The largest row sum of sizes is read, which waits for it.
+    """
+    _matrix("matrix_exp", A)
+    if not A.numel():
+        return A
+    largest = float(np.abs(read(A)).sum(-1).max())
+    halvings = max(0, math.ceil(math.log2(largest)) + 2) if largest > 0 else 0
+    if not math.isfinite(largest):
+        return A * math.nan
+    scaled = A * 2.0**-halvings
+    result = identity(A, A.shape[-1])
+    for k in range(14 if A.dtype.itemsize > 4 else 9, 0, -1):
+        result = identity(A, A.shape[-1]) + matmul(scaled, result) * (1.0 / k)
+    for _ in range(halvings):
+        result = matmul(result, result)
+    return result
+
+
+def multi_dot(tensors: Any) -> Tensor:
+    """Return the product of matrices in the cheapest order; ends may be vectors."""
+    every = list(tensors)
+    if len(every) < 2:
+        raise ShapeError(
+            f"multi_dot: there are {len(every)} tensors; it takes 2 or more"
+        )
+    first, last = every[0].ndim == 1, every[-1].ndim == 1
+    if first:
+        every[0] = unsqueeze(every[0], 0)
+    if last:
+        every[-1] = unsqueeze(every[-1], -1)
+    out = chain_matmul(*every)
+    out = squeeze(out, -1) if last else out
+    return squeeze(out, 0) if first else out
+
+
+def vector_norm(
+    x: Tensor,
+    ord: float = 2,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return norms of vectors, over one dimension, several or all; see `ops.norm`."""
+    return _norm(x, ord, dim, keepdim, dtype=dtype)
+
+
+def matrix_norm(
+    A: Tensor,  # noqa: N803
+    ord: float | str = "fro",
+    dim: tuple[int, int] = (-2, -1),
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return norms of matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+    ord : {"fro", "nuc", inf, -inf, 1, -1, 2, -2}
+        Frobenius; sum of singular values; largest or smallest sum of a row (inf) or
+        column (1) of sizes; largest or smallest singular value (2).
+    dim : (int, int)
+        Dimensions of rows and columns.
+    keepdim : bool, default False
+    dtype : DType, optional
+        To compute in.
+    """
+    x = A if dtype is None else cast(A, as_dtype(dtype))
+    rows, columns = (normalize_dim("matrix_norm", each, x.ndim) for each in dim)
+    if ord == "fro":
+        return _norm(x, 2, (rows, columns), keepdim)
+    moved = movedim(x, (rows, columns), (-2, -1))
+    if ord == "nuc":
+        out = sum(svdvals(moved), -1)
+    elif isinstance(ord, str) or abs(ord) not in (1, 2, math.inf):
+        raise ShapeError(
+            f'matrix_norm: ord is {ord!r}; it must be "fro", "nuc", 1, 2, inf or minus'
+            " one of these"
+        )
+    else:
+        sizes = (
+            svdvals(moved)
+            if abs(ord) == 2
+            else sum(moved.abs(), -2 if abs(ord) == 1 else -1)
+        )
+        out = (amax if ord > 0 else amin)(sizes, -1)
+    if keepdim:
+        for at in sorted((rows, columns)):
+            out = unsqueeze(out, at)
+    return out
+
+
+def norm(
+    A: Tensor,  # noqa: N803
+    ord: Any = None,
+    dim: Any = None,
+    keepdim: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Tensor:
+    """Return `matrix_norm` of two dimensions and `vector_norm` of one or by default."""
+    if ord is None or isinstance(dim, int):
+        return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    if dim is None:
+        if A.ndim not in (1, 2):
+            raise ShapeError(
+                f"norm: the shape is {tuple(A.shape)}; with ord it must be 1-D or 2-D"
+            )
+        dim = tuple(range(A.ndim))
+    if len(dim) == 1:
+        return vector_norm(A, ord, dim, keepdim, dtype=dtype)
+    return matrix_norm(A, ord, tuple(dim), keepdim, dtype=dtype)
+
+
+def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
+    """Return condition numbers: the norm times that of the inverse, by default of 2."""
+    if p in (None, 2, -2):
+        s = svdvals(A)
+        ends = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
+        return squeeze(ends[1] / ends[0] if p == -2 else ends[0] / ends[1], -1)
+    return matrix_norm(A, p) * matrix_norm(inv(A), p)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """Return sums of products along a dimension."""
+    return sum(x * y, dim)
+
+
+def linalg_diagonal(
+    A: Tensor,  # noqa: N803
+    *,
+    offset: int = 0,
+    dim1: int = -2,
+    dim2: int = -1,
+) -> Tensor:
+    """Return a view of a diagonal of matrices; see `ops.diagonal`."""
+    return diagonal(A, offset, dim1, dim2)
+
+
+def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
+    """Return the inverse of a tensor whose first `ind` dimensions are its rows."""
+    rows, columns = A.shape[:ind], A.shape[ind:]
+    flat = reshape(A, (math.prod(rows), math.prod(columns)))
+    return reshape(inv(flat), (*columns, *rows))
+
+
+def tensorsolve(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    dims: Any = None,
+) -> Tensor:
+    """Return X of tensordot(A, X) = B; `dims` of A go to its end first."""
+    if dims is not None:
+        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
+    shape = tuple(A.shape[B.ndim :])
+    square = reshape(A, (B.numel(), math.prod(shape)))
+    return reshape(solve(square, flatten(B)), shape)
+
+
+def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
+    """Return the first columns of a product of reflections along columns."""
+    _matrix("householder_product", A, square=False)
+    rows, columns = A.shape[-2:]
+    out = identity(A, rows)
+    lower = tril(A, -1)
+    for k in range(tau.shape[-1]):
+        unit = narrow(identity(A, rows), -1, k, 1)
+        vector = narrow(lower, -1, k, 1) + unit
+        size = unsqueeze(narrow(tau, -1, k, 1), -1)
+        out = out - matmul(matmul(out, vector), turned(vector)) * size
+    return narrow(out, -1, 0, columns)
+
+
+def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+    """Return U, S and V, as `torch.svd` does: V itself, and reduced by default."""
+    u, s, vh = svd(input, not some)
+    return SVDParts(u, s, turned(vh))
+
+
+class SVDParts(NamedTuple):
+    """Factors of `svd` at top level."""
+
+    U: Tensor
+    S: Tensor
+    V: Tensor
+
+
+def top_cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """Return `linalg.cholesky`."""
+    return cholesky(input, upper=upper)
+
+
+def top_qr(input: Tensor, some: bool = True) -> QR:
+    """Return `linalg.qr`, complete unless `some`."""
+    return qr(input, "reduced" if some else "complete")
+
+
+def top_pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
+    """Return `linalg.pinv`."""
+    return pinv(input, rtol=rcond)
+
+
+def top_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
+    """Return `linalg.lu_solve`, the right side first."""
+    return lu_solve(LU_data, LU_pivots, b)
+
+
+class TriangularSolve(NamedTuple):
+    """Results of `triangular_solve`."""
+
+    solution: Tensor
+    cloned_coefficient: Tensor
+
+
+def triangular_solve(
+    b: Tensor,
+    A: Tensor,  # noqa: N803
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> TriangularSolve:
+    """Return X of A X = b of a triangle of A, or of its transpose, and A."""
+    a = turned(A) if transpose else A
+    which = upper != transpose
+    found = solve_triangular(a, b, upper=which, unitriangular=unitriangular)
+    return TriangularSolve(found, A)
+
+
+TOP: dict[str, Any] = {
+    "det": det, "logdet": logdet, "slogdet": slogdet, "inverse": inv,
+    "cholesky": top_cholesky, "cholesky_inverse": cholesky_inverse,
+    "cholesky_solve": cholesky_solve, "triangular_solve": triangular_solve,
+    "qr": top_qr, "svd": thin_svd, "pinverse": top_pinverse, "matrix_exp": matrix_exp,
+    "lu_solve": top_lu_solve, "lu_unpack": lu_unpack,
+    "orgqr": householder_product,
+}  # fmt: skip
+"""What `framework` and `Tensor` have of it, by name."""

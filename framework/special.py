@@ -1,0 +1,237 @@
+"""Special functions, under PyTorch's names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from . import ops
+from .base.dtype import float32
+from .base.numbers import inf
+from .dispatch.keywords import takes_keywords
+from .ops.elementwise.bessel import i0, i0e, i1, i1e
+from .ops.elementwise.exponential import xlog1py
+from .ops.elementwise.gamma import zeta
+from .ops.elementwise.special import erfcx, log_ndtr
+from .tensor.tensor import Tensor
+
+__all__ = [
+    "chebyshev_polynomial_t",
+    "chebyshev_polynomial_u",
+    "chebyshev_polynomial_v",
+    "chebyshev_polynomial_w",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "exp2",
+    "expit",
+    "expm1",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "hermite_polynomial_h",
+    "hermite_polynomial_he",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "laguerre_polynomial_l",
+    "legendre_polynomial_p",
+    "log1p",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "modified_bessel_i0",
+    "modified_bessel_i1",
+    "multigammaln",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "round",
+    "shifted_chebyshev_polynomial_t",
+    "shifted_chebyshev_polynomial_u",
+    "shifted_chebyshev_polynomial_v",
+    "shifted_chebyshev_polynomial_w",
+    "sinc",
+    "softmax",
+    "spherical_bessel_j0",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
+
+digamma = psi = ops.digamma
+erf = ops.erf
+erfc = ops.erfc
+erfinv = ops.erfinv
+exp2 = ops.exp2
+expit = ops.sigmoid
+expm1 = ops.expm1
+gammainc = ops.igamma
+gammaincc = ops.igammac
+gammaln = ops.lgamma
+log1p = ops.log1p
+logit = ops.logit
+logsumexp = ops.logsumexp
+modified_bessel_i0 = i0
+modified_bessel_i1 = i1
+multigammaln = ops.mvlgamma
+polygamma = ops.polygamma
+round = ops.round
+sinc = ops.sinc
+xlogy = ops.xlogy
+
+
+def _fractional(x: Tensor) -> Tensor:
+    return x if x.dtype.is_float else ops.cast(x, float32)
+
+
+@takes_keywords
+def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Return exponentials normalised to sum to one; see `ops.softmax`."""
+    return ops.softmax(input, dim, dtype=dtype)
+
+
+@takes_keywords
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+    """Return the logarithm of `softmax`."""
+    return ops.log_softmax(input, dim, dtype=dtype)
+
+
+@takes_keywords
+def entr(input: Tensor) -> Tensor:
+    """Return -x log(x); 0 at 0, minus infinity below."""
+    x = _fractional(input)
+    return ops.where(x < 0, -inf, -ops.xlogy(x, ops.where(x < 0, 1.0, x)))
+
+
+@takes_keywords
+def ndtr(input: Tensor) -> Tensor:
+    """Return the probability that a standard normal number is at most `input`."""
+    return ops.erfc(_fractional(input) * -math.sqrt(0.5)) * 0.5
+
+
+@takes_keywords
+def ndtri(input: Tensor) -> Tensor:
+    """Return the quantile of the standard normal distribution, inverse of `ndtr`."""
+    return ops.erfinv(_fractional(input) * 2.0 - 1.0) * math.sqrt(2.0)
+
+
+@takes_keywords
+def spherical_bessel_j0(input: Tensor) -> Tensor:
+    """Return sin(x) / x, and 1 at 0."""
+    x = _fractional(input)
+    zero = x == 0
+    safe = ops.where(zero, 1.0, x)
+    return ops.where(zero, 1.0 - x * x / 6.0, ops.sin(safe) / safe)
+
+
+Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
+
+
+def _polynomial(
+    name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step
+) -> Callable[..., Tensor]:
+    """Return a family of orthogonal polynomials, by its recurrence.
+
+    `first` is the one of degree 1, and `step` that of degree k + 1 from the two before.
+    """
+
+    def polynomial(input: Tensor, n: Tensor | int) -> Tensor:
+        x = _fractional(input)
+        degrees = n if isinstance(n, Tensor) else None
+        most = int(degrees.max().item()) if degrees is not None else int(n)
+        one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
+        terms = [one, first(x)]
+        for k in range(1, most):
+            terms.append(step(x, terms[-1], terms[-2], k))
+        if degrees is None:
+            return terms[most] if most >= 0 else one * 0.0
+        result = one * 0.0
+        for k in range(most + 1):
+            result = ops.where(degrees == k, terms[k], result)
+        return result
+
+    polynomial.__name__ = polynomial.__qualname__ = name
+    polynomial.__doc__ = f"""{doc}
+
+    Parameters
+    ----------
+    input : Tensor
+    n : int or Tensor
+        Degree; where it is negative the result is 0.
+
+    Notes
+    -----
+    By the recurrence; the largest degree of a tensor is read, which waits for it.
+    """
+    return takes_keywords(polynomial)
+
+
+def _doubled(x: Tensor, last: Tensor, before: Tensor, k: int) -> Tensor:
+    return x * last * 2.0 - before
+
+
+def _shifted(x: Tensor, last: Tensor, before: Tensor, k: int) -> Tensor:
+    return _doubled(x * 2.0 - 1.0, last, before, k)
+
+
+_KINDS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "t": ("first", lambda x: x),
+    "u": ("second", lambda x: x * 2.0),
+    "v": ("third", lambda x: x * 2.0 - 1.0),
+    "w": ("fourth", lambda x: x * 2.0 + 1.0),
+}
+
+
+def _chebyshev(kind: str, shifted: bool) -> Callable[..., Tensor]:
+    word, first = _KINDS[kind]
+    name = f"{'shifted_' if shifted else ''}chebyshev_polynomial_{kind}"
+    doc = f"Return Chebyshev polynomials of the {word} kind{' at 2 x - 1' * shifted}."
+    if shifted:
+        return _polynomial(name, doc, lambda x: first(x * 2.0 - 1.0), _shifted)
+    return _polynomial(name, doc, first, _doubled)
+
+
+chebyshev_polynomial_t = _chebyshev("t", False)
+chebyshev_polynomial_u = _chebyshev("u", False)
+chebyshev_polynomial_v = _chebyshev("v", False)
+chebyshev_polynomial_w = _chebyshev("w", False)
+shifted_chebyshev_polynomial_t = _chebyshev("t", True)
+shifted_chebyshev_polynomial_u = _chebyshev("u", True)
+shifted_chebyshev_polynomial_v = _chebyshev("v", True)
+shifted_chebyshev_polynomial_w = _chebyshev("w", True)
+hermite_polynomial_h = _polynomial(
+    "hermite_polynomial_h",
+    "Return the physicist's Hermite polynomials.",
+    lambda x: x * 2.0,
+    lambda x, last, before, k: x * last * 2.0 - before * (2.0 * k),
+)
+hermite_polynomial_he = _polynomial(
+    "hermite_polynomial_he",
+    "Return the probabilist's Hermite polynomials.",
+    lambda x: x,
+    lambda x, last, before, k: x * last - before * float(k),
+)
+laguerre_polynomial_l = _polynomial(
+    "laguerre_polynomial_l",
+    "Return Laguerre polynomials.",
+    lambda x: 1.0 - x,
+    lambda x, last, before, k: (
+        (2 * k + 1 - x) * last * (1 / (k + 1)) - before * (k / (k + 1))
+    ),
+)
+legendre_polynomial_p = _polynomial(
+    "legendre_polynomial_p",
+    "Return Legendre polynomials.",
+    lambda x: x,
+    lambda x, last, before, k: (
+        x * last * ((2 * k + 1) / (k + 1)) - before * (k / (k + 1))
+    ),
+)

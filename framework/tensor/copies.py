@@ -1,0 +1,133 @@
+"""Views as copies: functions that return new elements where a method returns a view.
+
+Gradients reach the tensor as through the view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .factories import a_tensor
+from .tensor import Tensor
+
+
+def alias_copy(input: Tensor) -> Tensor:
+    """Return a copy of a tensor; see `Tensor.clone`."""
+    return a_tensor("alias_copy", input).clone()
+
+
+def as_strided_copy(
+    input: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """Return a copy of what `Tensor.as_strided` shows."""
+    x = a_tensor("as_strided_copy", input)
+    return x.as_strided(size, stride, storage_offset).clone()
+
+
+def detach_copy(input: Tensor) -> Tensor:
+    """Return a copy off the tape, where PyTorch's is on it and has no derivative."""
+    return a_tensor("detach_copy", input).detach().clone()
+
+
+def diagonal_copy(
+    input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """Return a copy of what `Tensor.diagonal` shows."""
+    return a_tensor("diagonal_copy", input).diagonal(offset, dim1, dim2).clone()
+
+
+def expand_copy(
+    input: Tensor, size: Sequence[int], *, implicit: bool = False
+) -> Tensor:
+    """Return a copy of what `Tensor.expand` shows; `implicit` has no effect."""
+    return a_tensor("expand_copy", input).expand(*size).clone()
+
+
+def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
+    """Return a copy of what `Tensor.permute` shows."""
+    return a_tensor("permute_copy", input).permute(*dims).clone()
+
+
+def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
+    """Return a copy of what `Tensor.select` shows."""
+    return a_tensor("select_copy", input).select(dim, index).clone()
+
+
+def slice_copy(
+    input: Tensor,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Tensor:
+    """Return a copy of `input[start:end:step]` along a dimension.
+
+    Raises
+    ------
+    IndexError
+        If there is no such dimension.
+    """
+    x = a_tensor("slice_copy", input)
+    if not -x.ndim <= dim < x.ndim:
+        raise IndexError(
+            f"slice_copy: dim is {dim} for shape {tuple(x.shape)}; it must be from"
+            f" {-x.ndim} to {x.ndim - 1}"
+        )
+    before = (slice(None),) * (dim % x.ndim)
+    return x[(*before, slice(start, end, step))].clone()
+
+
+def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return copies of what `Tensor.split` shows."""
+    parts = a_tensor("split_copy", input).split(split_size, dim)
+    return tuple(part.clone() for part in parts)
+
+
+def split_with_sizes_copy(
+    input: Tensor, split_sizes: Sequence[int], dim: int = 0
+) -> tuple[Tensor, ...]:
+    """Return copies of what `Tensor.split_with_sizes` shows."""
+    x = a_tensor("split_with_sizes_copy", input)
+    return tuple(part.clone() for part in x.split_with_sizes(split_sizes, dim))
+
+
+def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Return a copy of what `Tensor.squeeze` shows."""
+    x = a_tensor("squeeze_copy", input)
+    return (x.squeeze() if dim is None else x.squeeze(dim)).clone()
+
+
+def t_copy(input: Tensor) -> Tensor:
+    """Return a copy of what `Tensor.t` shows."""
+    return a_tensor("t_copy", input).t().clone()
+
+
+def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Return a copy of what `Tensor.transpose` shows."""
+    return a_tensor("transpose_copy", input).transpose(dim0, dim1).clone()
+
+
+def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return copies of what `Tensor.unbind` shows."""
+    return tuple(part.clone() for part in a_tensor("unbind_copy", input).unbind(dim))
+
+
+def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Return a copy of what `Tensor.unfold` shows."""
+    return a_tensor("unfold_copy", input).unfold(dimension, size, step).clone()
+
+
+def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
+    """Return a copy of what `Tensor.unsqueeze` shows."""
+    return a_tensor("unsqueeze_copy", input).unsqueeze(dim).clone()
+
+
+def view_copy(input: Tensor, size: Any) -> Tensor:
+    """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype."""
+    x = a_tensor("view_copy", input)
+    sizes = (size,) if not isinstance(size, tuple | list) else size
+    return x.view(*sizes).clone()

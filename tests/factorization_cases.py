@@ -1,0 +1,119 @@
+"""Rows of the op table for factorisations of matrices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.case import Case, Draw, Sample, sample
+from vkbackend.framework.dispatch.op import REGISTRY
+
+MATRICES = (sample((3, 3)), sample((2, 5, 5)), sample((1, 1)), sample((0, 3, 3)))
+FEWER = (MATRICES[0], *MATRICES[2:])
+TALL = (sample((5, 3)), sample((2, 3, 3)), sample((1, 1)), sample((0, 5, 3)))
+WITH_SIDE = tuple(
+    Sample((Draw(shape, -1, 1), Draw((*shape[:-1], 2))))
+    for shape in ((3, 3), (2, 5, 5), (1, 1), (0, 3, 3))
+)
+
+
+# Vectors have two signs, of which libraries choose either: their squares are compared.
+SIGNED = ("qr_factors", "eigh_factors", "svd_factors")
+
+
+def eye(x: Any, size: float) -> Any:
+    """Return a diagonal from `size` up in steps of 1, of the argument's own kind."""
+    rows, columns = x.shape[-2:]
+    diagonal = np.eye(rows, columns) * (size + np.arange(columns))
+    if isinstance(x, np.ndarray):
+        return diagonal.astype(x.dtype)
+    if isinstance(x, torch.Tensor):
+        return torch.from_numpy(diagonal).to(x.dtype)
+    return type(x).from_host(diagonal.astype(x.dtype.numpy), x.device, x.dtype)
+
+
+def symmetric(x: Any) -> Any:
+    """Return a positive-definite matrix made of another, of whatever kind."""
+    return x @ x.swapaxes(-1, -2) + eye(x, 2.0)
+
+
+def regular(x: Any) -> Any:
+    """Return a matrix whose diagonal dominates."""
+    return x + eye(x, 6.0)
+
+
+def row(
+    name: str,
+    torch_call: Callable[..., Any],
+    samples: Any,
+    prepare: Callable[[Any], Any],
+    *rest: Any,
+) -> Case:
+    """Return the row of an op over prepared matrices."""
+
+    def ours(x: Any, *more: Any) -> Any:
+        out = REGISTRY[name](prepare(x), *more, *rest)
+        out = out[0] if isinstance(out, tuple) else out
+        return out * out if name in SIGNED else out
+
+    def theirs(x: Any, *more: Any) -> Any:
+        out = torch_call(prepare(x), *more)
+        return out * out if name in SIGNED else out
+
+    # Their errors are those of a few dozen operations.
+    return Case(ours, samples, None, theirs, scale=50)
+
+
+def plain(x: Any) -> Any:
+    """Return a matrix of full rank, whatever `x` is."""
+    return x + eye(x, 3.0)
+
+
+def eigh(x: torch.Tensor) -> torch.Tensor:
+    """Return eigenvalues below eigenvectors."""
+    values, vectors = torch.linalg.eigh(x)
+    return torch.cat([vectors, values[..., None, :]], -2)
+
+
+def svd(x: torch.Tensor) -> torch.Tensor:
+    """Return the three factors as rows of one matrix."""
+    u, s, vh = torch.linalg.svd(x, full_matrices=False)
+    return torch.cat([u, s[..., None, :], vh.mT], -2)
+
+
+def compact(x: torch.Tensor) -> torch.Tensor:
+    """Return both factors without pivots; of a dominant diagonal there are none."""
+    return torch.linalg.lu_factor(x)[0]
+
+
+def cofactors(x: torch.Tensor) -> torch.Tensor:
+    """Return the determinant times the transposed inverse."""
+    return torch.linalg.det(x)[..., None, None] * torch.linalg.inv(x).mT
+
+
+FACTORIZATIONS = {
+    "cholesky_factor": row(
+        "cholesky_factor", torch.linalg.cholesky, MATRICES, symmetric
+    ),
+    "triangular_solution": row(
+        "triangular_solution",
+        lambda a, b: torch.linalg.solve_triangular(a, b, upper=True),
+        WITH_SIDE,
+        regular,
+        True,
+        False,
+    ),
+    "linear_solution": row("linear_solution", torch.linalg.solve, WITH_SIDE, regular),
+    "lu_factors": row("lu_factors", compact, FEWER, lambda x: x + eye(x, 9.0)),
+    "qr_factors": row(
+        "qr_factors", lambda x: torch.cat(tuple(torch.linalg.qr(x)), -2), TALL, plain
+    ),
+    "eigh_factors": row("eigh_factors", eigh, MATRICES, symmetric, False),
+    "svd_factors": row("svd_factors", svd, TALL, plain),
+    "determinant": row("determinant", torch.linalg.det, MATRICES, regular),
+    "cofactors": row("cofactors", cofactors, FEWER, regular),
+    "log_determinant": row(
+        "log_determinant", lambda x: torch.linalg.slogdet(x)[1], MATRICES, regular
+    ),
+}

@@ -1,0 +1,66 @@
+"""Special functions beside PyTorch's."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend
+import vkbackend.framework as fw
+
+X = np.array([-2.5, -1.0, -0.3, 0.0, 0.4, 0.9, 3.0], np.float32)
+SHARES = np.array([0.01, 0.2, 0.5, 0.77, 0.999], np.float32)
+OF_ONE = {
+    **dict.fromkeys(["ndtr", "log_ndtr", "erfcx", "expit"], X),
+    **dict.fromkeys(["i0e", "i1", "i1e", "sinc", "exp2"], X),
+    **dict.fromkeys(["ndtri", "entr", "logit", "gammaln", "psi"], SHARES),
+}
+POLYNOMIALS = [name for name in dir(torch.special) if "polynomial" in name]
+
+
+def compare(name: str, x: np.ndarray, place: str) -> None:
+    """Compare a function's values and gradients with PyTorch's."""
+    ours = fw.tensor(x, device=place).requires_grad_()
+    theirs = torch.tensor(x).requires_grad_()
+    found = getattr(fw.special, name)(ours)
+    expected = getattr(torch.special, name)(theirs)
+    np.testing.assert_allclose(
+        found.detach().numpy(), expected.detach().numpy(), 2e-5, 1e-6
+    )
+    found.sum().backward()
+    expected.sum().backward()
+    np.testing.assert_allclose(ours.grad.numpy(), theirs.grad.numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", OF_ONE)
+def test_of_one_tensor(name: str, device: vkbackend.Device) -> None:
+    for place in ("cpu", device.info.name):
+        compare(name, OF_ONE[name], place)
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials(name: str) -> None:
+    x = X[(np.abs(X) < 1) & (X >= 0)] if "shifted" in name else X / 3.1
+    ours, theirs = fw.tensor(x), torch.tensor(x)
+    for n in (0, 1, 2, 5):
+        found = getattr(fw.special, name)(ours, n)
+        expected = getattr(torch.special, name)(theirs, n)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+    degrees = np.arange(len(x))
+    found = getattr(fw.special, name)(ours, fw.tensor(degrees))
+    expected = getattr(torch.special, name)(theirs, torch.tensor(degrees))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+
+
+def test_special_points_and_out() -> None:
+    out = fw.empty(2)
+    fw.special.entr(fw.tensor([-1.0, 0.0]), out=out)
+    assert out.tolist() == [-np.inf, 0.0]
+    assert fw.special.spherical_bessel_j0(fw.tensor([0.0])).tolist() == [1.0]
+    assert fw.special.softmax(fw.zeros(2), dim=0).tolist() == [0.5, 0.5]
+    assert fw.special.round(fw.tensor([1.25]), decimals=1).tolist() == [
+        1.2000000476837158
+    ]
+
+
+def test_every_name_is_pytorchs() -> None:
+    assert set(fw.special.__all__) <= set(dir(torch.special))
