@@ -13,6 +13,7 @@ from .rmsprop import Adadelta, Adagrad, RMSprop
 from .rprop import ASGD, Rprop
 from .sgd import SGD
 from .trainer import Trainer
+from .training import Callback, History, evaluate
 
 __all__ = [
     "ASGD",
@@ -25,8 +26,10 @@ __all__ = [
     "Adam",
     "AdamW",
     "Adamax",
+    "Callback",
     "CosineAnnealingLR",
     "GradScaler",
+    "History",
     "LRScheduler",
     "Lion",
     "Muon",
@@ -38,6 +41,7 @@ __all__ = [
     "StepLR",
     "Trainer",
     "clip_grad_norm_",
+    "evaluate",
     "lr_scheduler",
     "swa_utils",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,16 @@ from ..autograd.engine import no_grad
 from ..base import trace_hooks
 from ..base.device import Device
 from ..jit import jit
+from ..nn.module import Module
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
 from .clip_grad import clip_grad_norm_
 from .grad_scaler import GradScaler
 from .optimizer import Optimizer
+from .training.evaluate import Measure, Metric
+from .training.history import History
+from .training.loop import FitOptions, TrainingLoop
+from .training.loss import AccumulatedLoss, BatchLoss
 
 Closure = Callable[..., Tensor]
 
@@ -46,6 +52,8 @@ class Trainer:
     Attributes
     ----------
     optimizer : Optimizer
+    scaler : GradScaler
+        One that is not enabled if none was given.
     steps : int
         Steps since the epoch began.
 
@@ -74,11 +82,13 @@ class Trainer:
         self.optimizer = optimizer
         self._step_counter = _StepCounter()
         self._max_norm = max_norm
-        self._scaler = scaler or GradScaler(enabled=False)
+        self.scaler = scaler or GradScaler(enabled=False)
         self._use_jit = use_jit
         self._replayed: dict[Closure, Callable[..., Tensor]] = {}
         self._fresh: dict[object, int] = {}
-        self._total = zeros((), device=self._device)
+        # What `fit` replays, by the identities of what it is made of, which it keeps.
+        self._fitted: dict[tuple[Any, ...], tuple[Any, Any]] = {}
+        self._total = zeros((), device=self.device)
 
     @property
     def steps(self) -> int:
@@ -90,7 +100,8 @@ class Trainer:
         self._step_counter.count = count
 
     @property
-    def _device(self) -> Device:
+    def device(self) -> Device:
+        """Device of the parameters."""
         device: Device = self.optimizer.param_groups[0]["params"][0].device
         return device
 
@@ -104,7 +115,7 @@ class Trainer:
         *inputs : Tensor, numpy.ndarray or object
             Tensors and arrays are moved to the device of the parameters.
         """
-        device = self._device
+        device = self.device
         if self._total.device is not device:
             self._total = self._total.to(device)
         made = self.steps
@@ -131,12 +142,11 @@ class Trainer:
         return self._replayed[closure]
 
     def _step(self, closure: Closure, *inputs: Any) -> Tensor:
-        optimizer, scaler = self.optimizer, self._scaler
+        optimizer, scaler = self.optimizer, self.scaler
         # State of a step that an error or an interrupt ended.
         scaler.forget(optimizer)
         optimizer.zero_grad()
-        loss = closure(*inputs)
-        scaler.scale(loss).backward()
+        loss = self._backward(closure, inputs)
         if self._max_norm is not None:
             scaler.unscale_(optimizer)
             groups = optimizer.param_groups
@@ -145,9 +155,23 @@ class Trainer:
         scaler.step(optimizer)
         scaler.update()
         with no_grad():
-            self._total.add_(loss.detach())
+            self._total.add_(loss)
         trace_hooks.each_time(self._step_counter)
-        return loss.detach()
+        return loss
+
+    def _backward(self, closure: Closure, inputs: Sequence[Any]) -> Tensor:
+        """Accumulate the gradients of a loss and return it, off the tape."""
+        if not isinstance(closure, AccumulatedLoss):
+            loss = closure(*inputs)
+            self.scaler.scale(loss).backward()
+            return loss.detach()
+        total: Tensor | None = None
+        for part in closure.losses(*inputs):
+            self.scaler.scale(part).backward()
+            part = part.detach()
+            total = part if total is None else total + part
+        assert total is not None
+        return total
 
     def epoch_avg_loss(self) -> float:
         """Return the mean loss of the epoch so far, 0 before its first step; waits."""
@@ -157,6 +181,166 @@ class Trainer:
         """Begin a new epoch: forget the losses."""
         self.steps = 0
         self._total.zero_()
+
+    def fit(
+        self,
+        model: Module,
+        loader: Iterable[Any],
+        epochs: int,
+        val: Iterable[Any] | None = None,
+        *,
+        loss: Callable[..., Tensor] | None = None,
+        closure: Closure | None = None,
+        metrics: Mapping[str, Metric] | Sequence[Metric] | None = None,
+        accumulate: int = 1,
+        scheduler: Any = None,
+        scheduler_step: str = "epoch",
+        monitor: str | None = None,
+        mode: str = "min",
+        patience: int | None = None,
+        min_delta: float = 0.0,
+        callbacks: Iterable[Any] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: str | os.PathLike[str] | bool | None = None,
+        progress: bool = True,
+    ) -> History:
+        """Train a model for some epochs and return the numbers of each.
+
+        Within an epoch nothing is read from the device; at its end the mean loss is,
+        and what `val` gives.
+
+        Parameters
+        ----------
+        model : Module
+            In training mode while it is trained, afterwards as it was.
+        loader : iterable
+            Of batches, as a `DataLoader` is; they are moved to the parameters' device.
+        epochs : int
+            Passes over the loader, those before a checkpoint included.
+        val : iterable, optional
+            Batches to evaluate after each epoch (see `evaluate`).
+        loss : callable, optional
+            Of (outputs, targets): the model is called with the members of a batch but
+            the last, which is the target.
+        closure : callable, optional
+            Instead of `loss`: the loss of a batch, given as arguments if it is a list
+            or tuple.
+        metrics : mapping of str to callable, or sequence of functions, optional
+            Evaluated on `val` beside the loss, as `evaluate` does.
+        accumulate : int, default 1
+            Batches of one step. Its loss is the mean over the samples of all, so a
+            loss that is a mean gives the step of one large batch.
+        scheduler : LRScheduler, optional
+        scheduler_step : {"epoch", "step"}
+            When the scheduler is stepped; `ReduceLROnPlateau` gets what is monitored.
+        monitor : str, optional
+            Name in the history; "val_loss", or "loss" without `val`, if not given.
+        mode : {"min", "max"}
+            Whether less or more of it is better.
+        patience : int, optional
+            Stops after so many epochs in a row without an improvement.
+        min_delta : float, default 0
+            An improvement is more than that.
+        callbacks : iterable of Callback or callable
+            See `Callback`; a function is called with the loop after each epoch.
+        checkpoint : str or path-like, optional
+            File that is written after each epoch.
+        resume : str, path-like or True, optional
+            Checkpoint to go on from, to the same bits as without the break: model,
+            optimizer, scheduler, scaler, generators and history are loaded from it.
+            True means `checkpoint`, if there is such a file.
+        progress : bool, default True
+            Whether a progress bar is shown.
+
+        Raises
+        ------
+        TypeError
+            If not exactly one of `loss` and `closure` is given.
+        ValueError
+            If another argument is out of range, or the loader has no batch.
+        StateError
+            If the checkpoint is of another training; nothing has been loaded then.
+
+        Notes
+        -----
+        The order of a loader is part of the checkpoint where it comes from the default
+        generator or from that of the loader or its sampler. A callback's own state is
+        not.
+
+        Examples
+        --------
+        >>> model = nn.Linear(2, 1)
+        >>> dataset = data.TensorDataset(fw.ones(8, 2), fw.ones(8, 1))
+        >>> trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1))
+        >>> history = trainer.fit(model, data.DataLoader(dataset, 4), 3,
+        ...                       loss=nn.functional.mse_loss, progress=False)
+        >>> len(history["loss"])
+        3
+        """
+        options = FitOptions(
+            epochs,
+            val,
+            loss,
+            closure,
+            metrics,
+            accumulate,
+            scheduler,
+            scheduler_step,
+            monitor,
+            mode,
+            patience,
+            min_delta,
+            callbacks,
+            checkpoint,
+            resume,
+            progress,
+        )
+        return TrainingLoop(self, model, loader, options).run()
+
+    def fit_step(
+        self, model: Module, options: FitOptions
+    ) -> Callable[[list[tuple[Any, ...]]], Tensor]:
+        """Return what takes a step of `fit` for a list of batches."""
+        closure, function, accumulate = (
+            options.closure,
+            options.loss,
+            options.accumulate,
+        )
+
+        def make() -> Closure:
+            if function is not None:
+                found: Closure = BatchLoss(model, function)
+            else:
+                assert closure is not None
+                found = closure
+            return AccumulatedLoss(found) if accumulate > 1 else found
+
+        loss = self._kept((model, function, closure, accumulate > 1), make)
+        if accumulate > 1:
+            return lambda group: self.train_step(loss, *group)
+        return lambda group: self.train_step(loss, *group[0])
+
+    def measure(
+        self, model: Module, metrics: Mapping[str, Metric], closure: Closure | None
+    ) -> Callable[..., Tensor]:
+        """Return what evaluates a batch, replayed if steps are."""
+
+        def make() -> Callable[..., Tensor]:
+            measure = Measure(model, metrics, closure)
+            return jit(measure) if self._use_jit else measure
+
+        parts = (model, closure, *metrics, *metrics.values())
+        kept: Callable[..., Tensor] = self._kept(parts, make)
+        return kept
+
+    def _kept(self, parts: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """Return what was made of the same parts before, or make it."""
+        key = tuple(
+            each if isinstance(each, str | bool) else id(each) for each in parts
+        )
+        if key not in self._fitted:
+            self._fitted[key] = parts, make()
+        return self._fitted[key][1]
 
 
 class _StepCounter:

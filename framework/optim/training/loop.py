@@ -1,0 +1,314 @@
+"""Training loop: epochs of steps, with evaluation, early stop and checkpoints."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...base.errors import StateError
+from ...base.philox import Generator, default_generator
+from ...data.collate import map_arrays
+from ...nn.module import Module
+from ...tensor.inplace import transaction
+from ...tensor.tensor import Tensor
+from ..lr_scheduler import ReduceLROnPlateau
+from .callback import as_callbacks
+from .checkpoint import load_checkpoint, save_checkpoint
+from .evaluate import Metric, mean_over, members_of, named_metrics, placed
+from .history import History
+
+if TYPE_CHECKING:
+    from ..trainer import Trainer
+
+
+@dataclass
+class FitOptions:
+    """Options of `Trainer.fit`, which documents them."""
+
+    epochs: int
+    val: Iterable[Any] | None
+    loss: Callable[..., Tensor] | None
+    closure: Callable[..., Tensor] | None
+    metrics: Any
+    accumulate: int
+    scheduler: Any
+    scheduler_step: str
+    monitor: str | None
+    mode: str
+    patience: int | None
+    min_delta: float
+    callbacks: Iterable[Any]
+    checkpoint: str | os.PathLike[str] | None
+    resume: str | os.PathLike[str] | bool | None
+    progress: bool
+
+    def check(self) -> None:
+        """Raise ValueError or TypeError if options are out of range."""
+        for name, least in (("epochs", 0), ("accumulate", 1), ("patience", 1)):
+            value = getattr(self, name)
+            if name == "patience" and value is None:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ValueError(
+                    f"fit: {name} is {value!r}; it must be an int of at least {least}"
+                )
+        if (self.loss is None) == (self.closure is None):
+            raise TypeError(
+                "fit: exactly one of loss, of (outputs, targets), and closure, of a"
+                " batch, must be given"
+            )
+        for name, choices in (
+            ("scheduler_step", ("epoch", "step")),
+            ("mode", ("min", "max")),
+        ):
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"fit: {name} is {getattr(self, name)!r}; it must be one of"
+                    f" {', '.join(choices)}"
+                )
+        if self.resume is True and self.checkpoint is None:
+            raise ValueError(
+                "fit: resume is True, but checkpoint is not given; name the file"
+            )
+        if self.metrics and self.val is None:
+            raise ValueError("fit: metrics are of val, which is not given; give both")
+        if self.scheduler_step == "step" and isinstance(
+            self.scheduler, ReduceLROnPlateau
+        ):
+            raise ValueError(
+                "fit: ReduceLROnPlateau needs the number of an epoch; step it with"
+                " scheduler_step='epoch'"
+            )
+
+
+class TrainingLoop:
+    """One training by `Trainer.fit`, as callbacks see it.
+
+    Attributes
+    ----------
+    trainer : Trainer
+    model : Module
+    epoch : int
+        Finished epochs.
+    history : History
+        Of the finished epochs.
+    options : FitOptions
+    """
+
+    def __init__(
+        self,
+        trainer: Trainer,
+        model: Module,
+        loader: Iterable[Any],
+        options: FitOptions,
+    ) -> None:
+        options.check()
+        self.trainer, self.model, self.loader = trainer, model, loader
+        self.options = options
+        self.epoch = 0
+        self.history = History()
+        self._callbacks = as_callbacks(options.callbacks)
+        self._metrics = named_metrics(options.metrics)
+        self._monitor = options.monitor or (
+            "loss" if options.val is None else "val_loss"
+        )
+        known = ["loss", "lr"]
+        if options.val is not None:
+            known += [f"val_{name}" for name in ("loss", *self._metrics)]
+        if self._monitor not in known:
+            raise ValueError(
+                f"fit: monitor is {self._monitor!r}; it must be one of"
+                f" {', '.join(known)}"
+            )
+        # Early stop: the best number so far, and the epochs since.
+        self._best = math.inf
+        self._stale = 0
+        self._stopped = False
+
+    def stop(self) -> None:
+        """End the training after this epoch."""
+        self._stopped = True
+
+    def run(self) -> History:
+        """Train to the last epoch, and return its numbers."""
+        self._resume()
+        modes = [(module, module.training) for module in self.model.modules()]
+        with self._bar() as bar:
+            self._call("on_fit_begin")
+            try:
+                while self.epoch < self.options.epochs and not self._is_over():
+                    self._run_epoch(bar)
+                self._call("on_fit_end")
+            finally:
+                for module, mode in modes:
+                    module.training = mode
+        return self.history
+
+    def _is_over(self) -> bool:
+        patience = self.options.patience
+        return self._stopped or (patience is not None and self._stale >= patience)
+
+    def _call(self, moment: str) -> None:
+        for callback in self._callbacks:
+            getattr(callback, moment)(self)
+
+    def _bar(self) -> Any:
+        from tqdm import tqdm
+
+        steps: int | None
+        try:
+            steps = len(self.loader)  # type: ignore[arg-type]  # some have no length
+        except TypeError:
+            steps = None
+        total = None if steps is None else steps * self.options.epochs
+        return tqdm(
+            total=total,
+            initial=(steps or 0) * self.epoch,
+            unit="batch",
+            mininterval=0.5,
+            disable=not self.options.progress,
+        )
+
+    # An epoch
+
+    def _run_epoch(self, bar: Any) -> None:
+        trainer, options = self.trainer, self.options
+        self.model.train()
+        self._call("on_epoch_begin")
+        self._set_epoch()
+        trainer.reset_epoch()
+        step = trainer.fit_step(self.model, options)
+        for group in self._groups():
+            step(group)
+            rate = float(trainer.optimizer.param_groups[0]["lr"])
+            if options.scheduler is not None and options.scheduler_step == "step":
+                options.scheduler.step()
+            bar.update(len(group))
+            self._call("on_step_end")
+        if not trainer.steps:
+            raise ValueError("fit: the loader has no batch; there must be at least one")
+        numbers = {"loss": trainer.epoch_avg_loss(), "lr": rate}
+        if options.val is not None:
+            numbers |= self._validated()
+        self._end_epoch(numbers)
+        bar.set_postfix(
+            {name: f"{value:.4g}" for name, value in numbers.items()}, refresh=False
+        )
+
+    def _end_epoch(self, numbers: dict[str, float]) -> None:
+        options = self.options
+        self.epoch += 1
+        self.history.append(numbers)
+        self._note(numbers[self._monitor])
+        if options.scheduler is not None and options.scheduler_step == "epoch":
+            plateau = isinstance(options.scheduler, ReduceLROnPlateau)
+            options.scheduler.step(*[numbers[self._monitor]] * plateau)
+        self._call("on_epoch_end")
+        if options.checkpoint is not None:
+            save_checkpoint(self._state(), options.checkpoint)
+
+    def _note(self, value: float) -> None:
+        """Count epochs without improvement; NaN is none."""
+        value = -value if self.options.mode == "max" else value
+        if value < self._best - self.options.min_delta:
+            self._best, self._stale = value, 0
+        else:
+            self._stale += 1
+
+    def _set_epoch(self) -> None:
+        """Tell a sampler that orders by the number of the epoch."""
+        for sampler in self._samplers():
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(self.epoch)
+
+    def _groups(self) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield the batches of each step, on the device of the parameters."""
+        device = self.trainer.device
+        batches = (members_of(placed(batch, device)) for batch in self.loader)
+        while group := list(islice(batches, self.options.accumulate)):
+            yield group
+
+    def _validated(self) -> dict[str, float]:
+        options = self.options
+        metrics: dict[str, Metric] = dict(self._metrics)
+        if options.loss is not None:
+            metrics = {"loss": options.loss, **metrics}
+        measure = self.trainer.measure(self.model, metrics, options.closure)
+        names = [f"val_{name}" for name in ("loss", *self._metrics)]
+        assert options.val is not None
+        return mean_over(self.model, options.val, measure, names, self.trainer.device)
+
+    # Its state
+
+    def _samplers(self) -> list[Any]:
+        order = getattr(self.loader, "batch_sampler", None)
+        found = [
+            getattr(self.loader, "sampler", None),
+            order,
+            getattr(order, "sampler", None),
+        ]
+        return list({id(each): each for each in found if each is not None}.values())
+
+    def _generators(self) -> list[Generator]:
+        """Return the generators that order and draws of an epoch come from."""
+        owners = [self.loader, *self._samplers()]
+        found = [getattr(each, "generator", None) for each in owners]
+        given = [each for each in found if isinstance(each, Generator)]
+        return list({id(each): each for each in [default_generator, *given]}.values())
+
+    def _state(self) -> dict[str, Any]:
+        scheduler = self.options.scheduler
+        return {
+            "epoch": self.epoch,
+            "model": dict(self.model.state_dict()),
+            "optimizer": self.trainer.optimizer.state_dict(),
+            "scaler": self.trainer.scaler.state_dict(),
+            "scheduler": None if scheduler is None else scheduler.state_dict(),
+            "generators": [each.get_state() for each in self._generators()],
+            "history": self.history.epochs,
+            "best": self._best,
+            "stale": self._stale,
+        }
+
+    def _resume(self) -> None:
+        """Load the checkpoint to go on from; on an error all is as it was."""
+        path = self.options.resume
+        if path is True:
+            assert self.options.checkpoint is not None
+            path = self.options.checkpoint
+            if not Path(path).exists():
+                return
+        if path is None or path is False:
+            return
+        state = load_checkpoint(path, frozenset(self._state()))
+        if (state["scheduler"] is None) != (self.options.scheduler is None):
+            raise StateError(
+                f"fit: the checkpoint {path!s} and this training do not both have a"
+                " scheduler; resume as it was trained"
+            )
+        if len(state["generators"]) != len(self._generators()):
+            raise StateError(
+                f"fit: the checkpoint {path!s} is of {len(state['generators'])}"
+                f" generators, this training has {len(self._generators())}; give the"
+                " loader as it was"
+            )
+        before = map_arrays(lambda each: each.detach().clone(), self._state())
+        transaction(lambda: self._load(state), lambda: self._load(before))
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.trainer.optimizer.load_state_dict(state["optimizer"])
+        if self.trainer.scaler.is_enabled():
+            self.trainer.scaler.load_state_dict(state["scaler"])
+        if self.options.scheduler is not None:
+            self.options.scheduler.load_state_dict(state["scheduler"])
+        for generator, words in zip(self._generators(), state["generators"]):
+            generator.set_state(tuple(words))
+        self.epoch = state["epoch"]
+        self.history.epochs = list(state["history"])
+        self._best, self._stale = state["best"], state["stale"]

@@ -1,0 +1,191 @@
+"""Trainer.fit: written-out steps, resumed to the same bits, stopped, refused."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import data, nn, optim
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.errors import StateError
+
+cross_entropy = nn.functional.cross_entropy
+
+
+def accuracy(outputs: fw.Tensor, targets: fw.Tensor) -> fw.Tensor:
+    return (outputs.argmax(1) == targets).float().mean()
+
+
+class Job:
+    """A model with dropout, an optimizer with state, and shuffled batches."""
+
+    def __init__(self, place: Device, batch_size: int = 4, dropout: float = 0.3):
+        fw.manual_seed(5)
+        rng = np.random.default_rng(3)
+        images = rng.normal(size=(14, 5)).astype(np.float32)
+        labels = rng.integers(0, 3, 14).astype(np.int32)
+        dataset = data.TensorDataset(images, labels)
+        self.loader = data.DataLoader(
+            dataset, batch_size, shuffle=True, generator=fw.Generator(8)
+        )
+        self.val = data.DataLoader(dataset, 5)
+        self.model = nn.Sequential(
+            nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Dropout(dropout), nn.Linear(6, 3)
+        ).to(place)
+        self.optimizer = optim.AdamW(self.model.parameters(), 1e-2)
+        self.trainer = optim.Trainer(self.optimizer, max_norm=1.0)
+        self.scheduler = optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)
+
+    def fit(self, epochs: int, **options: Any) -> optim.History:
+        return self.trainer.fit(
+            self.model,
+            self.loader,
+            epochs,
+            self.val,
+            loss=cross_entropy,
+            metrics=[accuracy],
+            scheduler=self.scheduler,
+            progress=False,
+            **options,
+        )
+
+    def weights(self) -> list[np.ndarray]:
+        return [each.numpy() for each in self.model.state_dict().values()]
+
+
+def test_resumed_it_ends_with_the_same_bits(place: Device, tmp_path: Path) -> None:
+    whole = Job(place)
+    expected = whole.fit(3)
+    path = tmp_path / "training"
+    Job(place).fit(2, checkpoint=path, resume=True)
+    resumed = Job(place)
+    fw.manual_seed(99)
+    found = resumed.fit(3, resume=path)
+    assert found.epochs == expected.epochs
+    assert list(found.last()) == ["loss", "lr", "val_loss", "val_accuracy"]
+    assert expected["lr"] == pytest.approx([1e-2, 0.9e-2, 0.81e-2])
+    for one, two in zip(resumed.weights(), whole.weights()):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_accumulated_batches_are_one_large_batch() -> None:
+    def trained(batch_size: int, accumulate: int) -> tuple[list[float], np.ndarray]:
+        job = Job(fw.device("cpu"), batch_size)
+        model = nn.Linear(5, 3)
+        with fw.no_grad():
+            model.weight.copy_(fw.full((3, 5), 0.1))
+            model.bias.zero_()
+        trainer = optim.Trainer(optim.SGD(model.parameters(), 0.5))
+        history = trainer.fit(
+            model,
+            job.loader,
+            2,
+            loss=cross_entropy,
+            accumulate=accumulate,
+            progress=False,
+        )
+        return history["loss"], model.weight.numpy()
+
+    # The last group is of 4 and 2 samples.
+    (losses, weight), (others, other) = trained(4, 2), trained(8, 1)
+    assert losses == pytest.approx(others, rel=1e-6)
+    np.testing.assert_allclose(weight, other, rtol=1e-5, atol=1e-6)
+
+
+def test_no_step_reads_from_the_device(gpu: GpuDevice) -> None:
+    job = Job(gpu)
+    reads: list[int] = []
+
+    class Reads(optim.Callback):
+        def on_step_end(self, loop: Any) -> None:
+            reads.append(gpu.gpu.counters.snapshot().host_reads)
+
+    before = gpu.gpu.counters.snapshot().host_reads
+    job.fit(2, callbacks=[Reads()])
+    assert [each - before for each in reads[:4]] == [0] * 4
+    assert len(set(reads[4:])) == 1
+    assert len(job.trainer._replayed) == 1
+
+
+def test_it_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    job = Job(fw.device("cpu"))
+    seen: list[int] = []
+    history = job.fit(9, patience=2, min_delta=100.0, callbacks=[lambda _: None])
+    assert len(history) == 3
+    job.fit(9, callbacks=[lambda loop: seen.append(loop.epoch), lambda f: f.stop()])
+    assert seen == [1]
+    capsys.readouterr()
+    trainer = optim.Trainer(optim.SGD(job.model.parameters(), 0.1))
+    trainer.fit(job.model, job.loader, 1, loss=cross_entropy)
+    assert "4/4" in capsys.readouterr().err
+
+
+def test_schedulers_step_as_told() -> None:
+    job = Job(fw.device("cpu"))
+    job.fit(1, scheduler_step="step")
+    assert job.optimizer.param_groups[0]["lr"] == pytest.approx(1e-2 * 0.9**4)
+    plateau = optim.lr_scheduler.ReduceLROnPlateau(job.optimizer)
+    job.scheduler = plateau  # type: ignore[assignment]
+    history = job.fit(1)
+    assert plateau.best == history["val_loss"][0]
+
+
+def test_a_closure_gets_the_batch() -> None:
+    job = Job(fw.device("cpu"))
+
+    def closure(images: fw.Tensor, labels: fw.Tensor) -> fw.Tensor:
+        return cross_entropy(job.model(images), labels)
+
+    history = job.trainer.fit(
+        job.model, job.loader, 1, job.val, closure=closure, progress=False
+    )
+    expected = optim.evaluate(job.model, job.val, {"loss": cross_entropy})
+    assert history["val_loss"] == pytest.approx([expected["loss"]], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"epochs": -1}, "epochs is -1"),
+        ({"accumulate": 0}, "accumulate is 0"),
+        ({"patience": 0}, "patience is 0"),
+        ({"loss": None}, "exactly one of loss"),
+        ({"mode": "least"}, "mode is 'least'"),
+        ({"scheduler_step": "batch"}, "scheduler_step is 'batch'"),
+        ({"resume": True}, "resume is True"),
+        ({"metrics": [accuracy]}, "metrics are of val"),
+        ({"monitor": "val_loss"}, "monitor is 'val_loss'"),
+        ({"callbacks": [3]}, "a callback is 3"),
+        ({"loader": []}, "no batch"),
+    ],
+)
+def test_what_is_refused(options: dict[str, Any], text: str) -> None:
+    job = Job(fw.device("cpu"))
+    given = {"loader": job.loader, "epochs": 1, "loss": cross_entropy, **options}
+    with pytest.raises((ValueError, TypeError), match=text):
+        job.trainer.fit(job.model, progress=False, **given)
+
+
+def test_a_checkpoint_of_another_training_changes_nothing(tmp_path: Path) -> None:
+    place = fw.device("cpu")
+    path = tmp_path / "training"
+    Job(place).fit(1, checkpoint=path)
+    other = Job(place)
+    other.optimizer.add_param_group({"params": [fw.ones(2, requires_grad=True)]})
+    before = other.weights()
+    with pytest.raises(StateError, match="groups"):
+        other.trainer.fit(
+            other.model,
+            other.loader,
+            2,
+            loss=cross_entropy,
+            scheduler=other.scheduler,
+            resume=path,
+            progress=False,
+        )
+    for one, two in zip(before, other.weights()):
+        np.testing.assert_array_equal(one, two)
+    with pytest.raises(StateError, match="scheduler"):
+        other.trainer.fit(other.model, other.loader, 2, loss=cross_entropy, resume=path)
