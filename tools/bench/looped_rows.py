@@ -5,7 +5,8 @@ that loops over rows, and the same computed by plain ops, which fuse into one ge
 kernel, in turns. It prints a table of both in microseconds with their ratio (above 1
 the hand-written one is faster), then a line of JSON for each case with the kernels that
 ran. Rows are contiguous, or strided by as many elements as there are rows. An `r` marks
-rows that the op's kernel holds in registers.
+rows that the op's kernel holds in registers, an `s` plain ops that became several
+kernels, as the generator has none for such rows.
 """
 
 from __future__ import annotations
@@ -215,8 +216,9 @@ def _run(options: argparse.Namespace) -> int:
 
 def _cell(timing: Timing) -> str:
     own, generated = timing.own * 1e6, timing.generated * 1e6
-    held = any("registers" in kernel for kernel in timing.own_kernels)
-    ratio = f"{generated / own:.2f}{'r' if held else ''}"
+    marks = "r" * any("registers" in kernel for kernel in timing.own_kernels)
+    marks += "s" * (len(timing.generated_kernels) > 1)
+    ratio = f"{generated / own:.2f}{marks}"
     return f"{f'{own:.1f}/{generated:.1f} = {ratio}':>28}"
 
 

@@ -330,14 +330,14 @@ def _dispatch(
     }
     if mode in K_TAIL_MODES:
         constants["K_TAIL"] = int(gemm.k_tail)
-        constants["UNALIGNED"] = int(gemm.unaligned is not None)
     down, across = ceil_div(m, tile.m), ceil_div(n, tile.n)
     grid = fold_grid(down * across, batch * splits)
     grid_mapping = _grid_mapping(gemm, (across, down), splits)
     if grid_mapping:
         constants["GRID_MAPPED"] = grid_mapping
         grid = across, down, batch * splits
-    if splits == 1 and mode in (TENSOR_CORES, FP16_ACCUMULATE):
+    on_tensor_cores = mode in (TENSOR_CORES, FP16_ACCUMULATE)
+    if splits == 1 and on_tensor_cores and gemm.unaligned is None:
         constants["L2_PREFETCHES"] = _l2_prefetches(gemm, right, grid, constants)
     if mode in SIMT_MODES:
         constants["DIRECT_STORE"] = int(
@@ -345,8 +345,15 @@ def _dispatch(
         )
     if m * n * gemm.depth * batch >= gemm.costs.specialized_smallest:
         constants |= _size_constants(depth, left.line, right.line)
-    kernel = "matmul/gemm_simt" if mode in SIMT_MODES else "matmul/gemm_coopmat"
-    return Dispatch(kernel, grid, push, constants, _defines(gemm, splits))
+    return Dispatch(_kernel(gemm), grid, push, constants, _defines(gemm, splits))
+
+
+def _kernel(gemm: _Gemm) -> str:
+    """Return the kernel for the mode, and for how operands lie in memory."""
+    simt = gemm.mode in SIMT_MODES
+    if gemm.unaligned is None:
+        return "matmul/gemm_simt" if simt else "matmul/gemm_coopmat"
+    return "matmul/gemm_simt_unaligned" if simt else "matmul/gemm_coopmat_unaligned"
 
 
 def _grid_mapping(gemm: _Gemm, tiles: tuple[int, int], splits: int) -> int:
@@ -374,12 +381,7 @@ def _l2_prefetches(
     operands are in the L2 cache.
     """
     model, groups = model_of(gemm.gpu), math.prod(grid)
-    if (
-        groups > model.multiprocessors
-        or right.packing
-        or gemm.batch > 1
-        or gemm.unaligned
-    ):
+    if groups > model.multiprocessors or right.packing or gemm.batch > 1:
         return 0
     size = gemm.b.outer * gemm.total * gemm.b.x.dtype.itemsize
     prefetches = ceil_div(size, 32 * groups * constants["LOCAL_X"])

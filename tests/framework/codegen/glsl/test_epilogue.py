@@ -19,7 +19,9 @@ from vkbackend.shader import compiler
 KERNELS = (
     "matmul/gemm_tiled",
     "matmul/gemm_simt",
+    "matmul/gemm_simt_unaligned",
     "matmul/gemm_coopmat",
+    "matmul/gemm_coopmat_unaligned",
     "conv/igemm_tiled",
 )
 

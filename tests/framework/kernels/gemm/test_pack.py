@@ -235,7 +235,7 @@ def emulated(
         assert dispatches is not None
         found[:] = [
             dataclasses.replace(each, defines={**each.defines, **defines})
-            if each.kernel == "matmul/gemm_coopmat"
+            if each.kernel.startswith("matmul/gemm_coopmat")
             else each
             for each in dispatches
         ]
@@ -247,6 +247,11 @@ def emulated(
     yield found
     fw.eval()
     gpu.plans.clear()
+
+
+def is_unaligned(product: Dispatch) -> bool:
+    """Return whether a GEMM reads operands that start anywhere."""
+    return product.kernel.endswith("_unaligned")
 
 
 ODD_SIZES = {
@@ -292,9 +297,9 @@ def test_sizes_that_are_not_of_vectors(
     assert [each.kernel for each in emulated[:-1]] == ["matmul/pack"] * 2 * packs
     product = emulated[-1]
     if sizes in ("odd", "whole columns"):
-        assert product.constants["UNALIGNED"] == 1
-    touches = product.constants["UNALIGNED"] == 0 and not packs
-    assert (product.constants["L2_PREFETCHES"] > 0) == touches
+        assert is_unaligned(product)
+    touches = not is_unaligned(product) and not packs
+    assert (product.constants.get("L2_PREFETCHES", 0) > 0) == touches
 
 
 @pytest.mark.parametrize(
@@ -312,7 +317,7 @@ def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     a, b, want = operands(gpu, ODD_SIZES["odd"], turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
     (product,) = emulated
-    assert product.constants["UNALIGNED"] == 1
+    assert is_unaligned(product)
     assert product.constants["BLOCK_M"] == 64
 
 
@@ -321,7 +326,7 @@ def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> 
     for i in range(1, 8):
         left, right = a[:, i % 3 :, i:], b[1:, i:, i : i + 80]
         got = (left @ right).numpy()
-        assert emulated[-1].constants["UNALIGNED"] == 1
+        assert is_unaligned(emulated[-1])
         exact = left.numpy().astype(np.float64) @ right.numpy().astype(np.float64)
         assert relative_error(got, exact) < 3e-4
 
@@ -333,7 +338,7 @@ def test_a_first_step_takes_nothing_from_before(
     x[:, 0] = x[:, -1] = np.nan  # beside each line
     a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
     assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
-    assert emulated[-1].constants["UNALIGNED"] == 1
+    assert is_unaligned(emulated[-1])
 
 
 @pytest.mark.parametrize(
@@ -363,9 +368,9 @@ def test_steps_in_two_stages(
     change_costs(monkeypatch, (TENSOR_CORES,), unaligned_tiles=unaligned)
     a, b, want = operands(gpu, sizes, turned, "float16")
     assert relative_error((a @ b).numpy(), want) < 3e-4
-    product = next(each for each in emulated if each.kernel == "matmul/gemm_coopmat")
+    product = next(each for each in emulated if each.kernel.startswith("matmul/gemm_c"))
     assert product.constants["PIPELINE_STAGES"] == 2
-    assert product.constants["UNALIGNED"] == (sizes[1] == 65)
+    assert is_unaligned(product) == (sizes[1] == 65)
 
 
 Force = Callable[[TileConfig | None], list[Dispatch]]
@@ -452,8 +457,9 @@ def test_numbers_wherever_they_lie(
     left = amid_nans(gpu, a, "a" in turned, 3)
     right = amid_nans(gpu, b, "b" in turned, 1)
     np.testing.assert_array_equal((left @ right).numpy(), a @ b)
-    products = [each for each in found if each.kernel == "matmul/gemm_simt"]
-    assert [each.constants["UNALIGNED"] for each in products] == [1, 1][: len(products)]
+    products = [each for each in found if each.kernel.startswith("matmul/gemm_simt")]
+    assert products
+    assert all(map(is_unaligned, products))
     assert "matmul/pack" not in [each.kernel for each in found]
     real = left.numpy()[:1].astype(np.float64) / 7
     repeated = fw.tensor(real, "float32", gpu)[:, :, 1:].expand(batch, m, k - 1)
@@ -495,7 +501,7 @@ def test_a_depth_begins_where_it_does(
         )
         np.testing.assert_array_equal((left @ right).numpy(), a @ b, err_msg=str(k))
         (product,) = found
-        assert product.constants["UNALIGNED"] == (not vector_operand)
+        assert is_unaligned(product) == (not vector_operand)
         assert product.constants["K_TAIL"] == (k % 16 != 0)
 
 
@@ -509,21 +515,19 @@ def test_which_products_read_numbers_one_by_one(
         found = large_tile_gemm(discrete, a, b, SIMT)
         if found is None:
             return "none"
-        product = next(each for each in found if each.kernel == "matmul/gemm_simt")
-        each = "each" if product.constants["UNALIGNED"] else "vectors"
-        return f"{found[0].kernel.split('/')[1]} {each}"
+        return found[0].kernel.removeprefix("matmul/")
 
-    assert first(255, 255, 255) == first(255, 255, 255, True) == "gemm_simt each"
-    assert first(256, 256, 256) == first(256, 256, 256, True) == "gemm_simt vectors"
-    assert first(260, 260, 260) == first(260, 260, 260, True) == "gemm_simt vectors"
-    assert first(260, 261, 260, True) == "gemm_simt vectors"
-    assert first(257, 256, 256) == "gemm_simt vectors"
+    assert first(255, 255, 255) == first(255, 255, 255, True) == "gemm_simt_unaligned"
+    assert first(256, 256, 256) == first(256, 256, 256, True) == "gemm_simt"
+    assert first(260, 260, 260) == first(260, 260, 260, True) == "gemm_simt"
+    assert first(260, 261, 260, True) == "gemm_simt"
+    assert first(257, 256, 256) == "gemm_simt"
     # Shallow, of one step, and both.
-    assert first(777, 333, 112) == "gemm_simt each"
+    assert first(777, 333, 112) == "gemm_simt_unaligned"
     assert first(777, 333, 111) == first(2004, 132, 68) == "none"
-    assert first(255, 127, 63) == "gemm_simt each"
+    assert first(255, 127, 63) == "gemm_simt_unaligned"
     assert first(1001, 1101, 15) == "none"
-    assert first(1001, 1101, 63) == "gemm_simt each"
+    assert first(1001, 1101, 63) == "gemm_simt_unaligned"
     change_costs(monkeypatch, (SIMT,), unaligned_most=0)
     assert first(255, 255, 255) == "none"
-    assert first(511, 511, 511) == "pack vectors"
+    assert first(511, 511, 511) == "pack"

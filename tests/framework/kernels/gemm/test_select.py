@@ -210,9 +210,10 @@ def test_small_odd_products_are_read_wherever_they_lie(
     def tile(m: int, n: int, k: int) -> tuple[object, object] | None:
         a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, False)
         found = large_tile_gemm(discrete, a, b, TENSOR_CORES)
-        product = dispatch_of(found, "matmul/gemm_coopmat").constants
-        tile = product["BLOCK_M"], product["BLOCK_N"]
-        return tile if product["UNALIGNED"] else None
+        for row in found or ():
+            if row.kernel == "matmul/gemm_coopmat_unaligned":
+                return row.constants["BLOCK_M"], row.constants["BLOCK_N"]
+        return None
 
     assert tile(511, 511, 511) == (32, 64)
     # As many tiles as processors at most, of whichever size.
@@ -243,12 +244,12 @@ def test_tiles_on_matrix_units_stay_inside(
     if found is None:
         assert 2 * m * n * k < H200.gemm[SIMT].packed_smallest
         return
-    product = dispatch_of(found, "matmul/gemm_coopmat")
+    product = next(row for row in found if row.kernel.startswith("matmul/gemm_coop"))
     constants, push = product.constants, product.push
     step = int(constants["BLOCK_K"])
     split_steps, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
     assert split_steps % step == 0
-    unaligned = constants.get("UNALIGNED")
+    unaligned = product.kernel == "matmul/gemm_coopmat_unaligned"
     if constants.get("K_TAIL"):
         # The first step begins before the depth, by less than a step.
         assert total == k
