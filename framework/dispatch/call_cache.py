@@ -11,7 +11,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import Array, CacheKey, Node, cache_key, lazy_array
+from ..ir.lazy_graph import (
+    INTEGERS,
+    PLAIN,
+    Array,
+    CacheKey,
+    Node,
+    cache_key,
+    lazy_array,
+)
 from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
@@ -52,6 +60,12 @@ def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
         if isinstance(argument, TensorCore):
             key += (id(argument.layout), argument.array.value.dtype, argument.device)
             tensors.append(argument)
+            continue
+        kind = type(argument)
+        if kind is tuple and INTEGERS.issuperset(map(type, argument)):
+            key.append(argument)  # shapes and dims; other keys begin with a type
+        elif kind in PLAIN:
+            key += (kind, argument)
         else:
             mark = cache_key(argument)
             if mark is None:

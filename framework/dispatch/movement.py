@@ -49,18 +49,33 @@ class Movement(Op[P, R]):
         given: tuple[Any, ...] = args
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)
-        key, tensors = call_key(given)
+        key, _ = call_key(given)
         cached = self.call_cache.get(key)
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
-        (tensor,) = tensors
+        return cast(R, self._replay(cached, given))
+
+    def of(self, tensor: Any, sizes: tuple[int, ...]) -> Any:
+        """Apply the op to a tensor and a tuple that the caller has checked for ints.
+
+        The same as a call, without looking at each argument for its cache key.
+        """
+        key = id(tensor.layout), tensor.array.value.dtype, tensor.device, sizes
+        cached = self.call_cache.get(key)
+        if cached is None or cached.generation != cached.device.generation:
+            return self(tensor, sizes)  # type: ignore[call-arg, arg-type]  # its own
+        return self._replay(cached, (tensor, sizes))
+
+    def _replay(self, cached: CachedView, given: tuple[Any, ...]) -> TensorCore:
+        """Apply the op by a cached call."""
+        tensor = given[0]
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
         out = assembled(tensor.results, array, cached.layout, tensor.device)
         recorder = cached.tape_recorder
         if recorder is not None and grad_mode.top.value:
             if tensor.needs_grad:
-                recorder.record(given, tensors, (out,), cached.specs, cached)
+                recorder.record(given, [tensor], (out,), cached.specs, cached)
             if self.shares and not cached.copied:
                 # Inlines `register_view`, as views are many.
                 views = tensor.views
@@ -70,7 +85,7 @@ class Movement(Op[P, R]):
                     prune(views)
                 out.views = views
                 views.append(ref(out))
-        return cast(R, out)
+        return out
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
         """Check a call and apply the op; cache the call under `key`."""

@@ -343,10 +343,10 @@ MOST_SIGNATURES = 1 << 16
 
 CacheKey = tuple[object, ...]
 
-_PLAIN = frozenset({bool, int, str, type(None), DType})
+PLAIN = frozenset({bool, int, str, type(None), DType})
 """Types whose equal values are interchangeable."""
 
-_INTEGERS = frozenset({int})
+INTEGERS = frozenset({int})
 
 
 def cache_key(argument: object) -> CacheKey | None:
@@ -355,14 +355,14 @@ def cache_key(argument: object) -> CacheKey | None:
     It includes the type, as 1, 1.0 and True are equal.
     """
     kind = type(argument)
-    if kind in _PLAIN:
+    if kind in PLAIN:
         return kind, argument
     if isinstance(argument, float):
         # 0.0 and -0.0 are equal too.
         return kind, argument, math.copysign(1.0, argument)
     if not isinstance(argument, tuple):
         return None
-    if _INTEGERS.issuperset(map(type, argument)):
+    if INTEGERS.issuperset(map(type, argument)):
         return kind, argument
     marks = [cache_key(item) for item in argument]
     return None if None in marks else (kind, *marks)

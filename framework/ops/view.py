@@ -60,19 +60,20 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
         If a size is not an int.
     """
     now = x.layout.shape
-    wanted = shape if type(shape) is tuple else as_ints("reshape: shape", shape)
+    wanted = shape if isinstance(shape, tuple) else as_ints("reshape: shape", shape)
     if not _INTEGERS.issuperset(map(type, wanted)):
         wanted = as_ints("reshape: shape", wanted)
     if wanted == now:
         return x
     wanted = _filled(now, wanted)
-    return x if wanted == now else _view(x, wanted)
+    return x if wanted == now else _view.of(x, wanted)
 
 
 @functools.lru_cache(maxsize=4096)
 def _filled(now: Shape, shape: Shape) -> Shape:
     """Return a shape for the elements of another, with the size that -1 stands for."""
     numel = math.prod(now)
+    shape = tuple(shape)
     known = math.prod(size for size in shape if size != -1)
     if shape.count(-1) == 1 and known > 0 and numel % known == 0:
         shape = tuple(numel // known if size == -1 else size for size in shape)
@@ -167,14 +168,21 @@ def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     ShapeError
         If `dims` does not name every dimension once.
     """
-    dims = as_ints("permute: dims", dims)
-    order = tuple(normalize_dim("permute", dim, x.ndim) for dim in dims)
-    if sorted(order) != list(range(x.ndim)):
+    if type(dims) is not tuple or not _INTEGERS.issuperset(map(type, dims)):
+        dims = as_ints("permute: dims", dims)
+    return _permute.of(x, _order(len(x.layout.shape), dims))
+
+
+@functools.lru_cache(maxsize=256)
+def _order(ndim: int, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the order of dimensions, counted from the first."""
+    order = tuple(normalize_dim("permute", dim, ndim) for dim in dims)
+    if sorted(order) != list(range(ndim)):
         raise ShapeError(
-            f"permute: dims are {dims}; they must name each of the {x.ndim}"
+            f"permute: dims are {dims}; they must name each of the {ndim}"
             " dimensions once"
         )
-    return _permute(x, order)
+    return order
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -182,7 +190,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     if type(dim0) is not int or type(dim1) is not int:
         dim0 = as_int("transpose: dim0", dim0)
         dim1 = as_int("transpose: dim1", dim1)
-    return _permute(x, _exchanged(len(x.layout.shape), dim0, dim1))
+    return _permute.of(x, _exchanged(len(x.layout.shape), dim0, dim1))
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:

@@ -109,17 +109,17 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ShapeError
         If sizes do not fit.
     """
-    if weight.ndim not in (1, 2) or x.ndim == 0 or x.shape[-1] != weight.shape[-1]:
+    shape, sizes = x.layout.shape, weight.layout.shape
+    if len(sizes) not in (1, 2) or not shape or shape[-1] != sizes[-1]:
         raise ShapeError(
-            f"linear: x is {tuple(x.shape)}, weight {tuple(weight.shape)}; x must be"
-            " (..., in_features) and weight (out_features, in_features)"
+            f"linear: x is {shape}, weight {sizes}; x must be (..., in_features) and"
+            " weight (out_features, in_features)"
         )
-    if bias is not None and bias.shape != weight.shape[:-1]:
+    if bias is not None and bias.layout.shape != sizes[:-1]:
         raise ShapeError(
-            f"linear: bias is {tuple(bias.shape)}; it must be"
-            f" {tuple(weight.shape[:-1])}"
+            f"linear: bias is {bias.layout.shape}; it must be {sizes[:-1]}"
         )
-    out = matmul(x, weight) if weight.ndim == 1 else _linear(x, weight)
+    out = matmul(x, weight) if len(sizes) == 1 else _linear(x, weight)
     return out if bias is None else out + bias
 
 

@@ -256,17 +256,17 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             kind = type(part).__name__
             raise TypeError(f"cat: {kind} is given; it must be a sequence of tensors")
     # As in PyTorch, tensors of shape (0,) are skipped, whatever the other shapes.
-    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
-    at = normalize_dim("cat", dim, parts[0].ndim)
+    parts = [part for part in parts if part.layout.shape != (0,)] or parts[:1]
+    first = parts[0].layout.shape
+    at = normalize_dim("cat", dim, len(first))
+    before, after = first[:at], first[at + 1 :]
     for part in parts:
-        others = [
-            (*each.shape[:at], *each.shape[at + 1 :]) for each in (parts[0], part)
-        ]
-        if part.ndim != parts[0].ndim or others[0] != others[1]:
+        shape = part.layout.shape
+        alike = shape[:at] == before and shape[at + 1 :] == after
+        if len(shape) != len(first) or not alike:
             raise ShapeError(
-                f"cat: shapes {tuple(parts[0].shape)} and {tuple(part.shape)} differ"
-                " outside of"
-                f" dimension {at}; there they must be equal"
+                f"cat: shapes {first} and {shape} differ outside of dimension {at};"
+                " there they must be equal"
             )
     dtype = functools.reduce(promote, (each.dtype for each in tensors))
     parts = [part if part.dtype is dtype else cast(part, dtype) for part in parts]
