@@ -16,6 +16,7 @@ from ..base.errors import ShapeError
 from ..base.shape import (
     Layout,
     Shape,
+    Size,
     TensorSpec,
     broadcast_shapes,
     normalize_dim,
@@ -60,6 +61,8 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
         If a size is not an int.
     """
     now = x.layout.shape
+    if type(shape) is Size:
+        shape = tuple(shape)
     wanted = shape if type(shape) is tuple else as_ints("reshape: shape", shape)
     if not _INTEGERS.issuperset(map(type, wanted)):
         wanted = as_ints("reshape: shape", wanted)

@@ -94,8 +94,9 @@ def checked_rows(
 
 def rows_of(x: Tensor, dim: int) -> Tensor:
     """Return the tensor as (outer, rows, inner) around a dimension."""
-    outer, inner = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :])
-    return reshape(x, (outer, x.shape[dim], inner))
+    shape = x.layout.shape
+    outer, inner = math.prod(shape[:dim]), math.prod(shape[dim + 1 :])
+    return reshape(x, (outer, shape[dim], inner))
 
 
 def _around(shape: Shape) -> Shape:

@@ -256,13 +256,14 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             kind = type(part).__name__
             raise TypeError(f"cat: {kind} is given; it must be a sequence of tensors")
     # As in PyTorch, tensors of shape (0,) are skipped, whatever the other shapes.
-    parts = [part for part in parts if part.shape != (0,)] or parts[:1]
+    parts = [part for part in parts if part.layout.shape != (0,)] or parts[:1]
     at = normalize_dim("cat", dim, parts[0].ndim)
+    first = parts[0].layout.shape
     for part in parts:
-        others = [
-            (*each.shape[:at], *each.shape[at + 1 :]) for each in (parts[0], part)
-        ]
-        if part.ndim != parts[0].ndim or others[0] != others[1]:
+        shape = part.layout.shape
+        if len(shape) != len(first) or (
+            shape[:at] != first[:at] or shape[at + 1 :] != first[at + 1 :]
+        ):
             raise ShapeError(
                 f"cat: shapes {tuple(parts[0].shape)} and {tuple(part.shape)} differ"
                 " outside of"

@@ -287,7 +287,7 @@ def _normalize_last_dims(
     sizes = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
     shape = (sizes,) if isinstance(sizes, int) else sizes
     outer_dims = x.ndim - len(shape)
-    if not shape or outer_dims < 0 or x.shape[outer_dims:] != shape:
+    if not shape or outer_dims < 0 or x.layout.shape[outer_dims:] != shape:
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}, normalized_shape {shape}; x must end with"
             " it, and"
@@ -297,7 +297,7 @@ def _normalize_last_dims(
     statistic = statistic_dtype(x.dtype)
     vectors: list[Tensor | None] = [None, None]
     for at, vector in enumerate((weight, bias)):
-        if vector is not None and vector.shape != shape:
+        if vector is not None and vector.layout.shape != shape:
             label = ("weight", "bias")[at]
             raise ShapeError(
                 f"{name}: {label} is {tuple(vector.shape)}; it must be {shape}"
@@ -307,10 +307,10 @@ def _normalize_last_dims(
     if x.numel() == 0:
         out = x if weight is None else x * weight
         return as_dtype_of(out if bias is None else out + bias, x.dtype)
-    rows = reshape(x, (math.prod(x.shape[:outer_dims]), math.prod(shape)))
+    rows = reshape(x, (math.prod(x.layout.shape[:outer_dims]), math.prod(shape)))
     chosen = _composed_layer_norm if is_composed(rows) else _layer_norm
     out, _, _ = chosen(in_storage(rows), vectors[0], vectors[1], eps, centred)
-    return as_dtype_of(reshape(out, x.shape), x.dtype)
+    return as_dtype_of(reshape(out, x.layout.shape), x.dtype)
 
 
 @autocast_float32

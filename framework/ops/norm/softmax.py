@@ -149,7 +149,7 @@ def _softmax_along(
         out = _composed_softmax(stored, logarithm)
     else:
         rows = rows_of(stored, at) if x.ndim else reshape(stored, (1, 1, 1))
-        out = reshape(_softmax(rows, logarithm), x.shape)
+        out = reshape(_softmax(rows, logarithm), x.layout.shape)
     return as_dtype_of(out, source.dtype)
 
 
