@@ -118,7 +118,7 @@ def _over(
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
     out = op(*readable(in_storage(x), dims))
-    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
+    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)
 
 
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -263,7 +263,7 @@ def _position(
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, int32)
     indexed = op(*readable(in_storage(x), dims))
-    return finish(indexed, x.shape, dims, keepdim)
+    return finish(indexed, x.layout.shape, dims, keepdim)
 
 
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
@@ -362,7 +362,7 @@ def _chosen(
         indexed = empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
     else:
         indexed = op(*readable(in_storage(x), dims))
-    values, indices = (finish(each, x.shape, dims, keepdim) for each in indexed)
+    values, indices = (finish(each, x.layout.shape, dims, keepdim) for each in indexed)
     return ValuesIndices(as_dtype_of(values, x.dtype), indices)
 
 

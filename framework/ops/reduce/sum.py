@@ -159,7 +159,7 @@ def total(
         out = _mapped_sum(walked, reduced, held, mapping)
     else:
         out = _sum(walked, reduced, held, scale)
-    return finish(as_dtype_of(out, dtype), x.shape, dims, keepdim)
+    return finish(as_dtype_of(out, dtype), x.layout.shape, dims, keepdim)
 
 
 def result_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
