@@ -68,10 +68,10 @@ class Movement(Op[P, R]):
 
     def _replay(self, cached: CachedView, given: tuple[Any, ...]) -> TensorCore:
         """Apply the op by a cached call."""
-        tensor = given[0]
+        tensor: TensorCore = given[0]
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
-        out = assembled(tensor.results, array, cached.layout, tensor.device)
+        out: TensorCore = assembled(tensor.results, array, cached.layout, tensor.device)
         recorder = cached.tape_recorder
         if recorder is not None and grad_mode.top.value:
             if tensor.needs_grad:
