@@ -7,6 +7,7 @@ and each gradient, changed by about a rounding, and what that changes is allowed
 program that turns on the order of two almost equal numbers allows both outcomes.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -155,6 +156,44 @@ THEIRS: dict[str, Callable[..., Any]] = {
 }
 
 
+Use = Callable[[torch.Tensor], torch.Tensor]
+
+
+def normalized(
+    name: str, use: Use, x: torch.Tensor, *given: Any, **_: Any
+) -> torch.Tensor:
+    """Return a normalisation from parts, each used apart.
+
+    The gradients by what is normalised and by the statistics nearly cancel in rows of
+    few elements: float32 rounds each, so that noise has to come to each.
+    """
+    if name == "normalize":
+        length = torch.linalg.vector_norm(use(x), given[0], given[1], keepdim=True)
+        return use(x) / length.clamp_min(1e-12)
+    shape, channels = x.shape, (-1, *[1] * (x.ndim - 2))
+    scale, shift = (given[1], None) if len(given) < 4 else given[2:4]
+    if name in ("layer_norm", "rms_norm"):
+        dims, channels = tuple(range(-len(given[0]), 0)), given[0]
+    elif name == "group_norm":
+        x, dims = x.reshape(shape[0], given[0], -1), (2,)
+    else:
+        dims = (*[0] * (name == "batch_norm"), *range(2, x.ndim))
+    apart = x if name == "rms_norm" else use(x) - use(x).mean(dims, keepdim=True)
+    variance = use(apart).square().mean(dims, keepdim=True)
+    out = (use(apart) * (variance + 1e-5).rsqrt()).reshape(shape)
+    out = out if scale is None else out * scale.reshape(channels)
+    return out if shift is None else out + shift.reshape(channels)
+
+
+NORMALISATIONS = {
+    name: functools.partial(normalized, name)
+    for name in (
+        *("layer_norm", "rms_norm", "group_norm"),
+        *("instance_norm", "batch_norm", "normalize"),
+    )
+}
+
+
 def torch_function(name: str) -> Callable[..., Any]:
     """Return what a name means in PyTorch."""
     for known in (COMMON, THEIRS):
@@ -287,7 +326,10 @@ def run_torch(program: Program, noise: np.random.Generator | None = None) -> Ans
     ]
     values: list[torch.Tensor] = [disturbed(x) for x in inputs]
     for step in program.steps:
-        out = call(step, torch_function(step.name), values, torch.tensor, used)
+        function = torch_function(step.name)
+        if noise is not None and step.name in NORMALISATIONS:
+            function = functools.partial(NORMALISATIONS[step.name], used)
+        out = call(step, function, values, torch.tensor, used)
         out = disturbed(out, ROUNDINGS.get(step.name, NOISE))
         if out.requires_grad:
             out.register_hook(disturbed)

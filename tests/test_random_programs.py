@@ -1,14 +1,25 @@
 """Random programs, as many as a gate has time for; the module runs more."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
 from tests import program as program_module
-from tests.program import Input, Program, Ref, Step, check, last_uses
+from tests.program import (
+    NORMALISATIONS,
+    Input,
+    Program,
+    Ref,
+    Step,
+    check,
+    last_uses,
+    torch_function,
+)
 from tests.program_steps import programs
 from tests.search import search
 from vkbackend.framework import ops
@@ -79,3 +90,25 @@ def test_equal_numbers_may_come_in_any_order() -> None:
     tied = replace(SMALL, steps=(twin, *SMALL.steps[1:]))
     with np.errstate(all="raise"):
         check(tied, [CPU])
+
+
+ROWS_OF_TWO: dict[str, tuple[tuple[int, ...], tuple[Any, ...]]] = {
+    "layer_norm": ((9, 2), ((2,), None)),
+    "rms_norm": ((9, 2), ((2,), None, 1e-5)),
+    "group_norm": ((9, 2, 2), (2, None)),
+    "instance_norm": ((9, 2, 2), (None, None, None, None)),
+    "batch_norm": ((2, 9), (None, None, None, None, True)),
+    "normalize": ((9, 2), (2.0, 1)),
+}
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_gradients_that_nearly_cancel_are_allowed_their_roundings(name: str) -> None:
+    shape, given = ROWS_OF_TWO[name]
+    x = torch.from_numpy(np.random.default_rng(0).uniform(-2, 2, shape))
+    apart = NORMALISATIONS[name](lambda each: each, x, *given)
+    torch.testing.assert_close(apart, torch_function(name)(x, *given))
+    steps = Step(name, (Ref(0), *given)), Step("mul", (Ref(1), 30.0))
+    again = Step("mul", (Ref(2), Ref(2)))
+    program = Program(0, (Input(shape, True),), (*steps, again), frozenset({3}))
+    check(program, [CPU])
