@@ -172,7 +172,7 @@ def _positive(text: str) -> int:
 def run(options: argparse.Namespace) -> None:
     """Train, test, save, load, check."""
     device = fw.device(options.device)
-    print(f"device     {device}")
+    print(f"device     {device.description}")
     digits = Digits()
     counts = len(digits.train_labels), len(digits.test_labels)
     print("images     {} to train, {} to test".format(*counts))

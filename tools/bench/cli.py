@@ -95,7 +95,7 @@ def _run(options: argparse.Namespace) -> int:
         return 0
     peer = _peer(options.peer)
     limits = roofline.measure(device.gpu)
-    print(f"{device}, beside {peer.name}")
+    print(f"{device.description}, beside {peer.name}")
     print(
         f"limits: copy {limits.bytes_per_second / 1e9:.0f} GB/s, float32 multiply-add"
         f" {limits.operations_per_second / 1e12:.3g} TFLOP/s"

@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gpu = device.gpu
     size = options.size or ("small" if gpu.info.kind == "software" else "full")
     peer = Peer(options.peer)
-    print(f"{device}, beside {peer.name}")
+    print(f"{device.description}, beside {peer.name}")
     print(f"{'host us of a call':<44} {'least':>9} {'10%':>9} {'50%':>9} {'90%':>9}")
     workloads = [
         each for each in WORKLOADS if each.make.__module__ == training.__name__

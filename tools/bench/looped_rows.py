@@ -190,7 +190,7 @@ def _run(options: argparse.Namespace) -> int:
     device = device_to_measure(options.device)
     if device is None:
         return 1
-    print(f"{device}: own/generated us = generated over own, by columns")
+    print(f"{device.description}: own/generated us = generated over own, by columns")
     heads = "".join(f"{columns:>28}" for columns in options.columns)
     print(f"{'op':<11}{'rows':<11}{'dtype':<9}{heads}")
     lines = []

@@ -107,7 +107,7 @@ float hurwitz_zeta(float s, float q) {
 
 // log(1 + t) - t for t > -1
 float log1p_less(float t) {
-    if (abs(t) > 0.25) return precise_log1p(t) - t;
+    if (abs(t) > 0.5) return precise_log1p(t) - t;
     float s = t / (2.0 + t), z = s * s;
     float tail = polynomial(z, 0.0909090909, 0.0769230769, 0.0666666667);
     tail = polynomial(z, 0.333333333, 0.2, 0.142857143, polynomial(z, 0.111111111, tail));
