@@ -44,10 +44,9 @@ def avg_pool1d(
     -------
     Tensor, shape (batch, channels, out) or (channels, out)
     """
-    divide_by = "padded" if count_include_pad else "inside"
-    return _averages(
-        "avg_pool1d", 1, x, kernel_size, stride, padding, ceil_mode, divide_by
-    )
+    name = "avg_pool1d"
+    divide_by, _ = divisor(name, count_include_pad, None)
+    return _averages(name, 1, x, kernel_size, stride, padding, ceil_mode, divide_by)
 
 
 def avg_pool2d(
@@ -88,15 +87,21 @@ def avg_pool2d(
         If the window does not fit, or an argument is out of range.
     """
     name = "avg_pool2d"
-    if divisor_override is not None:
-        divisor_override = as_int(f"{name}: divisor_override", divisor_override)
-    if divisor_override == 0:
-        raise ShapeError(f"{name}: divisor_override is 0; it must be another number")
-    divide_by = "padded" if count_include_pad else "inside"
-    if divisor_override is not None:
-        divide_by = "nothing"
+    divide_by, factor = divisor(name, count_include_pad, divisor_override)
     out = _averages(name, 2, x, kernel_size, stride, padding, ceil_mode, divide_by)
-    return out if divisor_override is None else out * (1.0 / divisor_override)
+    return out if factor is None else out * factor
+
+
+def divisor(
+    name: str, count_include_pad: bool, override: int | None
+) -> tuple[str, float | None]:
+    """Return what `Averages` divides by, and what its results are multiplied by."""
+    if override is None:
+        return "padded" if count_include_pad else "inside", None
+    override = as_int(f"{name}: divisor_override", override)
+    if override == 0:
+        raise ShapeError(f"{name}: divisor_override is 0; it must be another number")
+    return "nothing", 1.0 / override
 
 
 def _averages(

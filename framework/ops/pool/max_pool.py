@@ -61,8 +61,7 @@ def max_pool1d_with_indices(
     window = pooling_window(
         "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
     )
-    out, places = _max_pool2d(images(x, 1), window)
-    return autocast_passthrough(out, x, 1), autocast_passthrough(places, x, 1)
+    return _like(x, 1, _max_pool2d(images(x, 1), window))
 
 
 def max_pool2d(
@@ -127,8 +126,13 @@ def max_pool2d_with_indices(
     window = pooling_window(
         "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
     )
-    out, indices = _max_pool2d(images(x, 2), window)
-    return autocast_passthrough(out, x, 2), autocast_passthrough(indices, x, 2)
+    return _like(x, 2, _max_pool2d(images(x, 2), window))
+
+
+def _like(x: Tensor, dims: int, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return elements and positions in the dimensions that `x` has."""
+    out, places = found
+    return autocast_passthrough(out, x, dims), autocast_passthrough(places, x, dims)
 
 
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
@@ -202,8 +206,7 @@ def _parts(
     check_images(name, x, dims)
     pixels = images(x, dims)
     size = output_size(name, wanted, pixels, dims)
-    out, places = largest_of_parts(name, pixels, size)
-    return autocast_passthrough(out, x, dims), autocast_passthrough(places, x, dims)
+    return _like(x, dims, largest_of_parts(name, pixels, size))
 
 
 def largest_of_parts(name: str, pixels: Tensor, size: Pair) -> tuple[Tensor, Tensor]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape
-from ...base.validation import as_int, as_ints
+from ...base.validation import as_ints
 from ...kernels.conv.window import Window
 from ..conv.conv3d import Triple, check_volumes, triple
 from ..elementwise.binary import floor_divide
@@ -19,6 +19,7 @@ from ..elementwise.cast import cast
 from ..images import check_fit
 from ..indexing.scatter import gather
 from ..view import reshape
+from .avg_pool import divisor
 from .filter_weights import Averages, Rule, Shares
 from .max_pool import largest_of_parts
 from .max_pool2d import _max_pool2d
@@ -89,14 +90,7 @@ def avg_pool3d(
     """
     name = "avg_pool3d"
     deep, flat = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
-    divide_by = "padded" if count_include_pad else "inside"
-    if divisor_override is not None:
-        divisor_override = as_int(f"{name}: divisor_override", divisor_override)
-        divide_by = "nothing"
-        if divisor_override == 0:
-            raise ShapeError(
-                f"{name}: divisor_override is 0; it must be another number"
-            )
+    divide_by, factor = divisor(name, count_include_pad, divisor_override)
     size = x.shape[-3:]
     out = (deep.output(size[0], 1)[0], *flat.output(size[1], size[2]))
     sides = [
@@ -108,7 +102,7 @@ def avg_pool3d(
         for k in range(3)
     }
     means = resampled(name, x, rules)
-    return means if divisor_override is None else means * (1.0 / divisor_override)
+    return means if factor is None else means * factor
 
 
 def _sizes(name: str, wanted: Size, x: Tensor) -> Triple:
