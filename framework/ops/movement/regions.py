@@ -102,7 +102,7 @@ def as_strided_scatter(
 
 def _fitting(name: str, src: Tensor, shape: Shape, x: Tensor) -> Tensor:
     if src.shape != shape:
-        raise ShapeError(f"{name}: src is {src.shape}; it must be {shape}")
+        raise ShapeError(f"{name}: src is {src.shape}; it must be {tuple(shape)}")
     return src if src.dtype is x.dtype else cast(src, x.dtype)
 
 

@@ -34,6 +34,7 @@ def test_beside_another_checkout(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(rows) == len(host_calls.calls(fw, "cpu"))
 
 
+@pytest.mark.checkout
 def test_what_is_no_checkout_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
