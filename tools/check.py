@@ -47,19 +47,30 @@ TABLES = tuple(
     f"--ignore=tests/tools/spirv/test_{name}.py"
     for name in ("lint", "report", "disassemble", "lint_rules", "render")
 )
-# Where the core tests are that a driver runs in the gate; if nothing is named, all. A
-# newer lavapipe may compile kernels and answer the device layer otherwise; what ops
-# make of these is tested on the system's driver and on one of another kind.
+# Where the core tests are that drivers run in the gate. Another driver may compile
+# kernels and answer the device layer otherwise; each op is tried on it once, in
+# tests/framework/dispatch. What is made of ops is tested on the system's driver.
+LAYERS = (
+    "tests/vkbackend",
+    "tests/framework/dispatch/test_op.py",
+    "tests/framework/codegen",
+    "tests/framework/kernels",
+    "tests/framework/scheduler",
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_*.py"))),
+)
 OTHER_DRIVERS: dict[str, tuple[str, ...]] = {
-    "lavapipe25": (
-        "tests/vkbackend",
-        "tests/framework/dispatch/test_op.py",
-        "tests/framework/codegen",
-        "tests/framework/kernels",
-        "tests/framework/scheduler",
-        *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_*.py"))),
+    "lavapipe25": LAYERS,
+    # It has no 64-bit numbers, so that indices and labels are words, and few features.
+    "swiftshader": (
+        *LAYERS,
+        "tests/framework/base",
+        "tests/framework/dispatch",
+        "tests/framework/jit",
+        "tests/framework/ops/indexing",
+        "tests/framework/ops/loss",
+        "tests/framework/ops/selection",
+        "tests/leaks",
     ),
-    "swiftshader": (),
 }
 # Programs that look for failures, each with its exit status, and how long they look.
 SEARCHES = {
@@ -222,7 +233,8 @@ def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
     notes, failures = [], []
     for name, more in arguments.items():
         try:
-            notes.append(f"{name}: {pytest('-m', 'core', *more, driver=name)}")
+            marks = "core and not wide"
+            notes.append(f"{name}: {pytest('-m', marks, *more, driver=name)}")
         except StepFailed as failure:
             failures.append(f"{name}: {failure}")
     if failures:
