@@ -41,6 +41,7 @@ def agree(ours: Any, wanted: Any) -> bool:
     return bool(ours == wanted) or (ours != ours and wanted != wanted)
 
 
+@pytest.mark.int64
 @pytest.mark.core
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("on_host", [True, False])
