@@ -1,7 +1,7 @@
 """Linear algebra, under PyTorch's names.
 
 Factorisations are computed on the host; see `ops.factorization`. There are no complex
-numbers, so `eig` and `eigvals` raise `NotImplementedError`; so do the `ldl` functions.
+numbers, so `eig` and `eigvals` raise `NotImplementedError`.
 """
 
 from __future__ import annotations

@@ -90,6 +90,10 @@ def save(
     f.write(content)
 
 
+PICKLE_LOAD_ARGS = {"fix_imports", "encoding", "errors", "buffers"}
+"""Keywords of `pickle.load`, which PyTorch's `load` passes on."""
+
+
 def load(
     f: File,
     map_location: Location = None,
@@ -126,6 +130,8 @@ def load(
         asks for more than tensors, numbers, strings and containers.
     DTypeError
         If it holds a dtype that the library has not.
+    TypeError
+        If there is another keyword than `pickle.load` takes.
     ValueError
         If `mmap` is true and `f` no path.
 
@@ -138,6 +144,12 @@ def load(
     if mmap and not _is_path(f):
         raise ValueError(
             f"load: mmap is True and f a {type(f).__name__}; it must be a path then"
+        )
+    unknown = pickle_load_args.keys() - PICKLE_LOAD_ARGS
+    if unknown:
+        raise TypeError(
+            f"load: {', '.join(sorted(unknown))} is unknown; where tensors go is"
+            " map_location"
         )
     where, content = _read(f)
     if content.startswith((torch_archive.MAGIC, torch_archive.LEGACY)):

@@ -129,3 +129,11 @@ def test_what_is_no_file(path: Path) -> None:
     path.write_bytes(b"")
     with pytest.raises(FileFormatError, match=r"checkpoint\.bin: it is no complete"):
         fw.load(path)
+
+
+def test_a_keyword_that_is_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    fw.save({"x": fw.ones(2)}, path)
+    assert fw.load(path, encoding="ascii")["x"].tolist() == [1, 1]
+    with pytest.raises(TypeError, match="device is unknown; where tensors go is map"):
+        fw.load(path, device="cpu")
