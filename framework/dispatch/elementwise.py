@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ..autograd.engine import is_grad_enabled
+from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
@@ -19,11 +19,10 @@ from ..base.dtype import DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
-from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
-from ..scheduler.scheduler import append
+from ..eager.base_tensor import TensorCore
+from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
-from .call_cache import CallCache
+from .call_cache import CallCache, recorded_result
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
@@ -144,7 +143,6 @@ class Elementwise(Op[P, R]):
         cached = self.call_cache.get(tuple(key))
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, tuple(key)))
-        signature = cached.signature
         if numbers and not cached.plain:
             if cached.compute.is_float:
                 try:
@@ -171,13 +169,13 @@ class Elementwise(Op[P, R]):
                 values = first.array.value, tensors[1].array.value
             else:
                 values = tuple([each.array.value for each in tensors])
-            node, array = lazy_array(signature, values, numbers)
-            out = assembled(first.results, array, signature.layouts[0], device)
-            append(device, node)
-        if taped and cached.tape_recorder is not None and is_grad_enabled():
+            kind = first.results
+            out = recorded_result(cached.signature, values, numbers, kind, device)
+        if taped and cached.tape_recorder is not None and grad_mode.top.value:
             tape_recorder, specs = cached.tape_recorder, cached.specs
             tape_recorder.record(given, tensors, (out,), specs, cached)
-        return cast(R, out)
+        result: R = out  # no `cast`, which is a call
+        return result
 
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""

@@ -297,5 +297,5 @@ def random_uniform(like: Tensor, stream: Stream) -> Tensor:
     stream : tuple of int
         Which draws, from `Generator.stream`; the same on every device.
     """
-    drawn: Tensor = uniform_like(like, stream, like.shape, float32)
+    drawn: Tensor = uniform_like(like, stream, like.layout.shape, float32)
     return drawn

@@ -153,7 +153,11 @@ def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> 
 def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
     """Return int32 row numbers of indices that do not count from the end."""
     numbers = flat_offsets(flatten(index), rows, site, from_end=False)
-    return numbers if index.ndim == 1 else reshape(numbers, index.shape)
+    return (
+        numbers
+        if len(index.layout.shape) == 1
+        else reshape(numbers, index.layout.shape)
+    )
 
 
 @primitive(dtypes={"x": ANY, "index": INDEX})
@@ -219,9 +223,9 @@ def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
     and sums taken in order, so the result is the same in each run.
     """
-    outer, _, inner = source.shape
+    outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
-    each = index.ndim == 3
+    each = len(index.layout.shape) == 3
     places = _flat_offsets(index, rows, site, True)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
@@ -342,7 +346,7 @@ def put_rows(
     base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
 ) -> Tensor:
     """Return `base` with rows replaced; indices of any integer dtype."""
-    if 0 in source.shape:
+    if 0 in source.layout.shape:
         return lazy_copy(base)
     return _put(base, readable_index("index", index), source, site)
 
@@ -351,11 +355,11 @@ def add_rows(
     base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
 ) -> Tensor:
     """Return `base` with rows added; indices of any integer dtype."""
-    if 0 in source.shape:
+    if 0 in source.layout.shape:
         return lazy_copy(base)
     index = readable_index("index", index)
     compute = sum_dtype(base.dtype)
     if compute is base.dtype:
-        return add(base, segment_sum(index, source, base.shape[1], site))
-    total = segment_sum(index, cast(source, compute), base.shape[1], site)
+        return add(base, segment_sum(index, source, base.layout.shape[1], site))
+    total = segment_sum(index, cast(source, compute), base.layout.shape[1], site)
     return cast(add(cast(base, compute), total), base.dtype)

@@ -139,7 +139,7 @@ def unique_consecutive(
     results = [index_select(whole, at, places)]
     if return_inverse:
         runs = sub(cumsum(starts, 0, dtype=int32), 1)
-        results.append(reshape(runs, input.shape) if dim is None else runs)
+        results.append(reshape(runs, input.layout.shape) if dim is None else runs)
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(sub(narrow(ends, 0, 1, places.numel()), places))
@@ -171,7 +171,7 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 def isreal(input: Tensor) -> Tensor:
     """Return whether each element is a real number: all are."""
-    made: Tensor = fill_like(input, input.shape, True, bool_)
+    made: Tensor = fill_like(input, input.layout.shape, True, bool_)
     return made
 
 
@@ -210,7 +210,7 @@ def histogram(
     from ..reduce.variance import _need_float
 
     _need_float("histogram", input)
-    if weight is not None and weight.shape != input.shape:
+    if weight is not None and weight.shape != input.layout.shape:
         raise ShapeError(
             f"histogram: weight is {weight.shape}; it must be {input.shape}"
         )
