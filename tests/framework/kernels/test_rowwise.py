@@ -5,10 +5,9 @@ import dataclasses
 import pytest
 
 import vkbackend.framework as fw
-
 from vkbackend import Device, DeviceInfo
-from vkbackend.framework.base.dtype import float16, float32, float64
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float16, float32, float64
 from vkbackend.framework.kernels import rowwise
 from vkbackend.framework.kernels.rowwise import (
     is_composed,
