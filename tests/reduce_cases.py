@@ -312,9 +312,9 @@ SOFTMAX = {
             sample((1, 1)),
             sample((0, 3)),
         ),
-        torch=lambda x, dim=1, log=False: (
-            torch.log_softmax if log else torch.softmax
-        )(x, dim),
+        torch=lambda x, dim=1, log=False: (torch.log_softmax if log else torch.softmax)(
+            x, dim
+        ),
         device_dtypes=("float16", "bfloat16", "float32"),
         scale=10,  # an exponential of a difference that is itself rounded
     ),
