@@ -303,14 +303,18 @@ SOFTMAX = {
         bad=(no_dimension("softmax", ops.softmax),),
     ),
     "composed_softmax": Case(
-        lambda x, log=False: REGISTRY["composed_softmax"](x, log),
+        lambda x, dim=1, log=False: REGISTRY["composed_softmax"](x, dim, log),
         (
             sample((7, 11)),
             sample((5, 113), log=True),
+            sample((113, 5), dim=0),
+            sample((3, 40, 2), log=True),
             sample((1, 1)),
             sample((0, 3)),
         ),
-        torch=lambda x, log=False: (torch.log_softmax if log else torch.softmax)(x, 1),
+        torch=lambda x, dim=1, log=False: (torch.log_softmax if log else torch.softmax)(
+            x, dim
+        ),
         device_dtypes=("float16", "bfloat16", "float32"),
         scale=10,  # an exponential of a difference that is itself rounded
     ),
