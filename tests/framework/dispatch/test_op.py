@@ -414,6 +414,7 @@ def while_changed(
         for module, name in (
             (op, "append"),
             (elementwise, "recorded_result"),
+            (call_cache, "append"),
             (call_cache, "recorded_result"),
             (node_recorder, "append_all"),
         ):
