@@ -93,7 +93,7 @@ def position(name: str) -> Case:
             sample((1,), dim=0),
         ),
         lambda x, dim, keepdim=False: np.asarray(
-            getattr(np, name)(x, dim, keepdims=keepdim), np.int32
+            getattr(np, name)(x, dim, keepdims=keepdim), np.int64
         ),
         gradient=False,
         bad=(no_elements(name, getattr(ops, name)),),
@@ -107,7 +107,7 @@ def chosen(name: str) -> Case:
 
     def numpy(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         values = getattr(np, name)(x, dim, keepdims=keepdim)
-        return values, places(x, dim, keepdims=keepdim).astype(np.int32)
+        return values, places(x, dim, keepdims=keepdim).astype(np.int64)
 
     return Case(
         lambda x, dim, keepdim=False: tuple(call(x, dim, keepdim)),
