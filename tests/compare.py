@@ -51,9 +51,7 @@ def assert_close(
     lacks_int64 = False
     if isinstance(actual, Tensor):
         device = actual.device
-        lacks_int64 = (
-            isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
-        )
+        lacks_int64 = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
         # bfloat16 comes as NumPy's float32.
         name, actual = actual.dtype.name, actual.detach().numpy()
     found = np.asarray(actual)
