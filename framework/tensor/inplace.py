@@ -231,7 +231,7 @@ def _without_leading_ones(value: Tensor) -> Tensor:
     """Return a value, which broadcasts as before, without leading sizes of 1."""
     shape = value.layout.shape
     first = next((dim for dim, size in enumerate(shape) if size != 1), len(shape))
-    return cast("Tensor", ops.reshape(value, shape[first:]))
+    return ops.reshape(value, shape[first:])
 
 
 def fill_uniform(

@@ -100,7 +100,7 @@ def test_setitem_with_more_leading_ones(make: Make) -> None:
     x[[1]] = row * 2
     x[0, 0] = make([[7.0]])
     x.sum().backward()
-    assert_close(x, np.stack([[7, *DATA[2, 1:]], 2 * DATA[2], DATA[2]]))
+    assert x.tolist() == [[7, 9, 10, 11], [16, 18, 20, 22], [8, 9, 10, 11]]
     assert_close(row.grad, np.array([[[2, 3, 3, 3]]], np.float32))
     with pytest.raises(ShapeError, match="does not fit into"):
         x[0] = make(DATA)
