@@ -482,7 +482,12 @@ from .tensor.windows import (
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
+from .addresses import finder as _finder
+from . import torchscript as _torchscript
+
 eval = _evaluate
+_torchscript.install()
+_finder.install()
 
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
