@@ -156,6 +156,7 @@ from .tensor.from_data import (
     from_numpy as from_numpy,
     frombuffer as frombuffer,
     tensor as tensor,
+    to_dlpack as to_dlpack,
 )
 from .tensor.sequences import (
     arange as arange,
@@ -494,7 +495,8 @@ globals().update(
 )
 
 _INTERNAL = frozenset(
-    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
+    "addresses base codegen dispatch eager graph ir kernels runtime scheduler"
+    " torchscript".split()
 )
 
 

@@ -30,7 +30,9 @@ config = SimpleNamespace(
 """Settings that programs make, without effect."""
 
 
-def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
+def disable(
+    fn: Any = None, recursive: bool = True, *, reason: str | None = None
+) -> Any:
     """Return a function as it is, or a decorator that does.
 
     Notes

@@ -39,7 +39,8 @@ class _Folder:
 def _get_torch_home() -> str:
     """Return the folder of caches: TORCH_HOME, or `torch` in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
+    return os.path.expanduser(home)
 
 
 def get_dir() -> str:
@@ -136,12 +137,13 @@ def _entry_points(repo_or_dir: str, source: str) -> Any:
     """Run a folder's `hubconf.py` and return its module."""
     if source != "local":
         raise NotImplementedError(
-            f"hub: source is {source!r}; only a folder is read: clone the repository and"
-            " pass its path with source='local'"
+            f"hub: source is {source!r}; only a folder is read: clone the repository"
+            " and pass its path with source='local'"
         )
     path = os.path.join(repo_or_dir, "hubconf.py")
     spec = importlib.util.spec_from_file_location("hubconf", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, repo_or_dir)
     try:
@@ -191,4 +193,5 @@ def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
 
 def help(github: str, model: str, *args: Any, source: str = "github") -> str | None:
     """Return the documentation of a function of a folder's `hubconf.py`."""
-    return getattr(_entry_points(github, source), model).__doc__
+    text: str | None = getattr(_entry_points(github, source), model).__doc__
+    return text

@@ -6,15 +6,15 @@ may be set and has no effect.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from multiprocessing import *  # noqa: F403 - the whole of it, as PyTorch's
-from multiprocessing import (  # type: ignore[attr-defined]  # mypy does not see it
+from multiprocessing import (
     __all__ as _python,
 )
 from multiprocessing import get_context
-from collections.abc import Callable
 from typing import Any
 
-__all__ = [  # noqa: PLE0604 - strings, as Python's are
+__all__ = [
     *_python,
     "ProcessContext",
     "get_all_sharing_strategies",

@@ -80,7 +80,8 @@ def schedule(
     if wait < 0 or warmup < 0 or active <= 0 or repeat < 0 or skip_first < 0:
         raise AssertionError(
             f"schedule: wait, warmup, active, repeat, skip_first are {wait}, {warmup},"
-            f" {active}, {repeat}, {skip_first}; active must be above 0, others 0 or more"
+            f" {active}, {repeat}, {skip_first}; active must be above 0, others at"
+            " least 0"
         )
 
     def action(step: int) -> ProfilerAction:
@@ -131,14 +132,14 @@ class _Region:
 class _Kernel(_Region):
     """Runs of a kernel; the time is the device's."""
 
-    cpu_time_total = cpu_time = self_cpu_time_total = 0.0  # type: ignore[assignment]
+    cpu_time_total = cpu_time = self_cpu_time_total = 0.0
 
     @property
     def device_time_total(self) -> float:  # type: ignore[override]
         """Microseconds of all calls."""
         return self.seconds * _MICROSECONDS
 
-    cuda_time_total = self_cuda_time_total = device_time_total  # type: ignore[assignment]
+    cuda_time_total = self_cuda_time_total = device_time_total
 
 
 class EventList(list[Any]):
@@ -170,7 +171,9 @@ def _summed(regions: Iterable[_Region]) -> EventList:
     for each in regions:
         known = found.get((type(each), each.key))
         if known is None:
-            found[type(each), each.key] = type(each)(each.key, 0.0, each.seconds, each.count)
+            found[type(each), each.key] = type(each)(
+                each.key, 0.0, each.seconds, each.count
+            )
         else:
             known.seconds += each.seconds
             known.count += each.count
@@ -363,7 +366,7 @@ def mark(msg: str) -> None:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """Return an `on_trace_ready` that writes traces into a folder; none is compressed."""
+    """Return an `on_trace_ready` that writes traces into a folder, uncompressed."""
 
     def handle(found: profile) -> None:
         folder = Path(dir_name)

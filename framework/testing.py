@@ -9,9 +9,9 @@ import numpy as np
 
 from .base.dtype import DType, bool_, float64, int64, promote_types
 from .tensor.factories import zeros
+from .tensor.from_data import as_tensor
 from .tensor.random import rand, randint
 from .tensor.tensor import Tensor
-from .tensor.from_data import as_tensor
 
 __all__ = ["assert_close", "make_tensor"]
 
@@ -104,7 +104,9 @@ def _difference(
         pairs = [(*both, at) for at, both in enumerate(zip(actual, expected))]
     else:
         return _tensor_difference(actual, expected, *rest, place)
-    found = (_difference(one, two, *rest, f"{place}[{key!r}]") for one, two, key in pairs)
+    found = (
+        _difference(one, two, *rest, f"{place}[{key!r}]") for one, two, key in pairs
+    )
     return next((text for text in found if text), "")
 
 
@@ -146,7 +148,9 @@ def _value_difference(
     tolerances: tuple[float | None, float | None],
     equal_nan: bool,
 ) -> str:
-    known = [_TOLERANCES.get(each.dtype.name, (0.0, 0.0)) for each in (actual, expected)]
+    known = [
+        _TOLERANCES.get(each.dtype.name, (0.0, 0.0)) for each in (actual, expected)
+    ]
     rtol, atol = (
         given if given is not None else max(each[k] for each in known)
         for k, given in enumerate(tolerances)
@@ -154,7 +158,9 @@ def _value_difference(
     wide = promote_types(actual.dtype, expected.dtype)
     if not wide.is_complex:
         wide = float64 if wide.is_floating_point else int64
-    one, two = (np.asarray(each.detach().cpu().to(wide).numpy()) for each in (actual, expected))
+    one, two = (
+        np.asarray(each.detach().cpu().to(wide).numpy()) for each in (actual, expected)
+    )
     with np.errstate(all="ignore"):
         gap = np.abs(one - two)
         close = (one == two) | (gap <= atol + rtol * np.abs(two)) & np.isfinite(gap)
@@ -162,7 +168,9 @@ def _value_difference(
         close |= (one != one) & (two != two)
     if close.all():
         return ""
-    worst = np.unravel_index(np.argmax(np.where(close, -1.0, np.nan_to_num(gap, nan=np.inf))), gap.shape)
+    worst = np.unravel_index(
+        np.argmax(np.where(close, -1.0, np.nan_to_num(gap, nan=np.inf))), gap.shape
+    )
     return (
         f"{where}: {close.size - int(close.sum())} of {close.size} elements are not"
         f" close; at {tuple(int(k) for k in worst)} they are {one[worst]} and"
@@ -204,12 +212,18 @@ def make_tensor(
     ValueError
         If `low` is not below `high`.
     """
-    sizes = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    defaults = (0, 2) if dtype is bool_ else (0, 10) if dtype.name[0] == "u" else (-9, 9)
+    sizes = (
+        tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    )
+    defaults = (
+        (0, 2) if dtype is bool_ else (0, 10) if dtype.name[0] == "u" else (-9, 9)
+    )
     least = defaults[0] if low is None else low
     most = defaults[1] if high is None else high
     if not least < most:
-        raise ValueError(f"make_tensor: low is {low}, high is {high}; low must be below")
+        raise ValueError(
+            f"make_tensor: low is {low}, high is {high}; low must be below"
+        )
     wide = (*sizes[:-1], 2 * sizes[-1]) if noncontiguous and sizes else sizes
     if dtype.is_floating_point:
         made = rand(wide, device=device) * (most - least) + least

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from .base.device import Device as _Device
 from .base.dtype import DType as _DType
-from .base.memory_format import layout as _layout
 from .base.philox import Generator
 from .base.shape import Size
 from .tensor.storage import TypedStorage as Storage

@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .table import ABSENT, ADDRESSES, LAZY
+from .table import ABSENT, ADDRESSES, LAZY, Entry
 
 ROOT = "vkbackend.framework"
 
@@ -46,13 +46,10 @@ class Address(ModuleType):
 
     def __init__(self, name: str) -> None:
         self._address = name.removeprefix(f"{ROOT}.")
-        self._absent, self._why = {*()}, ""
-        if self._address in ABSENT:
-            self._why, names = ABSENT[self._address]
-            self._absent = {*names.split()}
-            self._sources, self._own = (), {}
-        else:
-            self._sources, self._own = ADDRESSES[self._address]
+        self._why, names = ABSENT.get(self._address, ("", ""))
+        self._absent = {*names.split()}
+        nothing: Entry = ((), {})
+        self._sources, self._own = ADDRESSES.get(self._address, nothing)
         super().__init__(name, f"PyTorch's address `{self._address}`. {self._why}")
 
     def __getattr__(self, name: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 LAZY = tuple(
     """
     accelerator compiler cpu distributed hub multiprocessing overrides profiler
-    testing types autograd.forward_ad nn.parallel nn.utils.prune nn.lazy utils.benchmark utils.tensorboard
+    testing types nn.parallel utils.benchmark utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
@@ -18,13 +18,32 @@ sparse transformer upsampling
 
 _CUDA = "There is no CUDA."
 
+_DISTRIBUTIONS = {
+    "location_scale": "cauchy gumbel half_cauchy laplace uniform",
+    "bernoulli": "binomial continuous_bernoulli geometric negative_binomial",
+    "beta": "dirichlet kumaraswamy",
+    "gamma": "chi2 exponential fishersnedecor inverse_gamma studentT",
+    "categorical": "multinomial one_hot_categorical",
+    "derived": "independent mixture_same_family transformed_distribution",
+    "transformed": (
+        "log_normal logistic_normal pareto relaxed_bernoulli relaxed_categorical"
+        " weibull generalized_pareto"
+    ),
+    "normal": "half_normal",
+    "distribution": "exp_family",
+}
+"""Modules of distributions, and PyTorch's that they take the place of."""
+
 Entry = tuple[tuple[str, ...], dict[str, str]]
 
 ADDRESSES: dict[str, Entry] = {
     "nn.modules": (("nn",), {}),
     **{f"nn.modules.{name}": (("nn",), {}) for name in _LAYERS},
     "nn.modules.activation": (("nn", "nn.activation"), {}),
-    "nn.modules.batchnorm": (("nn", "nn.batchnorm"), {"_NormBase": "nn.batchnorm:NormBase"}),
+    "nn.modules.batchnorm": (
+        ("nn", "nn.batchnorm"),
+        {"_NormBase": "nn.batchnorm:NormBase"},
+    ),
     "nn.modules.conv": (
         ("nn", "nn.conv"),
         {
@@ -35,7 +54,7 @@ ADDRESSES: dict[str, Entry] = {
     ),
     "nn.modules.dropout": (("nn",), {"_DropoutNd": "nn.dropout:_Dropout"}),
     "nn.modules.instancenorm": (("nn", "nn.norm"), {}),
-    "nn.modules.lazy": (("nn", "nn.lazy"), {}),
+    "nn.modules.lazy": (("nn",), {}),
     "nn.modules.linear": (("nn", "nn.linear"), {}),
     "nn.modules.loss": (
         ("nn",),
@@ -109,20 +128,10 @@ ADDRESSES: dict[str, Entry] = {
     "_utils": (("nn.utils.flat_tensors",), {}),
     "_dynamo": (("compiler",), {}),
     "_inductor": (("compiler",), {}),
-    "backends.mha": (("backends.libraries",), {}),
     **{
         f"distributions.{name}": (("distributions", f"distributions.{source}"), {})
-        for name, source in (
-            *((name, "location_scale") for name in ("cauchy", "gumbel", "half_cauchy", "laplace", "uniform")),
-            *((name, "bernoulli") for name in ("binomial", "continuous_bernoulli", "geometric", "negative_binomial")),
-            *((name, "beta") for name in ("dirichlet", "kumaraswamy")),
-            *((name, "gamma") for name in ("chi2", "exponential", "fishersnedecor", "inverse_gamma", "studentT")),
-            *((name, "categorical") for name in ("multinomial", "one_hot_categorical")),
-            *((name, "derived") for name in ("independent", "mixture_same_family", "transformed_distribution")),
-            *((name, "transformed") for name in ("log_normal", "logistic_normal", "pareto", "relaxed_bernoulli", "relaxed_categorical", "weibull", "generalized_pareto")),
-            ("half_normal", "normal"),
-            ("exp_family", "distribution"),
-        )
+        for source, names in _DISTRIBUTIONS.items()
+        for name in names.split()
     },
 }  # fmt: skip
 """By address: the modules whose names it has, and names with another place."""
@@ -138,7 +147,8 @@ ABSENT: dict[str, tuple[str, str]] = {
     ),
     "fx": (
         _NO_GRAPHS,
-        "symbolic_trace wrap Proxy Tracer Graph GraphModule Node Interpreter Transformer",
+        "symbolic_trace wrap Proxy Tracer Graph GraphModule Node Interpreter"
+        " Transformer",
     ),
     "export": (_NO_GRAPHS, "export Dim ExportedProgram save load"),
     "package": ("use Python's packages.", "PackageExporter PackageImporter"),

@@ -26,8 +26,7 @@ class DataParallel(Module):
         dim: int = 0,
     ) -> None:
         raise NotImplementedError(
-            "DataParallel: one device computes; use the module itself, on device"
-            ' "gpu"'
+            'DataParallel: one device computes; use the module itself, on device "gpu"'
         )
 
 
@@ -47,3 +46,7 @@ class DistributedDataParallel(Module):
             "DistributedDataParallel: one process computes on one device; use the"
             " module itself, as where distributed.is_initialized() is False"
         )
+
+
+# A package for Python, as PyTorch's has `nn.parallel.distributed` below it.
+__path__: list[str] = []

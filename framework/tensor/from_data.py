@@ -148,6 +148,17 @@ def frombuffer(
     return made.requires_grad_(requires_grad)
 
 
+def to_dlpack(tensor: Tensor) -> Any:
+    """Return what `from_dlpack` of any library takes: `tensor.__dlpack__()`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        On the host.
+    """
+    return tensor.__dlpack__()
+
+
 def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:
     """Return a tensor with a copy of what another library's host tensor holds.
 

@@ -6,8 +6,8 @@ try:
     from tensorboardX import SummaryWriter
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
-        "utils.tensorboard: no package tensorboardX; `pip install tensorboardX` brings a"
-        " SummaryWriter that needs no PyTorch and takes arrays: pass tensor.numpy()",
+        "utils.tensorboard: no package tensorboardX; `pip install tensorboardX` brings"
+        " a SummaryWriter that takes arrays: pass tensor.numpy()",
         name="tensorboardX",
     ) from error
 

@@ -169,3 +169,6 @@ send = _absent("send")
 recv = _absent("recv")
 isend = _absent("isend")
 irecv = _absent("irecv")
+
+# A package for Python, as PyTorch's has `distributed.fsdp` and others below it.
+__path__: list[str] = []
