@@ -148,6 +148,19 @@ def frombuffer(
     return made.requires_grad_(requires_grad)
 
 
+class _Capsule:
+    """What `__dlpack__` returned, as an object that has the method."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
 def to_dlpack(tensor: Tensor) -> Any:
     """Return what `from_dlpack` of any library takes: `tensor.__dlpack__()`.
 
@@ -165,8 +178,11 @@ def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:
     Parameters
     ----------
     source : object with `__dlpack__`
-        In host memory; PyTorch and NumPy have such objects.
+        In host memory; PyTorch and NumPy have such objects. What `to_dlpack` returns
+        will do, once.
     device : Device, str or None, default the host
         Where the copy goes.
     """
+    if not hasattr(source, "__dlpack__"):
+        source = _Capsule(source)
     return Tensor.from_data(np.from_dlpack(source), device=device)
