@@ -6,7 +6,7 @@ import vkbackend.framework as fw
 
 
 @pytest.mark.device
-def test_the_accelerator_is_the_best_device(device: fw.device) -> None:
+def test_the_accelerator_is_the_best_device() -> None:
     assert fw.accelerator.is_available()
     assert fw.accelerator.device_count() == len(fw.devices()) - 1
     assert fw.accelerator.current_accelerator() is fw.device("gpu")
