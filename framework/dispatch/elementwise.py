@@ -360,6 +360,12 @@ def real(name: str, value: Any) -> float:
         ) from None
 
 
+def _told(value: object) -> str:
+    """Return how an error tells a value: by its type where it has many elements."""
+    many = isinstance(value, np.ndarray | list | tuple | dict)
+    return f"a {type(value).__name__}" if many else repr(value)
+
+
 def number(name: str, dtype: DType, value: Any) -> float:
     """Return a Python number as a scalar argument of a kernel of `dtype`.
 
@@ -374,7 +380,7 @@ def number(name: str, dtype: DType, value: Any) -> float:
     """
     if not isinstance(value, int | float | np.number | np.bool_):
         raise TypeError(
-            f"{name}: {value!r} is no operand; use a tensor or a real number"
+            f"{name}: {_told(value)} is no operand; use a tensor or a real number"
         )
     if dtype.is_float:
         return real(name, value)

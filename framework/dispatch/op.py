@@ -16,6 +16,8 @@ from typing import (
     overload,
 )
 
+import numpy as np
+
 from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder, tape_recorder
 from ..base import modes
@@ -39,6 +41,9 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+_NO_NUMBERS = (str, bytes, list, tuple, dict, set, np.ndarray)
+"""Types of arguments that are taken for no number, nor anything else but a tensor."""
 
 REGISTRY: dict[str, Op[..., Any]] = {}
 """Every declared op by name."""
@@ -189,12 +194,37 @@ class Op(Generic[P, R]):
         return args
 
     def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
-        """Return the tensor arguments of tensor parameters."""
-        return {
-            name: bound[name]
-            for name in self.tensors
-            if isinstance(bound[name], TensorCore)
-        }
+        """Return the tensor arguments of tensor parameters.
+
+        Raises
+        ------
+        TypeError
+            For what is neither a tensor nor a number, nor None where that is taken.
+        """
+        tensors = {}
+        for name in self.tensors:
+            if isinstance(bound[name], TensorCore):
+                tensors[name] = bound[name]
+            else:
+                self._refuse_no_tensor(name, bound[name])
+        return tensors
+
+    def _refuse_no_tensor(self, name: str, value: object) -> None:
+        """Raise `TypeError` where an argument can only have been meant as a tensor."""
+        accepted = str(self.parameters[name].annotation)
+        optional = "None" in accepted or self.parameters[name].default is None
+        if "[" in accepted or not (
+            isinstance(value, _NO_NUMBERS) or (value is None and not optional)
+        ):
+            return
+        if isinstance(value, np.ndarray) and not value.ndim:
+            return
+        takes_numbers = self.is_elementwise and len(self.tensors) > 1
+        wanted = "a tensor or a number" if takes_numbers else "a tensor"
+        raise TypeError(
+            f"{self.name}: the argument `{name}` is a {type(value).__name__}; it must"
+            f" be {wanted}"
+        )
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return every argument by name, as Python itself would bind them."""

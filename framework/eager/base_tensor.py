@@ -514,8 +514,12 @@ def _is_real(kind: type) -> bool:
     return issubclass(kind, real)
 
 
-def operand(like: TensorCore, other: object) -> Any:
-    """Return an operand of a binary op: tensors and numbers as is, arrays copied."""
+def operand(like: TensorCore, other: object, name: str | None = None) -> Any:
+    """Return an operand of a binary op: tensors and numbers as is, arrays copied.
+
+    Others are left to the op, which refuses them by name; a `name` says that there is
+    none, but a method of this name.
+    """
     if isinstance(other, TensorCore | int | float):
         return other
     if isinstance(other, np.generic | np.ndarray):
@@ -523,8 +527,10 @@ def operand(like: TensorCore, other: object) -> Any:
         if array.ndim == 0:
             return array.item()
         return type(like).from_host(array, like.device)
+    if name is None:
+        return other
     raise TypeError(
-        f"operand: {type(other).__name__} cannot be combined with a tensor;"
+        f"{name}: {type(other).__name__} cannot be combined with a tensor;"
         " use a tensor, a number or a NumPy array"
     )
 
