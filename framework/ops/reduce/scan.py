@@ -174,6 +174,8 @@ def diff(
     at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    if not n:
+        return lazy_copy(x)
     ends = [each for each in (prepend, x, append) if each is not None]
     if len(ends) > 1:
         from ..movement.concat import cat

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...base.defaults import default_dtype
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
@@ -59,7 +60,8 @@ def cov(
 
     Parameters
     ----------
-    input : Tensor, float, shape (variables, observations) or (observations,)
+    input : Tensor, shape (variables, observations) or (observations,)
+        Integers are taken as the default float dtype.
     correction : int, default 1
         Subtracted from the number of observations before dividing by it.
     fweights : Tensor, integers, shape (observations,), or None
@@ -69,7 +71,7 @@ def cov(
 
     Returns
     -------
-    Tensor, shape (variables, variables), or ()
+    Tensor, shape (variables, variables), or () of one variable
 
     Raises
     ------
@@ -78,7 +80,8 @@ def cov(
     """
     if input.ndim > 2:
         raise ShapeError(f"cov: x is {input.shape}; it must have at most 2 dimensions")
-    _need_float("cov", input)
+    if not input.dtype.is_float:
+        input = cast(input, default_dtype())
     rows = input if input.ndim == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]
     weights = None
@@ -110,7 +113,7 @@ def cov(
             factor = total - correction
         product = matmul(mul(centred, weights), transpose(centred, 0, 1))
         found = product / clamp(factor, 0.0)
-    return found if input.ndim == 2 else reshape(found, ())
+    return found if rows.shape[0] != 1 else reshape(found, ())
 
 
 def corrcoef(input: Tensor) -> Tensor:
