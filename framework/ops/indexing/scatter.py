@@ -104,7 +104,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     x : Tensor
     dim : int
     index : Tensor, any integer dtype
-        As many dimensions as `x`, none larger except `dim`.
+        As many dimensions as `x`, none larger except `dim`; any shape without elements.
 
     Returns
     -------
@@ -123,6 +123,8 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     at = normalize_dim(name, dim, x.ndim or 1)
+    if index.numel() == 0:
+        return reshape(narrow(flatten(x), 0, 0, 0), index.shape)
     places = as_vector(index)
     part, _ = index_region(name, as_vector(x), at, places)
     site = f"{name}: dimension {at}"
