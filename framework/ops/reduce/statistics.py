@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.defaults import default_dtype
-from ...base.dtype import int32
+from ...base.dtype import default_dtype, int32
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
