@@ -211,7 +211,7 @@ ACTIVATION = {
 
 def by_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return powers; of integers as Python has them, but 0 for a fraction."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.asarray(np.power(x, y))
     bits = 8 * x.dtype.itemsize
     low = int(np.iinfo(x.dtype).min)

@@ -14,6 +14,7 @@ from .tensor import Tensor
 OPS = """
     broadcast_shapes
     angle fill is_same_size real
+    complex conj_physical imag istft polar stft view_as_complex view_as_real
     gradient index_reduce narrow_copy split_with_sizes
     addbmm addmv addr adjoint aminmax argwhere as_strided as_strided_scatter
     atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors cartesian_prod cdist

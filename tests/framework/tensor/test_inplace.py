@@ -93,7 +93,7 @@ def test_setitem(index: Any, value: str, make: Make) -> None:
     assert_close(x, wanted)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "complex128"])
 def test_setitem_in_each_dtype(dtype: str, place: Device) -> None:
     if DTYPES[dtype].itemsize == 8 and isinstance(place, GpuDevice):
         if not place.gpu.info.shader_int64:
