@@ -157,6 +157,7 @@ from .tensor.from_data import (
     from_numpy as from_numpy,
     frombuffer as frombuffer,
     tensor as tensor,
+    to_dlpack as to_dlpack,
 )
 from .tensor.sequences import (
     arange as arange,
@@ -485,14 +486,20 @@ from .tensor.windows import (
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
+from .addresses import finder as _finder
+from . import torchscript as _torchscript
+
 eval = _evaluate
+_torchscript.install()
+_finder.install()
 
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
 )
 
 _INTERNAL = frozenset(
-    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
+    "addresses base codegen dispatch eager graph ir kernels runtime scheduler"
+    " torchscript".split()
 )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -67,7 +66,9 @@ class TensorCore:
         they have in common; None without another one.
     """
 
+    # `__dict__` is for what a program notes on a tensor: `p.no_weight_decay = True`.
     __slots__ = (
+        "__dict__",
         "__weakref__",
         "array",
         "device",
@@ -328,12 +329,14 @@ class TensorCore:
         copied = assembled(type(self), array, self.layout, self.device)
         copied.needs_grad = self.needs_grad
         copied.grad = deepcopy(self.grad, memo)
+        if self.__dict__:
+            copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         place = self.dtype, self.device.name
         data = type(self), self.numpy(), *place, self.needs_grad
-        return _unpickled, data
+        return _unpickled, data, self.__dict__ or None
 
     def host_view(self) -> np.ndarray:
         """Return the elements of a host tensor as a NumPy view of its storage.

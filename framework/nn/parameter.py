@@ -59,6 +59,12 @@ class Parameter(_Registering):
         self._share(data)
         self.requires_grad_(requires_grad)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """Return a parameter with a copy of the elements, without noted attributes."""
+        copied = super().__deepcopy__(memo)
+        copied.__dict__.clear()
+        return copied
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 

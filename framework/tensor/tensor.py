@@ -151,7 +151,7 @@ class Tensor(
     def _become(self, made: Tensor) -> None:
         """Take all that a new tensor has."""
         for name in TensorCore.__slots__:
-            if name != "__weakref__":
+            if name not in ("__dict__", "__weakref__"):
                 setattr(self, name, getattr(made, name))
 
     def __repr__(self) -> str:

@@ -210,8 +210,8 @@ def multinomial(
 
     Returns
     -------
-    Tensor, shape (num_samples,) or (rows, num_samples), int32
-        int32, unlike PyTorch's int64, as `argmax` gives.
+    Tensor, shape (num_samples,) or (rows, num_samples), int64
+        int32 on a device without 64-bit integers.
 
     Raises
     ------

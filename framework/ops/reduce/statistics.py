@@ -20,6 +20,7 @@ from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..source import arange_like, fill_like
 from ..view import expand, reshape, transpose, unsqueeze
+from .common import as_places, place_dtype
 from .minmax import ValuesIndices, amax, amin
 from .scan import cumsum, diff
 from .sum import sum
@@ -192,7 +193,7 @@ def _running(
     """
     at = normalize_dim(name, dim, x.ndim or 1)
     if x.ndim == 0:
-        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, place_dtype(x)))
     values = x.detach()
     size = x.shape[at]
     along = (size,) + (1,) * (x.ndim - 1 - at)
@@ -216,7 +217,7 @@ def _running(
             )
         )
         step *= 2
-    return ValuesIndices(_taken(x, at, places), places)
+    return ValuesIndices(_taken(x, at, places), as_places(places))
 
 
 def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
@@ -226,7 +227,7 @@ def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """Return the largest element up to each along a dimension, and where it is.
 
-    Of equal ones the last; NaN is above every number. Indices are int32.
+    Of equal ones the last; NaN is above every number. Indices are as `sort` gives them.
     """
     return _running("cummax", input, dim, ge)
 

@@ -229,6 +229,7 @@ def test_dlpack(dtype: str, place: Device) -> None:
     x = fw.tensor(np.arange(6).reshape(2, 3), dtype, place)
     assert np.array_equal(np.from_dlpack(x.mT), x.numpy().T)
     assert np.array_equal(torch.from_dlpack(x).numpy(), x.numpy())
+    assert np.array_equal(fw.from_dlpack(fw.to_dlpack(x)).numpy(), x.numpy())
     back = fw.from_dlpack(
         torch.arange(6).reshape(2, 3).T.to(getattr(torch, dtype)), place
     )
