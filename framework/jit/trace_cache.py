@@ -423,6 +423,10 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     environment, context variables, parameters, modules, and an optimizer's options
     other than the learning rate.
 
+    Captured parameters and tensors whose elements were changed outside, by an optimizer
+    or `load_state_dict`, do not retrace: the next replay copies the new elements to
+    where it reads them.
+
     Where the function changes one of these itself, or a container or data class that
     it is given, or reads state that cannot be guarded, the trace is not cached: clocks,
     files, queues, other processes, random numbers of the host, iterators, larger
