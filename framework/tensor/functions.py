@@ -39,7 +39,7 @@ ALIASES = """
 """Second names, each with that of the function of `ops`."""
 
 METHODS = """
-    conj resolve_conj resolve_neg get_device is_neg
+    conj conj_physical_ resolve_conj resolve_neg get_device is_neg
     ravel abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_
     as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
     cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_

@@ -60,12 +60,12 @@ def _fft_rows_reference(
 
 
 @functools.lru_cache(maxsize=64)
-def _constant(device: Device, generation: int, kind: str, n: int, size: int) -> Tensor:
-    from ...tensor.tensor import Tensor
-
+def _constant(
+    like: type[Tensor], device: Device, generation: int, kind: str, n: int, size: int
+) -> Tensor:
     values = {"roots": _roots, "twiddles": _twiddles, "chirp": _chirp}
     values["filter"] = _filter
-    return Tensor.from_host(values[kind](n, size), device, complex64)
+    return like.from_host(values[kind](n, size), device, complex64)
 
 
 on_device_removed(_constant.cache_clear)
@@ -104,7 +104,7 @@ def constant(x: Tensor, kind: str, n: int, size: int = 0) -> Tensor:
             return host  # which the reference does not read
         values = {"roots": _roots, "twiddles": _twiddles}[kind](n, size)
         return type(x).from_host(values, device, x.dtype)
-    return _constant(device, device.generation, kind, n, size)
+    return _constant(x.results, device, device.generation, kind, n, size)
 
 
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
