@@ -106,6 +106,16 @@ from .nn.native import (
 )
 from .jit import jit as jit
 from .runtime import (
+    clear_autocast_cache as clear_autocast_cache,
+    get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+    is_autocast_cache_enabled as is_autocast_cache_enabled,
+    is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+    is_distributed as is_distributed,
+    is_warn_always_enabled as is_warn_always_enabled,
+    set_anomaly_enabled as set_anomaly_enabled,
+    set_default_tensor_type as set_default_tensor_type,
+    set_warn_always as set_warn_always,
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     compile as compile,
     get_deterministic_debug_mode as get_deterministic_debug_mode,
@@ -119,6 +129,10 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
+from .cuda import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
+)
 from .tensor.copies import (
     alias_copy as alias_copy,
     as_strided_copy as as_strided_copy,

@@ -5,7 +5,7 @@ from __future__ import annotations
 LAZY = tuple(
     """
     accelerator compiler cpu distributed hub multiprocessing overrides profiler
-    testing types nn.parallel utils.benchmark utils.tensorboard
+    testing types nn.parallel nn.utils.prune utils.benchmark utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
@@ -54,7 +54,7 @@ ADDRESSES: dict[str, Entry] = {
     ),
     "nn.modules.dropout": (("nn",), {"_DropoutNd": "nn.dropout:_Dropout"}),
     "nn.modules.instancenorm": (("nn", "nn.norm"), {}),
-    "nn.modules.lazy": (("nn",), {}),
+    "nn.modules.lazy": (("nn", "nn.lazy"), {}),
     "nn.modules.linear": (("nn", "nn.linear"), {}),
     "nn.modules.loss": (
         ("nn",),

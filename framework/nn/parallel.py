@@ -29,6 +29,9 @@ class DataParallel(Module):
             'DataParallel: one device computes; use the module itself, on device "gpu"'
         )
 
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return nothing: no such module can be made."""
+
 
 class DistributedDataParallel(Module):
     """Module in several processes, which is not here.

@@ -201,11 +201,11 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @functools.lru_cache(maxsize=256)
 def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """Return the order of dimensions with two of them exchanged."""
-    first = normalize_dim("transpose", dim0, ndim)
-    second = normalize_dim("transpose", dim1, ndim)
-    order = list(range(ndim))
+    first = normalize_dim("transpose", dim0, ndim or 1)
+    second = normalize_dim("transpose", dim1, ndim or 1)
+    order = list(range(ndim or 1))
     order[first], order[second] = second, first
-    return tuple(order)
+    return tuple(order)[:ndim]
 
 
 def t(x: Tensor) -> Tensor:
@@ -238,7 +238,7 @@ def movedim(
     for name, dims in (("source", source), ("destination", destination)):
         given = as_int_or_ints(f"movedim: {name}", dims)
         listed = (given,) if isinstance(given, int) else given
-        pairs.append([normalize_dim("movedim", dim, x.ndim) for dim in listed])
+        pairs.append([normalize_dim("movedim", dim, x.ndim or 1) for dim in listed])
     origins, targets = pairs
     if len(origins) != len(targets) or any(len(set(p)) != len(p) for p in pairs):
         raise ShapeError(
@@ -248,7 +248,7 @@ def movedim(
     order = [dim for dim in range(x.ndim) if dim not in origins]
     for target, origin in sorted(zip(targets, origins)):
         order.insert(target, origin)
-    return _permute(x, tuple(order))
+    return _permute(x, tuple(order)[: x.ndim])
 
 
 @movement(dtypes=STORED)

@@ -45,6 +45,20 @@ Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
 
 
+ParamsT = Iterable[Any]
+"""What optimizers take: parameters, groups of them, or names with them."""
+
+
+class _RequiredParameter:
+    """Default of an option that has to be given."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
 class DeferredStepCounter:
     """Deferred step counter of a trace's parameters with equal step counts.
 

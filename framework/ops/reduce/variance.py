@@ -305,7 +305,7 @@ def cosine_similarity(
     """
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     _need_float("cosine_similarity", x1)
-    at = normalize_dim("cosine_similarity", dim, len(shape))
+    at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)
     norms = (clamp_min(norm(each, 2, at, keepdim=True), eps) for each in (x1, x2))
     first, second = norms
