@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -104,7 +104,9 @@ def constant(x: Tensor, kind: str, n: int, size: int = 0) -> Tensor:
             return host  # which the reference does not read
         values = {"roots": _roots, "twiddles": _twiddles}[kind](n, size)
         return type(x).from_host(values, device, x.dtype)
-    return _constant(x.results, device, device.generation, kind, n, size)
+    like: Any = x.results
+    made: Tensor = _constant(like, device, device.generation, kind, n, size)
+    return made
 
 
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
