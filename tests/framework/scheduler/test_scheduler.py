@@ -181,34 +181,6 @@ def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
 
 
-def test_what_a_read_left_does_not_move_where_a_long_graph_is_cut(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Steps of other lengths before it give a step no plan that is new."""
-    monkeypatch.setattr(scheduler, "MAX_PENDING", 16)
-    x = tensor(gpu, 5)
-
-    def step(length: int, left: int) -> int:
-        fw.eval()
-        others = [x * (k + 2) for k in range(left)]
-        assert_close(x + 1, x.numpy() + np.float32(1))
-        assert len(gpu.pending) == left
-        known = set(gpu.plans)
-        y = x
-        for _ in range(length):
-            y = y + 1
-        assert_close(y, x.numpy() + np.float32(length), scale=100)
-        for k, other in enumerate(others):
-            assert_close(other, x.numpy() * np.float32(k + 2))
-        return len(set(gpu.plans) - known)
-
-    step(14, 1)
-    step(20, 0)
-    assert step(14, 3) == 1  # Of what was left.
-    assert step(14, 3) == step(14, 1) == 0
-    assert step(20, 3) == 0
-
-
 @pytest.mark.parametrize("kind", ["software", "discrete"])
 def test_a_backward_pass_starts_what_is_pending_before_it(
     kind: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
