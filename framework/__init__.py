@@ -13,6 +13,7 @@ from . import (
     func as func,
     distributions as distributions,
     graph as graph,
+    fft as fft,
     linalg as linalg,
     mps as mps,
     nn as nn,
@@ -247,6 +248,8 @@ from .base.dtype import (
     can_cast as can_cast,
     float16 as float16,
     float32 as float32,
+    complex64 as complex64,
+    complex128 as complex128,
     float64 as float64,
     int8 as int8,
     int16 as int16,
@@ -533,6 +536,8 @@ if _TYPE_CHECKING:
 dtype = DType
 bool = bool_
 double = float64
+cfloat = complex64
+cdouble = complex128
 float = float32
 half = float16
 int = int32

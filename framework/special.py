@@ -89,7 +89,7 @@ xlogy = ops.xlogy
 
 
 def _fractional(x: Tensor) -> Tensor:
-    return x if x.dtype.is_float else ops.cast(x, float32)
+    return x if x.dtype.is_differentiable else ops.cast(x, float32)
 
 
 @takes_keywords

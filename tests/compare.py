@@ -26,6 +26,9 @@ TOLERANCES = {
     "bfloat16": Tolerance(2.0**-7, 2.0**-7),
     # Host arithmetic, summed in another order.
     "float64": Tolerance(1e-12, 1e-12),
+    # Relative to the magnitude. A product is two, and a function two or three.
+    "complex64": Tolerance(8e-6, 8e-6),
+    "complex128": Tolerance(1e-12, 1e-12),
 }
 EXACT = Tolerance(0.0, 0.0)
 

@@ -211,7 +211,7 @@ ACTIVATION = {
 
 def by_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return powers; of integers as Python has them, but 0 for a fraction."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.asarray(np.power(x, y))
     bits = 8 * x.dtype.itemsize
     low = int(np.iinfo(x.dtype).min)
@@ -249,6 +249,12 @@ ARITHMETIC = {
     "floor_divide": binary("floor_divide", np.floor_divide, None, exact=True),
     "remainder": binary("remainder", np.remainder, None),
     "fmod": binary("fmod", np.fmod, None, exact=True),
+    "flat": Case(
+        REGISTRY["flat"],
+        tuple(Sample((Draw(shape), Draw(shape))) for shape in SHAPES),
+        lambda slope, x: slope,
+        exact=True,
+    ),
     "copysign": binary("copysign", np.copysign, torch.copysign, exact=True),
     "maximum": binary("maximum", np.maximum, torch.maximum, exact=True),
     "minimum": binary("minimum", np.minimum, torch.minimum, exact=True),

@@ -49,7 +49,7 @@ ORDER = {
         io data
         optim
         utils
-        amp backends cpu cuda distributed linalg mps profiler random runtime special
+        amp backends cpu cuda distributed fft linalg mps profiler random runtime special
         version xpu
         accelerator addresses compiler hub multiprocessing overrides testing torchscript
         types

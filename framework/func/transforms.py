@@ -140,7 +140,7 @@ def _variable(
     if real.requires_grad and outer:
         return wrapped(lazy_copy(real), levels)
     made = real.detach()
-    if made.dtype.is_float:
+    if made.dtype.is_differentiable:
         made.requires_grad_()
     return wrapped(made, levels)
 
@@ -395,13 +395,13 @@ class _Linear:
                 _variable(
                     taped.name, each.detach().new_zeros(each.shape), levels, False
                 )
-                if each.dtype.is_float
+                if each.dtype.is_differentiable
                 else each
                 for each in taped.outputs
             ]
             seeds = [
                 wrapped(lazy_copy(real_of(each)), levels)
-                if each.dtype.is_float
+                if each.dtype.is_differentiable
                 else None
                 for each in self.duals
             ]

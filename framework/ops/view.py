@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd.partial_grad import PartialGrad, accepts_partial
 from ..base.device import Device
-from ..base.dtype import ANY
+from ..base.dtype import STORED
 from ..base.errors import ShapeError
 from ..base.shape import (
     Layout,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _INTEGERS = frozenset({int})
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _view(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements in row-major order in another shape."""
 
@@ -133,7 +133,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return a view with the dimensions in another order."""
 
@@ -251,7 +251,7 @@ def movedim(
     return _permute(x, tuple(order)[: x.ndim])
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _expand(x: Tensor, shape: Shape) -> Tensor:
     """Return a view that repeats dimensions of size 1."""
 
@@ -297,7 +297,7 @@ def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
     return expand(x, shape)
 
 
-@composite(dtypes=ANY)
+@composite(dtypes=STORED)
 def move(x: Tensor, origin: Device, target: Device) -> Tensor:
     """Return the elements of `x`, which are on `origin`, on another device."""
     return type(x).from_host(x.numpy(), target, x.dtype)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY, DType, int32, int64
+from ...base.dtype import STORED, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
@@ -320,7 +320,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return _unfold(x, at, size, step)
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     """Return a sliding-window view along a dimension."""
 

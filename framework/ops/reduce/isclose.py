@@ -51,7 +51,7 @@ def isclose(
         )
     broadcast_shapes("isclose", x.shape, other.shape)
     found = eq(x, other)
-    a, b = (t if t.dtype.is_float else cast(t, float32) for t in (x, other))
+    a, b = (t if t.dtype.is_differentiable else cast(t, float32) for t in (x, other))
     within = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol))
     found = logical_or(found, logical_and(within, isfinite(b)))
     if equal_nan:

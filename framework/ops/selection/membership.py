@@ -20,6 +20,7 @@ from ..elementwise.compare import (
     ne,
     where,
 )
+from ..elementwise.complex_numbers import _imaginary_part
 from ..indexing.masked import flatnonzero, nonzero
 from ..indexing.scatter import index_add, index_select
 from ..movement.concat import cat
@@ -172,7 +173,9 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 def isreal(input: Tensor) -> Tensor:
-    """Return whether each element is a real number: all are."""
+    """Return whether each element is a real number: all are that are not complex."""
+    if input.dtype.is_complex:
+        return eq(_imaginary_part(input), 0)
     made: Tensor = fill_like(input, input.shape, True, bool_)
     return made
 

@@ -23,6 +23,10 @@ class DerivedMethods:
     addmv = ops.addmv
     addr = ops.addr
     adjoint = ops.adjoint
+    conj_physical = ops.conj_physical
+    istft = ops.istft
+    stft = ops.stft
+    conj_physical_ = in_place(ops.conj_physical)
     aminmax = ops.aminmax
     angle = ops.angle
     argwhere = ops.argwhere

@@ -76,8 +76,8 @@ class MovementMethods:
 
     @property
     def mH(self: Tensor) -> Tensor:
-        """The last two dimensions exchanged, as the numbers are real."""
-        return ops.transpose(self, -2, -1)
+        """The conjugate with the last two dimensions exchanged."""
+        return ops.conj(ops.transpose(self, -2, -1))
 
     @property
     def T(self: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class MovementMethods:
 
     @property
     def H(self: Tensor) -> Tensor:
-        """The transpose of a matrix; itself, if it has no dimensions.
+        """The conjugate transpose of a matrix; itself, if it has no dimensions.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class MovementMethods:
         """
         if self.ndim not in (0, 2):
             raise ShapeError(f"H: the tensor is {self.ndim}-D; it must be 2-D or 0-D")
-        return self.T
+        return ops.conj(self.T)
 
     t = ops.t
 

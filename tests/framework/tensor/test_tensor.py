@@ -68,12 +68,11 @@ def test_numbers_adapt_to_the_tensor(make: Make) -> None:
     )
 
 
-@pytest.mark.parametrize("other", ["2", None, [1, 2, 3], 1j])
+@pytest.mark.parametrize("other", ["2", None, [1, 2, 3]])
 def test_what_is_no_operand(other: Any, make: Make) -> None:
     told = f"the argument `y` is a {type(other).__name__}; it must be a tensor or a"
-    text = r"1j is no operand; use a tensor or a real" if other == 1j else told
     for call in (lambda: make(DATA) + other, lambda: ops.add(make(DATA), other)):
-        with pytest.raises(TypeError, match=f"^add: {text} number$"):
+        with pytest.raises(TypeError, match=f"^add: {told} number$"):
             call()
 
 
