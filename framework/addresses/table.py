@@ -30,7 +30,9 @@ _DISTRIBUTIONS = {
         " weibull generalized_pareto"
     ),
     "normal": "half_normal",
-    "distribution": "exp_family",
+    "multivariate_normal": "lowrank_multivariate_normal",
+    "lkj": "lkj_cholesky",
+    "distribution": "exp_family utils",
 }
 """Modules of distributions, and PyTorch's that they take the place of."""
 
