@@ -127,6 +127,18 @@ ADDRESSES: dict[str, Entry] = {
     "serialization": (("io.serialization", "io.locations"), {}),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),
+    "jit.annotations": (("python.typing",), {}),
+    "_jit_internal": (
+        ("python.typing", "torchscript"),
+        {"boolean_dispatch": "torchscript:boolean_dispatch"},
+    ),
+    "distributed.elastic": ((), {}),
+    "distributed.elastic.multiprocessing": ((), {}),
+    "distributed.elastic.multiprocessing.errors": (
+        (),
+        {"record": "torchscript:export"},
+    ),
+    "__config__": ((), {"show": "runtime:show_config"}),
     "_utils": (("nn.utils.flat_tensors",), {}),
     "_dynamo": (("compiler",), {}),
     "_inductor": (("compiler",), {}),

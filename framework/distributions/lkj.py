@@ -83,7 +83,7 @@ class LKJCholesky(Distribution):
         order = 2 * (self.concentration - 1).unsqueeze(-1) + size - rows
         diagonal = value.diagonal(0, -2, -1)[..., 1:]
         density = (order * diagonal.log()).sum(-1)
-        scale = 0.5 * (size - 1) * math.log(math.pi)
-        scale = scale + ops.mvlgamma(alpha - 0.5, size - 1)
+        constant = 0.5 * (size - 1) * math.log(math.pi)
+        scale = constant + ops.mvlgamma(alpha - 0.5, size - 1)
         result: Tensor = density - scale + ops.lgamma(alpha) * (size - 1)
         return result
