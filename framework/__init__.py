@@ -106,6 +106,7 @@ from .nn.native import (
 )
 from .jit import jit as jit
 from .runtime import (
+    _assert as _assert,
     clear_autocast_cache as clear_autocast_cache,
     get_autocast_cpu_dtype as get_autocast_cpu_dtype,
     get_autocast_gpu_dtype as get_autocast_gpu_dtype,

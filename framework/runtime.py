@@ -38,6 +38,7 @@ __all__ = [
     "set_num_interop_threads",
     "set_num_threads",
     "set_warn_always",
+    "show_config",
     "use_deterministic_algorithms",
 ]
 
@@ -230,3 +231,13 @@ def get_autocast_cpu_dtype() -> DType:
 def get_autocast_gpu_dtype() -> DType:
     """Return the dtype of this thread's block, or else float16."""
     return get_autocast_dtype("gpu")
+
+
+def show_config() -> str:
+    """Return what the library is built on, as `torch.__config__.show` says."""
+    return "vkbackend: kernels are GLSL for Vulkan; the host is NumPy.\n"
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise `AssertionError` with a message unless a condition holds."""
+    assert condition, message

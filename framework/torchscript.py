@@ -20,6 +20,7 @@ __all__ = [
     "ScriptFunction",
     "ScriptModule",
     "annotate",
+    "boolean_dispatch",
     "export",
     "fork",
     "freeze",
@@ -141,6 +142,26 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 def wait(future: Any) -> Any:
     """Return what `fork` returned."""
     return future
+
+
+def boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable[..., Any],
+    if_false: Callable[..., Any],
+    module_name: str,
+    func_name: str,
+) -> Callable[..., Any]:
+    """Return a function that calls one of two, by an argument's value."""
+
+    def chosen(*args: Any, **kwargs: Any) -> Any:
+        by_position = args[arg_index] if arg_index < len(args) else default
+        is_true = kwargs.get(arg_name, by_position)
+        return (if_true if is_true else if_false)(*args, **kwargs)
+
+    chosen.__name__, chosen.__doc__ = func_name, if_true.__doc__
+    return chosen
 
 
 def optimized_execution(should_optimize: bool) -> AbstractContextManager[None]:

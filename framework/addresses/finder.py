@@ -89,8 +89,10 @@ _NOTHING: Any = object()
 
 
 def resolved(path: str) -> Any:
-    """Return a module of the library, or with a colon what it has of a name."""
+    """Return a module of the library, of Python, or with a colon a name in it."""
     module, _, name = path.partition(":")
+    if module.startswith("python."):
+        return importlib.import_module(module.removeprefix("python."))
     found = importlib.import_module(f"{ROOT}.{module}" if module else ROOT)
     return getattr(found, name) if name else found
 

@@ -30,7 +30,9 @@ _DISTRIBUTIONS = {
         " weibull generalized_pareto"
     ),
     "normal": "half_normal",
-    "distribution": "exp_family",
+    "multivariate_normal": "lowrank_multivariate_normal",
+    "lkj": "lkj_cholesky",
+    "distribution": "exp_family utils",
 }
 """Modules of distributions, and PyTorch's that they take the place of."""
 
@@ -125,6 +127,18 @@ ADDRESSES: dict[str, Entry] = {
     "serialization": (("io.serialization", "io.locations"), {}),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),
+    "jit.annotations": (("python.typing",), {}),
+    "_jit_internal": (
+        ("python.typing", "torchscript"),
+        {"boolean_dispatch": "torchscript:boolean_dispatch"},
+    ),
+    "distributed.elastic": ((), {}),
+    "distributed.elastic.multiprocessing": ((), {}),
+    "distributed.elastic.multiprocessing.errors": (
+        (),
+        {"record": "torchscript:export"},
+    ),
+    "__config__": ((), {"show": "runtime:show_config"}),
     "_utils": (("nn.utils.flat_tensors",), {}),
     "_dynamo": (("compiler",), {}),
     "_inductor": (("compiler",), {}),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...base.dtype import INTEGER, bool_, float32, float64, int32
+from ...base.dtype import INTEGER, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
@@ -166,12 +166,12 @@ def fmin(input: Tensor, other: Tensor | float) -> Tensor:
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """Return powers computed in float64, as which the result is.
+    """Return powers computed in float64, or of complex numbers in complex128.
 
     Devices without powers of float64 refuse it.
     """
     pair = (
-        cast(each, float64)
+        cast(each, complex128 if each.dtype.is_complex else float64)
         if isinstance(each, TensorCore)
         else float(as_number("float_power: operand", each))
         for each in (input, exponent)

@@ -92,7 +92,7 @@ class DerivedMethods:
     xlogy = ops.xlogy
 
     def polygamma(self: Tensor, n: int) -> Tensor:
-        """See `ops.polygamma`."""
+        """Return the polygamma function of order `n`; see `ops.polygamma`."""
         return ops.polygamma(n, self)
 
     addbmm_ = in_place(ops.addbmm)

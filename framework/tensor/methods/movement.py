@@ -27,7 +27,7 @@ class MovementMethods:
     __slots__ = ()
 
     def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-        """See `ops.reshape`."""
+        """Return the elements in another shape; see `ops.reshape`."""
         return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class MovementMethods:
     unflatten = ops.unflatten
 
     def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
-        """See `ops.permute`."""
+        """Permute the dimensions, as a view; see `ops.permute`."""
         return ops.permute(self, as_shape(order) if dims is None else dims)
 
     transpose = ops.transpose
@@ -100,7 +100,7 @@ class MovementMethods:
     t = ops.t
 
     def expand(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-        """See `ops.expand`."""
+        """Return a view with sizes of 1 repeated; see `ops.expand`."""
         return ops.expand(self, as_shape(sizes) if size is None else size)
 
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class MovementMethods:
     unsqueeze = ops.unsqueeze
 
     def flip(self: Tensor, *along: Any, dims: Any = None) -> Tensor:
-        """See `ops.flip`."""
+        """Return the elements in reverse order along dimensions; see `ops.flip`."""
         return ops.flip(self, as_shape(along) if dims is None else dims)
 
     roll = ops.roll

@@ -158,6 +158,10 @@ def test_numbers_come_and_go() -> None:
     assert x.tolist() == [[2j, 2j], [2j, 2j]]
 
 
+def test_powers_in_complex128() -> None:
+    assert_close(fw.float_power(fw.tensor(Y), 2), Y.astype(complex) ** 2, scale=10)
+
+
 def test_a_gradient_can_be_differentiated() -> None:
     def second(t: Any) -> Any:
         x = t.tensor(Y).requires_grad_()
@@ -183,6 +187,8 @@ def test_what_there_is_not() -> None:
     for call in (fw.relu, fw.floor, fw.sort, fw.sign, fw.erf, fw.amax, fw.isneginf):
         with pytest.raises(DTypeError, match="is complex64"):
             call(x)
+    with pytest.raises(DTypeError, match="logsumexp: `x` is complex64"):
+        fw.logsumexp(x, 0)
     for compare in (lambda: x < x, lambda: fw.maximum(x, x), lambda: x // 2):
         with pytest.raises(DTypeError, match="is complex64"):
             compare()
