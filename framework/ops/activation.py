@@ -35,12 +35,12 @@ SELU_ALPHA = 1.6732632423543772
 
 
 @elementwise(glsl="slope", reference=lambda slope, x: slope, dtypes=FLOAT)
-def _flat(slope: Tensor, x: Tensor) -> Tensor:
+def _piecewise_grad(slope: Tensor, x: Tensor) -> Tensor:
     """Return a gradient that does not change with `x`, though it depends on it."""
 
 
-@_flat.vjp
-def _flat_vjp(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+@_piecewise_grad.vjp
+def _piecewise_grad_vjp(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     return grad, fill_like(x, x.shape, 0, x.dtype)
 
 
@@ -51,7 +51,7 @@ def piecewise(grad: Tensor, x: Tensor) -> Tensor:
     or weight decay moves a parameter whose gradient is zero.
     """
     if is_grad_enabled() and x.needs_grad:
-        return _flat(grad, x)
+        return _piecewise_grad(grad, x)
     return grad
 
 
