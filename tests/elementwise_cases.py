@@ -260,12 +260,6 @@ ARITHMETIC = {
     "floor_divide": binary("floor_divide", np.floor_divide, None, exact=True),
     "remainder": binary("remainder", np.remainder, None),
     "fmod": binary("fmod", np.fmod, None, exact=True),
-    "flat": Case(
-        REGISTRY["flat"],
-        tuple(Sample((Draw(shape), Draw(shape))) for shape in SHAPES),
-        lambda slope, x: slope,
-        exact=True,
-    ),
     "copysign": binary("copysign", np.copysign, torch.copysign, exact=True),
     "maximum": binary("maximum", np.maximum, torch.maximum, exact=True),
     "minimum": binary("minimum", np.minimum, torch.minimum, exact=True),
