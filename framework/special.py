@@ -145,7 +145,9 @@ def _polynomial(
 
     def polynomial(input: Tensor, n: Tensor | int) -> Tensor:
         x = _fractional(input)
-        degrees = ops.trunc(n) if isinstance(n, Tensor) else None
+        degrees = n if isinstance(n, Tensor) else None
+        if degrees is not None and degrees.dtype.is_float:
+            degrees = ops.trunc(degrees)
         if degrees is None:
             most = int(n)
         else:

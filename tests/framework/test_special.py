@@ -55,6 +55,9 @@ def test_polynomials(name: str) -> None:
     np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
     empty = getattr(fw.special, name)(fw.zeros(0, 1), fw.zeros(0, 3))
     assert empty.shape == (0, 3)
+    found = getattr(fw.special, name)(ours, fw.tensor(True))
+    expected = getattr(torch.special, name)(theirs, torch.tensor(True))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
 
 
 def test_special_points_and_out() -> None:
