@@ -29,7 +29,7 @@ from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .recorded_plan import CallRecorder, NotRepeatable
-from .state_dict import CheckedState, StateSpec
+from .state_dict import CheckedState, States, StateSpec
 from .step_plan import StepPlan
 
 Group = dict[str, Any]
@@ -246,7 +246,7 @@ class Optimizer:
         self.defaults = dict(defaults)
         self._pre_hooks: OrderedDict[int, StepHook] = OrderedDict()
         self._post_hooks: OrderedDict[int, StepHook] = OrderedDict()
-        self._state: dict[Tensor, dict[str, Any]] = {}
+        self._state = States()
         # Traces keep them: without a trace there are no steps to count.
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
@@ -667,7 +667,7 @@ class Optimizer:
 
     def _replace_state(
         self,
-        state: dict[Tensor, dict[str, Any]],
+        state: States,
         step_counters: list[weakref.ref[DeferredStepCounter]],
         options: Sequence[Mapping[str, Any]],
     ) -> None:
