@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import GpuDevice
+from ..base.errors import DTypeError
 from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
@@ -220,6 +221,8 @@ class Optimizer:
     ValueError
         If there is nothing to optimize, a parameter comes twice or is no leaf that
         requires a gradient, or an option is unknown or out of range.
+    DTypeError
+        If a parameter is complex.
     """
 
     replayable = False
@@ -343,6 +346,11 @@ class Optimizer:
                 f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf"
                 " that"
                 " requires a gradient; pass model.parameters()"
+            )
+        if parameter.dtype.is_complex:
+            raise DTypeError(
+                f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
+                " real numbers; make view_as_real of it the parameter"
             )
 
     def check(self, group: Group) -> None:
