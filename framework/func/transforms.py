@@ -4,6 +4,8 @@ They nest with each other and with `vmap`. Each call puts copies of its inputs o
 tape; results are off it again unless something outside requires a gradient.
 """
 
+# Longer than most: all transforms read one record of a call, `_Taped`.
+
 from __future__ import annotations
 
 import functools
