@@ -84,7 +84,7 @@ def extreme(name: str) -> Case:
 
 
 def position(name: str) -> Case:
-    """Return the row of `argmax` or `argmin`, which are int32 on every device."""
+    """Return the row of `argmax` or `argmin`."""
     return Case(
         getattr(ops, name),
         (
@@ -93,7 +93,7 @@ def position(name: str) -> Case:
             sample((1,), dim=0),
         ),
         lambda x, dim, keepdim=False: np.asarray(
-            getattr(np, name)(x, dim, keepdims=keepdim), np.int32
+            getattr(np, name)(x, dim, keepdims=keepdim), np.int64
         ),
         gradient=False,
         bad=(no_elements(name, getattr(ops, name)),),
@@ -107,7 +107,7 @@ def chosen(name: str) -> Case:
 
     def numpy(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         values = getattr(np, name)(x, dim, keepdims=keepdim)
-        return values, places(x, dim, keepdims=keepdim).astype(np.int32)
+        return values, places(x, dim, keepdims=keepdim).astype(np.int64)
 
     return Case(
         lambda x, dim, keepdim=False: tuple(call(x, dim, keepdim)),
@@ -117,12 +117,6 @@ def chosen(name: str) -> Case:
         exact=True,
         bad=(no_elements(name, call), no_dimension(name, call)),
     )
-
-
-def with_int32(found: Any) -> tuple[Any, ...]:
-    """Return PyTorch's values and indices, the latter as int32."""
-    values, indices = found
-    return values, indices.int()
 
 
 def spread(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -394,7 +388,7 @@ SCANS = {
 
 def with_stable_indices(x: Any, dim: int, descending: bool = False) -> Any:
     """Sort as PyTorch does when equal elements keep their order."""
-    return with_int32(torch.sort(x, dim=dim, descending=descending, stable=True))
+    return tuple(torch.sort(x, dim=dim, descending=descending, stable=True))
 
 
 def search(values: Any, x: Any, right: bool = False) -> Any:
@@ -447,7 +441,7 @@ SORTS = {
         ),
         torch=lambda x, values, right=False: torch.searchsorted(
             torch.sort(x).values.contiguous(), values.contiguous(), right=right
-        ).int(),
+        ),
         gradient=False,
         bad=(
             Bad(

@@ -100,14 +100,15 @@ def is_composed(x: Tensor, dim: int = -1) -> bool:
     device = x.device
     if not isinstance(device, GpuDevice) or not device.fusing:
         return False
-    traced = trace_hooks.running or device.gpu.info.target.prefers_composition
-    least = LEAST_COMPOSED if traced else LEAST_COMPOSED_EAGER
+    gpu, shape = device.gpu.info, x.layout.shape
+    software = gpu.target.prefers_composition
+    # A trace records the nodes once.
+    cheap = software or trace_hooks.running
+    least = LEAST_COMPOSED if cheap else LEAST_COMPOSED_EAGER
     if x.numel() < least or x.dtype not in SINGLE:
         return False
-    shape = x.layout.shape
     contiguous = dim in (-1, len(shape) - 1)
-    gpu = device.gpu.info
-    if gpu.target.prefers_composition:
+    if software:
         return contiguous
     if not contiguous:
         return shape[dim] >= LEAST_COMPOSED_COLUMNS

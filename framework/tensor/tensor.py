@@ -372,7 +372,7 @@ class Tensor(
         return ops.slice_(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        set_item(self, index, operand(self, value))
+        set_item(self, index, operand(self, value, "setitem"))
 
 
 def _seed(output: Tensor, grad: Tensor | None) -> Tensor:

@@ -11,6 +11,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
+from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
 from ..movement.rearrange import roll
 from ..reduce.scan import cumprod
@@ -63,7 +64,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         If there is none, one is not a matrix, or sizes do not fit.
     """
     if not matrices or any(each.ndim != 2 for each in matrices):
-        shapes = [each.shape for each in matrices]
+        shapes = [each.layout.shape for each in matrices]
         raise ShapeError(
             f"chain_matmul: matrices are {shapes}; there must be at least one, and each"
             " be 2-D"
@@ -108,7 +109,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
         return mul(input, other)
     if input.layout.shape[-1] != other.layout.shape[-1]:
         raise ShapeError(
-            f"inner: last sizes differ: {input.shape}, {other.shape}; they must be"
+            f"inner: last sizes differ: {input.layout.shape},"
+            f" {other.layout.shape}; they must be"
             " equal"
         )
     return tensordot(input, other, ([-1], [-1]))
@@ -144,7 +146,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         or n < 0
     ):
         raise ShapeError(
-            f"matrix_power: x is {input.shape}, n {n}; matrices must be square and n at"
+            f"matrix_power: x is {input.layout.shape}, n {n}; matrices must be"
+            " square and n at"
             " least 0"
         )
     if n == 0:
@@ -210,7 +213,7 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
         If `x` is not a vector, or `N` is below 0.
     """
     if len(x.layout.shape) != 1:
-        raise ShapeError(f"vander: x is {x.shape}; it must have one dimension")
+        raise ShapeError(f"vander: x is {x.layout.shape}; it must have one dimension")
     count = x.layout.shape[0] if N is None else as_int("vander: N", N)
     if count < 0:
         raise ShapeError(f"vander: N is {count}; it must be at least 0")
@@ -243,7 +246,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     r = as_int("combinations: r", r)
     if len(input.layout.shape) != 1 or r < 0:
         raise ShapeError(
-            f"combinations: x is {input.shape}, r {r}; x must have one dimension and r"
+            f"combinations: x is {input.layout.shape}, r {r}; x must have one"
+            " dimension and r"
             " be at least 0"
         )
     choose = (
@@ -266,4 +270,4 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         raise DTypeError(
             f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
         )
-    return sum(mul(x, y), dim)
+    return sum(mul(conj(x), y), dim)

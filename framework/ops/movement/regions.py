@@ -74,7 +74,7 @@ def as_strided(
     whole = input.layout.is_contiguous and input.numel() == input.array.value.numel
     if input.requires_grad and not whole:
         raise ShapeError(
-            f"as_strided: x of shape {input.shape} is a part of its storage and"
+            f"as_strided: x of shape {input.layout.shape} is a part of its storage and"
             " requires a gradient; call x.contiguous() first"
         )
     if not whole:
@@ -102,7 +102,9 @@ def as_strided_scatter(
 
 def _fitting(name: str, src: Tensor, shape: Shape, x: Tensor) -> Tensor:
     if src.layout.shape != shape:
-        raise ShapeError(f"{name}: src is {src.shape}; it must be {tuple(shape)}")
+        raise ShapeError(
+            f"{name}: src is {src.layout.shape}; it must be {tuple(shape)}"
+        )
     return src if src.dtype is x.dtype else cast(src, x.dtype)
 
 
@@ -204,7 +206,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     )
     if not fits:
         raise ShapeError(
-            f"sum_to_size: {shape} does not broadcast to {input.shape}, the shape of x"
+            f"sum_to_size: {shape} does not broadcast to {input.layout.shape},"
+            " the shape of x"
         )
     dims = tuple(range(added)) + tuple(
         at + added for at, n in enumerate(shape) if n != input.layout.shape[at + added]

@@ -10,6 +10,7 @@ from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
+from ..elementwise.complex_numbers import conj
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
 from .concat import cat, stack
@@ -73,7 +74,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...]:
     if len(x.layout.shape) <= dim:
         raise ShapeError(
-            f"{name}: x is {x.shape}; it must have at least {dim + 1} dimensions"
+            f"{name}: x is {x.layout.shape}; it must have at least {dim + 1} dimensions"
         )
     if isinstance(parts, int) and (parts < 1 or x.layout.shape[dim] % parts):
         raise ShapeError(
@@ -102,7 +103,7 @@ def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of equal parts along the first of two dimensions; as `hsplit`."""
     if len(input.layout.shape) < 2:
         raise ShapeError(
-            f"vsplit: x is {input.shape}; it must have at least 2 dimensions"
+            f"vsplit: x is {input.layout.shape}; it must have at least 2 dimensions"
         )
     return _split("vsplit", input, indices_or_sections, 0)
 
@@ -122,7 +123,7 @@ def fliplr(input: Tensor) -> Tensor:
     """
     if len(input.layout.shape) < 2:
         raise ShapeError(
-            f"fliplr: x is {input.shape}; it must have at least 2 dimensions"
+            f"fliplr: x is {input.layout.shape}; it must have at least 2 dimensions"
         )
     return flip(input, 1)
 
@@ -170,14 +171,16 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """Return a view with the last two dimensions exchanged, of real numbers.
+    """Return the conjugate with the last two dimensions exchanged.
+
+    A view if the numbers are real.
 
     Raises
     ------
     ShapeError
         If there is one dimension.
     """
-    return transpose(input, -2, -1) if len(input.layout.shape) else input
+    return conj(transpose(input, -2, -1) if len(input.layout.shape) else input)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -195,7 +198,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     for each in tensors:
         if each.ndim > 2:
             raise ShapeError(
-                f"block_diag: a tensor is {each.shape}; it must have at most 2"
+                f"block_diag: a tensor is {each.layout.shape}; it must have at most 2"
                 " dimensions"
             )
     blocks = [_rows(each) for each in tensors]
@@ -223,7 +226,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         If there is none, or one is not a vector.
     """
     if not tensors or any(each.ndim != 1 for each in tensors):
-        shapes = [each.shape for each in tensors]
+        shapes = [each.layout.shape for each in tensors]
         raise ShapeError(
             f"cartesian_prod: tensors are {shapes}; there must be vectors alone"
         )

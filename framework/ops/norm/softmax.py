@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype
+from ...base.errors import DTypeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
@@ -253,6 +254,11 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     gradients to such elements are 0. A device computes no float64.
     """
     dims = normalize_dims("logsumexp", dim, len(x.layout.shape))
+    if x.dtype.is_complex:
+        raise DTypeError(
+            f"logsumexp: `x` is {x.dtype.name}; it must be real; use"
+            " x.exp().sum(dim).log()"
+        )
     if not x.dtype.is_float:
         x = cast(x, default_dtype())
     if x.numel() == 0:

@@ -83,7 +83,7 @@ def cdist(
         or not p >= 0
     ):
         raise ShapeError(
-            f"cdist: x1 is {x1.shape}, x2 {x2.shape}, p {p}; both must be matrices with"
+            f"cdist: x1 is {x1.layout.shape}, x2 {x2.layout.shape}, p {p}; both must be matrices with"
             " as many columns, and p at least 0"
         )
     broadcast_shapes("cdist", x1.layout.shape[:-2], x2.layout.shape[:-2])
@@ -122,7 +122,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     _need_float("pdist", input)
     if len(input.layout.shape) != 2 or not p >= 0:
         raise ShapeError(
-            f"pdist: x is {input.shape}, p {p}; x must be 2-D and p at least 0"
+            f"pdist: x is {input.layout.shape}, p {p}; x must be 2-D and p at least 0"
         )
     first, second = (
         type(input).from_host(each.astype(np.int32), input.device)
@@ -156,7 +156,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     at = normalize_dim("renorm", dim, len(input.layout.shape))
     if not p > 0 or not maxnorm >= 0 or len(input.layout.shape) < 2:
         raise ShapeError(
-            f"renorm: x is {input.shape}, p {p}, maxnorm {maxnorm}; x must have at"
+            f"renorm: x is {input.layout.shape}, p {p}, maxnorm {maxnorm}; x"
+            " must have at"
             " least 2 dimensions, p be above 0 and maxnorm at least 0"
         )
     others = tuple(each for each in range(len(input.layout.shape)) if each != at)

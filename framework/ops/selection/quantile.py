@@ -22,6 +22,7 @@ from ..elementwise.unary import ceil, floor, lazy_copy, round
 from ..indexing.scatter import gather
 from ..movement.concat import cat
 from ..movement.slice import narrow
+from ..reduce.common import place_dtype
 from ..reduce.minmax import ValuesIndices, argmax
 from ..reduce.statistics import cummax
 from ..reduce.sum import sum
@@ -50,7 +51,7 @@ def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
             )
         if q.ndim > 1:
             raise ShapeError(
-                f"{name}: q is {q.shape}; it must have at most one dimension"
+                f"{name}: q is {q.layout.shape}; it must have at most one dimension"
             )
         return reshape(q, (q.numel(),)), q.ndim == 0
     if not 0 <= q <= 1:
@@ -83,7 +84,7 @@ def _quantile(
     size = rows.shape[-1]
     if size == 0:
         raise ShapeError(
-            f"{name}: x is {x.shape}; there are no elements to choose from"
+            f"{name}: x is {x.layout.shape}; there are no elements to choose from"
         )
     ordered = sort(rows, -1).values
     missing = sum(cast(isnan(rows), x.dtype), -1, True)
@@ -188,11 +189,12 @@ def nanmedian(
     rows = flatten(input) if dim is None else input
     at = normalize_dim("nanmedian", 0 if dim is None else dim, rows.ndim or 1)
     if rows.ndim == 0:
-        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, int32))
+        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, place_dtype(rows)))
     size = rows.shape[at]
     if size == 0:
         raise ShapeError(
-            f"nanmedian: shape {input.shape} has no elements along {at}; there is no"
+            f"nanmedian: shape {input.layout.shape} has no elements along"
+            f" {at}; there is no"
             " result"
         )
     values, indices = sort(rows, at)
@@ -211,7 +213,8 @@ def nanmedian(
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the element that occurs most often along a dimension, and where it is.
 
-    Of elements that occur as often the smallest, and its last place. Indices are int32.
+    Of elements that occur as often the smallest, and its last place. Indices are
+    as `sort` gives them.
 
     Raises
     ------
@@ -220,12 +223,15 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """
     at = normalize_dim("mode", dim, len(input.layout.shape) or 1)
     if len(input.layout.shape) == 0:
-        return ValuesIndices(lazy_copy(input), fill_like(input, (), 0, int32))
+        return ValuesIndices(
+            lazy_copy(input), fill_like(input, (), 0, place_dtype(input))
+        )
     rows = movedim(input, at, -1)
     size = rows.shape[-1]
     if size == 0:
         raise ShapeError(
-            f"mode: shape {input.shape} has no elements along {at}; there is no result"
+            f"mode: shape {input.layout.shape} has no elements along {at};"
+            " there is no result"
         )
     values, indices = sort(rows.detach(), -1)
     first = fill_like(values, (*values.shape[:-1], 1), 1, int32)
