@@ -83,8 +83,8 @@ def cdist(
         or not p >= 0
     ):
         raise ShapeError(
-            f"cdist: x1 is {x1.layout.shape}, x2 {x2.layout.shape}, p {p}; both must be matrices with"
-            " as many columns, and p at least 0"
+            f"cdist: x1 is {x1.layout.shape}, x2 {x2.layout.shape}, p {p}; both must be"
+            " matrices with as many columns, and p at least 0"
         )
     broadcast_shapes("cdist", x1.layout.shape[:-2], x2.layout.shape[:-2])
     large = max(x1.layout.shape[-2], x2.layout.shape[-2]) > LARGE
