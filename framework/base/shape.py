@@ -232,7 +232,7 @@ def normalize_dims(
     """
     if dim is None:
         return tuple(range(ndim))
-    if type(dim) is int:
+    if type(dim) is int and ndim:
         return (normalize_dim(name, dim, ndim),)
     given = as_int_or_ints(f"{name}: dim", dim)
     if isinstance(given, int):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..base import trace_hooks
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import INTEGERS, PLAIN, Array, CacheKey, Node, Value, cache_key
-from ..scheduler.scheduler import MAX_PENDING, append
+from ..scheduler import scheduler
 
 if TYPE_CHECKING:
     from ..autograd.saved_tensors import TapeRecorder
@@ -108,8 +108,8 @@ def recorded_result(
     tensor.hooks = None
     tensor.views = None
     pending = device.pending
-    if trace_hooks.running or len(pending) >= MAX_PENDING - 1:
-        append(device, node)
+    if trace_hooks.running or len(pending) + 1 >= scheduler.MAX_PENDING:
+        scheduler.append(device, node)
     else:
         pending.append(node)
     return tensor
@@ -206,5 +206,5 @@ class CachedNode(NamedTuple):
                     for value, layout in zip(node.outputs, signature.layouts)
                 ]
             )
-            append(device, node)
+            scheduler.append(device, node)
         return outputs
