@@ -1,4 +1,4 @@
-"""Random numbers of `random` and `numpy.random` by thread, as long as there are workers.
+"""Random numbers of `random` and `numpy.random` by thread, while there are workers.
 
 The functions of these modules draw from one generator each, which all threads share:
 what a worker draws would depend on how threads take turns, and seeding it there would
@@ -105,7 +105,7 @@ class _Replaced:
 def _by_thread(
     shared: Callable[..., Any], method: str, slot: str
 ) -> Callable[..., Any]:
-    """Return a function that calls a method of the thread's generator, if it has one."""
+    """Return a function that calls a method of the thread's own generator, if any."""
 
     @functools.wraps(shared)
     def call(*args: Any, **kwargs: Any) -> Any:

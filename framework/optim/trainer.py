@@ -264,8 +264,8 @@ class Trainer:
         Notes
         -----
         Checkpoints hold the state of the default generator, of those of the loaders,
-        their samplers and datasets (the attribute `generator`), of Python's `random` and
-        of `numpy.random`; and the state of callbacks that have one. A stop by a callback
+        their samplers and datasets (the attribute `generator`), of Python's `random`
+        and of `numpy.random`; and that of callbacks that have one. A stop by a callback
         is no part: who resumes goes on.
 
         Examples

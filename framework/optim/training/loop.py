@@ -288,9 +288,9 @@ class TrainingLoop:
             )
         if list(state["callbacks"]) != list(self._stateful):
             raise StateError(
-                f"fit: the checkpoint {path!s} has the states of the callbacks"
-                f" {list(state['callbacks'])}, this training has {list(self._stateful)};"
-                " give those that it was trained with"
+                f"fit: the checkpoint {path!s} is of the callbacks"
+                f" {list(state['callbacks'])}, this training has"
+                f" {list(self._stateful)}; give those that it was trained with"
             )
         before = map_arrays(
             lambda each: each.detach().clone() if isinstance(each, Tensor) else each,

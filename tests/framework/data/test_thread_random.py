@@ -15,7 +15,7 @@ from vkbackend.framework.data.thread_random import ThreadRandom
 
 
 class Drawn(data.Dataset[Any]):
-    """Samples of random numbers, which a worker draws when the other ones are through."""
+    """Random numbers, which a worker draws when those before it are drawn."""
 
     def __init__(self, order: list[int]) -> None:
         self.done = [threading.Event() for _ in order]
