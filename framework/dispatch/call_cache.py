@@ -14,6 +14,7 @@ from ..base import trace_hooks
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import INTEGERS, PLAIN, Array, CacheKey, Node, Value, cache_key
 from ..scheduler import scheduler
+from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
     from ..autograd.saved_tensors import TapeRecorder
@@ -109,7 +110,7 @@ def recorded_result(
     tensor.views = None
     pending = device.pending
     if trace_hooks.running or len(pending) + 1 >= scheduler.MAX_PENDING:
-        scheduler.append(device, node)
+        append(device, node)
     else:
         pending.append(node)
     return tensor
@@ -206,5 +207,5 @@ class CachedNode(NamedTuple):
                     for value, layout in zip(node.outputs, signature.layouts)
                 ]
             )
-            scheduler.append(device, node)
+            append(device, node)
         return outputs
