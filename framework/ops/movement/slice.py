@@ -19,11 +19,17 @@ from ...base.shape import (
     contiguous_strides,
     normalize_dim,
 )
+from ...base.symbolic_number import is_symbolic, live
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import strided
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.linear import word_dispatch
+from ..indexing.symbolic_index import (
+    symbolic_index,
+    symbolic_narrow,
+    taken_by_symbols,
+)
 from ..source import fill_like
 from ..view import reshape
 
@@ -182,6 +188,10 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         If the dimension does not have them.
     """
     at = normalize_dim("narrow", dim, x.ndim)
+    if live and is_symbolic(start):
+        rows = symbolic_narrow(x, at, start, length)
+        if rows is not None:
+            return rows
     start, length = as_int("narrow: start", start), as_int("narrow: length", length)
     first = start + x.shape[at] if start < 0 else start
     if not (0 <= first and 0 <= length <= x.shape[at] - first):
@@ -203,6 +213,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         If the dimension does not have it.
     """
     at = normalize_dim("select", dim, x.ndim)
+    if live and is_symbolic(index):
+        chosen = symbolic_index((*[slice(None)] * at, index), x.layout.shape)
+        if chosen is not None:
+            return taken_by_symbols(x, x, chosen)
     position = normalize_index("select", index, at, x.shape)
     part = narrow(x, at, position, 1)
     return reshape(part, (*x.shape[:at], *x.shape[at + 1 :]))
