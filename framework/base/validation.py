@@ -111,7 +111,7 @@ def as_number(where: str, value: object) -> float:
         number = value.item()  # type: ignore[attr-defined]  # of arrays and tensors
     if not isinstance(number, int | float):
         raise TypeError(f"{where} is {value!r}; it must be a number")
-    if not math.isfinite(number):
+    if not -math.inf < number < math.inf:
         raise ShapeError(f"{where} is {number}; it must be finite")
     return number
 

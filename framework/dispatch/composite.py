@@ -10,6 +10,7 @@ from ..base import modes, trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import DType
 from ..base.modes import autocast_disabled
+from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
@@ -90,6 +91,8 @@ class Composite(Op[P, R]):
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
+        if live:
+            given = concrete(given)
         bound = dict(zip(self.names, given))
         if batching.depth:
             answer = batching.batched_call(self, bound)

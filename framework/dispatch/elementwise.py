@@ -18,6 +18,7 @@ from ..base.device import Device, GpuDevice
 from ..base.dtype import BOOL, COMPLEX, DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
+from ..base.symbolic_number import is_symbolic, live
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
@@ -276,7 +277,7 @@ class Elementwise(Op[P, R]):
             )
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record_in(compute, bound, tensors, out)
-        if node.outputs[0].numel:
+        if node.outputs[0].numel and not any(map(is_symbolic, numbers.values())):
             entry = CachedElementwise(
                 device,
                 generation,
@@ -439,8 +440,8 @@ def real(name: str, value: Any) -> float:
     DTypeError
         If it is an integer beyond the range of floats.
     """
-    if type(value) is Changing:
-        return value
+    if type(value) is Changing or is_symbolic(value):
+        return value  # type: ignore[no-any-return]  # a float, or stands for one
     try:
         return float(value)
     except OverflowError:
@@ -486,6 +487,8 @@ def number(name: str, dtype: DType, value: Any) -> float:
             f"{name}: {value} is no {dtype.name}, which holds {low} to {high};"
             " cast the tensor to a wider dtype first"
         )
+    if type(value) is int or is_symbolic(value):
+        return value  # type: ignore[return-value]  # an int, or stands for one
     return int(value)
 
 
@@ -504,11 +507,22 @@ def scalar_items(
     compute: DType, numbers: Mapping[str, float]
 ) -> tuple[tuple[str, float], ...]:
     """Return scalar arguments of a node by name; of a complex one both parts."""
+    if live:
+        numbers = {name: _argument(compute, each) for name, each in numbers.items()}
     if not compute.is_complex:
         return tuple(numbers.items())
     names = [(name, f"{name}.imag") for name in numbers]
     pairs = zip(names, map(_two_parts, numbers.values()))
     return tuple(item for two, parts in pairs for item in zip(two, parts))
+
+
+def _argument(compute: DType, value: Any) -> Any:
+    """Return a scalar argument; of a symbolic number one that replays write anew."""
+    if not is_symbolic(value):
+        return value
+    if compute.is_complex:
+        return value.concrete()
+    return value.dynamic(compute.is_float)
 
 
 def _holomorphic(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from ..autograd.views import prune, register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
+from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, lazy_copy
 from . import batching
@@ -102,6 +103,8 @@ class Movement(Op[P, R]):
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
         """Check a call and apply the op; cache the call under `key`."""
+        if live:
+            given = concrete(given)
         bound = dict(zip(self.names, given))
         if batching.depth:
             answer = batching.batched_call(self, bound)

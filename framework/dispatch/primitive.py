@@ -14,6 +14,7 @@ from ..base.device import GpuDevice
 from ..base.dtype import DType
 from ..base.errors import ShapeError
 from ..base.shape import Layout, TensorSpec
+from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
@@ -90,6 +91,8 @@ class Primitive(Op[P, R]):
         self, given: tuple[Any, ...], key: CacheKey
     ) -> tuple[TensorCore, ...]:
         """Check a call and apply the op; cache the call under `key`."""
+        if live:
+            given = concrete(given)
         bound = dict(zip(self.names, given))
         if batching.depth:
             answer = batching.batched_call(self, bound)

@@ -35,7 +35,7 @@ from ..dispatch.call_cache import CallCache, recorded_result
 from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
 from ..eager.base_tensor import TensorCore
-from ..ir.lazy_graph import Node, NodeSignature, cache_key
+from ..ir.lazy_graph import PLAIN, Node, NodeSignature, cache_key
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -48,6 +48,9 @@ STARTS = {
     "bits": ("u", uint32),
 }
 """Name and dtype of the leaf value of an expression."""
+
+_REPEATED = frozenset({*PLAIN, float, tuple})
+"""Types of arguments of cached calls; numbers that replays read again are others."""
 
 MOST_INDEXED = 1 << 31
 """Elements that a non-negative int32 tells apart."""
@@ -107,6 +110,9 @@ class Source(Op[..., Any]):
             or not isinstance(device := args[0].device, GpuDevice)
         ):
             return super().__call__(*args, **kwargs)
+        kinds = map(type, args[1:])
+        if not _REPEATED.issuperset(kinds):
+            return super().__call__(*args)
         marks = [cache_key(each) for each in args[1:]]
         if None in marks:
             return super().__call__(*args)

@@ -17,6 +17,7 @@ from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
+from ...base.symbolic_number import live
 from ...dispatch.autocast_policy import autocast_promote
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
@@ -26,6 +27,7 @@ from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
 from .gather import NO_ROW, add_rows, checked_rows, flat_offsets, put_rows, take_rows
 from .masked import flatnonzero
+from .symbolic_index import is_symbolic_index, symbolic_index, taken_by_symbols
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -467,8 +469,12 @@ def slice_(x: Tensor, index: object) -> Tensor:
         If an index is out of range: a tensor's on a device by the next read, see
         `set_index_checks`, and any other at once.
     """
-    basic = _basic(index)
     shape = x.layout.shape
+    if live and is_symbolic_index(index):
+        symbolic = symbolic_index(index, shape)
+        if symbolic is not None:
+            return taken_by_symbols(x, slice_(x, symbolic.static), symbolic)
+    basic = _basic(index)
     chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)
     if chosen.flips:

@@ -130,7 +130,9 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     ShapeError
         If `src` has another shape.
     """
-    return _replaced("select_scatter", input, src, lambda x: select(x, dim, index))
+    # A plain int, as the result is to be a view.
+    place = as_int("select_scatter: index", index)
+    return _replaced("select_scatter", input, src, lambda x: select(x, dim, place))
 
 
 def slice_scatter(

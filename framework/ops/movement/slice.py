@@ -21,11 +21,17 @@ from ...base.shape import (
     contiguous_strides,
     normalize_dim,
 )
+from ...base.symbolic_number import is_symbolic, live
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import strided
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.linear import word_dispatch
+from ..indexing.symbolic_index import (
+    symbolic_index,
+    symbolic_narrow,
+    taken_by_symbols,
+)
 from ..source import fill_like
 from ..view import reshape
 
@@ -184,7 +190,13 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         If the dimension does not have them.
     """
     if not type(dim) is type(start) is type(length) is int:
-        dim, start = as_int("narrow: dim", dim), as_int("narrow: start", start)
+        dim = as_int("narrow: dim", dim)
+        if live and is_symbolic(start):
+            at = normalize_dim("narrow", dim, len(x.layout.shape))
+            rows = symbolic_narrow(x, at, start, length)
+            if rows is not None:
+                return rows
+        start = as_int("narrow: start", start)
         length = as_int("narrow: length", length)
     return _slice.of(x, *_narrowed(x.layout.shape, dim, start, length))
 
@@ -216,6 +228,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
         If the dimension does not have it.
     """
     at = normalize_dim("select", dim, len(x.layout.shape))
+    if live and is_symbolic(index):
+        chosen = symbolic_index((*[slice(None)] * at, index), x.layout.shape)
+        if chosen is not None:
+            return taken_by_symbols(x, x, chosen)
     position = normalize_index("select", index, at, x.layout.shape)
     part = narrow(x, at, position, 1)
     return reshape(part, (*x.layout.shape[:at], *x.layout.shape[at + 1 :]))
