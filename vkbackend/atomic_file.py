@@ -77,7 +77,12 @@ def saving(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def replace_file(
-    name: str, content: bytes, *, folder: int | None = None, mode: int = 0o666
+    name: str,
+    content: bytes,
+    *,
+    folder: int | None = None,
+    mode: int = 0o666,
+    durable: bool = False,
 ) -> None:
     """Replace a file, whatever it is; of several that write at once, one stays.
 
@@ -91,8 +96,11 @@ def replace_file(
         Descriptor of an open folder.
     mode : int, default 0o666
         Of the new file, less the umask.
+    durable : bool, default False
+        Whether to wait until the disk has it. Without, a power cut may leave an empty
+        file: enough where readers check a digest and can do without.
     """
-    with replacing(name, folder=folder, mode=mode) as file:
+    with replacing(name, folder=folder, mode=mode, durable=durable) as file:
         file.write(content)
 
 
@@ -109,13 +117,10 @@ def replacing(
 
     Parameters
     ----------
-    name, folder, mode
+    name, folder, mode, durable
         As of `replace_file`.
     like : os.stat_result, optional
         Of the file whose mode and owner the new one takes over.
-    durable : bool, default False
-        Whether to wait until the disk has it. Without, a power cut may leave an empty
-        file: enough where readers check a digest and can do without.
     """
     scratch = os.path.join(os.path.dirname(name), UNFINISHED + os.urandom(8).hex())
 

@@ -137,7 +137,7 @@ _WRITERS: dict[type, Callable[[bytearray, Any], None]] = {
     ),
     bytes: lambda out, value: _write_bytes(out, b"b", value),
 }
-_CONTAINERS = {list: b"l", tuple: b"u", dict: b"d"}
+_CONTAINERS: dict[type, bytes] = {list: b"l", tuple: b"u", dict: b"d"}
 
 
 class SampleReader:
