@@ -13,6 +13,7 @@ from ..base.device import Device, GpuDevice
 from ..base.device import device as get_device
 from ..base.philox import Generator as RandomGenerator
 from ..base.philox import bits, default_generator
+from ..dispatch.diagnosis import explaining
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
 from .collate import default_convert, map_arrays, stack_samples
@@ -25,6 +26,7 @@ _END = object()
 """In the place of a batch of a worker whose samples are at their end."""
 
 
+@explaining
 class DataLoader:
     """Iterates over a dataset in batches of tensors.
 

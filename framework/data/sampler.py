@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from ..base.philox import Generator, default_generator, integers, uniform
+from ..dispatch.diagnosis import explain_constructor
 
 Index = TypeVar("Index", covariant=True)
 
@@ -22,6 +23,10 @@ def permutation(count: int, generator: Generator) -> list[int]:
 
 class Sampler(Generic[Index]):
     """Order of samples; subclasses define `__iter__`, and usually `__len__`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __init__(self, data_source: Sized | None = None) -> None:
         pass

@@ -16,6 +16,7 @@ from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
 from . import batching
 from .call_cache import CachedCall, CallCache, call_key
+from .diagnosis import explained_op
 from .keywords import into
 from .op import Op
 
@@ -89,6 +90,7 @@ class Composite(Op[P, R]):
         with no_grad(), autocast_disabled():
             return self.function(*given)  # type: ignore[call-arg]  # the parameters P
 
+    @explained_op
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
         if live:

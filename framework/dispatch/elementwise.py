@@ -24,6 +24,7 @@ from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
 from .call_cache import CallCache, recorded_result
+from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
@@ -173,7 +174,10 @@ class Elementwise(Op[P, R]):
                 return cast(R, into(self, args, kwargs))
             form = self.keyword_form
             if form is not None and (kwargs or len(args) != len(self.names)):
-                return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
+                try:
+                    return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
+                except TypeError as error:
+                    reraise(error, self.name, signature_of(form), args, kwargs)
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
@@ -230,6 +234,7 @@ class Elementwise(Op[P, R]):
         result: R = out  # no `cast`, which is a call
         return result
 
+    @explained_op
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))

@@ -16,6 +16,7 @@ from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, lazy_copy
 from . import batching
 from .call_cache import CachedView, CallCache, call_key
+from .diagnosis import explained_op
 from .op import Op, contiguous_copy
 
 P = ParamSpec("P")
@@ -101,6 +102,7 @@ class Movement(Op[P, R]):
                 views.append(ref(out))
         return out
 
+    @explained_op
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
         """Check a call and apply the op; cache the call under `key`."""
         if live:

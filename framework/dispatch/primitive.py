@@ -20,6 +20,7 @@ from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
 from . import batching
 from .call_cache import CachedNode, CallCache, call_key
+from .diagnosis import explained_op
 from .elementwise import taken_as
 from .op import Op, contiguous_copy, need_feature, submit_node
 
@@ -87,6 +88,7 @@ class Primitive(Op[P, R]):
         made: R = result  # no `cast`, which is a call
         return made
 
+    @explained_op
     def _slow_path(
         self, given: tuple[Any, ...], key: CacheKey
     ) -> tuple[TensorCore, ...]:

@@ -23,6 +23,7 @@ from ..base import trace_hooks
 from ..base.device import GpuDevice
 from ..base.errors import DTypeError
 from ..base.hooks import RemovableHandle
+from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
@@ -240,6 +241,10 @@ class Optimizer:
     _cached_step: _CachedStep | None = None
     _attempts = 0
     _state_exposed = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __init__(
         self,

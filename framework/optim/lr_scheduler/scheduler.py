@@ -11,6 +11,7 @@ from typing import Any
 
 from ...base import trace_hooks
 from ...base.errors import StateError
+from ...dispatch.diagnosis import explain_constructor
 from ..optimizer import Optimizer
 from ..state_dict import is_number
 
@@ -55,6 +56,10 @@ class LRScheduler:
     ValueError
         If it goes on from an epoch, and a group has no "initial_lr".
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         where = type(self).__name__
