@@ -13,6 +13,7 @@ from . import (
     func as func,
     distributions as distributions,
     graph as graph,
+    fft as fft,
     linalg as linalg,
     mps as mps,
     nn as nn,
@@ -105,6 +106,17 @@ from .nn.native import (
 )
 from .jit import jit as jit
 from .runtime import (
+    _assert as _assert,
+    clear_autocast_cache as clear_autocast_cache,
+    get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+    is_autocast_cache_enabled as is_autocast_cache_enabled,
+    is_autocast_cpu_enabled as is_autocast_cpu_enabled,
+    is_distributed as is_distributed,
+    is_warn_always_enabled as is_warn_always_enabled,
+    set_anomaly_enabled as set_anomaly_enabled,
+    set_default_tensor_type as set_default_tensor_type,
+    set_warn_always as set_warn_always,
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
     compile as compile,
     get_deterministic_debug_mode as get_deterministic_debug_mode,
@@ -118,6 +130,10 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
+from .cuda import (
+    AcceleratorError as AcceleratorError,
+    OutOfMemoryError as OutOfMemoryError,
+)
 from .tensor.copies import (
     alias_copy as alias_copy,
     as_strided_copy as as_strided_copy,
@@ -156,6 +172,7 @@ from .tensor.from_data import (
     from_numpy as from_numpy,
     frombuffer as frombuffer,
     tensor as tensor,
+    to_dlpack as to_dlpack,
 )
 from .tensor.sequences import (
     arange as arange,
@@ -232,6 +249,8 @@ from .base.dtype import (
     can_cast as can_cast,
     float16 as float16,
     float32 as float32,
+    complex64 as complex64,
+    complex128 as complex128,
     float64 as float64,
     int8 as int8,
     int16 as int16,
@@ -482,14 +501,20 @@ from .tensor.windows import (
 from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
+from .addresses import finder as _finder
+from . import torchscript as _torchscript
+
 eval = _evaluate
+_torchscript.install()
+_finder.install()
 
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
 )
 
 _INTERNAL = frozenset(
-    "base codegen dispatch eager graph ir kernels runtime scheduler".split()
+    "addresses base codegen dispatch eager graph ir kernels runtime scheduler"
+    " torchscript".split()
 )
 
 
@@ -512,6 +537,8 @@ if _TYPE_CHECKING:
 dtype = DType
 bool = bool_
 double = float64
+cfloat = complex64
+cdouble = complex128
 float = float32
 half = float16
 int = int32

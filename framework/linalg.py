@@ -1,7 +1,7 @@
 """Linear algebra, under PyTorch's names.
 
-Factorisations are computed on the host; see `ops.factorization`. There are no complex
-numbers, so `eig` and `eigvals` raise `NotImplementedError`.
+Factorisations are computed on the host; see `ops.factorization`, and of real matrices
+alone. `eig` and `eigvals` raise `NotImplementedError`.
 """
 
 from __future__ import annotations
@@ -111,14 +111,12 @@ def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
 def eig(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
     """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
     raise NotImplementedError(
-        "linalg.eig: its results are complex, which there is no dtype for; use eigh for"
-        " symmetric matrices"
+        "linalg.eig: it is not supported; use eigh for symmetric matrices"
     )
 
 
 def eigvals(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
     """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
     raise NotImplementedError(
-        "linalg.eigvals: its results are complex, which there is no dtype for; use"
-        " eigvalsh for symmetric matrices"
+        "linalg.eigvals: it is not supported; use eigvalsh for symmetric matrices"
     )

@@ -9,19 +9,36 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from .autograd.anomaly_mode import set_detect_anomaly
+from .base.defaults import set_default_device, set_default_dtype
+from .base.device import find_device
+from .base.dtype import DType
+from .base.modes import get_autocast_dtype, is_autocast_enabled
 from .jit import Jitted, jit
+from .tensor.type_names import TYPES
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
+    "clear_autocast_cache",
     "compile",
+    "get_autocast_cpu_dtype",
+    "get_autocast_gpu_dtype",
     "get_deterministic_debug_mode",
     "get_num_interop_threads",
     "get_num_threads",
+    "is_autocast_cache_enabled",
+    "is_autocast_cpu_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
+    "is_distributed",
+    "is_warn_always_enabled",
+    "set_anomaly_enabled",
+    "set_default_tensor_type",
     "set_deterministic_debug_mode",
     "set_flush_denormal",
     "set_num_interop_threads",
     "set_num_threads",
+    "set_warn_always",
+    "show_config",
     "use_deterministic_algorithms",
 ]
 
@@ -33,6 +50,7 @@ class _Settings:
     interop_threads: int | None = None
     deterministic = False
     warn_only = False
+    warn_always = False
 
 
 def set_num_threads(num: int) -> None:
@@ -141,3 +159,85 @@ def compile(
     if disable or is_module or isinstance(model, Jitted):
         return model
     return jit(model)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Set the dtype of factories that are given none, by an old tensor type.
+
+    Parameters
+    ----------
+    t : type or str
+        `fw.FloatTensor` and its like, or "torch.FloatTensor".
+
+    Raises
+    ------
+    TypeError
+        If it is no such type.
+    NoVulkanError
+        If it is one of CUDA, as "torch.cuda.FloatTensor".
+    """
+    name = t if isinstance(t, str) else getattr(t, "__name__", repr(t))
+    if "cuda" in name.split("."):
+        find_device("cuda")
+    dtype = TYPES.get(name.rpartition(".")[2])
+    if dtype is None or not dtype.is_floating_point:
+        raise TypeError(
+            f"set_default_tensor_type: the type is {name}; it must be a floating one,"
+            " as FloatTensor"
+        )
+    set_default_dtype(dtype)
+    set_default_device(None)
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Set whether `backward` looks for nan; see `autograd.set_detect_anomaly`."""
+    set_detect_anomaly(mode, check_nan)
+
+
+def set_warn_always(b: bool) -> None:
+    """Note whether warnings repeat: Python's `warnings` decides that."""
+    _Settings.warn_always = bool(b)
+
+
+def is_warn_always_enabled() -> bool:
+    """Return what `set_warn_always` was told."""
+    return _Settings.warn_always
+
+
+def is_distributed(input: Any) -> bool:
+    """Return False: a tensor is on one device."""
+    return False
+
+
+def clear_autocast_cache() -> None:
+    """Do nothing: casts of parameters are forgotten where a parameter changes."""
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Return True: a block of `autocast` casts a parameter once, unless told not to."""
+    return True
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Return whether autocast is enabled in this thread."""
+    return is_autocast_enabled()
+
+
+def get_autocast_cpu_dtype() -> DType:
+    """Return the dtype of this thread's block, or else bfloat16."""
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> DType:
+    """Return the dtype of this thread's block, or else float16."""
+    return get_autocast_dtype("gpu")
+
+
+def show_config() -> str:
+    """Return what the library is built on, as `torch.__config__.show` says."""
+    return "vkbackend: kernels are GLSL for Vulkan; the host is NumPy.\n"
+
+
+def _assert(condition: Any, message: str) -> None:
+    """Raise `AssertionError` with a message unless a condition holds."""
+    assert condition, message

@@ -89,7 +89,7 @@ xlogy = ops.xlogy
 
 
 def _fractional(x: Tensor) -> Tensor:
-    return x if x.dtype.is_float else ops.cast(x, float32)
+    return x if x.dtype.is_differentiable else ops.cast(x, float32)
 
 
 @takes_keywords
@@ -146,15 +146,20 @@ def _polynomial(
     def polynomial(input: Tensor, n: Tensor | int) -> Tensor:
         x = _fractional(input)
         degrees = n if isinstance(n, Tensor) else None
-        most = int(degrees.max().item()) if degrees is not None else int(n)
+        if degrees is not None and degrees.dtype.is_float:
+            degrees = ops.trunc(degrees)
+        if degrees is None:
+            most = int(n)
+        else:
+            most = int(degrees.max().item()) if degrees.numel() else -1
         one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
         terms = [one, first(x)]
         for k in range(1, most):
             terms.append(step(x, terms[-1], terms[-2], k))
         if degrees is None:
             return terms[most] if most >= 0 else one * 0.0
-        result = one * 0.0
-        for k in range(most + 1):
+        result = ops.where(degrees == 0, one, 0.0)
+        for k in range(1, most + 1):
             result = ops.where(degrees == k, terms[k], result)
         return result
 
@@ -165,7 +170,7 @@ def _polynomial(
     ----------
     input : Tensor
     n : int or Tensor
-        Degree; where it is negative the result is 0.
+        Degree, a fraction cut off; where it is negative the result is 0.
 
     Notes
     -----

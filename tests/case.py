@@ -23,6 +23,9 @@ class Draw(NamedTuple):
     def array(self, rng: np.random.Generator, dtype: str) -> np.ndarray:
         """Return the elements."""
         wanted = DTYPES[self.dtype or dtype].numpy
+        if wanted.kind == "c":
+            parts = rng.uniform(self.low, self.high, (2, *self.shape))
+            return (parts[0] + 1j * parts[1]).astype(wanted)
         if wanted.kind == "f":
             return rng.uniform(self.low, self.high, self.shape).astype(wanted)
         if self.dtype is not None:

@@ -7,6 +7,7 @@ Sizes are primes, 1 and 0, and one multiple of four.
 
 from tests.attention_cases import ATTENTION
 from tests.case import Case
+from tests.complex_cases import COMPLEX
 from tests.derived_cases import DERIVED
 from tests.elementwise_cases import ELEMENTWISE
 from tests.factorization_cases import FACTORIZATIONS
@@ -33,5 +34,6 @@ CASES: dict[str, Case] = (
     | RECURRENT
     | DERIVED
     | FACTORIZATIONS
+    | COMPLEX
 )
 """Every op of the registry, by its name there."""

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vkbackend.framework import Tensor
+from vkbackend.framework.base.device import GpuDevice
 
 
 class Tolerance(NamedTuple):
@@ -25,6 +26,9 @@ TOLERANCES = {
     "bfloat16": Tolerance(2.0**-7, 2.0**-7),
     # Host arithmetic, summed in another order.
     "float64": Tolerance(1e-12, 1e-12),
+    # Relative to the magnitude. A product is two, and a function two or three.
+    "complex64": Tolerance(8e-6, 8e-6),
+    "complex128": Tolerance(1e-12, 1e-12),
 }
 EXACT = Tolerance(0.0, 0.0)
 
@@ -47,11 +51,17 @@ def assert_close(
     """
     wanted = np.asarray(expected)
     name = wanted.dtype.name
+    lacks_int64 = False
     if isinstance(actual, Tensor):
+        device = actual.device
+        lacks_int64 = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
         # bfloat16 comes as NumPy's float32.
         name, actual = actual.dtype.name, actual.detach().numpy()
     found = np.asarray(actual)
     assert found.shape == wanted.shape
+    if lacks_int64 and wanted.dtype == np.int64:
+        # Positions and counts, of a device without 64-bit integers.
+        wanted = wanted.astype(np.int32)
     assert found.dtype == wanted.dtype
     within = EXACT if exact else TOLERANCES.get(name, EXACT)
     np.testing.assert_allclose(

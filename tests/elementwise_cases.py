@@ -187,6 +187,17 @@ ACTIVATION = {
     "elu": activation("elu", F.elu, ops.elu, {"alpha": 0.7}),
     "gelu_exact": activation("gelu_exact", F.gelu, ops.gelu),
     "gelu_grad": activation("gelu_grad", gelu_grad),
+    "piecewise_grad": Case(
+        REGISTRY["piecewise_grad"],
+        tuple(
+            Sample((Draw(shape, -4, 4), Draw(shape, -4, 4)))
+            for shape in ((7, 11), (0, 3), (1,))
+        ),
+        None,
+        # A gradient of zero for the second.
+        lambda slope, x: slope + 0 * x,
+        exact=True,
+    ),
     "gelu_tanh": activation(
         "gelu_tanh",
         lambda x: F.gelu(x, approximate="tanh"),
@@ -211,7 +222,7 @@ ACTIVATION = {
 
 def by_exponent(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return powers; of integers as Python has them, but 0 for a fraction."""
-    if x.dtype.kind == "f":
+    if x.dtype.kind in "fc":
         return np.asarray(np.power(x, y))
     bits = 8 * x.dtype.itemsize
     low = int(np.iinfo(x.dtype).min)

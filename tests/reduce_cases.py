@@ -84,7 +84,7 @@ def extreme(name: str) -> Case:
 
 
 def position(name: str) -> Case:
-    """Return the row of `argmax` or `argmin`, which are int32 on every device."""
+    """Return the row of `argmax` or `argmin`."""
     return Case(
         getattr(ops, name),
         (
@@ -93,7 +93,7 @@ def position(name: str) -> Case:
             sample((1,), dim=0),
         ),
         lambda x, dim, keepdim=False: np.asarray(
-            getattr(np, name)(x, dim, keepdims=keepdim), np.int32
+            getattr(np, name)(x, dim, keepdims=keepdim), np.int64
         ),
         gradient=False,
         bad=(no_elements(name, getattr(ops, name)),),
@@ -107,7 +107,7 @@ def chosen(name: str) -> Case:
 
     def numpy(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
         values = getattr(np, name)(x, dim, keepdims=keepdim)
-        return values, places(x, dim, keepdims=keepdim).astype(np.int32)
+        return values, places(x, dim, keepdims=keepdim).astype(np.int64)
 
     return Case(
         lambda x, dim, keepdim=False: tuple(call(x, dim, keepdim)),
@@ -117,12 +117,6 @@ def chosen(name: str) -> Case:
         exact=True,
         bad=(no_elements(name, call), no_dimension(name, call)),
     )
-
-
-def with_int32(found: Any) -> tuple[Any, ...]:
-    """Return PyTorch's values and indices, the latter as int32."""
-    values, indices = found
-    return values, indices.int()
 
 
 def spread(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -303,14 +297,18 @@ SOFTMAX = {
         bad=(no_dimension("softmax", ops.softmax),),
     ),
     "composed_softmax": Case(
-        lambda x, log=False: REGISTRY["composed_softmax"](x, log),
+        lambda x, dim=1, log=False: REGISTRY["composed_softmax"](x, dim, log),
         (
             sample((7, 11)),
             sample((5, 113), log=True),
+            sample((113, 5), dim=0),
+            sample((3, 40, 2), log=True),
             sample((1, 1)),
             sample((0, 3)),
         ),
-        torch=lambda x, log=False: (torch.log_softmax if log else torch.softmax)(x, 1),
+        torch=lambda x, dim=1, log=False: (torch.log_softmax if log else torch.softmax)(
+            x, dim
+        ),
         device_dtypes=("float16", "bfloat16", "float32"),
         scale=10,  # an exponential of a difference that is itself rounded
     ),
@@ -390,7 +388,7 @@ SCANS = {
 
 def with_stable_indices(x: Any, dim: int, descending: bool = False) -> Any:
     """Sort as PyTorch does when equal elements keep their order."""
-    return with_int32(torch.sort(x, dim=dim, descending=descending, stable=True))
+    return tuple(torch.sort(x, dim=dim, descending=descending, stable=True))
 
 
 def search(values: Any, x: Any, right: bool = False) -> Any:
@@ -443,7 +441,7 @@ SORTS = {
         ),
         torch=lambda x, values, right=False: torch.searchsorted(
             torch.sort(x).values.contiguous(), values.contiguous(), right=right
-        ).int(),
+        ),
         gradient=False,
         bad=(
             Bad(

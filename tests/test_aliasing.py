@@ -29,6 +29,8 @@ NO_OPERAND = {
 OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
 # Those whose elements are computed, and changes in place.
 COMPUTED = {
+    "complex", "conj", "imag", "istft", "polar", "stft", "view_as_complex",
+    "view_as_real",
     "fill", "chain_matmul", "sum_to_size", "as_strided_scatter", "index_reduce",
     "binary_cross_entropy_with_logits", "hinge_embedding_loss", "margin_ranking_loss",
     "conv_transpose1d",

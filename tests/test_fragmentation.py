@@ -17,7 +17,13 @@ def test_random_sizes() -> None:
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("name", TRAININGS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "digits" else pytest.param(name, marks=pytest.mark.wide)
+        for name in TRAININGS
+    ],
+)
 def test_trainings(name: str) -> None:
     if name == "digits" and importlib.util.find_spec("sklearn") is None:
         pytest.skip("the images come from scikit-learn")

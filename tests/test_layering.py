@@ -49,7 +49,10 @@ ORDER = {
         io data
         optim
         utils
-        amp backends cuda linalg mps random runtime special version xpu
+        amp backends cpu cuda distributed fft linalg mps profiler random runtime special
+        version xpu
+        accelerator addresses compiler hub multiprocessing overrides testing torchscript
+        types
         __init__
         examples
     """,

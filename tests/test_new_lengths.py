@@ -10,7 +10,9 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.glsl.kernel import emit
+from vkbackend.framework.scheduler import scheduler
 
 WIDTH = 8
 
@@ -77,3 +79,34 @@ def test_repeated_steps_are_generated_once(device: vkbackend.Device) -> None:
     run(6)
     run(7)
     assert run(12) <= 3
+
+
+@pytest.mark.core
+def test_what_a_read_left_does_not_move_where_a_long_graph_is_cut(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps of other lengths before it give a step no plan that is new."""
+    monkeypatch.setattr(scheduler, "MAX_PENDING", 16)
+    place = fw.device(device.info.name)
+    assert isinstance(place, GpuDevice)
+    x = fw.ones(5, device=place)
+
+    def step(length: int, left: int) -> int:
+        fw.eval()
+        others = [x * (k + 2) for k in range(left)]
+        assert (x + 1).tolist() == [2] * 5
+        assert len(place.pending) == left
+        known = set(place.plans)
+        y = x
+        for _ in range(length):
+            y = y + 1
+        assert y.tolist() == [1 + length] * 5
+        for k, other in enumerate(others):
+            assert other.tolist() == [k + 2] * 5
+        return len(set(place.plans) - known)
+
+    step(14, 1)
+    step(20, 0)
+    assert step(14, 3) == 1  # Of what was left.
+    assert step(14, 3) == step(14, 1) == 0
+    assert step(20, 3) == 0

@@ -200,7 +200,7 @@ def render() -> str:
         title = "torch" if space == "torch" else f"torch.{space}"
         text += f"\n## {title}\n\n"
         text += section([row[1:] for row in rows if row[0] == space])
-    text += "\n## Namespaces that are not here\n\n| namespace | why, what instead |\n"
+    text += "\n## Other namespaces\n\n| namespace | what there is, or what instead |\n"
     text += "| --- | --- |\n"
     for space, why in known.namespaces.items():
         text += f"| `torch.{space}` | {why} |\n"

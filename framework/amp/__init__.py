@@ -2,5 +2,12 @@
 
 from ..base.modes import autocast, is_autocast_available
 from ..optim.grad_scaler import GradScaler
+from .custom import custom_bwd, custom_fwd
 
-__all__ = ["GradScaler", "autocast", "is_autocast_available"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+]

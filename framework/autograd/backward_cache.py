@@ -64,6 +64,8 @@ class TapeSignature:
     Attributes
     ----------
     nodes : list of GradNode
+    holders : list of GradNode
+        Those that saved tensors.
     leaves : list of TensorCore
     values : dict of Value to int
         The seed gradient and all saved tensors, numbered.
@@ -73,6 +75,7 @@ class TapeSignature:
 
     def __init__(self, grad: TensorCore) -> None:
         self.nodes: list[GradNode] = []
+        self.holders: list[GradNode] = []
         self.leaves: list[Any] = []
         self.values: dict[Value, int] = {grad.array.value: 0}
         self.key: list[Any] = [id(grad.layout), id(grad.array.value.dtype)]
@@ -104,9 +107,11 @@ class TapeSignature:
                 key.append(at)
                 if output:
                     return False
+            holds = False
             for each in saved.values():
                 kind = type(each)
                 if kind is Saved:
+                    holds = True
                     array = each.array
                     if array.version != each.version or each.kind is not results:
                         return False
@@ -116,6 +121,8 @@ class TapeSignature:
                     key.append(each or str(each))
                 elif kind not in _NAMED_BY_CALL:
                     key.append(repr(each))
+            if holds:
+                self.holders.append(node)
         # Gradients are accumulated in the order of the calls, which wiring leaves open.
         called = [node.sequence for node in nodes]
         key += sorted(range(len(nodes)), key=called.__getitem__)
@@ -186,7 +193,7 @@ def _replay(
     with device.lock:
         append_all(device, nodes)
         # Leaves last: their gradients can be computed, wherever an interrupt comes.
-        for entry in tape.nodes:
+        for entry in tape.holders:
             entry.saved = None
         for leaf, grad in zip(tape.leaves, grads):
             if grad is not None:

@@ -43,6 +43,9 @@ from .tape import (
     edge_of as edge_of,
 )
 from .tape import (
+    release,
+)
+from .tape import (
     save as save,
 )
 
@@ -255,7 +258,7 @@ class _BackwardPass:
         if self.wanted is None:
             del self.pending[key]
         if not self.retain:
-            node.saved = None
+            release(node)
 
     def _apply(self, node: GradNode, grad: Any) -> tuple[Any, ...]:
         """Return the gradients of a node's inputs, by its rule."""
@@ -298,7 +301,7 @@ class _BackwardPass:
             for key in keys:
                 self.pending.pop(key, None)
         if not self.retain:
-            node.saved = None
+            release(node)
 
     def _at_output(self, node: GradNode, key: tuple[int, int]) -> None:
         """Run the hooks of a tensor, the output of a node, on its gradient."""

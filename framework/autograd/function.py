@@ -192,7 +192,7 @@ class FunctionNode(FunctionCtx, GradNode):
                 made.append(each)
                 continue
             self._outputs.append(each.spec)
-            plain = id(each) in fixed or not each.dtype.is_float
+            plain = id(each) in fixed or not each.dtype.is_differentiable
             if id(each) in dirty:
                 if taped and not plain:
                     self._overwrite(each, at)
@@ -473,7 +473,7 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refusing(answer: Any, edges: tuple[Edge | None, ...]) -> Any:
     """Return a gradient whose own gradient, by the given edges, is refused."""
-    if not isinstance(answer, TensorCore) or not answer.dtype.is_float:
+    if not isinstance(answer, TensorCore) or not answer.dtype.is_differentiable:
         return answer
 
     def refuse(grad: Any) -> Any:

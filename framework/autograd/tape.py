@@ -217,6 +217,20 @@ def edge_of(tensor: TensorCore) -> Edge | None:
     return edge
 
 
+def release(node: GradNode) -> None:
+    """Free the tensors that a node saved; without any, it can be passed again."""
+    saved = node.saved
+    if type(saved) is dict:
+        for each in saved.values():
+            kind = type(each)
+            # A `Function` has a list of them.
+            if kind is Saved or kind is list:
+                break
+        else:
+            return
+    node.saved = None
+
+
 def save(tensor: TensorCore, edge: int | None) -> Saved:
     """Return the saved form of a tensor."""
     array = tensor.array

@@ -3,6 +3,16 @@
 from . import cuda as cuda
 from . import cudnn as cudnn
 from . import mps as mps
-from .libraries import mkl, mkldnn, openmp
+from .libraries import mha, mkl, mkldnn, openmp, opt_einsum, quantized
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = [
+    "cuda",
+    "cudnn",
+    "mha",
+    "mkl",
+    "mkldnn",
+    "mps",
+    "openmp",
+    "opt_einsum",
+    "quantized",
+]

@@ -5,7 +5,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..nn.sdpa_kernel import SDPBackend
+
 __all__ = [
+    "SDPBackend",
+    "cudnn_sdp_enabled",
+    "cufft_plan_cache",
+    "enable_cudnn_sdp",
     "enable_flash_sdp",
     "enable_math_sdp",
     "enable_mem_efficient_sdp",
@@ -14,6 +24,9 @@ __all__ = [
     "math_sdp_enabled",
     "matmul",
     "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
+    "sdp_kernel",
 ]
 
 
@@ -58,3 +71,46 @@ def enable_mem_efficient_sdp(enabled: bool) -> None:
 
 def enable_math_sdp(enabled: bool) -> None:
     """Do nothing: attention chooses its kernel itself."""
+
+
+def enable_cudnn_sdp(enabled: bool) -> None:
+    """Do nothing: attention chooses its kernel itself."""
+
+
+def cudnn_sdp_enabled() -> bool:
+    """Return False: there is no such library."""
+    return False
+
+
+@contextmanager
+def sdp_kernel(
+    enable_flash: bool = True,
+    enable_math: bool = True,
+    enable_mem_efficient: bool = True,
+    enable_cudnn: bool = True,
+) -> Iterator[None]:
+    """Return a block in which nothing changes: attention chooses its kernel itself."""
+    yield
+
+
+def preferred_linalg_library(backend: Any = None) -> str:
+    """Return "default", the one library; another wish has no effect."""
+    return "default"
+
+
+def preferred_blas_library(backend: Any = None) -> str:
+    """Return "default", the one library; another wish has no effect."""
+    return "default"
+
+
+class _PlanCache:
+    """Cache of transforms that cuFFT would have."""
+
+    size = 0
+    max_size = 0
+
+    def clear(self) -> None:
+        """Do nothing: there is nothing in it."""
+
+
+cufft_plan_cache = _PlanCache()

@@ -2,7 +2,10 @@
 
 A dtype is stored on the device exactly as NumPy stores it. Shaders read storage as
 32-bit words and unpack it, so the 1- and 2-byte types need no optional device feature;
-the 8-byte types need 64-bit arithmetic in shaders.
+the 8-byte real types need 64-bit arithmetic in shaders.
+
+A complex64 is a pair of float32, real part first, and shaders compute it as vec2. There
+is no complex128 on devices.
 
 NumPy has no bfloat16: on the host it is stored as uint16, the upper half of a float32,
 and read as float32, which holds every bfloat16.
@@ -32,7 +35,7 @@ class DType:
     name : str
         PyTorch's name, which is also NumPy's where NumPy has the type.
     kind : str
-        "bool", "uint", "int" or "float".
+        "bool", "uint", "int", "float" or "complex".
     itemsize : int
         Size of one element in bytes.
     glsl : str
@@ -85,8 +88,13 @@ class DType:
 
     @property
     def is_float(self) -> bool:
-        """Whether gradients can flow through it."""
+        """Whether it is a float dtype."""
         return self.kind == "float"
+
+    @property
+    def is_differentiable(self) -> bool:
+        """Whether gradients can flow through it."""
+        return self.kind in ("float", "complex")
 
     @property
     def is_floating_point(self) -> bool:
@@ -95,17 +103,23 @@ class DType:
 
     @property
     def is_complex(self) -> bool:
-        """Whether its numbers are complex: none is."""
-        return False
+        """Whether its numbers are complex."""
+        return self.kind == "complex"
 
     @property
     def is_signed(self) -> bool:
         """Whether it has negative numbers."""
-        return self.kind in ("int", "float")
+        return self.kind in ("int", "float", "complex")
 
     def to_real(self) -> DType:
-        """Return the dtype of real parts: itself."""
-        return self
+        """Return the dtype of real parts: of a real dtype itself."""
+        return _REAL_PARTS.get(self.name, self)
+
+    def to_complex(self) -> DType:
+        """Return the complex dtype of such parts: complex64 of 2-byte floats."""
+        if self.kind == "complex":
+            return self
+        return complex128 if self is float64 else complex64
 
 
 bool_ = DType("bool", "bool", 1, "bool")
@@ -121,12 +135,16 @@ float16 = DType("float16", "float", 2, "float")
 bfloat16 = DType("bfloat16", "float", 2, "float")
 float32 = DType("float32", "float", 4, "float")
 float64 = DType("float64", "float", 8, "double", "shader_float64")
+complex64 = DType("complex64", "complex", 8, "vec2")
+complex128 = DType("complex128", "complex", 16, "dvec2", "complex128")
+
+_REAL_PARTS = {"complex64": float32, "complex128": float64}
 
 DTYPES = {
     dtype.name: dtype
     for dtype in (
         bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
-        float16, bfloat16, float32, float64,
+        float16, bfloat16, float32, float64, complex64, complex128,
     )
 }  # fmt: skip
 
@@ -137,8 +155,12 @@ INTEGER = (*UINT, *INT)
 FLOAT = (float16, bfloat16, float32, float64)
 SINGLE = (float16, bfloat16, float32)
 """Floats that shaders compute in float32, for which GLSL has most functions."""
+COMPLEX = (complex64, complex128)
 NUMERIC = (*INTEGER, *FLOAT)
 ANY = (*BOOL, *NUMERIC)
+"""Every real dtype."""
+STORED = (*ANY, *COMPLEX)
+"""Every dtype: what only moves elements takes them all."""
 
 DTypeLike = DType | str | type | np.dtype
 """Accepted `dtype` arguments: a `DType`, a name, a Python type or a NumPy dtype."""
@@ -170,8 +192,9 @@ def promote(a: DType, b: DType) -> DType:
 
     Within one kind the larger type wins, and float16 with bfloat16 gives float32; a
     float wins over every integer without growing (int64 with float32 is float32, as in
-    PyTorch); a signed and an unsigned integer give the next larger signed one, as in
-    NumPy, where PyTorch has uint8 alone.
+    PyTorch); a complex dtype wins over every real one, and float64 makes it complex128;
+    a signed and an unsigned integer give the next larger signed one, as in NumPy, where
+    PyTorch has uint8 alone.
 
     Raises
     ------
@@ -184,8 +207,10 @@ def promote(a: DType, b: DType) -> DType:
         if a.itemsize == b.itemsize:
             return float32
         return a if a.itemsize > b.itemsize else b
-    rank = ("bool", "uint", "int", "float")
+    rank = ("bool", "uint", "int", "float", "complex")
     low, high = sorted((a, b), key=lambda dtype: rank.index(dtype.kind))
+    if high.kind == "complex":
+        return complex128 if low is float64 else high
     if low.kind == "bool" or high.kind == "float" or high.itemsize > low.itemsize:
         return high
     if low is uint64:
@@ -222,6 +247,8 @@ def number_dtype(value: complex) -> DType:
     """Return the dtype of a Python number."""
     if isinstance(value, bool | np.bool_):
         return bool_
+    if isinstance(value, complex | np.complexfloating):
+        return Default.dtype.to_complex()
     return int64 if isinstance(value, int | np.integer) else Default.dtype
 
 
@@ -233,9 +260,9 @@ def combined(
     """Return the promoted dtype of tensors and Python numbers.
 
     As in PyTorch, zero-dimensional tensors count only where their kind (bool,
-    integer, float) is higher than that of those with dimensions, and numbers only where
-    theirs is higher than that of all tensors. An integer tensor with a Python float
-    gives float32, a bool tensor with an int int64.
+    integer, float, complex) is higher than that of those with dimensions, and numbers
+    only where theirs is higher than that of all tensors. An integer tensor with a
+    Python float gives float32, a bool tensor with an int int64.
 
     Parameters
     ----------
@@ -263,19 +290,23 @@ def _over(higher: DType | None, lower: DType | None) -> DType | None:
     """Return `higher`, promoted with `lower` where that is of a higher kind."""
     if higher is None or lower is None:
         return higher or lower
-    if not higher.is_float and (higher is bool_ or lower.is_float):
-        return promote(higher, lower)
+    if _KIND_RANK[lower.kind] > _KIND_RANK[higher.kind]:
+        # A float keeps its precision.
+        complex_float = lower.is_complex and higher.is_float
+        return higher.to_complex() if complex_float else promote(higher, lower)
     return higher
+
+
+_KIND_RANK = {"bool": 0, "uint": 1, "int": 1, "float": 2, "complex": 3}
 
 
 def can_cast(source: DTypeLike, target: DTypeLike) -> bool:
     """Return whether an in-place change may convert one dtype to the other.
 
-    Floats do not become integers, nor anything but bools bools; see `convert` for
-    values out of range.
+    Complex numbers do not become real, nor floats integers, nor anything but bools
+    bools; see `convert` for values out of range.
     """
-    held = {"bool": 0, "uint": 1, "int": 1, "float": 2}
-    return held[as_dtype(source).kind] <= held[as_dtype(target).kind]
+    return _KIND_RANK[as_dtype(source).kind] <= _KIND_RANK[as_dtype(target).kind]
 
 
 def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
@@ -283,8 +314,11 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
 
     A float is truncated towards zero to an integer. Floats beyond the integer's
     range give its nearest end, and NaN gives 0; integers wrap; rounding to a narrower
-    float is to nearest, ties to even, and may give an infinity.
+    float is to nearest, ties to even, and may give an infinity. A complex number
+    becomes real by its real part, and true unless it is 0.
     """
+    if array.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
+        array = array.real
     if dtype is bfloat16:
         return decode(encode(array, dtype), dtype)
     if dtype.kind not in ("int", "uint") or array.dtype.kind != "f":

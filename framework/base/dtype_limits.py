@@ -43,7 +43,7 @@ class finfo:  # noqa: N801 - PyTorch's name
     Raises
     ------
     TypeError
-        If the dtype is not a float one.
+        If the dtype is neither a float nor a complex one.
 
     Examples
     --------
@@ -53,6 +53,7 @@ class finfo:  # noqa: N801 - PyTorch's name
 
     def __init__(self, type: DTypeLike | None = None) -> None:
         dtype = default_dtype() if type is None else as_dtype(type)
+        dtype = dtype.to_real()
         if not dtype.is_float:
             raise TypeError(f"finfo: {dtype.name} is no float dtype; use iinfo")
         self.dtype = dtype.name

@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 
 from vkbackend.errors import NoVulkanError
 
+from .philox import initial_seed
+
 
 class Accelerator:
     """A kind of device that this library does not use.
@@ -52,6 +54,22 @@ class Accelerator:
 
     def seed_all(self) -> None:
         """Do nothing; see `manual_seed`."""
+
+    def initial_seed(self) -> int:
+        """Return the seed of the generator, which draws for every device."""
+        return initial_seed()
+
+    def get_arch_list(self) -> list[str]:
+        """Return no architectures: the library has no code for this kind."""
+        return []
+
+    def get_gencode_flags(self) -> str:
+        """Return no flags: the library has no code for this kind."""
+        return ""
+
+    def is_tf32_supported(self) -> bool:
+        """Return False: there is no device of this kind."""
+        return False
 
     def synchronize(self, device: Any = None) -> None:
         """Do nothing: there is no device to wait for."""

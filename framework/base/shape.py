@@ -220,20 +220,24 @@ def normalize_dims(
 ) -> tuple[int, ...]:
     """Return the dimensions sorted and counted from the front; None means all.
 
+    A tensor without dimensions takes 0 and -1, as in PyTorch, which name none of it.
+
     Raises
     ------
+    IndexRangeError
+        If one does not exist.
     ShapeError
-        If one does not exist or is named twice.
+        If one is named twice.
     """
     if dim is None:
         return tuple(range(ndim))
     given = as_int_or_ints(f"{name}: dim", dim)
     if isinstance(given, int):
-        return (normalize_dim(name, given, ndim),)
-    dims = sorted(normalize_dim(name, each, ndim) for each in given)
+        return (normalize_dim(name, given, ndim or 1),)[:ndim]
+    dims = sorted(normalize_dim(name, each, ndim or 1) for each in given)
     if len(set(dims)) != len(dims):
         raise ShapeError(f"{name}: a dimension is named twice: {given}")
-    return tuple(dims)
+    return tuple(dims)[:ndim]
 
 
 def reduced_dims(

@@ -335,17 +335,23 @@ class Lowering:
         assert isinstance(compute, DType)
         if node.op.source is not None:
             return self._draw(k, node, compute)
-        assert node.op.glsl is not None
         tensors = dict(zip(node.op.tensor_names(node.params), node.inputs))
         scalars = {name: at for at, (name, _) in enumerate(node.scalars)}
         arguments = []
         for name in node.op.operands:
             if name in tensors:
                 arguments.append(self._reference(tensors[name]))
+            elif compute.is_complex:
+                # Both parts follow each other.
+                part, at = compute.to_real().glsl, scalars[name]
+                arguments.append(self._scalar(k, at, part))
+                self._scalar(k, at + 1, part)
             else:
                 kind = "uint" if compute.glsl == "bool" else compute.glsl
                 arguments.append(self._scalar(k, scalars[name], kind))
-        result, glsl = node.outputs[0].dtype, node.op.glsl
+        result = node.outputs[0].dtype
+        glsl = node.op.complex_glsl if compute.is_complex else node.op.glsl
+        assert glsl is not None
         return self._add(
             Instruction(
                 _narrowed(glsl) if result.itemsize == 2 else glsl,

@@ -105,7 +105,7 @@ class Composite(Op[P, R]):
                 device,
                 generation,
                 self.tape_recorder(tuple(tensors))
-                if outputs[0].dtype.is_float
+                if outputs[0].dtype.is_differentiable
                 else None,
                 tuple(each.spec for each in tensors.values()),
                 tuple(each.layout for each in tensors.values()),

@@ -40,7 +40,7 @@ def elementwise(
     reference: Callable[..., Any],
     dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
     device_dtypes: Sequence[DType] | None = None,
-    result: DType | str | None = None,
+    result: DType | str | Callable[[DType], DType] | None = None,
     fractional: bool = False,
     refuse_integers: Callable[[str, object], None] | None = None,
 ) -> Callable[[Callable[P, R]], Elementwise[P, R]]:
@@ -56,9 +56,9 @@ def elementwise(
         Supported dtypes of tensors, for all of them or by parameter.
     device_dtypes : sequence of DType or None
         Supported dtypes on a Vulkan device, if fewer.
-    result : DType, str or None
-        Dtype of the result, or the parameter that names it; None means the promoted
-        dtype of the operands.
+    result : DType, str, callable or None
+        Dtype of the result, the parameter that names it, or a function of the promoted
+        dtype of the operands, which None means.
     fractional : bool, default False
         Whether operands without a float among them are converted to float32.
     refuse_integers : callable or None

@@ -6,7 +6,7 @@ first call takes the slow path and leaves a `CachedElementwise`; the next ones u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
-from ..base.dtype import DType, combined, convert, default_dtype
+from ..base.dtype import BOOL, COMPLEX, DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.trace_hooks import Changing
@@ -79,11 +79,16 @@ class Elementwise(Op[P, R]):
         reference: Callable[..., Any],
         dtypes: Sequence[DType] | Mapping[str, Sequence[DType]],
         device_dtypes: Sequence[DType] | None,
-        result: DType | str | None,
+        result: DType | str | Callable[[DType], DType] | None,
         fractional: bool,
         refuse_integers: Callable[[str, object], None] | None = None,
     ) -> None:
         super().__init__(function, dtypes)
+        self.complex_reference: Callable[..., Any] = reference
+        self.complex_linear = False
+        self.complex_result: Callable[[DType], DType] | None = None
+        self.complex_rule: tuple[Callable[..., Any], tuple[str, ...]] | None = None
+        self._complex_recorders: dict[tuple[str, ...], TapeRecorder] = {}
         self.device_dtypes = device_dtypes
         self.fractional = fractional
         self.glsl = glsl
@@ -105,6 +110,51 @@ class Elementwise(Op[P, R]):
         """Declare what the op is where it computes in integers, as `bools`."""
         self.for_kinds["int"] = self.for_kinds["uint"] = function
         return function
+
+    def complexes(
+        self,
+        *,
+        glsl: str,
+        reference: Callable[..., Any] | None = None,
+        result: Callable[[DType], DType] | None = None,
+        linear: bool = False,
+    ) -> Callable[[Rule], Rule]:
+        """Declare the op of complex numbers, and by decoration its gradient rule.
+
+        Without a rule there, the function is holomorphic, and the rule for real numbers
+        serves: PyTorch's gradient is the incoming one times the conjugate derivative.
+
+        Parameters
+        ----------
+        glsl : str
+            Expression over the parameters' names, which are of type vec2.
+        reference : callable or None
+            NumPy reference; None means that of real numbers.
+        result : callable or None
+            Returns the dtype of the result for that of the promoted operands.
+        linear : bool, default False
+            Whether the rule for real numbers serves as it is.
+        """
+        self.complex_linear = linear
+        self.complex_glsl = glsl
+        self.complex_reference = reference or self.numpy_reference
+        self.complex_result = result
+        if isinstance(self.dtypes, Mapping):
+            self.dtypes = {
+                name: kinds if tuple(kinds) == BOOL else (*kinds, *COMPLEX)
+                for name, kinds in self.dtypes.items()
+            }
+        else:
+            self.dtypes = (*self.dtypes, *COMPLEX)
+        if self.device_dtypes is not None:
+            assert not isinstance(self.device_dtypes, Mapping)
+            self.device_dtypes = (*self.device_dtypes, *COMPLEX)
+
+        def declare(rule: Rule) -> Rule:
+            self.complex_rule = rule, self.checked_rule_names(rule)
+            return rule
+
+        return declare
 
     def refuses(self, function: Rule) -> Rule:
         """Declare a check of operands by their dtypes, which raises an error."""
@@ -162,6 +212,8 @@ class Elementwise(Op[P, R]):
                 numbers = tuple(
                     [number(self.name, cached.compute, each) for each in numbers]
                 )
+                if cached.compute.is_complex:
+                    numbers = parts_of(numbers)
         first, device = tensors[0], cached.device
         with device.lock:
             # Inlined, as it runs once per op.
@@ -207,10 +259,10 @@ class Elementwise(Op[P, R]):
         }
         if not isinstance(device, GpuDevice):
             out = self._on_host(tensors, numbers, compute, result)
-            self._record(bound, tensors, (out,))
+            self._record_in(compute, bound, tensors, out)
             return out
         generation = device.generation
-        for dtype in (compute, *(tensor.dtype for tensor in tensors.values())):
+        for dtype in (compute, result, *(each.dtype for each in tensors.values())):
             need_feature(self.name, dtype, device)
         self._check_compute(compute, device)
         views = [each.layout.expand(shape) for each in tensors.values()]
@@ -222,10 +274,10 @@ class Elementwise(Op[P, R]):
                 (Layout.contiguous(shape),),
                 (result,),
                 (("compute", compute), ("tensors", tuple(tensors))),
-                tuple(numbers.items()),
+                scalar_items(compute, numbers),
             )
             (out,) = submit_node(next(iter(tensors.values())), node)
-        self._record(bound, tensors, (out,))
+        self._record_in(compute, bound, tensors, out)
         if node.outputs[0].numel:
             entry = CachedElementwise(
                 device,
@@ -234,12 +286,47 @@ class Elementwise(Op[P, R]):
                 compute,
                 compute.is_float
                 and all(type(bound[name]) is float for name in numbers),
-                self.tape_recorder(tuple(tensors)) if result.is_float else None,
+                self._recorder(compute, tuple(tensors))
+                if result.is_differentiable
+                else None,
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
             )
             self.call_cache.add(key, entry)
         return out
+
+    def _recorder(self, compute: DType, present: tuple[str, ...]) -> TapeRecorder:
+        """Return the tape recorder of calls that compute in a dtype."""
+        if not compute.is_complex or self.complex_linear:
+            return self.tape_recorder(present)
+        found = self._complex_recorders.get(present)
+        if found is None:
+            rule = self.complex_rule or (_holomorphic(self.rule), self.rule_names)
+            found = self.recorder_of(rule, present)
+            self._complex_recorders[present] = found
+        return found
+
+    def _record_in(
+        self,
+        compute: DType,
+        bound: dict[str, Any],
+        tensors: dict[str, Any],
+        out: TensorCore,
+    ) -> None:
+        """Record a tape entry, by the rule of the dtype that is computed in."""
+        if not compute.is_complex or self.complex_linear:
+            self._record(bound, tensors, (out,))
+        elif (
+            is_grad_enabled()
+            and out.dtype.is_differentiable
+            and any(each.needs_grad for each in tensors.values())
+        ):
+            self._recorder(compute, tuple(tensors)).record(
+                [bound[name] for name in self.names],
+                list(tensors.values()),
+                (out,),
+                tuple(each.spec for each in tensors.values()),
+            )
 
     def _checked(self, tensors: dict[str, Any], compute: DType) -> Device:
         """Return the device of the tensors after checking all dtypes."""
@@ -280,9 +367,13 @@ class Elementwise(Op[P, R]):
             [each.dtype for each in given if not each.ndim],
             [bound[name] for name in self.tensors if name not in tensors],
         )
-        if self.fractional and not compute.is_float:
+        if self.fractional and not compute.is_differentiable:
             compute = default_dtype()
-        return compute, compute if self.result is None else self.result
+        if self.complex_result is not None and compute.is_complex:
+            return compute, self.complex_result(compute)
+        if self.result is None or isinstance(self.result, DType):
+            return compute, self.result or compute
+        return compute, self.result(compute)
 
     def _on_host(
         self,
@@ -298,7 +389,8 @@ class Elementwise(Op[P, R]):
                 else compute.arithmetic.type(numbers[name])
                 for name in self.operands
             ]
-            answer = np.asarray(self.numpy_reference(*arguments))
+            made = self.complex_reference if compute.is_complex else None
+            answer = np.asarray((made or self.numpy_reference)(*arguments))
             first: TensorCore = next(iter(tensors.values()))
             return type(first).from_host(answer, first.device, result)
 
@@ -318,7 +410,7 @@ def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
     moved = {}
     for name, tensor in alone.items():
         feature = tensor.dtype.feature
-        if feature is not None and not getattr(device.gpu.info, feature):
+        if feature is not None and not getattr(device.gpu.info, feature, False):
             tensor = cast_to(tensor, compute)
         moved[name] = move(tensor, tensor.device, device)
     return moved
@@ -360,6 +452,12 @@ def real(name: str, value: Any) -> float:
         ) from None
 
 
+def _told(value: object) -> str:
+    """Return how an error tells a value: by its type where it has many elements."""
+    many = isinstance(value, np.ndarray | list | tuple | dict)
+    return f"a {type(value).__name__}" if many else repr(value)
+
+
 def number(name: str, dtype: DType, value: Any) -> float:
     """Return a Python number as a scalar argument of a kernel of `dtype`.
 
@@ -372,11 +470,15 @@ def number(name: str, dtype: DType, value: Any) -> float:
     DTypeError
         If `dtype` is an integer one that cannot hold it.
     """
-    if not isinstance(value, int | float | np.number | np.bool_):
+    if dtype.is_complex and isinstance(value, complex | np.complexfloating):
+        return complex(value)  # type: ignore[return-value]  # see `parts_of`
+    if isinstance(value, np.complexfloating) or not isinstance(
+        value, int | float | np.number | np.bool_
+    ):
         raise TypeError(
-            f"{name}: {value!r} is no operand; use a tensor or a real number"
+            f"{name}: {_told(value)} is no operand; use a tensor or a real number"
         )
-    if dtype.is_float:
+    if dtype.is_differentiable:
         return real(name, value)
     if dtype.kind == "bool":
         return int(value != 0)
@@ -387,3 +489,46 @@ def number(name: str, dtype: DType, value: Any) -> float:
             " cast the tensor to a wider dtype first"
         )
     return int(value)
+
+
+def parts_of(numbers: Iterable[complex]) -> tuple[float, ...]:
+    """Return the real and imaginary part of each number, as kernels take them."""
+    return tuple(part for each in numbers for part in _two_parts(each))
+
+
+def _two_parts(value: complex) -> tuple[float, float]:
+    if isinstance(value, complex):
+        return value.real, value.imag
+    return value, 0.0
+
+
+def scalar_items(
+    compute: DType, numbers: Mapping[str, float]
+) -> tuple[tuple[str, float], ...]:
+    """Return scalar arguments of a node by name; of a complex one both parts."""
+    if not compute.is_complex:
+        return tuple(numbers.items())
+    names = [(name, f"{name}.imag") for name in numbers]
+    pairs = zip(names, map(_two_parts, numbers.values()))
+    return tuple(item for two, parts in pairs for item in zip(two, parts))
+
+
+def _holomorphic(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the complex gradient rule of a function, from the rule for real numbers.
+
+    That one multiplies the gradient with the derivative, and here with its conjugate.
+    """
+    conj = REGISTRY["conj_physical"]
+
+    def complex_rule(grad: Any, **arguments: Any) -> tuple[Any, ...]:
+        answers = rule(grad=conj(grad) if grad.dtype.is_complex else grad, **arguments)
+        answers = answers if isinstance(answers, tuple) else (answers,)
+        return tuple(
+            conj(each)
+            if isinstance(each, TensorCore) and each.dtype.is_complex
+            else each
+            for each in answers
+        )
+
+    complex_rule.__module__ = getattr(rule, "__module__", "")
+    return complex_rule

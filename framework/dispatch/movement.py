@@ -98,7 +98,11 @@ class Movement(Op[P, R]):
         (out,) = self._apply(bound, tensors)
         self._record(bound, tensors, (out,))
         (tensor,) = tensors.values()
-        if out.array is tensor.array and out.dtype.is_float and is_grad_enabled():
+        if (
+            out.array is tensor.array
+            and out.dtype.is_differentiable
+            and is_grad_enabled()
+        ):
             register_view(tensor, out)
         if key:
             view = CachedView(
@@ -106,7 +110,9 @@ class Movement(Op[P, R]):
                 out.device.generation,
                 out.layout,
                 self.shares and out.array is not tensor.array,
-                self.tape_recorder(tuple(tensors)) if out.dtype.is_float else None,
+                self.tape_recorder(tuple(tensors))
+                if out.dtype.is_differentiable
+                else None,
                 (tensor.spec,),
                 (tensor.layout,),
             )

@@ -16,11 +16,13 @@ from typing import (
     overload,
 )
 
+import numpy as np
+
 from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder, tape_recorder
 from ..base import modes
 from ..base.device import Device, GpuDevice, on_device_removed
-from ..base.dtype import DType, bool_, float32
+from ..base.dtype import DType, bool_, complex128, float32
 from ..base.errors import DeviceMismatchError, DTypeError, GradError
 from ..base.shape import Layout
 from ..base.size_limits import check_value, check_views
@@ -40,6 +42,9 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
+_NO_NUMBERS = (str, bytes, list, tuple, dict, set, np.ndarray)
+"""Types of arguments that are taken for no number, nor anything else but a tensor."""
+
 REGISTRY: dict[str, Op[..., Any]] = {}
 """Every declared op by name."""
 
@@ -58,6 +63,8 @@ class Op(Generic[P, R]):
     epilogue_dims : int
         Trailing dimensions of a product's result within which its kernel makes
         contiguous elements, so that an epilogue may be fused; 0 for every other op.
+    glsl, complex_glsl : str or None
+        Expression of an element-wise op, of real and of complex numbers.
     operands : tuple of str
         Parameters of an element-wise expression.
     source : (str, DType) or None
@@ -78,6 +85,7 @@ class Op(Generic[P, R]):
     is_elementwise = False
     epilogue_dims = 0
     glsl: str | None = None
+    complex_glsl: str | None = None
     operands: tuple[str, ...] = ()
     source: tuple[str, DType] | None = None
     reduction: str | None = None
@@ -134,6 +142,13 @@ class Op(Generic[P, R]):
 
     def vjp(self, rule: Rule) -> Rule:
         """Declare the gradient rule; see `dispatch.declare` for its parameters."""
+        self.rule_names = self.checked_rule_names(rule)
+        self.rule = rule
+        self._tape_recorders.clear()
+        return rule
+
+    def checked_rule_names(self, rule: Callable[..., Any]) -> tuple[str, ...]:
+        """Return the parameters of a gradient rule; raise TypeError for others."""
         names = tuple(inspect.signature(rule).parameters)
         if "grad" in self.names or "needs" in self.names:
             raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")
@@ -145,10 +160,7 @@ class Op(Generic[P, R]):
                 f"{self.name}.vjp: unknown parameters: {', '.join(unknown)};"
                 f" a rule may take {', '.join(sorted(known))}"
             )
-        self.rule = rule
-        self.rule_names = names
-        self._tape_recorders.clear()
-        return rule
+        return names
 
     def form(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Declare the function behind calls with keywords or other arguments.
@@ -189,12 +201,37 @@ class Op(Generic[P, R]):
         return args
 
     def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
-        """Return the tensor arguments of tensor parameters."""
-        return {
-            name: bound[name]
-            for name in self.tensors
-            if isinstance(bound[name], TensorCore)
-        }
+        """Return the tensor arguments of tensor parameters.
+
+        Raises
+        ------
+        TypeError
+            For what is neither a tensor nor a number, nor None where that is taken.
+        """
+        tensors = {}
+        for name in self.tensors:
+            if isinstance(bound[name], TensorCore):
+                tensors[name] = bound[name]
+            else:
+                self._refuse_no_tensor(name, bound[name])
+        return tensors
+
+    def _refuse_no_tensor(self, name: str, value: object) -> None:
+        """Raise `TypeError` where an argument can only have been meant as a tensor."""
+        accepted = str(self.parameters[name].annotation)
+        optional = "None" in accepted or self.parameters[name].default is None
+        if "[" in accepted or not (
+            isinstance(value, _NO_NUMBERS) or (value is None and not optional)
+        ):
+            return
+        if isinstance(value, np.ndarray) and not value.ndim:
+            return
+        takes_numbers = self.is_elementwise and len(self.tensors) > 1
+        wanted = "a tensor or a number" if takes_numbers else "a tensor"
+        raise TypeError(
+            f"{self.name}: the argument `{name}` is a {type(value).__name__}; it must"
+            f" be {wanted}"
+        )
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Return every argument by name, as Python itself would bind them."""
@@ -232,7 +269,7 @@ class Op(Generic[P, R]):
         outputs: tuple[TensorCore, ...],
     ) -> None:
         """Record a tape entry if a tensor requires a gradient."""
-        if not is_grad_enabled() or not outputs[0].dtype.is_float:
+        if not is_grad_enabled() or not outputs[0].dtype.is_differentiable:
             return
         if not any(tensor.needs_grad for tensor in tensors.values()):
             return
@@ -246,11 +283,18 @@ class Op(Generic[P, R]):
         """Return the tape recorder of calls with tensors for `present`."""
         found = self._tape_recorders.get(present)
         if found is None:
-            parameters = self.names, self.tensors, self.output_names
-            rule = self.rule, self.rule_names
-            found = tape_recorder(self.name, rule, parameters, present)
+            found = self.recorder_of((self.rule, self.rule_names), present)
             self._tape_recorders[present] = found
         return found
+
+    def recorder_of(
+        self,
+        rule: tuple[Callable[..., Any], tuple[str, ...]],
+        present: tuple[str, ...],
+    ) -> TapeRecorder:
+        """Return the tape recorder of a gradient rule and its parameters."""
+        parameters = self.names, self.tensors, self.output_names
+        return tape_recorder(self.name, rule, parameters, present)
 
     def _check(
         self,
@@ -272,7 +316,8 @@ class Op(Generic[P, R]):
             if compute is not None and (mixed or promoted is bool_):
                 promoted = compute
             if promoted not in allowed:
-                hint = "; call x.float() first" if float32 in allowed else ""
+                plain = float32 in allowed and not tensor.dtype.is_complex
+                hint = "; call x.float() first" if plain else ""
                 raise DTypeError(
                     f"{self.name}: `{name}` is {tensor.dtype.name}; accepted:"
                     f" {', '.join(dtype.name for dtype in allowed)}{hint}"
@@ -370,6 +415,11 @@ def need_feature(
     `typed` means that they declare buffers of it, instead of loading whole words.
     """
     feature = dtype.storage_feature if typed else dtype.feature
+    if dtype is complex128:
+        raise DTypeError(
+            f"{name}: {device.name} has no complex128; use complex64 there, or the cpu"
+            " device"
+        )
     if feature is not None and not getattr(device.gpu.info, feature):
         raise DTypeError(
             f"{name}: {device.name} has no {feature}, which {dtype.name} needs;"

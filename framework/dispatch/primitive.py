@@ -172,7 +172,7 @@ class Primitive(Op[P, R]):
                 node.signature,
                 tuple(k for k, each in enumerate(given) if ready[k] is not each),
                 self.tape_recorder(tuple(tensors))
-                if wanted[0].dtype.is_float
+                if wanted[0].dtype.is_differentiable
                 else None,
                 tuple(each.spec for each in given),
                 tuple(each.layout for each in given),

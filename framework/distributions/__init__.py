@@ -27,7 +27,9 @@ from .gamma import (
     StudentT,
 )
 from .kl import kl_divergence, register_kl
+from .lkj import LKJCholesky
 from .location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Uniform
+from .multivariate_normal import LowRankMultivariateNormal, MultivariateNormal
 from .normal import HalfNormal, Normal
 from .poisson import Poisson
 from .transformed import (
@@ -90,12 +92,15 @@ __all__ = [
     "IndependentTransform",
     "InverseGamma",
     "Kumaraswamy",
+    "LKJCholesky",
     "Laplace",
     "LogNormal",
     "LogisticNormal",
+    "LowRankMultivariateNormal",
     "LowerCholeskyTransform",
     "MixtureSameFamily",
     "Multinomial",
+    "MultivariateNormal",
     "NegativeBinomial",
     "Normal",
     "OneHotCategorical",

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import ops
 from ..base.dtype import bool_
+from ..ops import linear_algebra as linalg
 from ..tensor.tensor import Tensor
 
 Bound = Tensor | float
@@ -291,6 +292,22 @@ class _Symmetric(_Square):
         return value.isclose(value.mT, atol=1e-6).flatten(-2).all(-1)
 
 
+class _PositiveSemidefinite(_Symmetric):
+    def check(self, value: Tensor) -> Tensor:
+        symmetric = super().check(value)
+        if value.shape[-2] != value.shape[-1]:
+            return symmetric
+        return symmetric & (linalg.eigvalsh(value) >= 0).all(-1)
+
+
+class _PositiveDefinite(_Symmetric):
+    def check(self, value: Tensor) -> Tensor:
+        symmetric = super().check(value)
+        if value.shape[-2] != value.shape[-1]:
+            return symmetric
+        return symmetric & (linalg.cholesky_ex(value)[1] == 0)
+
+
 class cat(Constraint):  # noqa: N801 - PyTorch's name
     """Values joined along `dim` from pieces that are each in a set of their own.
 
@@ -357,3 +374,5 @@ lower_cholesky = _LowerCholesky()
 corr_cholesky = _CorrCholesky()
 square = _Square()
 symmetric = _Symmetric()
+positive_semidefinite = _PositiveSemidefinite()
+positive_definite = _PositiveDefinite()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..base.shape import broadcast_shapes
+from ..ops import linear_algebra as linalg
 from ..tensor.tensor import Tensor
 from .bernoulli import Bernoulli, Binomial, ContinuousBernoulli, Geometric
 from .beta import Beta, Dirichlet
@@ -15,6 +17,12 @@ from .derived import Independent, TransformedDistribution
 from .distribution import EULER, Distribution, filled, softplus, sum_rightmost
 from .gamma import Exponential, Gamma
 from .location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Uniform
+from .multivariate_normal import (
+    LowRankMultivariateNormal,
+    MultivariateNormal,
+    log_diagonal,
+    squared_distance,
+)
 from .normal import HalfNormal, Normal
 from .poisson import Poisson
 from .transformed import LogNormal, Pareto
@@ -289,3 +297,26 @@ def _transformed_transformed(
             "kl_divergence: the transforms of p and q differ; they must be equal"
         )
     return kl_divergence(p.base_dist, q.base_dist)
+
+
+Vectors = MultivariateNormal | LowRankMultivariateNormal
+
+
+@register_kl(MultivariateNormal, MultivariateNormal)
+@register_kl(MultivariateNormal, LowRankMultivariateNormal)
+@register_kl(LowRankMultivariateNormal, MultivariateNormal)
+@register_kl(LowRankMultivariateNormal, LowRankMultivariateNormal)
+def _vectors_vectors(p: Vectors, q: Vectors) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            f"kl_divergence: p is over {p.event_shape}, q over {q.event_shape}; they"
+            " must be the same"
+        )
+    one, two = p.scale_tril, q.scale_tril
+    batch = broadcast_shapes("kl_divergence", p.batch_shape, q.batch_shape)
+    shape = (*batch, *one.shape[-2:])
+    whitened = linalg.solve_triangular(two, one.expand(shape), upper=False)
+    trace = whitened.square().sum((-2, -1))
+    distance = squared_distance(two, q.loc - p.loc)
+    halves = log_diagonal(two) - log_diagonal(one)
+    return halves + 0.5 * (trace + distance - p.event_shape[0])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -15,7 +14,15 @@ import vkbackend
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice, opened_devices
 from ..base.device import find_device as get_device
-from ..base.dtype import DType, DTypeLike, as_dtype, decode, default_dtype, encode
+from ..base.dtype import (
+    DType,
+    DTypeLike,
+    as_dtype,
+    complex128,
+    decode,
+    default_dtype,
+    encode,
+)
 from ..base.errors import DTypeError, GradError, ShapeError
 from ..base.shape import Layout, Size, TensorSpec, size_of, spec_of
 from ..base.size_limits import check_value
@@ -59,7 +66,9 @@ class TensorCore:
         they have in common; None without another one.
     """
 
+    # `__dict__` is for what a program notes on a tensor: `p.no_weight_decay = True`.
     __slots__ = (
+        "__dict__",
         "__weakref__",
         "array",
         "device",
@@ -106,6 +115,11 @@ class TensorCore:
         dtype = dtype or as_dtype(data.dtype)
         layout = Layout.contiguous(data.shape)
         if isinstance(device, GpuDevice):
+            if dtype is complex128:
+                raise DTypeError(
+                    f"tensor: {device.name} has no complex128; use complex64 there, or"
+                    " the cpu device"
+                )
             check_value("tensor", layout.shape, dtype, device)
         flat = np.array(encode(data, dtype), order="C").reshape(-1)
         if isinstance(device, GpuDevice):
@@ -137,10 +151,10 @@ class TensorCore:
                 f"requires_grad: the tensor is a result of {self.grad_node.op_name},"
                 " and only leaves can be changed; use x.detach()"
             )
-        if flag and not self.dtype.is_float:
+        if flag and not self.dtype.is_differentiable:
             raise GradError(
                 f"requires_grad: the tensor is {self.dtype.name};"
-                " only float tensors have gradients"
+                " only float and complex tensors have gradients"
             )
         trace_hooks.structure_changed()
         self.needs_grad = flag
@@ -283,10 +297,10 @@ class TensorCore:
             )
         if other.array is self.array and other.layout == self.layout:
             return  # as x.data += 1 ends
-        if self.needs_grad and not other.dtype.is_float:
+        if self.needs_grad and not other.dtype.is_differentiable:
             raise DTypeError(
                 f"data: a tensor of {other.dtype.name} was set on one that requires a"
-                " gradient; only float tensors have gradients"
+                " gradient; only float and complex tensors have gradients"
             )
         trace_hooks.refuse(
             "a tensor's data is set, which a replay does not repeat; change it in"
@@ -315,12 +329,14 @@ class TensorCore:
         copied = assembled(type(self), array, self.layout, self.device)
         copied.needs_grad = self.needs_grad
         copied.grad = deepcopy(self.grad, memo)
+        if self.__dict__:
+            copied.__dict__.update(deepcopy(self.__dict__, memo))
         return copied
 
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    def __reduce__(self) -> tuple[Any, ...]:
         place = self.dtype, self.device.name
         data = type(self), self.numpy(), *place, self.needs_grad
-        return _unpickled, data
+        return _unpickled, data, self.__dict__ or None
 
     def host_view(self) -> np.ndarray:
         """Return the elements of a host tensor as a NumPy view of its storage.
@@ -402,7 +418,7 @@ class TensorCore:
         """Return DLPack's name of the host, (1, 0)."""
         return 1, 0
 
-    def item(self) -> float | int | bool:
+    def item(self) -> Any:
         """Return the only element as a Python number; waits for it.
 
         Raises
@@ -415,7 +431,7 @@ class TensorCore:
                 f"item: the tensor has shape {tuple(self.shape)}; it must have one"
                 " element"
             )
-        number: float | int | bool = self.numpy().item()
+        number: Any = self.numpy().item()
         return number
 
     def tolist(self) -> Any:
@@ -461,6 +477,8 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
     array = np.asarray(data)
     if dtype is None and array.dtype == np.float64 and _is_of_numbers(data):
         dtype = default_dtype()
+    if dtype is None and array.dtype == np.complex128 and _is_of_numbers(data):
+        dtype = default_dtype().to_complex()
     kind = as_dtype(array.dtype if dtype is None else dtype)
     _check_elements(array, kind, isinstance(data, int | list | tuple))
     return array, kind
@@ -482,10 +500,13 @@ def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
     unsigned dtype.
     """
     kinds = {type(each) for each in array.flat} if array.dtype == object else set()
-    if array.dtype.kind not in "biufO" or not all(map(_is_real, kinds)):
+    if array.dtype.kind not in "biufcO" or not all(map(_is_number, kinds)):
         raise DTypeError(
-            f"tensor: {array.dtype} elements cannot become {dtype.name}; give real"
-            " numbers"
+            f"tensor: {array.dtype} elements cannot become {dtype.name}; give numbers"
+        )
+    if not dtype.is_complex and (array.dtype.kind == "c" or complex in kinds):
+        raise DTypeError(
+            f"tensor: complex numbers cannot become {dtype.name}; give their real parts"
         )
     whole = array.dtype.kind in "iu" or (kinds and kinds <= {int})
     if plain and whole and array.size and dtype.kind in ("int", "uint"):
@@ -506,13 +527,17 @@ def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
             ) from None
 
 
-def _is_real(kind: type) -> bool:
-    real = int | float | np.integer | np.floating | np.bool_
-    return issubclass(kind, real)
+def _is_number(kind: type) -> bool:
+    number = int | float | complex | np.number | np.bool_
+    return issubclass(kind, number)
 
 
-def operand(like: TensorCore, other: object) -> Any:
-    """Return an operand of a binary op: tensors and numbers as is, arrays copied."""
+def operand(like: TensorCore, other: object, name: str | None = None) -> Any:
+    """Return an operand of a binary op: tensors and numbers as is, arrays copied.
+
+    Others are left to the op, which refuses them by name; a `name` says that there is
+    none, but a method of this name.
+    """
     if isinstance(other, TensorCore | int | float):
         return other
     if isinstance(other, np.generic | np.ndarray):
@@ -520,8 +545,10 @@ def operand(like: TensorCore, other: object) -> Any:
         if array.ndim == 0:
             return array.item()
         return type(like).from_host(array, like.device)
+    if name is None or isinstance(other, complex):
+        return other
     raise TypeError(
-        f"operand: {type(other).__name__} cannot be combined with a tensor;"
+        f"{name}: {type(other).__name__} cannot be combined with a tensor;"
         " use a tensor, a number or a NumPy array"
     )
 

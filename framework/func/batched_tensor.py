@@ -70,21 +70,21 @@ class BatchedTensor(Tensor):
 
     Attributes
     ----------
-    real : Tensor
+    whole : Tensor
         All elements, with a dimension for each of `levels` in front.
     levels : tuple of BatchLevel
         The outermost first.
     """
 
-    __slots__ = ("levels", "real")
+    __slots__ = ("levels", "whole")
 
     results = Tensor
 
-    real: Tensor
+    whole: Tensor
     levels: tuple[BatchLevel, ...]
 
     def __repr__(self) -> str:
-        return f"BatchedTensor(levels={len(self.levels)}, value={self.real!r})"
+        return f"BatchedTensor(levels={len(self.levels)}, value={self.whole!r})"
 
     def _refuse(self, *_: object, **__: object) -> Any:
         raise GradError(
@@ -106,31 +106,31 @@ class BatchedTensor(Tensor):
     def view_of(self, layout: Layout) -> Any:
         """Return the same elements off the tape; other layouts have no batch."""
         if layout == self.layout:
-            return wrapped(self.real.detach(), self.levels)
+            return wrapped(self.whole.detach(), self.levels)
         return self._refuse()
 
     def alias(self) -> Any:
         """Return the same elements and tape entry, in a storage of their own."""
-        return wrapped(self.real.alias(), self.levels)
+        return wrapped(self.whole.alias(), self.levels)
 
     @property
     def requires_grad(self) -> bool:
         """Whether the real tensor requires a gradient."""
-        return self.real.requires_grad
+        return self.whole.requires_grad
 
     @requires_grad.setter
     def requires_grad(self, flag: bool) -> None:
-        self.real.requires_grad = flag
+        self.whole.requires_grad = flag
 
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded operation made the real tensor."""
-        return self.real.is_leaf
+        return self.whole.is_leaf
 
     @property
     def grad_fn(self) -> Any:
         """The node of the tape that made the real tensor."""
-        return self.real.grad_fn
+        return self.whole.grad_fn
 
 
 def wrapped(real: Tensor, levels: tuple[BatchLevel, ...]) -> Any:
@@ -140,13 +140,13 @@ def wrapped(real: Tensor, levels: tuple[BatchLevel, ...]) -> Any:
     # A layout of its own, which is in the key of no cached call.
     layout = Layout(*Layout.contiguous(real.shape[len(levels) :]))
     made = assembled(BatchedTensor, real.array, layout, real.device)
-    made.real, made.levels = real, levels
+    made.whole, made.levels = real, levels
     return made
 
 
 def real_of(tensor: Tensor) -> Tensor:
     """Return the real tensor behind one that may be batched."""
-    return tensor.real if isinstance(tensor, BatchedTensor) else tensor
+    return tensor.whole if isinstance(tensor, BatchedTensor) else tensor
 
 
 def levels_of(tensors: Sequence[Any]) -> tuple[BatchLevel, ...]:

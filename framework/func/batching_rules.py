@@ -156,7 +156,7 @@ def _of_elements(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _answer(op, {**bound, "x": real_of(bound["x"])}, levels)
 
 
-@rule("softmax", "composed_softmax", "cumsum", "cumprod", "sort", "transposed_copy")
+@rule("softmax", "cumsum", "cumprod", "sort", "transposed_copy")
 @rule("layer_norm")
 def _of_rows(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     """Take the batch into the rows' own, of an op along the last dimension."""
@@ -171,6 +171,12 @@ def _of_rows(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
         own = each if x.ndim == 2 else each.reshape((*x.shape[:2], *each.shape[1:]))
         made.append(unflat(own, levels))
     return tuple(made) if isinstance(answer, tuple) else made[0]
+
+
+@rule("composed_softmax")
+def _along_dim(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    dim = bound["dim"] % bound["x"].ndim + len(levels)
+    return _answer(op, {**bound, "x": real_of(bound["x"]), "dim": dim}, levels)
 
 
 @rule("sum", "mapped_sum", "prod", "amax", "amin", "argmax", "argmin", "max", "min")

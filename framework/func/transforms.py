@@ -4,6 +4,8 @@ They nest with each other and with `vmap`. Each call puts copies of its inputs o
 tape; results are off it again unless something outside requires a gradient.
 """
 
+# Longer than most: all transforms read one record of a call, `_Taped`.
+
 from __future__ import annotations
 
 import functools
@@ -140,7 +142,7 @@ def _variable(
     if real.requires_grad and outer:
         return wrapped(lazy_copy(real), levels)
     made = real.detach()
-    if made.dtype.is_float:
+    if made.dtype.is_differentiable:
         made.requires_grad_()
     return wrapped(made, levels)
 
@@ -395,13 +397,13 @@ class _Linear:
                 _variable(
                     taped.name, each.detach().new_zeros(each.shape), levels, False
                 )
-                if each.dtype.is_float
+                if each.dtype.is_differentiable
                 else each
                 for each in taped.outputs
             ]
             seeds = [
                 wrapped(lazy_copy(real_of(each)), levels)
-                if each.dtype.is_float
+                if each.dtype.is_differentiable
                 else None
                 for each in self.duals
             ]

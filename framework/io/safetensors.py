@@ -36,6 +36,7 @@ _NAMES = {
     "BF16": "bfloat16",
     "F32": "float32",
     "F64": "float64",
+    "C64": "complex64",
 }
 """Our dtypes by the format's names; it has others, such as F8_E4M3."""
 
@@ -84,6 +85,11 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
     # The widest elements first, so that all of them are aligned.
     for name in sorted(tensors, key=lambda name: -tensors[name].dtype.itemsize):
         tensor = tensors[name]
+        if tensor.dtype.name not in codes:
+            raise ArgumentError(
+                f"save: {name!r} is {tensor.dtype.name}, which safetensors has no name"
+                " for; save it as .pt or .npz, or as view_as_real has it"
+            )
         parts.append(encode(tensor.detach().numpy(), tensor.dtype).tobytes())
         header[name] = {
             "dtype": codes[tensor.dtype.name],

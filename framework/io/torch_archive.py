@@ -29,6 +29,8 @@ LEGACY = bytes.fromhex("80028a0a6cfc9c46f9206aa85019")
 
 STORAGES = {
     "Double": "float64",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
     "Float": "float32",
     "Half": "float16",
     "BFloat16": "bfloat16",
@@ -221,7 +223,7 @@ class _Archive:
 
 
 _FOREIGN_DTYPES = frozenset(
-    "complex32 complex64 complex128 chalf cfloat cdouble float8_e4m3fn float8_e5m2"
+    "complex32 chalf float8_e4m3fn float8_e5m2"
     " float8_e4m3fnuz float8_e5m2fnuz quint8 qint8 qint32".split()
 )
 

@@ -16,6 +16,7 @@ from ..ir.lazy_graph import (
     ReplayOwnedArray,
     Value,
     mark_replay_owned,
+    notify,
     observe,
     pin,
     pinned_array,
@@ -154,10 +155,24 @@ class CompiledTrace:
             observe(value, self)
             mark_replay_owned(array)
             states.append(State(weakref.ref(array), memory[id(value)], value))
+        holders = {id(array.value): array for array in self._storages()}
+        for value in self._constants:
+            holder = holders.get(id(value))
+            # Of several storages that share a value, it is unknown which one was read.
+            if holder is None or value.external_refs != 1:
+                observe(value, self._constant_observer)
+                continue
+            observe(value, self)
+            states.append(State(weakref.ref(holder), buffer_of(value), value, False))
         self._states = states
         self.check_state()
-        for value in self._constants:
-            observe(value, self._constant_observer)
+
+    def _storages(self) -> list[Array]:
+        """Return the storages of the guarded tensors."""
+        found = self._guards.storages()
+        for _, fingerprint in self._fingerprints:
+            found += [each for each in fingerprint if isinstance(each, Array)]
+        return found
 
     def __call__(self, grew: bool) -> None:
         """Observe that a state's value gained or lost a storage."""
@@ -209,13 +224,14 @@ class CompiledTrace:
         return found
 
     def _writes(self, array: Array) -> bool:
-        return any(state.array() is array for state in self._states)
+        return any(state.written and state.array() is array for state in self._states)
 
     def _restore_state(self) -> bool:
         """Copy current values of storages to the memory that replays use.
 
         Values of the last replay that are still referenced move to memory of their own.
-        Returns False if a storage is gone or has another size or dtype.
+        Returns False if a storage is gone or has another size or dtype, or if another
+        trace depends on where its values are.
         """
         batch = self.device.gpu.batch()
         # Values that move out of memory that is to be written, and their new buffers.
@@ -229,7 +245,9 @@ class CompiledTrace:
             if (found.numel, found.dtype) != (state.value.numel, state.value.dtype):
                 return False
             inside = moved.get(found, found.buffer) is state.buffer
-            if inside and found.external_refs == 1:
+            if not state.written and not inside and self._is_shared(state, found):
+                return False
+            if inside and (found.external_refs == 1 or not state.written):
                 if found is not state.value:
                     observe(found, self)
                     state.value = found
@@ -243,10 +261,27 @@ class CompiledTrace:
                 batch.copy(source, state.buffer, 0, 0, found.nbytes)
             new = Value(found.numel, found.dtype, buffer=state.buffer)
             changes.append((state, array, found, new))
+        if not changes:
+            self.check_state()
+            return True
         self.device.in_flight = _StateRestore(self, batch, moved, changes)
         batch.submit()
         self.device.finish()
         return True
+
+    def _is_shared(self, state: State, found: Value) -> bool:
+        """Whether a storage that replays only read has to be read elsewhere.
+
+        As its memory has been taken over, or as other traces have recorded it or that
+        of the new value.
+        """
+        old = state.value
+        if old is found or old.buffer is not state.buffer:
+            return True
+        others = set(getattr(found, "observers", ())) - {self}
+        if old.external_refs:
+            others |= old.observers - {self}
+        return bool(others)
 
     def check_state(self) -> None:
         """Update whether each storage alone holds the value that replays expect."""
@@ -256,8 +291,10 @@ class CompiledTrace:
             array = state.array()
             if array is None or array.value is not state.value:
                 self._state_moved = True
-            elif state.value.external_refs != 1:
-                self._state_moved = True
+            elif state.written:
+                self._state_moved |= state.value.external_refs != 1
+            else:
+                self._state_moved |= state.value.buffer is not state.buffer
 
     def replay(self, inputs: Sequence[Tensor], first: bool = False) -> Any:
         """Replay it on other inputs; `fits` has just returned True.
@@ -440,6 +477,8 @@ class _StateRestore:
             return
         for value, fresh in self._moved.items():
             value.buffer = fresh
+            # Another trace may read it where it was.
+            notify(value, grew=False)
         for state, array, found, new in self._changes:
             state.value = new
             observe(new, self._compiled)

@@ -42,7 +42,7 @@ Place = tuple[vkbackend.Buffer, int]
 
 @dataclass
 class State:
-    """A storage that replays mutate, and most often read.
+    """A storage that replays read or mutate.
 
     Attributes
     ----------
@@ -52,11 +52,14 @@ class State:
         Its memory in replays.
     value : Value
         Its value after the last replay.
+    written : bool
+        Whether replays mutate it.
     """
 
     array: Callable[[], Array | None]
     buffer: vkbackend.Buffer
     value: Value
+    written: bool = True
 
 
 class GraphInput(NamedTuple):

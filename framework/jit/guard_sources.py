@@ -51,8 +51,8 @@ class GuardSources:
         self._entries: list[tuple[Mapping[str, Any], str, object]] = []
         self._containers: list[tuple[Any, _Keys, tuple[object, ...]]] = []
         self._probes: list[tuple[str, Callable[[], object], object]] = []
-        self._tensors: list[tuple[Tensor, bool, object, object]] = []
-        self._plain_tensors: list[tuple[Tensor, bool, object, object]] = []
+        self._tensors: list[tuple[Tensor, bool, object, Array]] = []
+        self._plain_tensors: list[tuple[Tensor, bool, object, Array]] = []
         self._functions: list[FunctionType] = []
         self._keyword_defaults: list[tuple[FunctionType, object]] = []
         self._types: dict[int, tuple[object, type]] = {}
@@ -189,6 +189,10 @@ class GuardSources:
             or leaf.array is not array
             for leaf, flag, hooks, array in self._tensors
         )
+
+    def storages(self) -> list[Array]:
+        """Return the storages of the guarded tensors."""
+        return [array for _, _, _, array in self._tensors]
 
     def add(self, mapping: Mapping[str, Any], name: str) -> None:
         """Guard one more mapping entry."""

@@ -31,7 +31,8 @@ class CallSignature(NamedTuple):
     identity_keys : list of object
         Objects that the key names by identity.
     on_host : list of str
-        Tensors on the host, by their place among the arguments.
+        What a replay would not see: tensors on the host and NumPy arrays, by their
+        place among the arguments. The key has their shapes and dtypes.
     """
 
     key: object
@@ -48,7 +49,7 @@ def signature_of(
     Raises
     ------
     TraceError
-        If an argument cannot be told from another one, or is on the tape.
+        If an argument is on the tape.
     """
     call = CallSignature(None, [], [], [])
     keys = [_key(value, str(k), call) for k, value in enumerate(args)]
@@ -102,11 +103,8 @@ def _key(value: Any, place: str, call: CallSignature) -> object:
     elif isinstance(value, np.void) and not value.dtype.hasobject:
         return type(value), value.dtype, value.tobytes()
     elif isinstance(value, np.ndarray | np.void):
-        raise TraceError(
-            f"jit: argument {place} is a NumPy array of shape {tuple(value.shape)},"
-            " which a"
-            " replay would not see; make it a tensor on the device first"
-        )
+        call.on_host.append(f"argument {place} is a NumPy array")
+        return type(value), value.shape, str(value.dtype)
     else:
         call.identity_keys.append(value)
         return type(value), id(value)
@@ -138,8 +136,9 @@ def _key_of_key(value: object, call: CallSignature) -> object:
 
 def _tensor_key(tensor: Tensor, place: str, call: CallSignature) -> object:
     if not tensor.is_gpu:
-        call.on_host.append(place)
-    elif not tensor.needs_grad:
+        call.on_host.append(f"argument {place} is on the host")
+        return type(tensor), tensor.layout.shape, tensor.dtype, tensor.needs_grad
+    if not tensor.needs_grad:
         for k, known in enumerate(call.inputs):
             if known is tensor:
                 return Tensor, k

@@ -16,7 +16,6 @@ from vkbackend import fork_safety
 from ..autograd.engine import is_grad_enabled
 from ..base import trace_hooks
 from ..base.device import opened_devices
-from ..base.errors import TraceError
 from ..base.shape import Layout
 from ..base.trace_hooks import listener
 from ..dispatch import batching
@@ -209,7 +208,7 @@ class Jitted(Generic[P, R]):
             if is_grad_enabled() is not recording:
                 trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
-                _check_host(call, trace)
+                _note_host(call, trace)
                 outputs.check(result[0], trace.is_computed)
                 self._check_changes(before, trace, call)
         except BaseException:
@@ -357,17 +356,17 @@ def _profiled() -> bool:
     return False
 
 
-def _check_host(call: CallSignature, trace: Trace) -> None:
-    """Raise `TraceError` where operations on a device depend on the host."""
+def _note_host(call: CallSignature, trace: Trace) -> None:
+    """Reject the trace where operations on a device depend on the host."""
     if call.on_host:
-        raise TraceError(
-            f"jit: argument {call.on_host[0]} is on the host, so a replay would not see"
-            " its elements; move it to the device first"
+        trace.once(
+            f"{call.on_host[0]}, so a replay would not see its elements; move it to the"
+            " device first"
         )
     if trace.changes_host:
-        raise TraceError(
-            "jit: a tensor on the host is changed in place, which a replay does not"
-            " repeat; move it to the device"
+        trace.once(
+            "a tensor on the host is changed in place, which a replay does not repeat;"
+            " move it to the device"
         )
 
 
@@ -423,8 +422,13 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     environment, context variables, parameters, modules, and an optimizer's options
     other than the learning rate.
 
+    Captured parameters and tensors whose elements were changed outside, by an optimizer
+    or `load_state_dict`, do not retrace: the next replay copies the new elements to
+    where it reads them.
+
     Where the function changes one of these itself, or a container or data class that
-    it is given, or reads state that cannot be guarded, the trace is not cached: clocks,
+    it is given, or reads state that cannot be guarded, the trace is not cached: tensors
+    on the host and NumPy arrays among the arguments, clocks,
     files, queues, other processes, random numbers of the host, iterators, larger
     containers and arrays, opaque objects of C extensions, functions in C of packages
     other than NumPy. After some attempts there is a warning that names it, and the

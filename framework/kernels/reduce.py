@@ -40,6 +40,8 @@ OPERATIONS = ("SUM", "PROD", "MAX", "MIN")
 MAPS = ("", "abs", "square", "nonzero")
 """Element-wise maps before the reduction; both in the order of the shader's numbers."""
 
+NO_MACROS: Mapping[str, str] = {}
+
 MAX_DIMS = 4
 """Most kept, and most reduced, dimensions of the shader."""
 
@@ -132,16 +134,20 @@ def stateful(
     fields: int,
     results: Mapping[str, Argument],
     constants: Mapping[str, int],
+    macros: Mapping[str, str] = NO_MACROS,
 ) -> ReductionKernel:
-    """Return a reduction whose partial state has several `fields`."""
+    """Return a reduction whose partial state has several `fields`.
+
+    `macros` are those of the passes that store results.
+    """
     defines = storage_defines(x)
     return ReductionKernel(
         kernel,
         fields * acc_size(x),
         "states",
-        PassSpec(results, constants, defines),
+        PassSpec(results, constants, {**defines, **macros}),
         PassSpec({}, constants, {**defines, "PARTIAL": "1"}),
-        PassSpec(results, constants, {**defines, "MERGE": "1"}),
+        PassSpec(results, constants, {**defines, **macros, "MERGE": "1"}),
     )
 
 

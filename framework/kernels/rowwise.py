@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..base import trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import SINGLE, DType
 from ..base.shape import ceil_div
@@ -22,7 +23,13 @@ LARGEST = 1024
 """Most invocations per row, within the device's limit."""
 
 LEAST_COMPOSED = 1 << 14
-"""Elements from which a fused kernel on a software device is worth compiling."""
+"""Elements from which a fused kernel is worth compiling."""
+
+LEAST_COMPOSED_EAGER = 1 << 22
+"""Elements from which it gains a GPU more than its nodes cost the host."""
+
+LEAST_COMPOSED_COLUMNS = 1024
+"""Elements of a strided row from which its fused reductions are faster on a GPU."""
 
 SMALLEST_WORKGROUP = 128
 """Least workgroup size; short rows share a workgroup."""
@@ -78,17 +85,34 @@ def uses_register_rows(gpu: DeviceInfo) -> bool:
     return gpu.target.limits_registers and gpu.subgroup_arithmetic
 
 
-def is_composed(x: Tensor) -> bool:
+def is_composed(x: Tensor, dim: int = -1) -> bool:
     """Return whether a row op is better composed of ops that fuse into one kernel.
 
     On a software device the fused kernel takes half the time of the hand-written one.
+    On a GPU it does for rows that no registers hold, but costs the host several nodes.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, default -1
+        Dimension along which its rows lie.
     """
     device = x.device
     if not isinstance(device, GpuDevice) or not device.fusing:
         return False
-    if x.numel() < LEAST_COMPOSED:
+    gpu, shape = device.gpu.info, x.layout.shape
+    software = gpu.target.prefers_composition
+    # A trace records the nodes once.
+    cheap = software or trace_hooks.running
+    least = LEAST_COMPOSED if cheap else LEAST_COMPOSED_EAGER
+    if x.numel() < least or x.dtype not in SINGLE:
         return False
-    return device.gpu.info.target.prefers_composition and x.dtype in SINGLE
+    contiguous = dim in (-1, len(shape) - 1)
+    if software:
+        return contiguous
+    if not contiguous:
+        return shape[dim] >= LEAST_COMPOSED_COLUMNS
+    return row_tile(gpu, x.dtype, shape[dim]) is None
 
 
 def row_tile(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base.dtype import FLOAT, DType, float32, float64
+from ..base.dtype import FLOAT, DType, float32, float64, int64
 from ..base.errors import DTypeError
 from ..base.shape import TensorSpec
 
@@ -31,6 +31,11 @@ def storage_defines(
         defines |= {"IN_ACC": "1"} if in_acc else {}
         defines |= {"OUT_ACC": "1"} if out_acc else {}
     return defines
+
+
+def place_defines(dtype: DType) -> Mapping[str, str]:
+    """Return the macro of `lib/place_buffers.glsl` for int32 or int64 positions."""
+    return {"WIDE_PLACES": "1"} if dtype is int64 else {}
 
 
 def shuffle_defines(

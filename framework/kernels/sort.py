@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from ..base.dtype import DType, int32
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
-from .shader_types import storage_defines
+from .shader_types import place_defines, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -36,6 +37,7 @@ def sort_dispatches(
     descending: bool,
     source: str,
     results: Mapping[str, str],
+    places: DType = int32,
 ) -> list[Dispatch]:
     """Return the dispatches of a stable sort along the middle dimension.
 
@@ -51,8 +53,10 @@ def sort_dispatches(
     source : str
         The node's argument that is sorted.
     results : mapping of str to str
-        The node's result for "order", int32 places, and for "values", elements, which
-        may be missing.
+        The node's result for "order", places, and for "values", elements, which may be
+        missing.
+    places : DType, default int32
+        Of the order; int64 is the other.
     """
     outer, count, inner = x.shape
     # A software device is bound by comparisons; an argsort is a step of other ops, and
@@ -74,6 +78,7 @@ def sort_dispatches(
         constants = {"DESCENDING": int(descending)}
         constants |= {"WAYS": ways} if kernel == "sort/merge" else {}
         size, defines = linear_workgroup(gpu), storage_defines(x.dtype)
+        defines = {**defines, **place_defines(places if span >= count else int32)}
         step = linear_dispatch(kernel, invocations, out, constants, defines, size)
         steps.append(step)
 

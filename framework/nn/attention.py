@@ -15,6 +15,9 @@ from .functional.multi_head_attention import check_inputs, score_mask
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 from .parameter import Parameter
+from .sdpa_kernel import SDPBackend, sdpa_kernel
+
+__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
 
 
 class MultiheadAttention(Module):

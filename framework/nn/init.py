@@ -389,6 +389,23 @@ def fans(name: str, tensor: Tensor) -> tuple[int, int]:
     return in_size * field, out_size * field
 
 
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    """Return `fans`, under the name that programs import."""
+    return fans("_calculate_fan_in_and_fan_out", tensor)
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    """Return the number of inputs or outputs, as `mode` says."""
+    mode = mode.lower()
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(
+            f"_calculate_correct_fan: mode is {mode!r}; it must be 'fan_in' or"
+            " 'fan_out'"
+        )
+    fan_in, fan_out = fans("_calculate_correct_fan", tensor)
+    return fan_in if mode == "fan_in" else fan_out
+
+
 def _kaiming_std(
     name: str, tensor: Tensor, a: float, mode: str, nonlinearity: str
 ) -> float:
@@ -440,3 +457,8 @@ kaiming_uniform = _deprecated(kaiming_uniform_)
 kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
+
+
+# Names that programs import although they are private.
+_no_grad_uniform_, _no_grad_normal_ = uniform_, normal_
+_no_grad_trunc_normal_ = trunc_normal_

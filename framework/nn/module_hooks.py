@@ -134,6 +134,16 @@ def put(
     return handle
 
 
+def drop_forward_pre(module: Module, hook: Callable[..., Any]) -> None:
+    """Remove a hook before `forward`, by the hook itself."""
+    own = hooks_of(module)
+    for key in [key for key, each in own.forward_pre.items() if each is hook]:
+        del own.forward_pre[key]
+        own.with_kwargs.discard(key)
+    _changed()
+    module.__dict__["_hooks"] = own.renewed()
+
+
 def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a module with the hooks around it."""
     own = hooks_or_none(module)

@@ -6,7 +6,9 @@ from typing import Any
 
 from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
-from ..tensor.factories import zeros
+from ..base.device import find_device
+from ..base.dtype import DTypeLike, as_dtype, float32
+from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.tensor import Tensor
 
 
@@ -59,6 +61,12 @@ class Parameter(_Registering):
         self._share(data)
         self.requires_grad_(requires_grad)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        """Return a parameter with a copy of the elements, without noted attributes."""
+        copied = super().__deepcopy__(memo)
+        copied.__dict__.clear()
+        return copied
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
@@ -98,6 +106,120 @@ class Buffer(_Registering):
     def __reduce__(self) -> tuple[Any, ...]:
         """Be unpickled as a plain tensor, as the module knows that it is a buffer."""
         return self.detach().__reduce__()
+
+
+class _Uninitialized:
+    """A tensor without a shape."""
+
+    __slots__ = ()
+
+    _becomes: type[Any]
+
+    @property
+    def shape(self) -> Any:
+        """Raise: there is no shape before `materialize`."""
+        raise RuntimeError(
+            f"{type(self).__name__}: it has no shape before the layer's first call;"
+            " call the module with an input first, or materialize(shape)"
+        )
+
+    def materialize(
+        self: Any, shape: Any, device: DeviceLike = None, dtype: DTypeLike | None = None
+    ) -> None:
+        """Become a parameter or buffer of zeros in a shape, in place.
+
+        Parameters
+        ----------
+        shape : tuple of int
+        device, dtype
+            None means as it was made.
+        """
+        wanted: dict[str, Any] = {
+            "device": self.device if device is None else find_device(device),
+            "dtype": self.dtype if dtype is None else as_dtype(dtype),
+        }
+        made = zeros(tuple(shape), **wanted)
+        needs = self.requires_grad
+        self.__class__ = self._becomes
+        self._share(made)
+        if needs:
+            self.requires_grad_(True)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+class UninitializedParameter(_Uninitialized, Parameter):
+    """Parameter whose shape is not known yet.
+
+    Parameters
+    ----------
+    requires_grad : bool, default True
+    device : Device, str or None, default the host
+    dtype : DType or None, default float32
+
+    Examples
+    --------
+    >>> weight = nn.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, tuple(weight.shape)
+    ('Parameter', (2, 3))
+    """
+
+    __slots__ = ()
+
+    _becomes = Parameter
+
+    def __init__(
+        self,
+        requires_grad: bool = True,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        super().__init__(empty(0, device=device, dtype=dtype or float32), requires_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedParameter:
+        """Return another one."""
+        made = type(self)(self.requires_grad, self.device, self.dtype)
+        memo[id(self)] = made
+        return made
+
+
+class UninitializedBuffer(_Uninitialized, Buffer):
+    """Buffer whose shape is not known yet.
+
+    Parameters
+    ----------
+    requires_grad : bool, default False
+    device : Device, str or None, default the host
+    dtype : DType or None, default float32
+    persistent : bool, default True
+    """
+
+    __slots__ = ()
+
+    _becomes = Buffer
+
+    def __init__(
+        self,
+        requires_grad: bool = False,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+        persistent: bool = True,
+    ) -> None:
+        made = empty(0, device=device, dtype=dtype or float32)
+        super().__init__(made, persistent=persistent)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UninitializedBuffer:
+        """Return another one."""
+        made = type(self)(False, self.device, self.dtype, self.persistent)
+        memo[id(self)] = made
+        return made
+
+
+def is_lazy(param: object) -> bool:
+    """Return whether a parameter or buffer has no shape yet."""
+    return isinstance(param, _Uninitialized)
 
 
 def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:

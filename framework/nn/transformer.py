@@ -35,6 +35,11 @@ def _activation(name: str, activation: Activation) -> Callable[[Tensor], Tensor]
     return functional.relu if activation == "relu" else functional.gelu
 
 
+def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
+    """Return the function of a word, as layers of one's own look it up."""
+    return _activation("_get_activation_fn", activation)
+
+
 class _Layer(Module):
     """What layers of encoders and decoders share: self-attention and feed-forward."""
 

@@ -53,6 +53,16 @@ from .elementwise.bitwise import (
     bitwise_xor as bitwise_xor,
 )
 from .elementwise.cast import cast as cast, result_type as result_type
+from .fourier.spectrogram import istft as istft, stft as stft
+from .elementwise.complex_numbers import (
+    complex as complex,
+    conj as conj,
+    conj_physical as conj_physical,
+    imag as imag,
+    polar as polar,
+    view_as_complex as view_as_complex,
+    view_as_real as view_as_real,
+)
 from .elementwise.compare import (
     clamp as clamp,
     clamp_max as clamp_max,

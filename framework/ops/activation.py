@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ..autograd.engine import is_grad_enabled
 from ..base.dtype import FLOAT, NUMERIC, SINGLE
 from ..base.errors import ShapeError
 from ..base.shape import broadcast_shapes, normalize_dim
@@ -22,6 +23,7 @@ from .elementwise.special import host_erfc
 from .elementwise.trigonometric import tanh
 from .elementwise.unary import abs, square
 from .movement.slice import narrow
+from .source import fill_like
 from .view import reshape
 
 if TYPE_CHECKING:
@@ -30,6 +32,27 @@ if TYPE_CHECKING:
 # Klambauer et al., Self-Normalizing Neural Networks, 2017: mean 0 and variance 1 stay.
 SELU_SCALE = 1.0507009873554805
 SELU_ALPHA = 1.6732632423543772
+
+
+@elementwise(glsl="slope", reference=lambda slope, x: slope, dtypes=FLOAT)
+def _piecewise_grad(slope: Tensor, x: Tensor) -> Tensor:
+    """Return a gradient that does not change with `x`, though it depends on it."""
+
+
+@_piecewise_grad.vjp
+def _piecewise_grad_vjp(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    return grad, fill_like(x, x.shape, 0, x.dtype)
+
+
+def piecewise(grad: Tensor, x: Tensor) -> Tensor:
+    """Return the gradient of a piecewise linear function of `x`.
+
+    Its own gradient is zero and not none, as PyTorch has it: an optimizer with momentum
+    or weight decay moves a parameter whose gradient is zero.
+    """
+    if is_grad_enabled() and x.needs_grad:
+        return _piecewise_grad(grad, x)
+    return grad
 
 
 @elementwise(
@@ -41,7 +64,7 @@ def relu(x: Tensor) -> Tensor:
 
 @relu.vjp
 def relu_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    return where(out <= 0.0, 0.0, grad)
+    return piecewise(where(out <= 0.0, 0.0, grad), out)
 
 
 @elementwise(
@@ -60,7 +83,8 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 @hardtanh.vjp
 def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
-    return where(x <= min_val, 0.0, where(x >= max_val, 0.0, grad))
+    inner = where(x >= max_val, 0.0, grad)
+    return piecewise(where(x <= min_val, 0.0, inner), x)
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -80,7 +104,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 @leaky_relu.vjp
 def leaky_relu_vjp(grad: Tensor, x: Tensor, negative_slope: float) -> Tensor:
-    return where(x > 0.0, grad, grad * negative_slope)
+    return piecewise(where(x > 0.0, grad, grad * negative_slope), x)
 
 
 @elementwise(
@@ -290,7 +314,7 @@ def hardsigmoid(x: Tensor) -> Tensor:
 
 @hardsigmoid.vjp
 def hardsigmoid_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return where(abs(x) < 3.0, grad * (1 / 6), 0.0)
+    return piecewise(where(abs(x) < 3.0, grad * (1 / 6), 0.0), x)
 
 
 @elementwise(

@@ -377,7 +377,18 @@ def pinv(
     rtol: Any = None,
     hermitian: bool = False,
 ) -> Tensor:
-    """Return pseudo-inverses; singular values up to a tolerance count as 0."""
+    """Return pseudo-inverses; singular values up to a tolerance count as 0.
+
+    Of a `hermitian` one the lower triangle is read, as by `eigh`.
+    """
+    if A.numel() == 0:
+        return turned(A)
+    if hermitian:
+        values, vectors = eigh(A)
+        size = abs(values)
+        keep = size > _tolerance(A, size, atol, rtol)
+        inverse = where(keep, 1.0 / where(keep, values, 1.0), 0.0)
+        return matmul(vectors * unsqueeze(inverse, -2), turned(vectors))
     u, s, vh = svd(A, False)
     keep = s > _tolerance(A, s, atol, rtol)
     inverse = where(keep, 1.0 / where(keep, s, 1.0), 0.0)
@@ -408,7 +419,10 @@ def matrix_rank(
     hermitian: bool = False,
 ) -> Tensor:
     """Return how many singular values are above a tolerance."""
-    s = svdvals(A.detach())
+    A = A.detach()  # noqa: N806
+    s = abs(eigvalsh(A)) if hermitian else svdvals(A)
+    if s.shape[-1] == 0:
+        return sum(s > 0, -1)
     return sum(s > _tolerance(A, s, tol if atol is None else atol, rtol), -1)
 
 

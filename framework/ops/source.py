@@ -15,12 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.device import GpuDevice
-from ..base.dtype import ANY, BOOL, FLOAT, NUMERIC, DType, float32, int32, int64, uint32
+from ..base.dtype import (
+    BOOL,
+    FLOAT,
+    NUMERIC,
+    STORED,
+    DType,
+    float32,
+    int32,
+    int64,
+    uint32,
+)
 from ..base.errors import DTypeError, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
 from ..base.shape import Layout, Shape
 from ..base.validation import as_ints, check_numel
-from ..dispatch.elementwise import number
+from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
 from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import Node
@@ -56,7 +66,7 @@ class Source(Op[..., Any]):
     ) -> None:
         super().__init__(function, results)
         self.results = results
-        self.glsl = glsl
+        self.glsl = self.complex_glsl = glsl
         self.compute = compute
         self.numbers = tuple(
             name
@@ -104,7 +114,8 @@ class Source(Op[..., Any]):
                 f" at most {MOST_INDEXED}"
             )
         words = [(f"word{k}", word) for k, word in enumerate(bound.get("stream", ()))]
-        scalars = (*words, *((name, bound[name]) for name in self.numbers))
+        numbers = {name: bound[name] for name in self.numbers}
+        scalars = (*words, *scalar_items(compute, numbers))
         params = (("compute", compute), ("result", dtype), ("tensors", ()))
         node = Node.of(self, (), (layout,), (dtype,), params, scalars)
         with like.device.lock:
@@ -134,7 +145,7 @@ def source(
     return lambda function: Source(function, glsl, start, dtypes, compute)
 
 
-@source(glsl="value", dtypes=ANY)
+@source(glsl="value", dtypes=STORED)
 def fill_like(like: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
     """Return a tensor with every element `value`, on the device of `like`."""
     raise NotImplementedError

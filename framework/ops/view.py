@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd.partial_grad import PartialGrad, accepts_partial
 from ..base.device import Device
-from ..base.dtype import ANY
+from ..base.dtype import STORED
 from ..base.errors import ShapeError
 from ..base.shape import (
     Layout,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _INTEGERS = frozenset({int})
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _view(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements in row-major order in another shape."""
 
@@ -133,7 +133,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return a view with the dimensions in another order."""
 
@@ -201,11 +201,11 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
 @functools.lru_cache(maxsize=256)
 def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     """Return the order of dimensions with two of them exchanged."""
-    first = normalize_dim("transpose", dim0, ndim)
-    second = normalize_dim("transpose", dim1, ndim)
-    order = list(range(ndim))
+    first = normalize_dim("transpose", dim0, ndim or 1)
+    second = normalize_dim("transpose", dim1, ndim or 1)
+    order = list(range(ndim or 1))
     order[first], order[second] = second, first
-    return tuple(order)
+    return tuple(order)[:ndim]
 
 
 def t(x: Tensor) -> Tensor:
@@ -238,7 +238,7 @@ def movedim(
     for name, dims in (("source", source), ("destination", destination)):
         given = as_int_or_ints(f"movedim: {name}", dims)
         listed = (given,) if isinstance(given, int) else given
-        pairs.append([normalize_dim("movedim", dim, x.ndim) for dim in listed])
+        pairs.append([normalize_dim("movedim", dim, x.ndim or 1) for dim in listed])
     origins, targets = pairs
     if len(origins) != len(targets) or any(len(set(p)) != len(p) for p in pairs):
         raise ShapeError(
@@ -248,10 +248,10 @@ def movedim(
     order = [dim for dim in range(x.ndim) if dim not in origins]
     for target, origin in sorted(zip(targets, origins)):
         order.insert(target, origin)
-    return _permute(x, tuple(order))
+    return _permute(x, tuple(order)[: x.ndim])
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _expand(x: Tensor, shape: Shape) -> Tensor:
     """Return a view that repeats dimensions of size 1."""
 
@@ -297,7 +297,7 @@ def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
     return expand(x, shape)
 
 
-@composite(dtypes=ANY)
+@composite(dtypes=STORED)
 def move(x: Tensor, origin: Device, target: Device) -> Tensor:
     """Return the elements of `x`, which are on `origin`, on another device."""
     return type(x).from_host(x.numpy(), target, x.dtype)

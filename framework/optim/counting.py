@@ -60,7 +60,7 @@ class CountingOptimizer(Optimizer):
         steps: dict[int, tuple[Numbers, list[Row]]] = {}
         for parameter, grad in updates:
             state = self._state.get(parameter)
-            if state is None:
+            if not state:
                 state = self._state[parameter] = self.initial_state(parameter, group)
             self.note_skips(state)
             state["step"] += 1

@@ -222,7 +222,7 @@ class Muon(Optimizer):
         momentum = group["momentum"]
         for parameter, grad in updates:
             state = self._state.get(parameter)
-            if state is None:
+            if not state:
                 trace_hooks.once("Muon makes room for its state")
                 state = {"momentum_buffer": zeros_like(parameter)}
                 self._state[parameter] = state

@@ -21,6 +21,7 @@ from typing import Any, ClassVar
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import GpuDevice
+from ..base.errors import DTypeError
 from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
@@ -29,7 +30,7 @@ from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .recorded_plan import CallRecorder, NotRepeatable
-from .state_dict import CheckedState, StateSpec
+from .state_dict import CheckedState, States, StateSpec
 from .step_plan import StepPlan
 
 Group = dict[str, Any]
@@ -43,6 +44,20 @@ StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], object]
 
 Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
+
+
+ParamsT = Iterable[Any]
+"""What optimizers take: parameters, groups of them, or names with them."""
+
+
+class _RequiredParameter:
+    """Default of an option that has to be given."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
 
 
 class DeferredStepCounter:
@@ -206,6 +221,8 @@ class Optimizer:
     ValueError
         If there is nothing to optimize, a parameter comes twice or is no leaf that
         requires a gradient, or an option is unknown or out of range.
+    DTypeError
+        If a parameter is complex.
     """
 
     replayable = False
@@ -232,7 +249,7 @@ class Optimizer:
         self.defaults = dict(defaults)
         self._pre_hooks: OrderedDict[int, StepHook] = OrderedDict()
         self._post_hooks: OrderedDict[int, StepHook] = OrderedDict()
-        self._state: dict[Tensor, dict[str, Any]] = {}
+        self._state = States()
         # Traces keep them: without a trace there are no steps to count.
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
@@ -329,6 +346,11 @@ class Optimizer:
                 f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf"
                 " that"
                 " requires a gradient; pass model.parameters()"
+            )
+        if parameter.dtype.is_complex:
+            raise DTypeError(
+                f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
+                " real numbers; make view_as_real of it the parameter"
             )
 
     def check(self, group: Group) -> None:
@@ -653,7 +675,7 @@ class Optimizer:
 
     def _replace_state(
         self,
-        state: dict[Tensor, dict[str, Any]],
+        state: States,
         step_counters: list[weakref.ref[DeferredStepCounter]],
         options: Sequence[Mapping[str, Any]],
     ) -> None:

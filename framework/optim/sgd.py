@@ -104,7 +104,7 @@ class SGD(Optimizer):
         momentum, rows, buffers = group["momentum"], [], []
         for parameter, grad in updates:
             state = self._state.get(parameter)
-            if state is None:
+            if not state:
                 trace_hooks.once("SGD remembers its first direction")
                 state = self._state[parameter] = {"momentum_buffer": grad.clone()}
             else:

@@ -18,6 +18,14 @@ class AnyShape:
     """In a `StateSpec`: a tensor of a shape of its own, which may be missing."""
 
 
+class States(dict[Tensor, dict[str, Any]]):
+    """State of each parameter; asking for that of one without makes an empty one."""
+
+    def __missing__(self, parameter: Tensor) -> dict[str, Any]:
+        made = self[parameter] = dict[str, Any]()
+        return made
+
+
 class CheckedState:
     """State dict that has been checked against an optimizer.
 
@@ -63,7 +71,7 @@ class CheckedState:
             )
             for number, entry in state.items()
         }
-        self.state = {key: entry for key, entry in entries.items() if entry}
+        self.state = States({key: entry for key, entry in entries.items() if entry})
 
     def _entry(
         self,

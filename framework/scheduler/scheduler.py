@@ -121,9 +121,24 @@ def append_replacing(
 
 
 def _limit_pending(device: GpuDevice) -> None:
-    """Submit the lazy graph, unless a submission is being made."""
-    if not device.within():
-        flush(device)
+    """Submit the lazy graph, unless a submission is being made.
+
+    Where a read has left nodes pending, only these: together, the newer ones would be
+    cut at another place whenever their number differs, and need a new plan.
+    """
+    if device.within():
+        return
+    with device.lock:
+        nodes, rest = device.pending[: device.left], device.pending[device.left :]
+        if not nodes or not rest:
+            flush(device)
+            return
+        device.begin()
+        try:
+            device.reads = device.left = 0
+            _run(Flush(device, nodes, rest))
+        finally:
+            device.running = None
 
 
 def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:

@@ -253,6 +253,8 @@ def _kind_of(value: object) -> DType:
     """Return the dtype of a tensor filled with a number."""
     if isinstance(value, bool | np.bool_):
         return bool_
+    if isinstance(value, complex | np.complexfloating):
+        return default_dtype().to_complex()
     return int64 if isinstance(value, int | np.integer) else default_dtype()
 
 

@@ -148,14 +148,41 @@ def frombuffer(
     return made.requires_grad_(requires_grad)
 
 
+class _Capsule:
+    """What `__dlpack__` returned, as an object that has the method."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+def to_dlpack(tensor: Tensor) -> Any:
+    """Return what `from_dlpack` of any library takes: `tensor.__dlpack__()`.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        On the host.
+    """
+    return tensor.__dlpack__()
+
+
 def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:
     """Return a tensor with a copy of what another library's host tensor holds.
 
     Parameters
     ----------
     source : object with `__dlpack__`
-        In host memory; PyTorch and NumPy have such objects.
+        In host memory; PyTorch and NumPy have such objects. What `to_dlpack` returns
+        will do, once.
     device : Device, str or None, default the host
         Where the copy goes.
     """
+    if not hasattr(source, "__dlpack__"):
+        source = _Capsule(source)
     return Tensor.from_data(np.from_dlpack(source), device=device)

@@ -193,7 +193,8 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
 
     A mask with one value, or with values that broadcast along what it chooses, needs
     no host; otherwise the number of its true elements is read, which waits for it.
-    Where integers name one element several times, the last value wins.
+    Where integers name one element several times, the last value wins. The value's
+    leading dimensions of size 1 may be more than what is chosen has.
 
     Raises
     ------
@@ -209,6 +210,8 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         if rules is not None:
             rules.set_item(x, index, value)
             return
+    if isinstance(value, TensorCore) and value.layout.shape[:1] == (1,):
+        value = _without_leading_ones(value)
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
     view = getitem.slice_of(x if recorded else x.detach(), chosen)
@@ -222,6 +225,13 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
     with x.device.lock:
         before = view.alias() if recorded else view
         _replace(view, getitem.updated(before, chosen, new), recorded, made=True)
+
+
+def _without_leading_ones(value: Tensor) -> Tensor:
+    """Return a value, which broadcasts as before, without leading sizes of 1."""
+    shape = value.layout.shape
+    first = next((dim for dim, size in enumerate(shape) if size != 1), len(shape))
+    return ops.reshape(value, shape[first:])
 
 
 def fill_uniform(

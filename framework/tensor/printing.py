@@ -86,10 +86,11 @@ def text_of(x: Tensor) -> str:
     notes = [f"device='{x.device}'"] if x.is_gpu else []
     if not x.numel():
         notes += [f"size={tuple(x.shape)}"] if x.ndim != 1 else []
-        plain = x.dtype is default_dtype()
+        plain = x.dtype in (default_dtype(), default_dtype().to_complex())
         body = "[]"
     else:
-        plain = x.dtype in (default_dtype(), int64, bool_)
+        floats = default_dtype()
+        plain = x.dtype in (floats, floats.to_complex(), int64, bool_)
         shown = _shown(x.detach())
         body = _lines(shown, x.layout.shape, _Format(shown), len(prefix))
     notes += [] if plain else [f"dtype={x.dtype}"]
@@ -145,6 +146,10 @@ class _Format:
         self.kind = shown.dtype.kind
         self.whole = self.scientific = False
         self.width = 0
+        if self.kind == "c":
+            self.parts = _Format(shown.real), _Format(shown.imag)
+            self.width = self.parts[0].width + self.parts[1].width + 1
+            return
         padded = shown.ravel()
         if self.kind == "f":
             # Zeros, infinities and NaN have no say in the width.
@@ -164,6 +169,11 @@ class _Format:
 
     def text(self, element: Any) -> str:
         """Return an element as text, padded on its left."""
+        if self.kind == "c":
+            real, imag = self.parts
+            second = imag.text(element.imag).lstrip()
+            sign = "" if second.startswith("-") else "+"
+            return f"{real.text(element.real)}{sign}{second}j"
         if self.kind != "f":
             return str(element).rjust(self.width)
         number = float(element)

@@ -25,7 +25,7 @@ def is_floating_point(input: Tensor) -> bool:
 
 
 def is_complex(input: Tensor) -> bool:
-    """Return whether the dtype is a complex one: none is."""
+    """Return whether the dtype is a complex one."""
     return a_tensor("is_complex", input).is_complex()
 
 

@@ -151,7 +151,7 @@ class Tensor(
     def _become(self, made: Tensor) -> None:
         """Take all that a new tensor has."""
         for name in TensorCore.__slots__:
-            if name != "__weakref__":
+            if name not in ("__dict__", "__weakref__"):
                 setattr(self, name, getattr(made, name))
 
     def __repr__(self) -> str:
@@ -372,7 +372,7 @@ class Tensor(
         return ops.slice_(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        set_item(self, index, operand(self, value))
+        set_item(self, index, operand(self, value, "setitem"))
 
 
 def _seed(output: Tensor, grad: Tensor | None) -> Tensor:

@@ -2,3 +2,6 @@
 
 from ..data import *  # noqa: F403 - the whole of it, whatever is added there
 from ..data import __all__ as __all__
+
+# A package for Python, as PyTorch's has `utils.data.dataset` and others below it.
+__path__: list[str] = []

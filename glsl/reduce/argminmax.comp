@@ -1,7 +1,7 @@
 // Argmax or argmin of a strided tensor over dimensions, with the extreme
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
 // in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
-// out     values (outputs) T; indices (outputs) int32, the first of the best; with the
+// out     values (outputs) T; indices (outputs) places, the first of the best; with the
 //         macro PARTIAL instead states (chunks, outputs)
 // consts  GREATEST; VALUES, INDICES: what is stored; those of lib/group_reduce.glsl and
 //         reduce/body.glsl
@@ -10,7 +10,7 @@
 #extension GL_EXT_buffer_reference : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/index_buffers.glsl"
+#include "lib/place_buffers.glsl"
 
 layout(constant_id = 3) const uint GREATEST = 1;
 layout(constant_id = 8) const uint VALUES = 1;
@@ -42,7 +42,7 @@ State follow(State old, State new) {
 }
 
 #define FOLLOW follow
-#define RESULTS Out values; IntOut indices;
+#define RESULTS Out values; PlaceOut indices;
 #include "reduce/partial_states.glsl"
 #include "reduce/body.glsl"
 
@@ -57,6 +57,6 @@ void finish(uint place, State state) { push.states.at[place] = state; }
 #else
 void finish(uint place, State state) {
     if (VALUES != 0) store(push.values, place, state.value);
-    if (INDICES != 0) push.indices.at[place] = int(state.index);
+    if (INDICES != 0) store_place(push.indices, place, state.index);
 }
 #endif

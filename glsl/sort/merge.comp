@@ -3,7 +3,7 @@
 // in      runs (outer, kept, inner) T, sorted in runs of `run`; places, same shape,
 //         int32: where they were along the dimension
 // out     values, order (outer, merged_kept, inner), likewise in runs of `merged_run`,
-//         which may cut them short
+//         which may cut them short; order is of places
 // consts  DESCENDING; WAYS: runs that become one
 // source  merging by rank; the left run's of equal elements come first
 #version 460
@@ -13,6 +13,7 @@
 #include "lib/index.glsl"
 #include "sort/compare.glsl"
 #include "lib/index_buffers.glsl"
+#include "lib/place_buffers.glsl"
 
 layout(constant_id = 3) const uint DESCENDING = 0;
 layout(constant_id = 4) const uint WAYS = 2;
@@ -21,7 +22,7 @@ layout(push_constant, std430) uniform Push {
     In runs;
     IntIn places;
     Out values;
-    IntOut order;
+    PlaceOut order;
     uint outer;
     uint count;
     uint inner;
@@ -66,6 +67,6 @@ void main() {
     if (rank >= push.merged_run) return;
     uint target = group * push.merged_run + rank;
     target = (outer * push.merged_kept + target) * inner + column;
-    push.order.at[target] = push.places.at[invocation];
+    store_place(push.order, target, uint(push.places.at[invocation]));
     store(push.values, target, mine);
 }

@@ -1,7 +1,7 @@
 // Rank sort of blocks along the middle dimension: every element counts those before it
 // grid    one invocation per element of (outer, count, inner), linear
 // in      x (outer, count, inner) T
-// out     order (outer, kept, inner) int32: places along the dimension, of each block
+// out     order (outer, kept, inner): places along the dimension, of each block
 //         the first `run`; values, same shape, of T
 // consts  DESCENDING
 // source  rank sort; equal elements keep their order
@@ -10,13 +10,13 @@
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "sort/compare.glsl"
-#include "lib/index_buffers.glsl"
+#include "lib/place_buffers.glsl"
 
 layout(constant_id = 3) const uint DESCENDING = 0;
 
 layout(push_constant, std430) uniform Push {
     In x;
-    IntOut order;
+    PlaceOut order;
     Out values;
     uint outer;
     uint count;
@@ -29,7 +29,7 @@ layout(push_constant, std430) uniform Push {
 void main() {
     uint element = linear_invocation();
     In x = push.x;
-    IntOut order = push.order;
+    PlaceOut order = push.order;
     Out values = push.values;
     uint count = push.count, inner = push.inner, block = push.block, run = push.run;
     uint kept = push.kept;
@@ -50,6 +50,6 @@ void main() {
     }
     if (rank >= run) return;
     uint place = (outer * kept + number * run + rank) * inner + column;
-    order.at[place] = int(own);
+    store_place(order, place, own);
     store(values, place, mine);
 }

@@ -2,7 +2,7 @@
 // grid    one invocation per value, linear
 // in      sorted_ (rows, count) T, values (rows, entries) T; with one row in all if
 //         SHARED
-// out     out_ (rows, entries) int32
+// out     out_ (rows, entries): places
 // consts  RIGHT: elements equal to a value are before it; SHARED
 // source  binary search; NaN is above every number
 #version 460
@@ -10,7 +10,7 @@
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "sort/compare.glsl"
-#include "lib/index_buffers.glsl"
+#include "lib/place_buffers.glsl"
 
 layout(constant_id = 3) const uint RIGHT = 0;
 layout(constant_id = 4) const uint SHARED = 0;
@@ -18,7 +18,7 @@ layout(constant_id = 4) const uint SHARED = 0;
 layout(push_constant, std430) uniform Push {
     In sorted_;
     In values;
-    IntOut out_;
+    PlaceOut out_;
     uint numel;
     uint count;
     uint entries;
@@ -41,5 +41,5 @@ void main() {
         if (earlier) low = middle + 1;
         else high = middle;
     }
-    push.out_.at[invocation] = int(low);
+    store_place(push.out_, invocation, low);
 }

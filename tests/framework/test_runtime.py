@@ -39,3 +39,33 @@ def test_compile(gpu: GpuDevice) -> None:
     model = nn.Linear(2, 1)
     assert fw.compile(model) is model
     assert fw.compile(max, disable=True) is max
+
+
+def test_default_tensor_type() -> None:
+    before = fw.get_default_dtype()
+    try:
+        fw.set_default_tensor_type("torch.DoubleTensor")
+        assert fw.get_default_dtype() is fw.float64
+        fw.set_default_tensor_type(fw.HalfTensor)
+        assert fw.zeros(1).dtype is fw.float16
+        for wrong in ("torch.LongTensor", "Tensor", 3):
+            with pytest.raises(TypeError, match="it must be a floating one"):
+                fw.set_default_tensor_type(wrong)
+        with pytest.raises(RuntimeError, match=r"cuda|CUDA"):
+            fw.set_default_tensor_type("torch.cuda.FloatTensor")
+    finally:
+        fw.set_default_dtype(before)
+
+
+def test_states_of_autocast() -> None:
+    assert fw.get_autocast_cpu_dtype() is fw.bfloat16
+    assert fw.get_autocast_gpu_dtype() is fw.float16
+    with fw.autocast("cpu", dtype=fw.float16):
+        assert fw.is_autocast_cpu_enabled()
+        assert fw.get_autocast_cpu_dtype() is fw.float16
+    assert fw.is_autocast_cache_enabled()
+    fw.clear_autocast_cache()
+    fw.set_warn_always(True)
+    assert fw.is_warn_always_enabled()
+    fw.set_warn_always(False)
+    assert not fw.is_distributed(fw.ones(1))

@@ -49,6 +49,15 @@ def test_polynomials(name: str) -> None:
     found = getattr(fw.special, name)(ours, fw.tensor(degrees))
     expected = getattr(torch.special, name)(theirs, torch.tensor(degrees))
     np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+    # A fraction of a degree is cut off, and there may be no elements.
+    found = getattr(fw.special, name)(ours, fw.tensor(3.7))
+    expected = getattr(torch.special, name)(theirs, torch.tensor(3.7))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+    empty = getattr(fw.special, name)(fw.zeros(0, 1), fw.zeros(0, 3))
+    assert empty.shape == (0, 3)
+    found = getattr(fw.special, name)(ours, fw.tensor(True))
+    expected = getattr(torch.special, name)(theirs, torch.tensor(True))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
 
 
 def test_special_points_and_out() -> None:

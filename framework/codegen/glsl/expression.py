@@ -26,7 +26,7 @@ def includes(program: KernelProgram) -> list[str]:
 
 
 _WORD = re.compile(r"\w+")
-_DEFINITION = re.compile(r"^ *(?:float|double|bool|T) (\w+)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^ *(?:float|double|bool|vec2|T) (\w+)\(", re.MULTILINE)
 
 
 @functools.cache
@@ -107,7 +107,11 @@ def _narrowed(value: str, dtype: DType) -> str:
 def _conversions(program: KernelProgram) -> list[tuple[DType, DType, bool]]:
     """Return the dtypes each argument is converted between, and if it is computed."""
     return [
-        (program.dtype_of(reference), DTYPES[kind], reference.source == "op")
+        (
+            program.dtype_of(reference).to_real(),
+            DTYPES[kind].to_real(),
+            reference.source == "op",
+        )
         for step in program.instructions
         for kind, reference in zip(step.types, step.arguments)
         if reference.source in ("in", "op")
@@ -156,16 +160,33 @@ def argument(
     Integers out of range wrap, unless they are `kept` for a result that wraps itself.
     """
     source, number = reference
+    if source == "scalar" and target.is_complex:
+        return f"{target.glsl}(s{number}, s{number + 1})"
     if source in ("scalar", "factor"):
         return f"{target.glsl}({'s' if source == 'scalar' else 'factor'}{number})"
     value = f"x{number}" if source == "in" else f"v{number}"
     given = program.dtype_of(reference)
+    made = source == "op"
+    if given.is_complex:
+        if target.is_complex:
+            return value
+        if target.kind == "bool":
+            return f"any(notEqual({value}, vec2(0)))"
+        value, given = f"{value}.x", given.to_real()
+    if target.is_complex:
+        part = _converted(value, given, target.to_real(), made, kept)
+        return f"{target.glsl}({part}, 0)"
+    return _converted(value, given, target, made, kept)
+
+
+def _converted(value: str, given: DType, target: DType, made: bool, kept: bool) -> str:
+    """Return a real value of one dtype as another; `made` if it was computed."""
     if _saturates(given, target):
         low, high = (_integer(target, limit) for limit in target.limits)
         return f"saturate({value}, {low}, {high})"
     if _widens(given, target):
         value = f"widened({value})"
-    elif source == "op" and _is_counted(given, target):
+    elif made and _is_counted(given, target):
         value = f"unknown({value})"
     value = f"{target.glsl}({value})"
     if _overflows(given, target) and not kept:

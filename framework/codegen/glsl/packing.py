@@ -82,6 +82,7 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
         "float64": "packDouble2x32({})",
         "int64": "int64_t(packUint2x32({}))",
         "uint64": "packUint2x32({})",
+        "complex64": "uintBitsToFloat({})",
     }
     if name in whole:
         return whole[name].format(word)
@@ -153,6 +154,7 @@ def encode(name: str, value: str) -> str:
         "float64": "unpackDouble2x32({})",
         "int64": "unpackUint2x32(uint64_t({}))",
         "uint64": "unpackUint2x32({})",
+        "complex64": "floatBitsToUint({})",
         "float16": "to_float16({})",
         "bfloat16": "(floatBitsToUint({}) >> 16)",
     }

@@ -26,7 +26,7 @@ class Plain(Transform):
 
 
 class ExpTransform(Plain):
-    """y = exp(x)."""
+    """Exponential, y = exp(x)."""
 
     codomain = constraints.positive
 
@@ -125,7 +125,7 @@ class TanhTransform(Plain):
 
 
 class AbsTransform(Plain):
-    """y = |x|."""
+    """Magnitude, y = |x|; the inverse is x = y."""
 
     bijective = False
     codomain = constraints.positive

@@ -26,12 +26,16 @@ DIVIDED = (*INTEGER, *SINGLE)
 def _scaled(other: Tensor | float, alpha: float) -> Tensor | float:
     if alpha == 1:
         return other
-    return other * alpha if isinstance(other, int | float) else mul(other, alpha)
+    number = isinstance(other, int | float | complex)
+    return other * alpha if number else mul(other, alpha)
 
 
 @elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
-def add(x: Tensor | float, y: Tensor | float) -> Tensor:
+def add(x: Tensor | complex, y: Tensor | complex) -> Tensor:
     """Return the sum of two tensors, or of a tensor and a number."""
+
+
+add.complexes(glsl="x + y", linear=True)
 
 
 @add.bools
@@ -52,8 +56,11 @@ def add_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @elementwise(glsl="x - y", reference=np.subtract, dtypes=NUMERIC)
-def sub(x: Tensor | float, y: Tensor | float) -> Tensor:
+def sub(x: Tensor | complex, y: Tensor | complex) -> Tensor:
     """Return the difference of two tensors, or of a tensor and a number."""
+
+
+sub.complexes(glsl="x - y", linear=True)
 
 
 @sub.refuses
@@ -78,8 +85,11 @@ def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | No
 
 
 @elementwise(glsl="x * y", reference=np.multiply, dtypes=NUMERIC)
-def mul(x: Tensor | float, y: Tensor | float) -> Tensor:
+def mul(x: Tensor | complex, y: Tensor | complex) -> Tensor:
     """Return the product of two tensors, or of a tensor and a number."""
+
+
+mul.complexes(glsl="complex_product(x, y)")
 
 
 @mul.bools
@@ -97,8 +107,11 @@ def mul_vjp(
 @elementwise(
     glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT, fractional=True
 )
-def _div(x: Tensor | float, y: Tensor | float) -> Tensor:
+def _div(x: Tensor | complex, y: Tensor | complex) -> Tensor:
     """Return the quotient, of integers as float32."""
+
+
+_div.complexes(glsl="complex_quotient(x, y)")
 
 
 @_div.vjp
@@ -266,6 +279,12 @@ def lerp(x: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """
 
 
+lerp.complexes(
+    glsl="complex_magnitude(weight) < 0.5 ? x + complex_product(weight, end - x)"
+    " : end - complex_product(end - x, vec2(1, 0) - weight)"
+)
+
+
 @lerp.vjp
 def lerp_vjp(
     grad: Tensor,
@@ -288,6 +307,9 @@ def lerp_vjp(
 )
 def _addcmul(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
     """Return x + value * a * b."""
+
+
+_addcmul.complexes(glsl="x + complex_product(value, complex_product(a, b))")
 
 
 @_addcmul.vjp
@@ -314,6 +336,9 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 )
 def _addcdiv(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
     """Return x + value * a / b."""
+
+
+_addcdiv.complexes(glsl="x + complex_quotient(complex_product(value, a), b)")
 
 
 @_addcdiv.vjp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.dtype import ANY, DType, combined, promote
+from ...base.dtype import STORED, DType, combined, promote
 from ...base.shape import TensorSpec
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@elementwise(glsl="x", reference=lambda x: x, dtypes=ANY, result="dtype")
+@elementwise(glsl="x", reference=lambda x: x, dtypes=STORED, result="dtype")
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """Return the elements converted to `dtype`.
 
     A float becomes an integer by cutting it towards zero; beyond the integer's range
     it gives the nearest end, and NaN gives 0, on every device. Integers wrap. Rounding
-    to a narrower float is to nearest, ties to even. As bool, all but 0 is true.
+    to a narrower float is to nearest, ties to even. As bool, all but 0 is true. A
+    complex number becomes real by its real part.
     """
+
+
+cast.complex_glsl = cast.glsl
+cast.complex_linear = True
 
 
 @cast.vjp

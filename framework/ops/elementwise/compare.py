@@ -28,9 +28,15 @@ def eq(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements are equal; NaN equals nothing."""
 
 
+eq.complexes(glsl="x == y")
+
+
 @comparison(glsl="x != y", reference=np.not_equal, dtypes=ANY)
 def ne(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements differ; NaN differs from everything."""
+
+
+ne.complexes(glsl="x != y")
 
 
 @comparison(glsl="x < y", reference=np.less, dtypes=NUMERIC)
@@ -78,6 +84,9 @@ def isnan(x: Tensor) -> Tensor:
     """Return whether elements are NaN; integers never are."""
 
 
+isnan.complexes(glsl="x.x != x.x || x.y != x.y")
+
+
 @isnan.bools
 def isnan_bools(x: Tensor) -> Tensor:
     return ne(x, x)
@@ -86,6 +95,9 @@ def isnan_bools(x: Tensor) -> Tensor:
 @comparison(glsl="is_infinite(x)", reference=np.isinf, dtypes=NUMERIC)
 def isinf(x: Tensor) -> Tensor:
     """Return whether elements are infinite; integers never are."""
+
+
+isinf.complexes(glsl="is_infinite(x.x) || is_infinite(x.y)")
 
 
 @isinf.bools
@@ -98,6 +110,11 @@ def isfinite(x: Tensor) -> Tensor:
     """Return whether elements are neither infinite nor NaN."""
 
 
+isfinite.complexes(
+    glsl="!is_infinite(x.x) && x.x == x.x && !is_infinite(x.y) && x.y == x.y"
+)
+
+
 @isfinite.bools
 def isfinite_bools(x: Tensor) -> Tensor:
     return eq(x, x)
@@ -108,9 +125,15 @@ def logical_not(x: Tensor) -> Tensor:
     """Return whether elements are zero."""
 
 
+logical_not.complexes(glsl="x == vec2(0)")
+
+
 @comparison(glsl="bool(x) && bool(y)", reference=np.logical_and, dtypes=ANY)
 def logical_and(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether both elements are not zero; NaN is not zero."""
+
+
+logical_and.complexes(glsl="x != vec2(0) && y != vec2(0)")
 
 
 @comparison(glsl="bool(x) || bool(y)", reference=np.logical_or, dtypes=ANY)
@@ -118,9 +141,15 @@ def logical_or(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether at least one of two elements is not zero; NaN is not zero."""
 
 
+logical_or.complexes(glsl="x != vec2(0) || y != vec2(0)")
+
+
 @comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
 def logical_xor(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether exactly one of two elements is not zero; NaN is not zero."""
+
+
+logical_xor.complexes(glsl="(x != vec2(0)) != (y != vec2(0))")
 
 
 def _where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -134,6 +163,9 @@ def _where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 )
 def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return elements of `x` where the condition holds, otherwise of `y`."""
+
+
+where.complexes(glsl="bool(condition.x) ? x : y", linear=True)
 
 
 @where.vjp

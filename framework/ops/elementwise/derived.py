@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...base.dtype import INTEGER, bool_, float32, float64, int32
+from ...base.dtype import INTEGER, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
@@ -28,6 +28,7 @@ from .compare import (
     lt,
     where,
 )
+from .complex_numbers import _angle, _complex_sign, _real_part
 from .exponential import exp2, log, log2, pow
 from .gamma import lgamma
 from .trigonometric import sin
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def _fractional(x: Tensor) -> Tensor:
-    return x if x.dtype.is_float else cast(x, float32)
+    return x if x.dtype.is_differentiable else cast(x, float32)
 
 
 def deg2rad(input: Tensor) -> Tensor:
@@ -65,12 +66,20 @@ def positive(input: Tensor) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """Return the tensor itself, whose numbers are real."""
-    return input
+    """Return the real part of each element; of a real tensor itself.
+
+    Of a complex one in storage of its own, unlike in PyTorch.
+    """
+    return _real_part(input) if input.dtype.is_complex else input
 
 
 def angle(input: Tensor) -> Tensor:
-    """Return 0 for numbers from 0 on and pi below, NaN for NaN; integers as float32."""
+    """Return the angle of each number in the complex plane, from -pi to pi.
+
+    Of a real one 0 or pi, and NaN for NaN; integers as float32.
+    """
+    if input.dtype.is_complex:
+        return _angle(input)
     x = _fractional(input)
     return where(isnan(x), x, where(lt(x, 0.0), math.pi, mul(x.detach(), 0.0)))
 
@@ -99,8 +108,8 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def sgn(input: Tensor) -> Tensor:
-    """Return -1, 0 or 1 by the sign of each element; see `sign`."""
-    return sign(input)
+    """Return each element divided by its magnitude, 0 of 0; see `sign` of real ones."""
+    return _complex_sign(input) if input.dtype.is_complex else sign(input)
 
 
 def signbit(input: Tensor) -> Tensor:
@@ -118,15 +127,22 @@ def _copysign_one(x: Tensor) -> Tensor:
     return copysign(1.0, x)
 
 
+def _refuse_complex(name: str, x: Tensor) -> None:
+    if x.dtype.is_complex:
+        raise DTypeError(f"{name}: `input` is {x.dtype.name}; it must be a real dtype")
+
+
 def isneginf(input: Tensor) -> Tensor:
     """Return whether each element is minus infinity."""
-    found = cast(input, float32) if not input.dtype.is_float else input
+    found = input if input.dtype.is_differentiable else cast(input, float32)
+    _refuse_complex("isneginf", input)
     return eq(found, -math.inf)
 
 
 def isposinf(input: Tensor) -> Tensor:
     """Return whether each element is infinity."""
-    found = cast(input, float32) if not input.dtype.is_float else input
+    found = input if input.dtype.is_differentiable else cast(input, float32)
+    _refuse_complex("isposinf", input)
     return eq(found, math.inf)
 
 
@@ -150,12 +166,12 @@ def fmin(input: Tensor, other: Tensor | float) -> Tensor:
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """Return powers computed in float64, as which the result is.
+    """Return powers computed in float64, or of complex numbers in complex128.
 
     Devices without powers of float64 refuse it.
     """
     pair = (
-        cast(each, float64)
+        cast(each, complex128 if each.dtype.is_complex else float64)
         if isinstance(each, TensorCore)
         else float(as_number("float_power: operand", each))
         for each in (input, exponent)

@@ -5,6 +5,7 @@ On a device they are computed in float32 by `glsl/lib/math/exponential.glsl`, to
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,10 @@ from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
-from .cast import at_least
+from .binary import mul
+from .cast import at_least, cast
 from .compare import eq, logical_and, maximum, where
+from .complex_numbers import conj_physical
 from .unary import abs, flat
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ def exp(x: Tensor) -> Tensor:
     """Return *e* raised to each element."""
 
 
+exp.complexes(glsl="complex_exp(x)")
+
+
 @exp.vjp
 def exp_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * out
@@ -50,6 +56,9 @@ def exp_vjp(grad: Tensor, out: Tensor) -> Tensor:
 )
 def exp2(x: Tensor) -> Tensor:
     """Return 2 raised to each element."""
+
+
+exp2.complexes(glsl="complex_exp(0.693147180559945 * x)")
 
 
 @exp2.vjp
@@ -69,6 +78,9 @@ def expm1(x: Tensor) -> Tensor:
     """Return exp(x) - 1, accurate for small elements too."""
 
 
+expm1.complexes(glsl="complex_expm1(x)")
+
+
 @expm1.vjp
 def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (out + 1.0)
@@ -84,6 +96,9 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
 )
 def log(x: Tensor) -> Tensor:
     """Return the natural logarithm; log(0) is -inf, of a negative number NaN."""
+
+
+log.complexes(glsl="complex_log(x)")
 
 
 @log.vjp
@@ -103,6 +118,9 @@ def log2(x: Tensor) -> Tensor:
     """Return the logarithm to base 2; of 0 -inf, of a negative number NaN."""
 
 
+log2.complexes(glsl="complex_log(x) * 1.44269504088896")
+
+
 @log2.vjp
 def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(2))
@@ -120,6 +138,9 @@ def log10(x: Tensor) -> Tensor:
     """Return the logarithm to base 10; of 0 -inf, of a negative number NaN."""
 
 
+log10.complexes(glsl="complex_log(x) * 0.434294481903252")
+
+
 @log10.vjp
 def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(10))
@@ -135,6 +156,9 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def log1p(x: Tensor) -> Tensor:
     """Return log(1 + x), accurate for small elements too; of -1 -inf, below NaN."""
+
+
+log1p.complexes(glsl="complex_log1p(x)")
 
 
 @log1p.vjp
@@ -156,6 +180,12 @@ def _logistic(x: np.ndarray) -> np.ndarray:
 )
 def sigmoid(x: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-x)), computed so that nothing overflows."""
+
+
+sigmoid.complexes(
+    glsl="complex_quotient(vec2(1, 0), vec2(1, 0) + complex_exp(-x))",
+    reference=lambda x: 1 / (1 + np.exp(-x)),
+)
 
 
 @sigmoid.vjp
@@ -212,6 +242,29 @@ def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     wrap; a negative exponent in a tensor gives 0, unless the base is 1 or -1, and a
     negative number a DomainError, as in PyTorch.
     """
+
+
+@pow.complexes(glsl="complex_power(x, y)", reference=np.power)
+def pow_complex_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    grad_x, grad_y = None, None
+    if needs[0]:
+        slope = conj_physical(mul(pow(x, y - 1), y))
+        # x ** 0 is 1 everywhere, also at 0, where the general rule says 0 * inf.
+        flat_there = eq(y, 0) if isinstance(y, TensorCore) else y == 0
+        if isinstance(flat_there, bool):
+            grad_x = flat(mul(grad, slope)) if flat_there else mul(grad, slope)
+        else:
+            grad_x = where(flat_there, 0.0, mul(grad, slope))
+    if needs[1] and isinstance(x, TensorCore):
+        base = cast(x, out.dtype)
+        slope = conj_physical(mul(out, log(where(eq(base, 0), 1.0, base))))
+        grad_y = mul(grad, slope)
+    elif needs[1]:
+        slope = cmath.log(x) if x else 0.0
+        grad_y = mul(grad, conj_physical(mul(out, slope)))
+    return grad_x, grad_y
 
 
 @pow.vjp

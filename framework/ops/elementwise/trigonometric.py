@@ -32,6 +32,9 @@ def sin(x: Tensor) -> Tensor:
     """Return the sine of each element, in radians; of an infinity NaN."""
 
 
+sin.complexes(glsl="complex_sin(x)")
+
+
 @sin.vjp
 def sin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cos(x)
@@ -46,6 +49,9 @@ def sin_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def cos(x: Tensor) -> Tensor:
     """Return the cosine of each element, in radians; of an infinity NaN."""
+
+
+cos.complexes(glsl="complex_cos(x)")
 
 
 @cos.vjp
@@ -63,6 +69,9 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def tan(x: Tensor) -> Tensor:
     """Return the tangent of each element, in radians; of an infinity NaN."""
+
+
+tan.complexes(glsl="complex_tan(x)")
 
 
 @tan.vjp
@@ -132,6 +141,9 @@ def sinh(x: Tensor) -> Tensor:
     """Return the hyperbolic sine of each element."""
 
 
+sinh.complexes(glsl="complex_sinh(x)")
+
+
 @sinh.vjp
 def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cosh(x)
@@ -149,6 +161,9 @@ def cosh(x: Tensor) -> Tensor:
     """Return the hyperbolic cosine of each element."""
 
 
+cosh.complexes(glsl="complex_cosh(x)")
+
+
 @cosh.vjp
 def cosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * sinh(x)
@@ -163,6 +178,9 @@ def cosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def tanh(x: Tensor) -> Tensor:
     """Return the hyperbolic tangent of each element."""
+
+
+tanh.complexes(glsl="complex_tanh(x)")
 
 
 @tanh.vjp

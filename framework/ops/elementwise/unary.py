@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY, FLOAT, NUMERIC
+from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise, movement
 from ...dispatch.op import register_copy
 from ..source import fill_like
+from .complex_numbers import _complex_sign
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -28,6 +29,9 @@ def neg(x: Tensor) -> Tensor:
     """Return each element with its sign changed; integers wrap."""
 
 
+neg.complexes(glsl="-x", linear=True)
+
+
 @neg.vjp
 def neg_vjp(grad: Tensor) -> Tensor:
     return -grad
@@ -36,6 +40,11 @@ def neg_vjp(grad: Tensor) -> Tensor:
 @elementwise(glsl="magnitude(x)", reference=np.abs, dtypes=NUMERIC)
 def abs(x: Tensor) -> Tensor:
     """Return each element without its sign; the smallest integer stays as it is."""
+
+
+@abs.complexes(glsl="complex_magnitude(x)", result=DType.to_real)
+def abs_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return _complex_sign(x) * grad
 
 
 @abs.vjp
@@ -74,6 +83,9 @@ def square(x: Tensor) -> Tensor:
     """Return each element multiplied by itself; integers wrap."""
 
 
+square.complexes(glsl="complex_product(x, x)")
+
+
 @square.vjp
 def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * (x * 2.0)
@@ -88,6 +100,9 @@ def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def sqrt(x: Tensor) -> Tensor:
     """Return the square root; of a negative number NaN."""
+
+
+sqrt.complexes(glsl="complex_root(x)")
 
 
 @sqrt.vjp
@@ -106,6 +121,9 @@ def rsqrt(x: Tensor) -> Tensor:
     """Return one over the square root."""
 
 
+rsqrt.complexes(glsl="complex_quotient(vec2(1, 0), complex_root(x))")
+
+
 @rsqrt.vjp
 def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * -0.5 * out * out * out
@@ -120,6 +138,9 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
 )
 def reciprocal(x: Tensor) -> Tensor:
     """Return one over each element."""
+
+
+reciprocal.complexes(glsl="complex_quotient(vec2(1, 0), x)")
 
 
 @reciprocal.vjp
@@ -214,6 +235,9 @@ def copy(x: Tensor) -> Tensor:
     """Return the same elements in fresh row-major storage."""
 
 
+copy.complexes(glsl="x", linear=True)
+
+
 @copy.vjp
 def copy_vjp(grad: Tensor) -> Tensor:
     return grad
@@ -222,7 +246,7 @@ def copy_vjp(grad: Tensor) -> Tensor:
 register_copy(copy)
 
 
-@movement(dtypes=ANY, shares=False)
+@movement(dtypes=STORED, shares=False)
 def _lazy_copy(x: Tensor) -> Tensor:
     """Return the same elements in another storage, without a kernel."""
 

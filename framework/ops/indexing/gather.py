@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY, INTEGER, NUMERIC, encode, int32, int64, uint32, uint64
+from ...base.dtype import (
+    COMPLEX,
+    INTEGER,
+    NUMERIC,
+    STORED,
+    encode,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED, out_of_range
 from ...base.shape import Shape, TensorSpec
@@ -33,6 +43,7 @@ from ...kernels.linear import linear_dispatch, word_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
+from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, reshape
@@ -156,7 +167,7 @@ def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
     return numbers if index.ndim == 1 else reshape(numbers, index.shape)
 
 
-@primitive(dtypes={"x": ANY, "index": INDEX})
+@primitive(dtypes={"x": STORED, "index": INDEX})
 def _take(x: Tensor, index: Tensor, site: str) -> Tensor:
     """Return rows of (outer, rows, inner) by index: (entries) or one per element."""
 
@@ -176,7 +187,7 @@ def _take_dispatch(
     site: str,
 ) -> Dispatch:
     """Return the dispatch that takes rows, or `base` if `push` names one."""
-    missing = np.asarray(math.nan if x.dtype.is_float else 0, x.dtype.numpy)
+    missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
     bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
     has_base = "base" in push
     sizes = {"count": out.numel, "rows": x.shape[1]}
@@ -212,13 +223,15 @@ def _take_reference(x: np.ndarray, index: np.ndarray, site: str) -> np.ndarray:
     return np.take_along_axis(x, rows, 1)
 
 
-@composite(dtypes={"index": INDEX, "source": NUMERIC})
+@composite(dtypes={"index": INDEX, "source": (*NUMERIC, *COMPLEX)})
 def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     """Return the segment sums (outer, rows, inner) of rows of `source`.
 
     Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
     and sums taken in order, so the result is the same in each run.
     """
+    if source.dtype.is_complex:
+        return by_parts(lambda part: segment_sum(index, part, rows, site), source)
     outer, _, inner = source.shape
     sizes = outer, rows, inner
     each = index.ndim == 3
@@ -237,7 +250,7 @@ def segment_sum_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
     return None, _take(grad, index, UNCHECKED)
 
 
-@primitive(dtypes={"base": ANY, "index": INDEX, "source": ANY})
+@primitive(dtypes={"base": STORED, "index": INDEX, "source": STORED})
 def _put(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
     """Return `base` with rows replaced by those of `source`; the last one wins.
 

@@ -20,6 +20,7 @@ from ..elementwise.cast import cast
 from ..elementwise.compare import ne, where
 from ..movement.concat import stack
 from ..movement.slice import narrow
+from ..reduce.common import place_dtype
 from ..source import band_like, fill_like
 from ..view import expand, flatten, reshape
 from .gather import take_rows
@@ -92,18 +93,19 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
     Returns
     -------
     Tensor, shape (count, x.ndim), or tuple of Tensor, shape (count,)
-        int32, unlike PyTorch's int64, as `argmax` gives.
+        int64, or int32 on a device without 64-bit integers.
     """
     places = flatnonzero(x if x.dtype is bool_ else ne(x, 0))
+    kind = place_dtype(x)
     columns, rest = [], places
     for step in contiguous_strides(x.shape):
         columns.append(floor_divide(rest, max(step, 1)))
         rest = remainder(rest, max(step, 1))
     if as_tuple:
-        return tuple(columns) if x.ndim else (places,)
+        return tuple([cast(each, kind) for each in columns or [places]])
     if x.ndim == 0:
-        return fill_like(x, (places.numel(), 0), 0, int32)
-    return stack(columns, 1)
+        return fill_like(x, (places.numel(), 0), 0, kind)
+    return stack([cast(each, kind) for each in columns], 1)
 
 
 @where.form

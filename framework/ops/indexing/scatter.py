@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY, DType, int32, int64
+from ...base.dtype import STORED, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
@@ -53,14 +53,21 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         If an index is out of range: on the host at once, on a device by the next read;
         see `set_index_checks`.
     """
-    at = normalize_dim("index_select", dim, x.ndim)
+    at = normalize_dim("index_select", dim, x.ndim or 1)
     if index.ndim > 1:
         raise ShapeError(
             f"index_select: index is {tuple(index.shape)}; it must have one dimension"
         )
     site = f"index_select: dimension {at}"
+    if not x.ndim:
+        return reshape(take_rows(rows_of(as_vector(x), 0), flatten(index), site), ())
     gathered = take_rows(rows_of(x, at), flatten(index), site)
     return reshape(gathered, (*x.shape[:at], gathered.shape[1], *x.shape[at + 1 :]))
+
+
+def as_vector(x: Tensor) -> Tensor:
+    """Return the tensor, one without dimensions as one of one element, as PyTorch."""
+    return x if x.layout.shape else reshape(x, (1,))
 
 
 def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Shape]:
@@ -97,7 +104,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     x : Tensor
     dim : int
     index : Tensor, any integer dtype
-        As many dimensions as `x`, none larger except `dim`.
+        As many dimensions as `x`, none larger except `dim`; any shape without elements.
 
     Returns
     -------
@@ -115,10 +122,13 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    at = normalize_dim(name, dim, x.ndim)
-    part, _ = index_region(name, x, at, index)
+    at = normalize_dim(name, dim, x.ndim or 1)
+    if index.numel() == 0:
+        return reshape(narrow(flatten(x), 0, 0, 0), index.shape)
+    places = as_vector(index)
+    part, _ = index_region(name, as_vector(x), at, places)
     site = f"{name}: dimension {at}"
-    gathered = take_rows(rows_of(part, at), rows_of(index, at), site)
+    gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
     return reshape(gathered, index.shape)
 
 
@@ -154,6 +164,9 @@ def scatter_along(
     write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with `source` written by `write` at one index per element."""
+    if not (x.layout.shape and index.layout.shape and source.layout.shape):
+        flat = as_vector(x), dim, as_vector(index), as_vector(source)
+        return reshape(scatter_along(name, *flat, write), x.shape)
     at = normalize_dim(name, dim, x.ndim)
     part, sizes = index_region(name, x, at, index)
     if source.dtype is not x.dtype:
@@ -202,6 +215,9 @@ def _scatter_slices(
     write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with slices of `source` written by `write` at one index per slice."""
+    if not x.layout.shape or not index.layout.shape:
+        flat = as_vector(x), dim, as_vector(index), as_vector(source)
+        return reshape(_scatter_slices(name, *flat, write), x.shape)
     at = normalize_dim(name, dim, x.ndim)
     wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
     if index.ndim != 1 or source.shape != wanted:
@@ -260,7 +276,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to `value`."""
-    at = normalize_dim("index_fill", dim, x.ndim)
+    at = normalize_dim("index_fill", dim, x.ndim or 1)
     sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
     if isinstance(value, TensorCore):
         filled = expand(cast(reshape(value, ()), x.dtype), sizes)
@@ -291,6 +307,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     ShapeError
         If a window does not fit, or `step` is below 1.
     """
+    scalar, x = not x.layout.shape, as_vector(x)
     at = normalize_dim("unfold", dimension, x.ndim)
     size, step = as_int("unfold: size", size), as_int("unfold: step", step)
     if step < 1 or not 0 <= size <= x.shape[at]:
@@ -298,10 +315,12 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
             f"unfold: size {size}, step {step} for dimension {at} of size"
             f" {x.shape[at]}; the step must be at least 1 and the window fit"
         )
+    if scalar:
+        return narrow(x, 0, 0, size)
     return _unfold(x, at, size, step)
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
     """Return a sliding-window view along a dimension."""
 

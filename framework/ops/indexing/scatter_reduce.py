@@ -24,7 +24,7 @@ from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
 from .gather import flat_offsets, put_rows, take_rows
-from .scatter import gather, scatter_add, scatter_along
+from .scatter import as_vector, gather, scatter_add, scatter_along
 from .scatter import scatter as replaced
 from .segment_sum import argsort_keys, sum_dtype
 
@@ -135,6 +135,10 @@ def scatter_reduce(
         raise ShapeError(
             f"scatter_reduce: reduce is {reduce!r}; it must be one of {MODES}"
         )
+    if not (x.layout.shape and index.layout.shape and src.layout.shape):
+        flat = as_vector(x), dim, as_vector(index), as_vector(src)
+        out = scatter_reduce(*flat, reduce, include_self=include_self)
+        return reshape(out, x.shape)
     at = normalize_dim("scatter_reduce", dim, x.ndim)
     if x.dtype is bool_ and src.dtype is bool_:
         if reduce == "mean":
@@ -190,6 +194,10 @@ def index_reduce(
     ShapeError
         If the shapes do not fit, or `reduce` is another.
     """
+    if not x.layout.shape or not index.layout.shape:
+        flat = as_vector(x), dim, as_vector(index), as_vector(source)
+        out = index_reduce(*flat, reduce, include_self=include_self)
+        return reshape(out, x.shape)
     at = normalize_dim("index_reduce", dim, x.ndim)
     wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
     if reduce not in INDEX_MODES or index.ndim != 1 or source.shape != wanted:

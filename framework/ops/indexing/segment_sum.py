@@ -26,7 +26,7 @@ SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
 def sum_dtype(dtype: DType) -> DType:
     """Return the dtype in which elements of `dtype` are added up; bools are counted."""
     wide = {"float": float32, "int": int32, "uint": uint32, "bool": uint32}
-    return dtype if dtype in SUM_DTYPES else wide[dtype.kind]
+    return wide.get(dtype.kind, dtype) if dtype not in SUM_DTYPES else dtype
 
 
 @primitive(dtypes=(int32, uint32))

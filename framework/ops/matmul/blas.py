@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...base.dtype import NUMERIC
+from ...base.dtype import COMPLEX, NUMERIC
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
 from ...dispatch.declare import composite
+from ..elementwise.complex_numbers import conj
 from ..view import reshape, transpose
 from .matmul import bmm, matmul
 
@@ -53,7 +54,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors; the same as `dot` of real numbers."""
     _check_dims("vdot", a=(a, 1), b=(b, 1))
-    return matmul(a, b)
+    return matmul(conj(a), b)
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
@@ -123,7 +124,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else out + bias
 
 
-@composite(dtypes=NUMERIC)
+@composite(dtypes=(*NUMERIC, *COMPLEX))
 def _linear(x: Tensor, weight: Tensor) -> Tensor:
     """Return `x` times the transposed weight, a matrix.
 
@@ -145,10 +146,10 @@ def _linear_vjp(
 ) -> tuple[Tensor | None, Tensor | None]:
     rows, grad_x, grad_weight = _as_batch(grad), None, None
     if needs[0]:
-        grad_x = reshape(bmm(rows, _as_batch(weight)), x.shape)
+        grad_x = reshape(bmm(rows, _as_batch(conj(weight))), x.shape)
     if needs[1]:
         turned = transpose(rows, 1, 2)
-        grad_weight = reshape(bmm(turned, _as_batch(x)), weight.shape)
+        grad_weight = reshape(bmm(turned, _as_batch(conj(x))), weight.shape)
     return grad_x, grad_weight
 
 

@@ -11,6 +11,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
+from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
 from ..movement.rearrange import roll
 from ..reduce.scan import cumprod
@@ -260,4 +261,4 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         raise DTypeError(
             f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
         )
-    return sum(mul(x, y), dim)
+    return sum(mul(conj(x), y), dim)

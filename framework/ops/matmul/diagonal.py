@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.dtype import ANY
+from ...base.dtype import STORED
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _diagonal(x: Tensor, start: int, count: int) -> Tensor:
     """Return a view of a diagonal of the first two dimensions, as the last one."""
 

@@ -63,6 +63,10 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     >>> einsum("bik,bkj->bij", ones(2, 3, 4), ones(2, 4, 5)).shape
     torch.Size([2, 3, 5])
     """
+    if not isinstance(equation, str):
+        raise TypeError(
+            f"einsum: equation is a {type(equation).__name__}; it must be a str"
+        )
     if len(operands) == 1 and isinstance(operands[0], tuple | list):
         operands = tuple(operands[0])
     inputs, output = _parsed(equation, operands)

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import NUMERIC, bfloat16, float16, float32
+from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
-from ...dispatch.declare import primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.candidates import Candidates, gemm_candidates, gemm_dispatches
 from ...kernels.shader_types import check_same_dtype
 from ...kernels.tensor_cores import product_mode, register_test_op
+from ..elementwise.binary import mul
+from ..elementwise.complex_numbers import conj, view_as_complex, view_as_real
+from ..movement.concat import stack
 from ..view import expand, reshape, transpose
 
 if TYPE_CHECKING:
@@ -45,7 +48,10 @@ def bmm(a: Tensor, b: Tensor) -> Tensor:
     ShapeError
         If an operand has not three dimensions, or sizes do not fit.
     """
-    return _bmm(a, b, product_mode(a.device, a.dtype))
+    dtype = a.dtype
+    if dtype.kind == "complex":
+        return _complex_bmm(a, b)
+    return _bmm(a, b, product_mode(a.device, dtype))
 
 
 @primitive(dtypes=NUMERIC, strided=True, typed="a", epilogue_dims=1)
@@ -101,6 +107,34 @@ def bmm_vjp(
 @_bmm.reference
 def bmm_reference(a: np.ndarray, b: np.ndarray, mode: str) -> np.ndarray:
     return np.matmul(a, b)
+
+
+@composite(dtypes=COMPLEX)
+def _complex_bmm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the batched product of complex matrices, by one of real ones.
+
+    With numbers as pairs, a times the pairs of b and of i b:
+    (x, y) times ((u, v), (-v, u)) is (x u - y v, x v + y u).
+    """
+    batch, m, n = bmm_spec(a.spec, b.spec, "").shape
+    if not a.is_gpu:
+        made = np.matmul(a.host_view(), b.host_view())
+        return type(a).from_host(made, a.device, a.dtype)
+    k = a.shape[2]
+    pairs = stack([view_as_real(b), view_as_real(mul(b, 1j))], 2)
+    left = reshape(view_as_real(a), (batch, m, 2 * k))
+    out = bmm(left, reshape(pairs, (batch, 2 * k, 2 * n)))
+    return view_as_complex(reshape(out, (batch, m, n, 2)))
+
+
+@_complex_bmm.vjp
+def _complex_bmm_vjp(
+    grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return (
+        bmm(grad, conj(transpose(b, 1, 2))) if needs[0] else None,
+        bmm(conj(transpose(a, 1, 2)), grad) if needs[1] else None,
+    )
 
 
 register_test_op(_bmm, float32, float16, bfloat16)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import ANY, promote
+from ...base.dtype import STORED, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
@@ -34,7 +34,7 @@ MAX_INPUTS = 8
 Spec = TensorSpec | None
 
 
-@primitive(dtypes=ANY)
+@primitive(dtypes=STORED)
 def _concat(
     part0: Tensor,
     part1: Tensor,
@@ -124,7 +124,7 @@ MAX_STRIDED_INPUTS = 4
 """Inputs of one dispatch of the shader for strided inputs."""
 
 
-@primitive(dtypes=ANY, strided=True)
+@primitive(dtypes=STORED, strided=True)
 def _concat_strided(
     part0: Tensor,
     part1: Tensor,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...base.dtype import ANY, encode
+from ...base.dtype import STORED, encode
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
@@ -51,7 +51,7 @@ class Mapped(NamedTuple):
 Maps = tuple[Mapped, ...]
 
 
-@primitive(dtypes=ANY)
+@primitive(dtypes=STORED)
 def _remap(x: Tensor, maps: Maps, mode: str, fill: float = 0) -> Tensor:
     """Return a gather by an index map for each dimension."""
 

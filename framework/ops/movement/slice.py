@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY
+from ...base.dtype import STORED
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
     Layout,
@@ -36,7 +36,7 @@ SCATTER_DIMS = 6
 """Dimensions of the shader `copy/slice_update`."""
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def _slice(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
     """Return a view of every `steps`-th element from `starts`, `sizes` of them.
 
@@ -51,7 +51,7 @@ def _slice_layout(layout: Layout, starts: Shape, steps: Shape, sizes: Shape) -> 
     return Layout(sizes, strides, layout.offset + offset)
 
 
-@primitive(dtypes=ANY)
+@primitive(dtypes=STORED)
 def strided_scatter(base: Tensor, source: Tensor, layout: Layout) -> Tensor:
     """Return a copy of `base` with `source` scattered to a strided layout.
 
@@ -149,7 +149,7 @@ def strided_scatter_reference(
     return out
 
 
-@movement(dtypes=ANY)
+@movement(dtypes=STORED)
 def as_strided(x: Tensor, layout: Layout) -> Tensor:
     """Return a view of the row-major elements of `x` by a layout of their own."""
 

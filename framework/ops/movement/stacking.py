@@ -10,6 +10,7 @@ from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
+from ..elementwise.complex_numbers import conj
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
 from .concat import cat, stack
@@ -168,14 +169,16 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
 
 
 def adjoint(input: Tensor) -> Tensor:
-    """Return a view with the last two dimensions exchanged, of real numbers.
+    """Return the conjugate with the last two dimensions exchanged.
+
+    A view if the numbers are real.
 
     Raises
     ------
     ShapeError
         If there is one dimension.
     """
-    return transpose(input, -2, -1) if input.ndim else input
+    return conj(transpose(input, -2, -1) if input.ndim else input)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.device import GpuDevice
-from ...base.dtype import ANY
+from ...base.dtype import STORED
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@primitive(dtypes=ANY, strided=True, typed="x")
+@primitive(dtypes=STORED, strided=True, typed="x")
 def _transposed_copy(x: Tensor) -> Tensor:
     """Return a transposed view's elements in row-major order."""
 

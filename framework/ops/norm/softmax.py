@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype
+from ...base.errors import DTypeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
@@ -58,24 +59,26 @@ def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
 
 
 @composite(dtypes=FLOAT)
-def _composed_softmax(x: Tensor, logarithm: bool) -> Tensor:
-    """Return softmax along the last dimension, decomposed into ops that fuse."""
+def _composed_softmax(x: Tensor, dim: int, logarithm: bool) -> Tensor:
+    """Return softmax along a dimension, decomposed into ops that fuse."""
     wide = as_dtype_of(x, statistic_dtype(x.dtype))
-    shifted = wide - amax(wide, -1, keepdim=True)
+    shifted = wide - amax(wide, dim, keepdim=True)
     exponentials = exp(shifted)
-    sums = sum(exponentials, -1, keepdim=True)
+    sums = sum(exponentials, dim, keepdim=True)
     return as_dtype_of(
         shifted - log(sums) if logarithm else exponentials / sums, x.dtype
     )
 
 
 @_composed_softmax.vjp
-def _composed_softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+def _composed_softmax_vjp(
+    grad: Tensor, out: Tensor, dim: int, logarithm: bool
+) -> Tensor:
     grad, wide = (as_dtype_of(each, statistic_dtype(out.dtype)) for each in (grad, out))
     if logarithm:
-        grad_x = grad - exp(wide) * sum(grad, -1, keepdim=True)
+        grad_x = grad - exp(wide) * sum(grad, dim, keepdim=True)
     else:
-        grad_x = wide * (grad - sum(grad * wide, -1, keepdim=True))
+        grad_x = wide * (grad - sum(grad * wide, dim, keepdim=True))
     return as_dtype_of(grad_x, out.dtype)
 
 
@@ -145,8 +148,8 @@ def _softmax_along(
     if x.numel() == 0:
         return source
     stored = in_storage(source)
-    if at == x.ndim - 1 and is_composed(stored):
-        out = _composed_softmax(stored, logarithm)
+    if x.ndim and is_composed(stored, at):
+        out = _composed_softmax(stored, at, logarithm)
     else:
         rows = rows_of(stored, at) if x.ndim else reshape(stored, (1, 1, 1))
         out = reshape(_softmax(rows, logarithm), x.layout.shape)
@@ -249,6 +252,11 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     gradients to such elements are 0. A device computes no float64.
     """
     dims = normalize_dims("logsumexp", dim, x.ndim)
+    if x.dtype.is_complex:
+        raise DTypeError(
+            f"logsumexp: `x` is {x.dtype.name}; it must be real; use"
+            " x.exp().sum(dim).log()"
+        )
     if not x.dtype.is_float:
         x = cast(x, default_dtype())
     if x.numel() == 0:

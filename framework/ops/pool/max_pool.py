@@ -14,6 +14,7 @@ from ..images import (
     output_size,
     pooling_window,
 )
+from ..reduce.common import as_places
 from .max_pool2d import _adaptive_max_pool2d, _max_pool2d
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ def max_pool1d(
     -------
     Tensor, shape (batch, channels, out) or (channels, out)
     """
-    return max_pool1d_with_indices(
-        x, kernel_size, stride, padding, dilation, ceil_mode
-    )[0]
+    window = pooling_window(
+        "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
+    )
+    return _like(x, 1, _max_pool2d(images(x, 1), window))[0]
 
 
 def max_pool1d_with_indices(
@@ -57,11 +59,11 @@ def max_pool1d_with_indices(
     dilation: int | Shape = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return what `max_pool1d` does, and where each element was, as int32."""
+    """Return what `max_pool1d` does, and where each element was."""
     window = pooling_window(
         "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
     )
-    return _like(x, 1, _max_pool2d(images(x, 1), window))
+    return with_places(_like(x, 1, _max_pool2d(images(x, 1), window)))
 
 
 def max_pool2d(
@@ -98,9 +100,10 @@ def max_pool2d(
     ShapeError
         If `x` is no image, the window does not fit, or padding exceeds half of it.
     """
-    return max_pool2d_with_indices(
-        x, kernel_size, stride, padding, dilation, ceil_mode
-    )[0]
+    window = pooling_window(
+        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
+    )
+    return _like(x, 2, _max_pool2d(images(x, 2), window))[0]
 
 
 def max_pool2d_with_indices(
@@ -121,18 +124,23 @@ def max_pool2d_with_indices(
     Returns
     -------
     tuple of Tensor
-        The elements, and their row-major positions in the plane as int32.
+        The elements, and their row-major positions in the plane.
     """
     window = pooling_window(
         "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
     )
-    return _like(x, 2, _max_pool2d(images(x, 2), window))
+    return with_places(_like(x, 2, _max_pool2d(images(x, 2), window)))
 
 
 def _like(x: Tensor, dims: int, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     """Return elements and positions in the dimensions that `x` has."""
     out, places = found
     return autocast_passthrough(out, x, dims), autocast_passthrough(places, x, dims)
+
+
+def with_places(found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return elements, and positions in the dtype that users get."""
+    return found[0], as_places(found[1])
 
 
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
@@ -183,8 +191,8 @@ def adaptive_max_pool2d(
 def adaptive_max_pool1d_with_indices(
     x: Tensor, output_size: int | Shape
 ) -> tuple[Tensor, Tensor]:
-    """Return what `adaptive_max_pool1d` does, and where each element was, as int32."""
-    return _parts("adaptive_max_pool1d", 1, x, output_size)
+    """Return what `adaptive_max_pool1d` does, and where each element was."""
+    return with_places(_parts("adaptive_max_pool1d", 1, x, output_size))
 
 
 def adaptive_max_pool2d_with_indices(
@@ -195,9 +203,9 @@ def adaptive_max_pool2d_with_indices(
     Returns
     -------
     tuple of Tensor
-        The elements, and their row-major positions in the plane as int32.
+        The elements, and their row-major positions in the plane.
     """
-    return _parts("adaptive_max_pool2d", 2, x, output_size)
+    return with_places(_parts("adaptive_max_pool2d", 2, x, output_size))
 
 
 def _parts(

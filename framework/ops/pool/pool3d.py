@@ -21,7 +21,7 @@ from ..indexing.scatter import gather
 from ..view import reshape
 from .avg_pool import divisor
 from .filter_weights import Averages, Rule, Shares
-from .max_pool import largest_of_parts
+from .max_pool import largest_of_parts, with_places
 from .max_pool2d import _max_pool2d
 from .resample import resampled
 
@@ -187,7 +187,7 @@ def max_pool3d_with_indices(
     Returns
     -------
     tuple of Tensor
-        The elements, and their row-major positions in the volume as int32.
+        The elements, and their row-major positions in the volume.
     """
     deep, flat = _windows(
         "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode
@@ -196,7 +196,7 @@ def max_pool3d_with_indices(
     planes = _max_pool2d(reshape(x, (-1, depth, height, width)), flat)
     size = planes[0].shape[2:]
     rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
-    return _joined(x, planes[1], size, _max_pool2d(rows, deep))
+    return with_places(_joined(x, planes[1], size, _max_pool2d(rows, deep)))
 
 
 def _joined(
@@ -239,7 +239,7 @@ def adaptive_max_pool3d_with_indices(
     Returns
     -------
     tuple of Tensor
-        The elements, and their row-major positions in the volume as int32.
+        The elements, and their row-major positions in the volume.
     """
     name = "adaptive_max_pool3d"
     deep, *size = _sizes(name, output_size, x)
@@ -249,4 +249,4 @@ def adaptive_max_pool3d_with_indices(
     )
     rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
     best = largest_of_parts(name, rows, (deep, size[0] * size[1]))
-    return _joined(x, planes[1], tuple(size), best)
+    return with_places(_joined(x, planes[1], tuple(size), best))

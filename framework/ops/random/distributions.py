@@ -12,8 +12,10 @@ from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.philox import Generator, Stream, default_generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
+from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, where
+from ..elementwise.complex_numbers import view_as_complex
 from ..indexing.segment_sum import argsort_keys
 from ..movement.concat import cat
 from ..reduce.minmax import argmax
@@ -54,6 +56,9 @@ def draw_uniform(
     like: Tensor, shape: Shape, dtype: DType, generator: Generator | None = None
 ) -> Tensor:
     """Return draws from [0, 1) on the device of `like`."""
+    if dtype.is_complex:
+        parts = (*shape, 2)
+        return view_as_complex(draw_uniform(like, parts, dtype.to_real(), generator))
     _need_float("rand", dtype)
     stream = _stream(generator)
     if dtype.name not in UNIFORM_BITS:
@@ -67,6 +72,9 @@ def draw_normal(
     like: Tensor, shape: Shape, dtype: DType, generator: Generator | None = None
 ) -> Tensor:
     """Return standard normal draws on the device of `like`."""
+    if dtype.is_complex:
+        drawn = draw_normal(like, (*shape, 2), dtype.to_real(), generator)
+        return view_as_complex(mul(drawn, math.sqrt(0.5)))
     _need_float("randn", dtype)
     return normal_like(like, _stream(generator), shape, dtype)
 
@@ -202,8 +210,8 @@ def multinomial(
 
     Returns
     -------
-    Tensor, shape (num_samples,) or (rows, num_samples), int32
-        int32, unlike PyTorch's int64, as `argmax` gives.
+    Tensor, shape (num_samples,) or (rows, num_samples), int64
+        int32 on a device without 64-bit integers.
 
     Raises
     ------

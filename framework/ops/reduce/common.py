@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import (
     ANY,
@@ -37,6 +38,27 @@ def whole_dtype(x: Tensor) -> DType:
     device = x.device
     narrow = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
     return int32 if narrow else int64
+
+
+def place_dtype(x: Tensor) -> DType:
+    """Return the dtype of positions that users get: int64 where there is one."""
+    device = x.device
+    narrow = isinstance(device, GpuDevice) and not device.gpu.info.shader_int64
+    return int32 if narrow else int64
+
+
+def stored_places(x: Tensor) -> DType:
+    """Return the dtype in which a kernel stores positions in `x`.
+
+    Those that a gradient reads again are int32, which is half as much to read.
+    """
+    recorded = x.needs_grad and is_grad_enabled() and x.dtype.is_float
+    return int32 if recorded else place_dtype(x)
+
+
+def as_places(places: Tensor) -> Tensor:
+    """Return positions in the dtype that users get."""
+    return as_dtype_of(places, place_dtype(places))
 
 
 def in_storage(x: Tensor) -> Tensor:

@@ -36,9 +36,9 @@ def gradient(
     ----------
     input : Tensor
         Samples on a grid.
-    spacing : number, or sequence of number or Tensor
+    spacing : number, sequence of number or Tensor, or None
         Distance of neighbours, for all dimensions or for each; vectors are the
-        coordinates along each dimension.
+        coordinates along each dimension. None means 1.
     dim : int, sequence of int or None
         Dimensions; None means all.
     edge_order : int, default 1
@@ -60,6 +60,7 @@ def gradient(
         dims = normalize_dims("gradient", None, input.ndim)
     else:
         dims = tuple(normalize_dim("gradient", each, input.ndim) for each in dim)
+    spacing = 1 if spacing is None else spacing
     single = isinstance(spacing, TensorCore) or not isinstance(spacing, tuple | list)
     spacings = [spacing] * len(dims) if single else list(spacing)
     if edge_order not in (1, 2) or len(spacings) != len(dims):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...base.dtype import float32
+from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
@@ -42,11 +43,15 @@ def isclose(
     Raises
     ------
     ShapeError
-        If the shapes do not broadcast.
+        If the shapes do not broadcast, or `rtol` or `atol` is below 0.
     """
+    if rtol < 0 or atol < 0:
+        raise ShapeError(
+            f"isclose: rtol is {rtol}, atol {atol}; neither may be below 0"
+        )
     broadcast_shapes("isclose", x.shape, other.shape)
     found = eq(x, other)
-    a, b = (t if t.dtype.is_float else cast(t, float32) for t in (x, other))
+    a, b = (t if t.dtype.is_differentiable else cast(t, float32) for t in (x, other))
     within = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol))
     found = logical_or(found, logical_and(within, isfinite(b)))
     if equal_nan:

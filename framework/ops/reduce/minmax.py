@@ -1,7 +1,7 @@
 """Minimum, maximum, argmin, argmax, all and any over dimensions.
 
-Positions are int32 everywhere in the library, unlike PyTorch's int64: not every device
-has 64-bit integers, and they index like any others.
+Positions are int64 as in PyTorch, and int32 on a device without 64-bit integers.
+Kernels count in 32 bits, and store either.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
-from ...base.dtype import ANY, bool_, int32, uint8
+from ...base.dtype import ANY, DType, bool_, uint8
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
 from ...base.validation import as_int
@@ -19,12 +19,22 @@ from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful, sum_like
 from ...kernels.reduce_variants import reduce_candidates
+from ...kernels.shader_types import place_defines
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, minimum, ne
 from ..elementwise.unary import lazy_copy
 from ..indexing.scatter import scatter
 from ..source import fill_like
-from .common import as_dtype_of, empty_result, in_storage, need_elements, readable
+from .common import (
+    as_dtype_of,
+    as_places,
+    empty_result,
+    in_storage,
+    need_elements,
+    place_dtype,
+    readable,
+    stored_places,
+)
 from .sum import Dims, finish, reduce_empty, total
 
 if TYPE_CHECKING:
@@ -35,11 +45,11 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 MOST_POSITIONS = 1 << 31
-"""Elements that an int32 tells apart."""
+"""Elements that kernels tell apart, whose indices are of 32 bits."""
 
 
 class ValuesIndices(NamedTuple):
-    """Extremes with indices: elements, and their int32 index along a dimension."""
+    """Extremes with indices: elements, and their index along a dimension."""
 
     values: Tensor
     indices: Tensor
@@ -188,12 +198,15 @@ def _positions(
     x: StridedSpec,
     dims: tuple[int, ...],
     greatest: bool,
+    places: DType,
     results: dict[str, Argument],
 ) -> list[Dispatch]:
     """Return the dispatches of the extremes and their indices."""
     both = {"values": "out", "indices": "out", **results}
     constants = {"GREATEST": int(greatest), "VALUES": int("values" in results)}
-    chosen = stateful("reduce/argminmax", x.dtype, 2, both, constants)
+    chosen = stateful(
+        "reduce/argminmax", x.dtype, 2, both, constants, place_defines(places)
+    )
     return reduce_dispatches(gpu, chosen, x, dims)
 
 
@@ -201,49 +214,53 @@ def _need_positions(name: str, x: TensorSpec) -> None:
     if x.numel > MOST_POSITIONS:
         raise ShapeError(
             f"{name}: shape {tuple(x.shape)} has {x.numel} elements; positions are"
-            " int32 and"
+            " of 32 bits and"
             f" tell at most {MOST_POSITIONS} apart"
         )
 
 
 @primitive(dtypes=ANY, strided=True, typed="x")
-def _argmax(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return row-major positions of the largest elements over `dims`, as int32."""
+def _argmax(x: Tensor, dims: tuple[int, ...], places: DType) -> Tensor:
+    """Return row-major positions of the largest elements over `dims`."""
 
 
 @primitive(dtypes=ANY, strided=True, typed="x")
-def _argmin(x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Return row-major positions of the smallest elements over `dims`, as int32."""
+def _argmin(x: Tensor, dims: tuple[int, ...], places: DType) -> Tensor:
+    """Return row-major positions of the smallest elements over `dims`."""
 
 
 @_argmax.spec
 @_argmin.spec
-def _position_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+def _position_spec(x: TensorSpec, dims: tuple[int, ...], places: DType) -> TensorSpec:
     _need_positions("argmax", x)
-    return TensorSpec(kept_shape(x.shape, dims), int32)
+    return TensorSpec(kept_shape(x.shape, dims), places)
 
 
 @_argmax.kernel
 def _argmax_kernel(
-    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], places: DType
 ) -> list[Dispatch]:
-    return _positions(gpu, x, dims, True, {"indices": "out"})
+    return _positions(gpu, x, dims, True, places, {"indices": "out"})
 
 
 @_argmin.kernel
 def _argmin_kernel(
-    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], places: DType
 ) -> list[Dispatch]:
-    return _positions(gpu, x, dims, False, {"indices": "out"})
+    return _positions(gpu, x, dims, False, places, {"indices": "out"})
 
 
 @_argmax.reference
-def _argmax_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+def _argmax_reference(
+    x: np.ndarray, dims: tuple[int, ...], places: DType
+) -> np.ndarray:
     return np.argmax(_reduced_last(x, dims), axis=-1)
 
 
 @_argmin.reference
-def _argmin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+def _argmin_reference(
+    x: np.ndarray, dims: tuple[int, ...], places: DType
+) -> np.ndarray:
     return np.argmin(_reduced_last(x, dims), axis=-1)
 
 
@@ -261,8 +278,8 @@ def _position(
     dims = normalize_dims(name, at, x.ndim)
     need_elements(name, x.spec, dims)
     if x.numel() == 0:
-        return reduce_empty(x, dims, keepdim, 0, int32)
-    indexed = op(*readable(in_storage(x), dims))
+        return reduce_empty(x, dims, keepdim, 0, place_dtype(x))
+    indexed = op(*readable(in_storage(x), dims), place_dtype(x))
     return finish(indexed, x.layout.shape, dims, keepdim)
 
 
@@ -271,8 +288,9 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
     Returns
     -------
-    Tensor, int32
-        The first of equal ones; the first NaN if there is one.
+    Tensor, int64
+        The first of equal ones; the first NaN if there is one. int32 on a device
+        without 64-bit integers.
 
     Raises
     ------
@@ -288,21 +306,23 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 @primitive(dtypes=ANY, outputs=("values", "indices"), strided=True, typed="x")
-def _max(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _max(x: Tensor, dims: tuple[int, ...], places: DType) -> tuple[Tensor, Tensor]:
     """Return the largest elements along the one dimension of `dims`, and places."""
 
 
 @primitive(dtypes=ANY, outputs=("values", "indices"), strided=True, typed="x")
-def _min(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _min(x: Tensor, dims: tuple[int, ...], places: DType) -> tuple[Tensor, Tensor]:
     """Return the smallest elements along the one dimension of `dims`, and places."""
 
 
 @_max.spec
 @_min.spec
-def _chosen_spec(x: TensorSpec, dims: tuple[int, ...]) -> tuple[TensorSpec, TensorSpec]:
+def _chosen_spec(
+    x: TensorSpec, dims: tuple[int, ...], places: DType
+) -> tuple[TensorSpec, TensorSpec]:
     _need_positions("max", x)
     shape = kept_shape(x.shape, dims)
-    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, places)
 
 
 _BOTH: dict[str, Argument] = {"values": "values", "indices": "indices"}
@@ -310,16 +330,16 @@ _BOTH: dict[str, Argument] = {"values": "values", "indices": "indices"}
 
 @_max.kernel
 def _max_kernel(
-    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], places: DType
 ) -> list[Dispatch]:
-    return _positions(gpu, x, dims, True, _BOTH)
+    return _positions(gpu, x, dims, True, places, _BOTH)
 
 
 @_min.kernel
 def _min_kernel(
-    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], places: DType
 ) -> list[Dispatch]:
-    return _positions(gpu, x, dims, False, _BOTH)
+    return _positions(gpu, x, dims, False, places, _BOTH)
 
 
 @_max.vjp
@@ -333,14 +353,14 @@ def _chosen_vjp(
 
 @_max.reference
 def _max_reference(
-    x: np.ndarray, dims: tuple[int, ...]
+    x: np.ndarray, dims: tuple[int, ...], places: DType
 ) -> tuple[np.ndarray, np.ndarray]:
     return x.max(dims, keepdims=True), x.argmax(dims[0], keepdims=True)
 
 
 @_min.reference
 def _min_reference(
-    x: np.ndarray, dims: tuple[int, ...]
+    x: np.ndarray, dims: tuple[int, ...], places: DType
 ) -> tuple[np.ndarray, np.ndarray]:
     return x.min(dims, keepdims=True), x.argmin(dims[0], keepdims=True)
 
@@ -357,13 +377,16 @@ def _chosen(
     need_elements(name, x.spec, dims)
     shape = kept_shape(x.shape, dims)
     if not dims:
-        indexed = lazy_copy(x), fill_like(x, shape, 0, int32)
+        indexed = lazy_copy(x), fill_like(x, shape, 0, place_dtype(x))
     elif x.numel() == 0:
-        indexed = empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+        indexed = (
+            empty_result(x, shape, 0, x.dtype),
+            fill_like(x, shape, 0, place_dtype(x)),
+        )
     else:
-        indexed = op(*readable(in_storage(x), dims))
+        indexed = op(*readable(in_storage(x), dims), stored_places(x))
     values, indices = (finish(each, x.layout.shape, dims, keepdim) for each in indexed)
-    return ValuesIndices(as_dtype_of(values, x.dtype), indices)
+    return ValuesIndices(as_dtype_of(values, x.dtype), as_places(indices))
 
 
 @overload

@@ -17,9 +17,10 @@ from ...ir.kernel_call import (
     StridedSpec,
 )
 from ...kernels.scan import scan_dispatches
-from ..elementwise.binary import sub
+from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, logical_xor, where
+from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy, unshared
 from ..indexing.gather import rows_of
 from ..movement.slice import narrow
@@ -115,7 +116,7 @@ def _prepared(
 ) -> tuple[Tensor, int]:
     """Return `x` in the dtype of the result, and the dimension."""
     at = normalize_dim(name, dim, x.ndim or 1)
-    wanted: DType = x.dtype if x.dtype.is_float else whole_dtype(x)
+    wanted: DType = x.dtype if x.dtype.is_differentiable else whole_dtype(x)
     return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
 
 
@@ -139,6 +140,8 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     source, at = _prepared("cumsum", x, dim, dtype)
     if x.numel() == 0 or x.ndim == 0:
         return unshared(source, x)
+    if source.dtype.is_complex:
+        return by_parts(lambda part: cumsum(part, at), source)
     out = _cumsum(_rows(source, at), False)
     return as_dtype_of(reshape(out, x.shape), source.dtype)
 
@@ -152,7 +155,25 @@ def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     source, at = _prepared("cumprod", x, dim, dtype)
     if x.numel() == 0 or x.ndim == 0:
         return unshared(source, x)
+    if source.dtype.is_complex:
+        return _complex_running_product(source, at)
     return running_product(source, at, reverse=False)
+
+
+def _complex_running_product(x: Tensor, dim: int) -> Tensor:
+    """Return running products of complex numbers, over twice as many in each step.
+
+    Source: Hillis and Steele, "Data Parallel Algorithms", CACM 1986.
+    """
+    from ..movement.concat import cat
+
+    size, step = x.shape[dim], 1
+    while step < size:
+        first, rest = narrow(x, dim, 0, step), narrow(x, dim, step, size - step)
+        before = narrow(x, dim, 0, size - step)
+        x = cat([first, mul(rest, before)], dim)
+        step *= 2
+    return x
 
 
 def diff(
@@ -174,6 +195,8 @@ def diff(
     at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    if not n:
+        return lazy_copy(x)
     ends = [each for each in (prepend, x, append) if each is not None]
     if len(ends) > 1:
         from ..movement.concat import cat

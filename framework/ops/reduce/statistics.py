@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import int32
+from ...base.dtype import default_dtype, int32
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
@@ -20,6 +20,7 @@ from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..source import arange_like, fill_like
 from ..view import expand, reshape, transpose, unsqueeze
+from .common import as_places, place_dtype
 from .minmax import ValuesIndices, amax, amin
 from .scan import cumsum, diff
 from .sum import sum
@@ -58,7 +59,8 @@ def cov(
 
     Parameters
     ----------
-    input : Tensor, float, shape (variables, observations) or (observations,)
+    input : Tensor, shape (variables, observations) or (observations,)
+        Integers are taken as the default float dtype.
     correction : int, default 1
         Subtracted from the number of observations before dividing by it.
     fweights : Tensor, integers, shape (observations,), or None
@@ -68,7 +70,7 @@ def cov(
 
     Returns
     -------
-    Tensor, shape (variables, variables), or ()
+    Tensor, shape (variables, variables), or () of one variable
 
     Raises
     ------
@@ -77,7 +79,8 @@ def cov(
     """
     if input.ndim > 2:
         raise ShapeError(f"cov: x is {input.shape}; it must have at most 2 dimensions")
-    _need_float("cov", input)
+    if not input.dtype.is_float:
+        input = cast(input, default_dtype())
     rows = input if input.ndim == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]
     weights = None
@@ -109,7 +112,7 @@ def cov(
             factor = total - correction
         product = matmul(mul(centred, weights), transpose(centred, 0, 1))
         found = product / clamp(factor, 0.0)
-    return found if input.ndim == 2 else reshape(found, ())
+    return found if rows.shape[0] != 1 else reshape(found, ())
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -192,7 +195,7 @@ def _running(
     """
     at = normalize_dim(name, dim, x.ndim or 1)
     if x.ndim == 0:
-        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, place_dtype(x)))
     values = x.detach()
     size = x.shape[at]
     along = (size,) + (1,) * (x.ndim - 1 - at)
@@ -216,7 +219,7 @@ def _running(
             )
         )
         step *= 2
-    return ValuesIndices(_taken(x, at, places), places)
+    return ValuesIndices(_taken(x, at, places), as_places(places))
 
 
 def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
@@ -226,7 +229,7 @@ def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """Return the largest element up to each along a dimension, and where it is.
 
-    Of equal ones the last; NaN is above every number. Indices are int32.
+    Of equal ones the last; NaN is above every number. Indices are as `sort` gives them.
     """
     return _running("cummax", input, dim, ge)
 

@@ -21,11 +21,14 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates
+from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, ne, where
+from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import unshared
+from ..movement.concat import cat
 from ..movement.rearrange import pad
-from ..movement.slice import narrow
+from ..movement.slice import narrow, select
 from ..view import flatten, permute, reshape, unflatten
 from .common import as_dtype_of, empty_result, in_storage, readable, whole_dtype
 from .scan import running_product
@@ -152,6 +155,9 @@ def total(
     """Return the sum over `dims` as `dtype`; the kernel needs at least one element."""
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, dtype)
+    if dtype.kind == "complex":
+        real = dtype.to_real()
+        return by_parts(lambda part: total(part, dims, keepdim, real, scale), x)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else dtype
     walked, reduced = readable(source, dims)
@@ -166,7 +172,7 @@ def result_dtype(x: Tensor, dtype: DTypeLike | None) -> DType:
     """Return the dtype of a sum or product: as asked for, or int64 of integers."""
     if dtype is not None:
         return as_dtype(dtype)
-    return x.dtype if x.dtype.is_float else whole_dtype(x)
+    return x.dtype if x.dtype.is_differentiable else whole_dtype(x)
 
 
 def accumulable(x: Tensor, dtype: DType) -> Tensor:
@@ -217,7 +223,7 @@ def nansum(
 ) -> Tensor:
     """Return the sum of all that is not NaN; see `sum`."""
     reduced_dims("nansum", dim, x.ndim)
-    numbers = where(eq(x, x), x, 0) if x.dtype.is_float else x
+    numbers = where(eq(x, x), x, 0) if x.dtype.is_differentiable else x
     return sum(numbers, dim, keepdim, dtype=dtype)
 
 
@@ -237,7 +243,7 @@ def mean(
     """
     dims = reduced_dims("mean", dim, x.ndim)
     wanted = x.dtype if dtype is None else as_dtype(dtype)
-    if not wanted.is_float:
+    if not wanted.is_differentiable:
         raise DTypeError(
             f"mean: `x` is {wanted.name}; it must be a float dtype;"
             " call x.float() first"
@@ -282,7 +288,7 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
         int32 on a device without 64-bit integers.
     """
     dims = reduced_dims("count_nonzero", dim, x.ndim)
-    if x.dtype.is_float or x.dtype.itemsize == 8 or not dims:
+    if x.dtype.is_float or x.dtype.itemsize >= 8 or not dims:
         x = ne(x, 0)
     counts = whole_dtype(x)
     if not dims:
@@ -334,6 +340,19 @@ def _prod_reference(x: np.ndarray, dims: tuple[int, ...], dtype: DType) -> np.nd
     return np.prod(x, axis=dims, keepdims=True, dtype=dtype.arithmetic)
 
 
+def _complex_product(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return products over `dims`, in pairs, of complex numbers."""
+    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    rows = flatten(permute(x, kept + dims), len(kept))
+    while rows.shape[-1] > 1:
+        size = rows.shape[-1]
+        half = size // 2
+        pairs = mul(narrow(rows, -1, 0, half), narrow(rows, -1, half, half))
+        rest = [narrow(rows, -1, size - 1, 1)] if size % 2 else []
+        rows = cat([pairs, *rest], -1) if rest else pairs
+    return select(rows, -1, 0)
+
+
 @autocast_float32
 def prod(
     x: Tensor,
@@ -353,6 +372,8 @@ def prod(
     x = accumulable(x, wanted)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 1, wanted)
+    if wanted.is_complex:
+        return finish(_complex_product(x, dims), x.shape, dims, keepdim)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else wanted
     walked, reduced = readable(source, dims)

@@ -16,6 +16,8 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import clamp_min, eq, where
+from ..elementwise.complex_numbers import imag
+from ..elementwise.derived import real
 from ..elementwise.exponential import pow
 from ..elementwise.unary import abs, sign, sqrt
 from ..view import expand
@@ -126,6 +128,12 @@ def var(
     With no more elements than `correction` the result is NaN, or infinite where they
     differ, as in PyTorch. One pass over the data, in which nothing cancels.
     """
+    if x.dtype.is_complex:
+        parts = real(x), imag(x)
+        one, two = (
+            var(each, dim, unbiased, keepdim, correction=correction) for each in parts
+        )
+        return one + two
     _need_float("var", x)
     dim, divided = _correction("var", dim, unbiased, correction)
     dims = reduced_dims("var", dim, x.ndim)
@@ -149,6 +157,9 @@ def std(
 
     Its gradient is 0 where it is 0 itself, as in PyTorch.
     """
+    if x.dtype.is_complex:
+        made = var(x, dim, unbiased, keepdim, correction=correction)
+        return sqrt(made)
     _need_float("std", x)
     dim, divided = _correction("std", dim, unbiased, correction)
     reduced_dims("std", dim, x.ndim)
@@ -255,6 +266,8 @@ def norm(
     The gradient of a norm that is 0 is 0, as in PyTorch. Elements are not scaled, so
     squares beyond the range of the dtype that they are summed in give infinity.
     """
+    if x.dtype.is_complex:
+        x = abs(x)
     if dtype is not None:
         x = as_dtype_of(x, as_dtype(dtype))
     _need_float("norm", x)
@@ -292,7 +305,7 @@ def cosine_similarity(
     """
     shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
     _need_float("cosine_similarity", x1)
-    at = normalize_dim("cosine_similarity", dim, len(shape))
+    at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)
     norms = (clamp_min(norm(each, 2, at, keepdim=True), eps) for each in (x1, x2))
     first, second = norms

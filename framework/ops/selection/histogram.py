@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import INTEGER, int32
+from ...base.dtype import INTEGER, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
@@ -76,7 +76,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     Returns
     -------
     Tensor
-        int64 (int32 on a device without 64-bit integers), or the dtype of `weights`.
+        int64 (int32 on a device without 64-bit integers), or the dtype of `weights`,
+        float64 for integers.
 
     Raises
     ------
@@ -103,6 +104,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise ShapeError(f"bincount: minlength is {minlength}; it must be at least 0")
     size = max(minlength, _length(x))
     if weights is not None:
+        if not weights.dtype.is_float:
+            weights = cast(weights, float64)
         zeros = fill_like(weights, (size,), 0, weights.dtype)
         return index_add(zeros, 0, x, weights)
     counts = whole_dtype(x) if x.dtype.kind == "int" else whole_dtype(cast(x, int32))

@@ -20,10 +20,12 @@ from ..elementwise.compare import (
     ne,
     where,
 )
+from ..elementwise.complex_numbers import _imaginary_part
 from ..indexing.masked import flatnonzero, nonzero
 from ..indexing.scatter import index_add, index_select
 from ..movement.concat import cat
 from ..movement.slice import narrow
+from ..reduce.common import as_places
 from ..reduce.minmax import amax, amin, any
 from ..reduce.scan import cumsum, diff
 from ..reduce.sum import sum
@@ -94,7 +96,7 @@ def _among(elements: Tensor, others: Tensor) -> Tensor:
     if kind[0] is not kind[1]:
         wide, rest = add(wide, 0 * flatten(rest)[0]), add(rest, 0 * flatten(wide)[0])
     ordered = sort(rest, 0).values
-    places = searchsorted(ordered, wide)
+    places = searchsorted(ordered, wide, out_int32=True)
     at = where(eq(places, ordered.numel()), ordered.numel() - 1, places)
     return eq(reshape(index_select(ordered, 0, flatten(at)), wide.shape), wide)
 
@@ -111,9 +113,9 @@ def unique_consecutive(
     ----------
     input : Tensor
     return_inverse : bool, default False
-        Also return the number of the run that each is in, as int32.
+        Also return the number of the run that each is in.
     return_counts : bool, default False
-        Also return how long each run is, as int32.
+        Also return how long each run is.
     dim : int or None
         Compare the slices along this dimension; None compares elements.
 
@@ -139,10 +141,11 @@ def unique_consecutive(
     results = [index_select(whole, at, places)]
     if return_inverse:
         runs = sub(cumsum(starts, 0, dtype=int32), 1)
+        runs = as_places(runs)
         results.append(reshape(runs, input.shape) if dim is None else runs)
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
-        results.append(sub(narrow(ends, 0, 1, places.numel()), places))
+        results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -170,7 +173,9 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 def isreal(input: Tensor) -> Tensor:
-    """Return whether each element is a real number: all are."""
+    """Return whether each element is a real number: all are that are not complex."""
+    if input.dtype.is_complex:
+        return eq(_imaginary_part(input), 0)
     made: Tensor = fill_like(input, input.shape, True, bool_)
     return made
 
@@ -221,7 +226,7 @@ def histogram(
     if flat.numel():
         last = narrow(edges, 0, count, 1)
         inside = logical_and(le(narrow(edges, 0, 0, 1), flat), le(flat, last))
-        place = sub(searchsorted(edges, flat, right=True), 1)
+        place = sub(searchsorted(edges, flat, out_int32=True, right=True), 1)
         place = where(eq(flat, last), count - 1, place)
         mass = (
             fill_like(flat, flat.shape, 1, flat.dtype)

@@ -22,6 +22,7 @@ from ..elementwise.unary import ceil, floor, lazy_copy, round
 from ..indexing.scatter import gather
 from ..movement.concat import cat
 from ..movement.slice import narrow
+from ..reduce.common import place_dtype
 from ..reduce.minmax import ValuesIndices, argmax
 from ..reduce.statistics import cummax
 from ..reduce.sum import sum
@@ -188,7 +189,7 @@ def nanmedian(
     rows = flatten(input) if dim is None else input
     at = normalize_dim("nanmedian", 0 if dim is None else dim, rows.ndim or 1)
     if rows.ndim == 0:
-        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, int32))
+        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, place_dtype(rows)))
     size = rows.shape[at]
     if size == 0:
         raise ShapeError(
@@ -211,7 +212,8 @@ def nanmedian(
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the element that occurs most often along a dimension, and where it is.
 
-    Of elements that occur as often the smallest, and its last place. Indices are int32.
+    Of elements that occur as often the smallest, and its last place. Indices are
+    as `sort` gives them.
 
     Raises
     ------
@@ -220,7 +222,9 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """
     at = normalize_dim("mode", dim, input.ndim or 1)
     if input.ndim == 0:
-        return ValuesIndices(lazy_copy(input), fill_like(input, (), 0, int32))
+        return ValuesIndices(
+            lazy_copy(input), fill_like(input, (), 0, place_dtype(input))
+        )
     rows = movedim(input, at, -1)
     size = rows.shape[-1]
     if size == 0:

@@ -1,8 +1,8 @@
 """Stable merge sort along a dimension: sort, topk, kthvalue, median, searchsorted.
 
-Blocks are sorted by rank, then merged by rank. Only indices move, as int32 (see
-`reduce.minmax`); elements are gathered at the end. NaN is above every number, as in
-PyTorch.
+Blocks are sorted by rank, then merged by rank. Elements move with their places,
+which are int32 until the last pass; see `reduce.minmax`. NaN is above every number, as
+in PyTorch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import ANY, NUMERIC, int32
+from ...base.dtype import ANY, NUMERIC, DType, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
@@ -20,7 +20,7 @@ from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
-from ...kernels.shader_types import storage_defines
+from ...kernels.shader_types import place_defines, storage_defines
 from ...kernels.sort import MAX_PLACES, sort_dispatches
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
@@ -28,7 +28,14 @@ from ..elementwise.unary import lazy_copy
 from ..indexing.gather import put_rows, rows_of
 from ..indexing.scatter import gather
 from ..movement.slice import narrow, select
-from ..reduce.common import as_dtype_of, empty_result, in_storage
+from ..reduce.common import (
+    as_dtype_of,
+    as_places,
+    empty_result,
+    in_storage,
+    place_dtype,
+    stored_places,
+)
 from ..reduce.minmax import ValuesIndices
 from ..reduce.sum import total
 from ..source import fill_like
@@ -41,31 +48,33 @@ if TYPE_CHECKING:
 
 
 @primitive(dtypes=ANY, outputs=("values", "indices"), typed="x")
-def _sort(x: Tensor, descending: bool, most: int) -> tuple[Tensor, Tensor]:
+def _sort(
+    x: Tensor, descending: bool, most: int, places: DType
+) -> tuple[Tensor, Tensor]:
     """Return the first `most` of (outer, count, inner) in sorted order, and indices."""
 
 
 @_sort.spec
 def _sort_spec(
-    x: TensorSpec, descending: bool, most: int
+    x: TensorSpec, descending: bool, most: int, places: DType
 ) -> tuple[TensorSpec, TensorSpec]:
     outer, count, inner = x.shape
     if count > MAX_PLACES:
         raise ShapeError(
-            f"sort: the dimension has size {count}; places are int32 and tell at most"
-            f" {MAX_PLACES} apart"
+            f"sort: the dimension has size {count}; places are of 32 bits and"
+            f" tell at most {MAX_PLACES} apart"
         )
     shape = outer, min(count, most), inner
-    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, places)
 
 
 @_sort.kernel
 def _sort_kernel(
-    gpu: DeviceInfo, x: StridedSpec, descending: bool, most: int
+    gpu: DeviceInfo, x: StridedSpec, descending: bool, most: int, places: DType
 ) -> list[Dispatch]:
     need_countable("sort", x)
     results = {"values": "values", "order": "indices"}
-    return sort_dispatches(gpu, x, most, descending, "x", results)
+    return sort_dispatches(gpu, x, most, descending, "x", results, places)
 
 
 @_sort.vjp
@@ -76,7 +85,7 @@ def _sort_vjp(grad: Tensor, indices: Tensor, x_spec: TensorSpec) -> Tensor:
 
 @_sort.reference
 def _sort_reference(
-    x: np.ndarray, descending: bool, most: int
+    x: np.ndarray, descending: bool, most: int, places: DType
 ) -> tuple[np.ndarray, np.ndarray]:
     if descending:
         # Sorted from the other end, so that equal elements keep their order.
@@ -92,18 +101,31 @@ def _sorted(
     name: str, x: Tensor, dim: int, descending: bool, most: int | None = None
 ) -> ValuesIndices:
     """Return the first `most` along a dimension, or all, in order."""
+    values, indices = _ordered(name, x, dim, descending, most, stored_places(x))
+    return ValuesIndices(values, as_places(indices))
+
+
+def _ordered(
+    name: str, x: Tensor, dim: int, descending: bool, most: int | None, places: DType
+) -> ValuesIndices:
+    """Return the first `most` along a dimension, or all, and `places` of a dtype."""
     at = normalize_dim(name, dim, x.ndim or 1)
     if x.ndim == 0:
-        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, int32))
+        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, places))
     wanted = x.shape[at] if most is None else most
     shape: Shape = (*x.shape[:at], wanted, *x.shape[at + 1 :])
     if math.prod(shape) == 0:
         return ValuesIndices(
-            empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, int32)
+            empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, places)
         )
-    values, indices = _sort(in_storage(rows_of(x, at)), descending, wanted)
+    values, indices = _sort(in_storage(rows_of(x, at)), descending, wanted, places)
     values = as_dtype_of(reshape(values, shape), x.dtype)
     return ValuesIndices(values, reshape(indices, shape))
+
+
+def short_argsort(x: Tensor, dim: int) -> Tensor:
+    """Return what `argsort` does as int32, for ops that compute with it."""
+    return _ordered("argsort", x, dim, False, None, int32).indices
 
 
 def sort(
@@ -123,7 +145,8 @@ def sort(
     Returns
     -------
     ValuesIndices
-        (values, indices); NaN is above every number. Indices are int32.
+        (values, indices); NaN is above every number. Indices are int64,
+        or int32 on a device without 64-bit integers.
 
     Examples
     --------
@@ -137,7 +160,7 @@ def sort(
 def argsort(
     x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> Tensor:
-    """Return the places that sort a dimension, as int32; see `sort`."""
+    """Return the places that sort a dimension; see `sort`."""
     return _sorted("argsort", x, dim, descending).indices
 
 
@@ -161,7 +184,7 @@ def topk(
     Returns
     -------
     ValuesIndices
-        (values, indices), indices as int32.
+        (values, indices), as `sort` gives them.
 
     Raises
     ------
@@ -275,8 +298,10 @@ def _median_along(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
 
 
 @primitive(dtypes=NUMERIC, typed="sorted_sequence")
-def _searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool) -> Tensor:
-    """Return how many of each sorted row are before values, as int32.
+def _searchsorted(
+    sorted_sequence: Tensor, values: Tensor, right: bool, places: DType
+) -> Tensor:
+    """Return how many of each sorted row are before values.
 
     (rows, count) and (rows, entries), or one row for all of them.
     """
@@ -284,14 +309,18 @@ def _searchsorted(sorted_sequence: Tensor, values: Tensor, right: bool) -> Tenso
 
 @_searchsorted.spec
 def _searchsorted_spec(
-    sorted_sequence: TensorSpec, values: TensorSpec, right: bool
+    sorted_sequence: TensorSpec, values: TensorSpec, right: bool, places: DType
 ) -> TensorSpec:
-    return TensorSpec(values.shape, int32)
+    return TensorSpec(values.shape, places)
 
 
 @_searchsorted.kernel
 def _searchsorted_kernel(
-    gpu: DeviceInfo, sorted_sequence: StridedSpec, values: StridedSpec, right: bool
+    gpu: DeviceInfo,
+    sorted_sequence: StridedSpec,
+    values: StridedSpec,
+    right: bool,
+    places: DType,
 ) -> Dispatch:
     for each in (sorted_sequence, values):
         need_countable("searchsorted", each)
@@ -304,14 +333,14 @@ def _searchsorted_kernel(
         values.numel,
         push,
         {"RIGHT": int(right), "SHARED": int(rows == 1)},
-        storage_defines(values.dtype),
+        {**storage_defines(values.dtype), **place_defines(places)},
         linear_workgroup(gpu),
     )
 
 
 @_searchsorted.reference
 def _searchsorted_reference(
-    sorted_sequence: np.ndarray, values: np.ndarray, right: bool
+    sorted_sequence: np.ndarray, values: np.ndarray, right: bool, places: DType
 ) -> np.ndarray:
     side: Literal["left", "right"] = "right" if right else "left"
     rows = np.broadcast_to(sorted_sequence, (len(values), sorted_sequence.shape[1]))
@@ -338,7 +367,7 @@ def searchsorted(
         Of the same dtype; of any shape for a sequence of one dimension, otherwise the
         sizes but the last must be the same.
     out_int32 : bool, default False
-        Taken as PyTorch has it; the result is always int32.
+        Return int32 instead of int64.
     right : bool, default False
         Behind elements that are equal, instead of before them.
     side : "left", "right" or None
@@ -348,7 +377,8 @@ def searchsorted(
 
     Returns
     -------
-    Tensor, int32, shape of `values`
+    Tensor, int64, shape of `values`
+        int32 if asked for, and on a device without 64-bit integers.
 
     Raises
     ------
@@ -376,12 +406,13 @@ def searchsorted(
             f" {tuple(sought.shape)}; sizes"
             " but the last must be the same, or the sequence have one dimension"
         )
+    places = int32 if out_int32 else place_dtype(x)
     if sought.numel() == 0 or x.numel() == 0:
-        return fill_like(sought, sought.shape, 0, int32)
+        return fill_like(sought, sought.shape, 0, places)
     rows = math.prod(x.shape[:-1])
     lists = in_storage(reshape(x, (rows, x.shape[-1])))
     entries = in_storage(reshape(sought, (rows, sought.numel() // rows)))
-    return reshape(_searchsorted(lists, entries, right), sought.shape)
+    return reshape(_searchsorted(lists, entries, right, places), sought.shape)
 
 
 def _is_right(right: bool, side: str | None) -> bool:
@@ -406,4 +437,4 @@ def bucketize(
             f"bucketize: boundaries are {tuple(boundaries.shape)}; they must have one"
             " dimension"
         )
-    return searchsorted(boundaries, x, right=right)
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)

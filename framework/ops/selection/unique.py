@@ -14,10 +14,11 @@ from ..indexing.masked import flatnonzero
 from ..indexing.scatter import gather, index_copy, index_select, scatter
 from ..movement.concat import cat
 from ..movement.slice import narrow, select
+from ..reduce.common import as_places
 from ..reduce.scan import cumsum
 from ..source import fill_like
 from ..view import movedim, reshape
-from .sort import argsort
+from .sort import short_argsort
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -38,9 +39,9 @@ def unique(
     sorted : bool, default True
         Taken as PyTorch has it; the result is always in order.
     return_inverse : bool, default False
-        Also return where each element, or slice, of `x` is in the result, as int32.
+        Also return where each element, or slice, of `x` is in the result.
     return_counts : bool, default False
-        Also return how often each element, or slice, of the result occurs, as int32.
+        Also return how often each element, or slice, of the result occurs.
     dim : int or None
         Compare the slices at each place of this dimension, by their first element,
         then their second and so on; None compares elements.
@@ -69,10 +70,11 @@ def unique(
     results = [index_select(whole, along, index_select(order, 0, places))]
     if return_inverse:
         inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
-        results.append(reshape(inverse, x.shape if dim is None else (size,)))
+        whole_shape = x.shape if dim is None else (size,)
+        results.append(as_places(reshape(inverse, whole_shape)))
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
-        results.append(sub(narrow(ends, 0, 1, places.numel()), places))
+        results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -96,7 +98,7 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
     Columns are ranked each for itself, then pairs of neighbours by their ranks, until
     there is one: as many rounds as the number of columns has binary digits.
     """
-    order = argsort(rows, 0)
+    order = short_argsort(rows, 0)
     starts = _changes(gather(rows, 0, order))
     while rows.shape[1] > 1:
         rows = scatter(fill_like(order, order.shape, 0, int32), 0, order, _at(starts))
@@ -106,8 +108,8 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
         pairs = reshape(rows, (count, (width + 1) // 2, 2))
         upper, lower = select(pairs, 2, 0), select(pairs, 2, 1)
         # Stable: what is equal in the upper rank stays in the order of the lower.
-        by_lower = argsort(lower, 0)
-        order = gather(by_lower, 0, argsort(gather(upper, 0, by_lower), 0))
+        by_lower = short_argsort(lower, 0)
+        order = gather(by_lower, 0, short_argsort(gather(upper, 0, by_lower), 0))
         starts = logical_or(
             _changes(gather(upper, 0, order)), _changes(gather(lower, 0, order))
         )

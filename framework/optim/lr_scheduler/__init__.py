@@ -15,6 +15,9 @@ from .factors import (
 from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 
+_LRScheduler = LRScheduler
+"""Its older name, of which programs derive their own."""
+
 __all__ = [
     "ChainedScheduler",
     "ConstantLR",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import ops
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..inplace import assign
@@ -95,8 +96,8 @@ class AttributeMethods:
         return -1 if number is None else number
 
     def is_complex(self: Tensor) -> bool:
-        """Return whether the dtype is a complex one: none is."""
-        return False
+        """Return whether the dtype is a complex one."""
+        return self.dtype.is_complex
 
     def is_conj(self: Tensor) -> bool:
         """Return False: elements are stored as they are."""
@@ -115,21 +116,35 @@ class AttributeMethods:
         return self
 
     def conj(self: Tensor) -> Tensor:
-        """Return the tensor itself, as its numbers are real."""
-        return self
+        """Return the complex conjugates; of real numbers the tensor itself."""
+        return ops.conj(self)
 
     @property
     def real(self: Tensor) -> Tensor:
-        """The tensor itself, as its numbers are real."""
-        return self
+        """The real parts, in storage of their own; of real numbers the tensor itself.
+
+        They may be set.
+        """
+        return ops.real(self)
+
+    @real.setter
+    def real(self: Tensor, value: Tensor | float) -> None:
+        assign(self, _with_part(self, real=value))
 
     @property
     def imag(self: Tensor) -> Tensor:
-        """Raise `DTypeError`: the numbers have no imaginary part."""
-        raise DTypeError(
-            f"imag: the tensor is {self.dtype.name}; only complex dtypes have an"
-            " imaginary part, and there is none"
-        )
+        """The imaginary parts, in storage of their own; they may be set.
+
+        Raises
+        ------
+        DTypeError
+            If the numbers are real.
+        """
+        return ops.imag(self)
+
+    @imag.setter
+    def imag(self: Tensor, value: Tensor | float) -> None:
+        assign(self, _with_part(self, imag=value))
 
     def is_signed(self: Tensor) -> bool:
         """Return whether the dtype has negative numbers."""
@@ -198,6 +213,22 @@ class AttributeMethods:
             If the elements are on a device.
         """
         return _mapped(self, "map_", callable, tensor)
+
+
+def _with_part(x: Tensor, **parts: Tensor | float) -> Tensor | float:
+    """Return complex numbers with other real or imaginary parts."""
+    if not x.dtype.is_complex:
+        if "imag" in parts:
+            raise DTypeError(
+                f"imag: the tensor is {x.dtype.name}; it must be complex64 or"
+                " complex128"
+            )
+        return parts["real"]
+    both = {"real": ops.real(x), "imag": ops.imag(x)}
+    for name, value in parts.items():
+        both[name] = ops.copy(both[name])
+        assign(both[name], value)
+    return ops.complex(both["real"], both["imag"])
 
 
 def _mapped(

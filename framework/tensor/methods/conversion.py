@@ -15,6 +15,8 @@ from ...base.dtype import (
     as_dtype,
     bfloat16,
     bool_,
+    complex64,
+    complex128,
     float16,
     float32,
     float64,
@@ -24,7 +26,6 @@ from ...base.dtype import (
     int64,
     uint8,
 )
-from ...base.errors import DTypeError
 from ...base.memory_format import check_memory_format
 from ...eager.base_tensor import TensorCore
 from ..type_names import dtype_of_type_name, type_name
@@ -188,11 +189,13 @@ class ConversionMethods:
         """Return whether each element is not zero."""
         return _cast(self, bool_)
 
-    def cfloat(self: Tensor) -> Tensor:
-        """Raise `DTypeError`: there are no complex dtypes."""
-        raise DTypeError("cfloat: there is no complex64; use a tensor for each part")
+    def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
+        """Return the tensor as complex64."""
+        return _cast(self, complex64)
 
-    cdouble = cfloat
+    def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
+        """Return the tensor as complex128."""
+        return _cast(self, complex128)
 
 
 def moved(x: Tensor, target: Device) -> Tensor:

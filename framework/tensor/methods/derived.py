@@ -23,6 +23,10 @@ class DerivedMethods:
     addmv = ops.addmv
     addr = ops.addr
     adjoint = ops.adjoint
+    conj_physical = ops.conj_physical
+    istft = ops.istft
+    stft = ops.stft
+    conj_physical_ = in_place(ops.conj_physical)
     aminmax = ops.aminmax
     angle = ops.angle
     argwhere = ops.argwhere
@@ -88,7 +92,7 @@ class DerivedMethods:
     xlogy = ops.xlogy
 
     def polygamma(self: Tensor, n: int) -> Tensor:
-        """See `ops.polygamma`."""
+        """Return the polygamma function of order `n`; see `ops.polygamma`."""
         return ops.polygamma(n, self)
 
     addbmm_ = in_place(ops.addbmm)

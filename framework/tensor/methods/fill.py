@@ -39,7 +39,7 @@ class FillMethods:
         ShapeError
             If `source` does not broadcast to this shape.
         """
-        return assign(self, operand(self, source))
+        return assign(self, operand(self, source, "copy_"))
 
     def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
         """Set every element to `value`, a number or a tensor without dimensions.

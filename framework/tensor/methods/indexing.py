@@ -30,7 +30,7 @@ class ChoiceMethods:
     def nonzero(
         self: Tensor, *, as_tuple: Literal[True, False] = False
     ) -> Tensor | tuple[Tensor, ...]:
-        """See `ops.nonzero`."""
+        """Return the positions of elements that are not 0; see `ops.nonzero`."""
         return ops.nonzero(self, as_tuple=as_tuple)
 
     masked_fill = ops.masked_fill

@@ -10,6 +10,7 @@ from ..inplace import change
 from .operand import Number, Operand, in_place, in_place_with_operand, scaled
 
 if TYPE_CHECKING:
+    from ...base.dtype import DTypeLike
     from ..tensor import Tensor
 
 
@@ -72,10 +73,10 @@ class InPlaceBinaryMethods:
     addmm_ = in_place(ops.addmm)
     baddbmm_ = in_place(ops.baddbmm)
 
-    def cumsum_(self: Tensor, dim: int) -> Tensor:
+    def cumsum_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
         """Change in place by `cumsum`."""
-        return change(self, ops.cumsum, dim)
+        return change(self, ops.cumsum, dim, dtype=dtype)
 
-    def cumprod_(self: Tensor, dim: int) -> Tensor:
+    def cumprod_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
         """Change in place by `cumprod`."""
-        return change(self, ops.cumprod, dim)
+        return change(self, ops.cumprod, dim, dtype=dtype)

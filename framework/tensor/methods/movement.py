@@ -27,7 +27,7 @@ class MovementMethods:
     __slots__ = ()
 
     def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-        """See `ops.reshape`."""
+        """Return the elements in another shape; see `ops.reshape`."""
         return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ class MovementMethods:
     unflatten = ops.unflatten
 
     def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
-        """See `ops.permute`."""
+        """Permute the dimensions, as a view; see `ops.permute`."""
         return ops.permute(self, as_shape(order) if dims is None else dims)
 
     transpose = ops.transpose
@@ -76,8 +76,8 @@ class MovementMethods:
 
     @property
     def mH(self: Tensor) -> Tensor:
-        """The last two dimensions exchanged, as the numbers are real."""
-        return ops.transpose(self, -2, -1)
+        """The conjugate with the last two dimensions exchanged."""
+        return ops.conj(ops.transpose(self, -2, -1))
 
     @property
     def T(self: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ class MovementMethods:
 
     @property
     def H(self: Tensor) -> Tensor:
-        """The transpose of a matrix; itself, if it has no dimensions.
+        """The conjugate transpose of a matrix; itself, if it has no dimensions.
 
         Raises
         ------
@@ -95,12 +95,12 @@ class MovementMethods:
         """
         if self.ndim not in (0, 2):
             raise ShapeError(f"H: the tensor is {self.ndim}-D; it must be 2-D or 0-D")
-        return self.T
+        return ops.conj(self.T)
 
     t = ops.t
 
     def expand(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-        """See `ops.expand`."""
+        """Return a view with sizes of 1 repeated; see `ops.expand`."""
         return ops.expand(self, as_shape(sizes) if size is None else size)
 
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class MovementMethods:
     unsqueeze = ops.unsqueeze
 
     def flip(self: Tensor, *along: Any, dims: Any = None) -> Tensor:
-        """See `ops.flip`."""
+        """Return the elements in reverse order along dimensions; see `ops.flip`."""
         return ops.flip(self, as_shape(along) if dims is None else dims)
 
     roll = ops.roll

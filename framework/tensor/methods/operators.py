@@ -178,5 +178,7 @@ def matrix(like: Tensor, other: Operand) -> Tensor:
     """Return an operand of `@`, which is no number."""
     found: Tensor = operand(like, other)
     if not isinstance(found, TensorCore):
-        raise TypeError(f"matmul: {other!r} is a number; use * for it")
+        if isinstance(other, int | float | complex):
+            raise TypeError(f"matmul: {other!r} is a number; use * for it")
+        raise TypeError(f"matmul: b is a {type(other).__name__}; it must be a tensor")
     return found

@@ -17,29 +17,29 @@ class ProductMethods:
     __slots__ = ()
 
     def matmul(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.matmul`."""
+        """Return the matrix product; see `ops.matmul`."""
         return ops.matmul(self, other)
 
     def bmm(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.bmm`."""
+        """Return a product for each pair of matrices; see `ops.bmm`."""
         return ops.bmm(self, other)
 
     def mm(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.mm`."""
+        """Return the product of two matrices; see `ops.mm`."""
         return ops.mm(self, other)
 
     mv = ops.mv
 
     def dot(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.dot`."""
+        """Return the inner product; see `ops.dot`."""
         return ops.dot(self, other)
 
     def vdot(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.vdot`."""
+        """Return the inner product with another vector; see `ops.vdot`."""
         return ops.vdot(self, other)
 
     def outer(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.outer`."""
+        """Return the products of all pairs of elements; see `ops.outer`."""
         return ops.outer(self, other)
 
     addmm = ops.addmm

@@ -38,7 +38,7 @@ class ReductionMethods:
     def max(
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
-        """See `ops.max`."""
+        """Return the largest, with positions along a dimension; see `ops.max`."""
         return ops.max(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     @overload
@@ -50,7 +50,7 @@ class ReductionMethods:
     def min(
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
-        """See `ops.min`."""
+        """Return the least, with positions along a dimension; see `ops.min`."""
         return ops.min(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     median = ops.median

@@ -33,11 +33,11 @@ class BinaryMethods:
         *,
         rounding_mode: Literal["floor", "trunc"] | None = None,
     ) -> Tensor:
-        """See `ops.div`."""
+        """Return the quotient; see `ops.div`."""
         return ops.div(self, operand(self, other), rounding_mode=rounding_mode)
 
     def pow(self: Tensor, exponent: Operand) -> Tensor:
-        """See `ops.pow`."""
+        """Return the elements raised to a power; see `ops.pow`."""
         return ops.pow(self, operand(self, exponent))
 
     atan2 = with_operand(ops.atan2)
@@ -64,7 +64,7 @@ class BinaryMethods:
     bitwise_right_shift = with_operand(ops.bitwise_right_shift)
 
     def logaddexp(self: Tensor, other: Tensor) -> Tensor:
-        """See `ops.logaddexp`."""
+        """Return the logarithm of the sum of both exponentials; see `ops.logaddexp`."""
         return ops.logaddexp(self, other)
 
     isclose = ops.isclose

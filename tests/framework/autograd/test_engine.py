@@ -374,3 +374,12 @@ def test_called_on_its_own_recording_is_set_from_then_on() -> None:
     assert fw.is_grad_enabled()
     assert not inside()
     assert fw.is_grad_enabled()
+
+
+def test_ops_that_save_no_tensor_can_be_passed_again(place: Device) -> None:
+    # As `torch.tensor(data, requires_grad=True).to(device)` before a training loop.
+    leaf = fw.tensor([1.0, 2.0], requires_grad=True)
+    moved = leaf.to(place)[None].reshape(2) + 1
+    for _ in range(4):  # The cached pass as well.
+        moved.square().sum().backward()
+    assert leaf.grad.tolist() == [16, 24]

@@ -33,7 +33,7 @@ def test_a_shortcut_does_not_outlive_what_it_was_for(gpu: GpuDevice) -> None:
         assert (y * factor).tolist() == (base * np.float32(factor)).tolist()
     with pytest.raises(DTypeError, match="holds"):
         x * 2**40
-    with pytest.raises(TypeError, match="no operand"):
+    with pytest.raises(TypeError, match=r"^mul: the argument `y` is a str"):
         REGISTRY["mul"](x, "2")
     with pytest.raises(DeviceMismatchError):
         REGISTRY["mul"](x, fw.ones(4))

@@ -179,6 +179,12 @@ def test_rules_are_of_ops() -> None:
     assert RULES.keys() <= REGISTRY.keys()
 
 
+def test_softmax_that_is_composed(place: Device) -> None:
+    x = fw.arange(3 << 14, device=place).reshape(3, -1).float().sin()
+    batched = fw.func.vmap(functional(fw).softmax, in_dims=(0, None))(x, 0)
+    assert fw.equal(batched, x.softmax(1))
+
+
 def test_ops_without_a_rule_run_for_each_element(place: Device) -> None:
     x = fw.tensor([[3.0, 1.0], [2.0, 5.0]], device=place, requires_grad=True)
     bounds = fw.tensor([[0.0, 2.0, 4.0], [0.0, 1.0, 9.0]], device=place)

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "weights.pt"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "complex128"])
 def test_dtypes_and_views(dtype: str, path: Path, place: Device) -> None:
     x = torch.arange(12).reshape(3, 4).to(getattr(torch, dtype))
     views = [x, x.mT, x[1:, ::2], x[0, 0], x[:0], x[:1].expand(3, 4)]
@@ -197,9 +197,9 @@ def test_compressed_and_other_archives(path: Path) -> None:
 
 
 def test_dtypes_that_we_have_not(path: Path) -> None:
-    for value in (torch.zeros(1, dtype=torch.complex64), torch.complex64):
+    for value in (torch.zeros(1, dtype=torch.float8_e5m2), torch.complex32):
         torch.save(value, path)
-        with pytest.raises(DTypeError, match=r"weights\.pt: it holds .*omplex"):
+        with pytest.raises(DTypeError, match=r"weights\.pt: it holds .*(omplex|loat8)"):
             fw.load(path)
 
 

@@ -1,5 +1,6 @@
 """Compiled traces: whether they fit, and their results."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -44,9 +45,23 @@ def test_it_runs_on_its_inputs(gpu: GpuDevice) -> None:
     assert made.replays == 2
 
 
-def test_it_fits_until_a_constant_is_rebound(gpu: GpuDevice) -> None:
+def test_it_reads_what_changed_outside(gpu: GpuDevice) -> None:
     x, w = fw.ones(2, device=gpu), fw.ones(2, device=gpu)
     made = compiled(lambda x: x * w, x)
+    assert made.fits()
+    w.add_(1)
+    held = w.clone()
+    assert made.fits()
+    assert made.replay([x]).tolist() == [2, 2]
+    w.copy_(fw.full((2,), 7.0, device=gpu))
+    assert made.fits()
+    assert (made.replay([x]).tolist(), held.tolist()) == ([7, 7], [2, 2])
+
+
+def test_it_does_not_fit_where_a_constant_has_two_storages(gpu: GpuDevice) -> None:
+    x, w = fw.ones(2, device=gpu), fw.ones(2, device=gpu)
+    other = copy.deepcopy(w)
+    made = compiled(lambda x: x * w + other, x)
     assert made.fits()
     w.add_(1)
     assert not made.fits()

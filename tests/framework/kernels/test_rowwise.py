@@ -4,9 +4,17 @@ import dataclasses
 
 import pytest
 
+import vkbackend.framework as fw
 from vkbackend import Device, DeviceInfo
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32, float64
-from vkbackend.framework.kernels.rowwise import least_quads, row_tile, row_tiles
+from vkbackend.framework.kernels import rowwise
+from vkbackend.framework.kernels.rowwise import (
+    is_composed,
+    least_quads,
+    row_tile,
+    row_tiles,
+)
 
 
 @pytest.fixture
@@ -105,3 +113,32 @@ def test_the_usual_tile_is_one_of_those_to_choose_from(
     assert row_tile(gpu, float32, count, held, 4 // held) in found.values()
     assert len(found) > 1
     assert row_tiles(gpu, float64, count) == {}
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "eager", "traced"),
+    [
+        ((1 << 14, 64), -1, False, True),  # short rows, few elements
+        ((1 << 16, 64), -1, True, True),
+        ((1 << 12, 1024), -1, False, False),  # rows that registers hold
+        ((1 << 6, 1 << 16), 1, True, True),  # rows that are too long for them
+        ((256, 1 << 14), 0, False, False),  # short strided rows
+        ((1024, 1 << 12), 0, True, True),
+    ],
+)
+def test_composed_rows_of_a_gpu(
+    shape: tuple[int, int],
+    dim: int,
+    eager: bool,
+    traced: bool,
+    device: Device,
+    gpu: DeviceInfo,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = fw.device("gpu")
+    assert isinstance(place, GpuDevice)
+    monkeypatch.setattr(place.gpu, "info", gpu)
+    x = fw.empty(shape, device=place)
+    assert is_composed(x, dim) is eager
+    monkeypatch.setattr(rowwise.trace_hooks, "running", True)
+    assert is_composed(x, dim) is traced

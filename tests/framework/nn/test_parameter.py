@@ -1,5 +1,8 @@
 """Parameters share what they are made of, and results are plain tensors."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -59,3 +62,15 @@ def test_zero_gradient(set_to_none: bool, expected: list[float] | None) -> None:
     (parameter * 5).sum().backward()
     zero_gradient(parameter, set_to_none)
     assert (None if parameter.grad is None else parameter.grad.tolist()) == expected
+
+
+def test_attributes() -> None:
+    weight = nn.Parameter(fw.ones(2))
+    weight._no_weight_decay = True
+    plain = fw.ones(2)
+    plain.note = [1]
+    assert vars(pickle.loads(pickle.dumps(weight))) == {"_no_weight_decay": True}
+    assert vars(copy.deepcopy(plain)) == {"note": [1]}
+    # As in PyTorch.
+    assert not vars(copy.deepcopy(weight))
+    assert not vars(plain + 1)

@@ -47,7 +47,7 @@ def computes(dtype: str, place: Device) -> bool:
     feature = KINDS[dtype].feature
     if feature is None or not isinstance(place, GpuDevice):
         return True
-    return bool(getattr(place.gpu.info, feature))
+    return bool(getattr(place.gpu.info, feature, False))
 
 
 def agree(row: Row, place: Device) -> None:

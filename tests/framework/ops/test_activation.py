@@ -193,3 +193,12 @@ def test_swiglu(make: Callable[..., fw.Tensor]) -> None:
 @pytest.mark.parametrize("dim", [1, -1])
 def test_glu(dim: int, make: Callable[..., fw.Tensor]) -> None:
     as_in_torch(make, lambda x: ops.glu(x, dim), lambda x: F.glu(x, dim), (3, 4, 6))
+
+
+@pytest.mark.parametrize("name", ["relu", "relu6", "leaky_relu", "hardsigmoid"])
+def test_the_second_gradient_is_zero_and_not_none(name: str, place: Device) -> None:
+    x = fw.tensor([-np.inf, -1.0, 0.5, 9.0], device=place).requires_grad_()
+    y = getattr(ops, name)(x)
+    (slope,) = fw.autograd.grad(y.sum(), x, create_graph=True)
+    slope.square().sum().backward()
+    assert x.grad.tolist() == [0, 0, 0, 0]

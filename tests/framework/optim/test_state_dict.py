@@ -202,3 +202,30 @@ def test_an_interrupt_leaves_all_of_the_old_or_all_of_the_new() -> None:
     assert is_new
     assert seen == {True, False}
     optimizer.step()
+
+
+class Remembering(Optimizer):
+    """Asks for the state of parameters that have none yet, as PyTorch's programs do."""
+
+    def step(self, closure: Any = None) -> Any:
+        with fw.no_grad():
+            for parameter in self.param_groups[0]["params"]:
+                state = self.state[parameter]
+                if len(state) == 0:
+                    state["sum"] = fw.zeros_like(parameter)
+                state["sum"].add_(parameter.grad)
+                parameter.sub_(state["sum"])
+
+
+def test_state_is_there_when_it_is_asked_for() -> None:
+    x = fw.ones(2, requires_grad=True)
+    optimizer = Remembering([x], {})
+    x.sum().backward()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert x.tolist() == [-2, -2]
+    other = optim.Adam([x])
+    assert other.state[x] == {}
+    other.step()
+    assert set(other.state[x]) >= {"exp_avg", "exp_avg_sq"}

@@ -165,7 +165,7 @@ def test_a_step_counts_if_the_device_makes_it(
         assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses))
 
 
-@pytest.mark.parametrize("use_jit", [False, True])
+@pytest.mark.parametrize("use_jit", [pytest.param(False, marks=pytest.mark.wide), True])
 def test_a_step_without_memory_does_not_count(use_jit: bool, gpu: GpuDevice) -> None:
     model = nn.Linear(4, 3).to(gpu)
     trainer = optim.Trainer(optim.SGD(model.parameters(), lr=0.1), use_jit=use_jit)

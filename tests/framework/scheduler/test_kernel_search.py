@@ -488,6 +488,7 @@ print(json.dumps([found, len(autotune.measured), choices, launches]))
 """
 
 
+@pytest.mark.wide
 def test_a_second_process_uses_what_the_first_measured(tmp_path: Path) -> None:
     def run(switch: str) -> Any:
         variables = {**os.environ, config.CACHE.name: str(tmp_path)}

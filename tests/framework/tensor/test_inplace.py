@@ -93,7 +93,20 @@ def test_setitem(index: Any, value: str, make: Make) -> None:
     assert_close(x, wanted)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+def test_setitem_with_more_leading_ones(make: Make) -> None:
+    x = make(DATA)
+    row = make(DATA[None, None, 2]).requires_grad_()
+    x[0] = row
+    x[[1]] = row * 2
+    x[0, 0] = make([[7.0]])
+    x.sum().backward()
+    assert x.tolist() == [[7, 9, 10, 11], [16, 18, 20, 22], [8, 9, 10, 11]]
+    assert_close(row.grad, np.array([[[2, 3, 3, 3]]], np.float32))
+    with pytest.raises(ShapeError, match="does not fit into"):
+        x[0] = make(DATA)
+
+
+@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "complex128"])
 def test_setitem_in_each_dtype(dtype: str, place: Device) -> None:
     if DTYPES[dtype].itemsize == 8 and isinstance(place, GpuDevice):
         if not place.gpu.info.shader_int64:

@@ -68,16 +68,12 @@ def test_numbers_adapt_to_the_tensor(make: Make) -> None:
     )
 
 
-@pytest.mark.parametrize("other", ["2", None, [1, 2, 3], 1j])
+@pytest.mark.parametrize("other", ["2", None, [1, 2, 3]])
 def test_what_is_no_operand(other: Any, make: Make) -> None:
-    with pytest.raises(TypeError) as raised:
-        make(DATA) + other
-    assert str(raised.value) == (
-        f"operand: {type(other).__name__} cannot be combined with a tensor; use a"
-        " tensor, a number or a NumPy array"
-    )
-    with pytest.raises(TypeError, match=r"^add: .* is no operand; use a tensor"):
-        ops.add(make(DATA), other)
+    told = f"the argument `y` is a {type(other).__name__}; it must be a tensor or a"
+    for call in (lambda: make(DATA) + other, lambda: ops.add(make(DATA), other)):
+        with pytest.raises(TypeError, match=f"^add: {told} number$"):
+            call()
 
 
 @pytest.mark.core

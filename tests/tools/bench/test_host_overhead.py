@@ -28,6 +28,7 @@ def test_quantiles() -> None:
     assert host_overhead.quantiles([*range(100, -1, -1)]) == (0, 10, 50, 90)
 
 
+@pytest.mark.wide
 def test_the_table(
     device: vkbackend.Device, capsys: pytest.CaptureFixture[str]
 ) -> None:

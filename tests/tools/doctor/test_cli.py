@@ -36,6 +36,7 @@ def test_loader_without_drivers(doctor: Callable[..., Any]) -> None:
     assert "mesa-vulkan-drivers" in told.problems[situation]["advice"]
 
 
+@pytest.mark.wide
 @pytest.mark.device
 @pytest.mark.parametrize(
     ("name", "device"), [("lavapipe", "llvmpipe"), ("swiftshader", "SwiftShader")]

@@ -35,3 +35,38 @@ def test_are_pytorchs(kind: str, layer: str, rng: np.random.Generator) -> None:
         assert_close(mine.grad, other.grad.numpy(), scale=100)
     for name, value in theirs.state_dict().items():
         assert_close(ours.state_dict()[name], value.numpy(), scale=20)
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5), (5, 3)])
+@pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
+def test_orthogonal(shape: tuple[int, int], kind: str | None) -> None:
+    theirs = torch.nn.Linear(*shape, bias=False)
+    torch.nn.init.orthogonal_(theirs.weight)
+    ours = nn.Linear(*shape, bias=False)
+    ours.load_state_dict(theirs.state_dict())
+    before = theirs.weight.detach().numpy().copy()
+    nn.utils.parametrizations.orthogonal(ours, orthogonal_map=kind)
+    torch.nn.utils.parametrizations.orthogonal(theirs, orthogonal_map=kind)
+    np.testing.assert_allclose(ours.weight.detach().numpy(), before, atol=1e-5)
+    # From one triangle and base both make the same, with the same gradients.
+    ours.load_state_dict(theirs.state_dict())
+    step = np.random.default_rng(0).standard_normal(before.shape).astype(np.float32)
+    with torch.no_grad():
+        theirs.parametrizations.weight.original.add_(torch.tensor(step))
+    ours.parametrizations.weight.original.data.add_(fw.tensor(step))
+    found, expected = ours.weight, theirs.weight
+    np.testing.assert_allclose(
+        found.detach().numpy(), expected.detach().numpy(), atol=1e-4
+    )
+    (found * fw.tensor(step)).sum().backward()
+    (expected * torch.tensor(step)).sum().backward()
+    pair = [each.parametrizations.weight.original.grad for each in (ours, theirs)]
+    np.testing.assert_allclose(pair[0].numpy(), pair[1].numpy(), atol=2e-3)
+
+
+def test_orthogonal_refusals() -> None:
+    make = nn.utils.parametrizations.orthogonal
+    with pytest.raises(ValueError, match="it must have at least 2 dimensions"):
+        make(nn.Linear(2, 2), "bias")
+    with pytest.raises(ValueError, match="it must be 'matrix_exp', 'cayley'"):
+        make(nn.Linear(2, 2), orthogonal_map="other")

@@ -34,9 +34,10 @@ def test_cast(source: DType, target: DType, place: Device) -> None:
     if source.kind in ("int", "uint") and target.kind in ("int", "uint"):
         values += source.limits
     data = np.array(values, source.numpy)
+    real = source.kind == "complex" and target.kind not in ("complex", "bool")
     assert_close(
         fw.tensor(data, source, place).to(target),
-        data.astype(target.numpy),
+        (data.real if real else data).astype(target.numpy),
         exact=True,
     )
 

@@ -59,6 +59,7 @@ def test_incomplete_integrals(make: Make) -> None:
     rng = np.random.default_rng(0)
     a = (10 ** rng.uniform(-2, 4, 900)).astype(np.float32)
     x = (rng.gamma(a) * rng.uniform(0.5, 1.6, 900)).astype(np.float32)
+    x = np.maximum(x, np.finfo(np.float32).tiny)  # a device may take subnormals as 0
     wide = a.astype(np.float64), x.astype(np.float64)
     np.testing.assert_allclose(
         ops.igamma(make(a), make(x)).numpy(), special.gammainc(*wide), 5e-5, 1e-30

@@ -101,5 +101,5 @@ def test_values_that_masked_fill_takes(place: Device) -> None:
         assert ops.masked_fill(x, x > 1, value).tolist() == [1, -5, -5]
     values = None, "1", [1.0]
     for value in values:
-        with pytest.raises(TypeError, match=r"^masked_fill: .* is no operand"):
+        with pytest.raises(TypeError, match=r"^masked_fill: "):
             ops.masked_fill(x, x > 1, value)

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree, need
+from tests.torch_calls import check
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
@@ -262,3 +264,37 @@ def test_numbers_that_scatter_takes(place: Device) -> None:
             ops.scatter(x, 0, index, value)
     with pytest.raises(TypeError, match="src and value are both missing"):
         ops.scatter(x, 0, index, None)
+
+
+# A tensor without dimensions takes the dimension that one of one element has.
+SCALARS = """\
+T.tensor(2.).sum(0, keepdim=True)
+T.tensor(2.).mean(-1)
+T.tensor(2.).prod(0)
+T.tensor(2.).amax(0)
+T.tensor(2.).argmax(0)
+T.tensor(2.).all(0)
+T.tensor(2.).logsumexp(0)
+T.tensor(2.).norm(2, 0)
+T.tensor(2.).squeeze(0)
+T.tensor(2.).flip(0)
+T.tensor(2.).transpose(0, -1)
+T.tensor(2.).movedim(0, 0)
+T.tensor(2.).unfold(0, 1, 1)
+T.tensor(2.).index_select(0, T.tensor(0))
+T.tensor(2.).gather(0, T.tensor([0, 0]))
+T.tensor(2.).scatter(0, T.tensor(0), T.tensor(3.))
+T.tensor(2.).scatter_add(0, T.tensor([0, 0]), T.tensor([3., 4.]))
+T.tensor(2.).scatter_reduce(0, T.tensor(0), T.tensor(3.), 'prod')
+T.tensor(2.).index_add(0, T.tensor(0), T.tensor(3.))
+T.tensor(2.).index_copy(0, T.tensor(0), T.tensor(3.))
+T.tensor(2.).index_fill(0, T.tensor(0), 3.)
+T.nn.functional.cosine_similarity(T.tensor(2.), T.tensor(3.), dim=0)
+""".splitlines()
+
+
+def test_no_dimensions(device: vkbackend.Device) -> None:
+    for call in SCALARS:
+        check(call)
+    for call in SCALARS[::5]:
+        check(call, fw.device(device.info.name))

@@ -20,7 +20,7 @@ def test_not_a_number_wins(name: str, make: Make) -> None:
     data = np.array([[1, NAN, 3], [NAN, INF, NAN], [-INF, INF, 0]], np.float32)
     with np.errstate(invalid="ignore"):
         expected = getattr(np, name)(data, 1)
-    dtype = np.int32 if name.startswith("arg") else np.float32
+    dtype = np.int64 if name.startswith("arg") else np.float32
     assert_close(getattr(ops, name)(make(data), 1), expected.astype(dtype))
 
 
@@ -52,7 +52,7 @@ def test_along_a_dimension(name: str, make: Make) -> None:
     found = getattr(ops, name)(make(data), 1, keepdim=True)
     assert_close(found.values, getattr(data, name)(1, keepdims=True))
     places = getattr(data, f"arg{name}")(1, keepdims=True)
-    assert_close(found.indices, places.astype(np.int32))
+    assert_close(found.indices, places.astype(np.int64))
 
 
 @pytest.mark.parametrize("name", ["max", "min"])
@@ -62,7 +62,7 @@ def test_long(name: str, shape: tuple[int, ...], make: Make) -> None:
     dim = int(np.argmax(shape))
     found = getattr(ops, name)(make(data), dim)
     assert_close(found.values, getattr(data, name)(dim))
-    assert_close(found.indices, getattr(data, f"arg{name}")(dim).astype(np.int32))
+    assert_close(found.indices, getattr(data, f"arg{name}")(dim).astype(np.int64))
 
 
 def test_the_first_of_equals_gets_the_gradient(make: Make) -> None:

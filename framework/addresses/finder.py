@@ -1,0 +1,155 @@
+"""Modules that are made from the table of addresses when they are first asked for."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any, NoReturn
+
+from .table import ABSENT, ADDRESSES, LAZY, Entry
+
+ROOT = "vkbackend.framework"
+
+
+class Absent:
+    """What PyTorch has and this library has not: making or calling one raises.
+
+    Raises
+    ------
+    NotImplementedError
+        Always; the text says what to do instead.
+    """
+
+    _said = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(self._said)
+
+
+def absent(address: str, name: str, why: str) -> type[Absent]:
+    """Return the class that stands for a name that is not here."""
+    said = f"{address}.{name} is not here: {why}"
+    doc = f"Raise `NotImplementedError`: {why}"
+    return type(name, (Absent,), {"_said": said, "__doc__": doc, "__module__": address})
+
+
+class Address(ModuleType):
+    """Module whose names are those of other modules.
+
+    A name is looked for among the table's own, then among the modules that the table
+    names, in that order.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._address = name.removeprefix(f"{ROOT}.")
+        self._why, names = ABSENT.get(self._address, ("", ""))
+        self._absent = {*names.split()}
+        nothing: Entry = ((), {})
+        self._sources, self._own = ADDRESSES.get(self._address, nothing)
+        super().__init__(name, f"PyTorch's address `{self._address}`. {self._why}")
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the address offers, and keep it."""
+        value = self._found(name)
+        setattr(self, name, value)
+        return value
+
+    def _found(self, name: str) -> Any:
+        if name == "__all__":
+            return self._names()
+        if name.startswith("__"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        if name in self._own:
+            return resolved(self._own[name])
+        if name in self._absent:
+            return absent(self._address, name, self._why)
+        if is_known(f"{self._address}.{name}"):
+            return importlib.import_module(f"{self.__name__}.{name}")
+        for source in self._sources:
+            found = getattr(resolved(source), name, _NOTHING)
+            if found is not _NOTHING:
+                return found
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def _names(self) -> list[str]:
+        names = {*self._own, *self._absent}
+        for source in self._sources:
+            names |= {*getattr(resolved(source), "__all__", ())}
+        return sorted(names)
+
+    def __dir__(self) -> list[str]:
+        return self._names()
+
+
+_NOTHING: Any = object()
+
+
+def resolved(path: str) -> Any:
+    """Return a module of the library, of Python, or with a colon a name in it."""
+    module, _, name = path.partition(":")
+    if module.startswith("python."):
+        return importlib.import_module(module.removeprefix("python."))
+    found = importlib.import_module(f"{ROOT}.{module}" if module else ROOT)
+    return getattr(found, name) if name else found
+
+
+def is_known(address: str) -> bool:
+    """Return whether the tables have an address."""
+    return address in ADDRESSES or address in ABSENT
+
+
+class Finder(MetaPathFinder, Loader):
+    """Finds the modules of the tables; others are left to the next finder."""
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        """Return how to make a module of the tables, or None."""
+        if not fullname.startswith(ROOT) or not is_known(fullname[len(ROOT) + 1 :]):
+            return None
+        # As a package, since there may be addresses below it.
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module of an address."""
+        return Address(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the names are found when they are asked for."""
+
+
+def _opener(parent: str, children: frozenset[str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a module that has addresses below it."""
+
+    def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
+        if name in children:
+            return importlib.import_module(f"{parent}.{name}")
+        _missing(parent, name)
+
+    return __getattr__
+
+
+def _missing(parent: str, name: str) -> NoReturn:
+    raise AttributeError(f"module {parent!r} has no attribute {name!r}")
+
+
+def install() -> None:
+    """Let Python find the addresses, by import and as attributes of their parents."""
+    if any(isinstance(each, Finder) for each in sys.meta_path):
+        return
+    sys.meta_path.append(Finder())
+    below: dict[str, set[str]] = {}
+    for address in (*ADDRESSES, *ABSENT, *LAZY):
+        parent, _, name = address.rpartition(".")
+        below.setdefault(f"{ROOT}.{parent}" if parent else ROOT, set()).add(name)
+    for parent, children in below.items():
+        module = sys.modules.get(parent)
+        if module is not None:
+            module.__dict__["__getattr__"] = _opener(parent, frozenset(children))

@@ -1,0 +1,232 @@
+"""Tables of PyTorch's addresses: what stands where, and what is not here."""
+
+from __future__ import annotations
+
+LAZY = tuple(
+    """
+    accelerator compiler cpu distributed hub multiprocessing overrides profiler
+    testing types nn.parallel nn.utils.prune utils.benchmark utils.tensorboard
+    """.split()
+)
+"""Modules that are files here, and are imported when they are asked for."""
+
+_LAYERS = """
+activation adaptive batchnorm channelshuffle container conv distance dropout flatten
+fold instancenorm lazy linear loss normalization padding pixelshuffle pooling rnn
+sparse transformer upsampling
+""".split()
+
+_CUDA = "There is no CUDA."
+
+_DISTRIBUTIONS = {
+    "location_scale": "cauchy gumbel half_cauchy laplace uniform",
+    "bernoulli": "binomial continuous_bernoulli geometric negative_binomial",
+    "beta": "dirichlet kumaraswamy",
+    "gamma": "chi2 exponential fishersnedecor inverse_gamma studentT",
+    "categorical": "multinomial one_hot_categorical",
+    "derived": "independent mixture_same_family transformed_distribution",
+    "transformed": (
+        "log_normal logistic_normal pareto relaxed_bernoulli relaxed_categorical"
+        " weibull generalized_pareto"
+    ),
+    "normal": "half_normal",
+    "multivariate_normal": "lowrank_multivariate_normal",
+    "lkj": "lkj_cholesky",
+    "distribution": "exp_family utils",
+}
+"""Modules of distributions, and PyTorch's that they take the place of."""
+
+Entry = tuple[tuple[str, ...], dict[str, str]]
+
+ADDRESSES: dict[str, Entry] = {
+    "nn.modules": (("nn",), {}),
+    **{f"nn.modules.{name}": (("nn",), {}) for name in _LAYERS},
+    "nn.modules.activation": (("nn", "nn.activation"), {}),
+    "nn.modules.batchnorm": (
+        ("nn", "nn.batchnorm"),
+        {"_NormBase": "nn.batchnorm:NormBase"},
+    ),
+    "nn.modules.conv": (
+        ("nn", "nn.conv"),
+        {
+            "_ConvNd": "nn.conv:Convolution",
+            "_ConvTransposeNd": "nn.conv:_Transposed",
+            "_ConvTransposeMixin": "nn.conv:_Transposed",
+        },
+    ),
+    "nn.modules.dropout": (("nn",), {"_DropoutNd": "nn.dropout:_Dropout"}),
+    "nn.modules.instancenorm": (("nn", "nn.norm"), {}),
+    "nn.modules.lazy": (("nn", "nn.lazy"), {}),
+    "nn.modules.linear": (("nn", "nn.linear"), {}),
+    "nn.modules.loss": (
+        ("nn",),
+        {"_Loss": "nn.loss:Loss", "_WeightedLoss": "nn.loss:_Weighted"},
+    ),
+    "nn.modules.module": (("nn", "nn.module", "nn.module_hooks"), {
+        "_IncompatibleKeys": "nn.state_dict:IncompatibleKeys",
+    }),
+    "nn.modules.padding": (
+        ("nn",),
+        {"_ConstantPadNd": "nn.padding:_ConstantPad"},
+    ),
+    "nn.modules.pooling": (
+        ("nn",),
+        {
+            "_MaxPoolNd": "nn.pooling:_MaxPool",
+            "_AvgPoolNd": "nn.pooling:_Window",
+            "_AdaptiveAvgPoolNd": "nn.pooling:_AdaptiveAvg",
+            "_AdaptiveMaxPoolNd": "nn.pooling:_AdaptiveMax",
+            "_MaxUnpoolNd": "nn.unpooling:_MaxUnpool",
+            "_LPPoolNd": "nn.pooling:_Powers",
+        },
+    ),
+    "nn.modules.transformer": (
+        ("nn",),
+        {
+            "_get_clones": "nn.transformer:_copies",
+            "_get_activation_fn": "nn.transformer:_get_activation_fn",
+        },
+    ),
+    "nn.modules.utils": (("nn.sizes",), {}),
+    "nn.common_types": (("nn.sizes",), {}),
+    "nn.grad": (("nn.functional",), {}),
+    "nn.parallel.distributed": (("nn.parallel",), {}),
+    "nn.parallel.data_parallel": (("nn.parallel",), {}),
+    "nn.utils.clip_grads": (("nn.utils",), {}),
+    "optim.adamw": (("optim.adam",), {}),
+    "optim.adamax": (("optim.adam_variants",), {}),
+    "optim.nadam": (("optim.adam_variants",), {}),
+    "optim.radam": (("optim.adam_variants",), {}),
+    "optim.adadelta": (("optim.rmsprop",), {}),
+    "optim.adagrad": (("optim.rmsprop",), {}),
+    "optim.asgd": (("optim.rprop",), {}),
+    "utils.data.dataloader": (("data", "data.dataloader", "data.collate"), {}),
+    "utils.data.dataset": (("data", "data.dataset"), {"T_co": "data.dataset:Sample"}),
+    "utils.data.sampler": (("data", "data.sampler"), {}),
+    "utils.data.distributed": (("data",), {}),
+    "utils.data._utils": ((), {}),
+    "utils.data._utils.collate": (("data", "data.collate"), {}),
+    "utils.data._utils.worker": (("data", "data.worker"), {}),
+    "utils.hooks": (("base.hooks",), {}),
+    "utils.dlpack": ((), {"to_dlpack": ":to_dlpack", "from_dlpack": ":from_dlpack"}),
+    "utils.model_zoo": (("hub",), {"load_url": "hub:load_state_dict_from_url"}),
+    "utils._pytree": (("func.tree",), {}),
+    "amp.autocast_mode": (("amp", "base.modes"), {}),
+    "amp.grad_scaler": (("amp", "optim.grad_scaler"), {}),
+    "cuda.amp.autocast_mode": (("amp",), {}),
+    "cuda.amp.grad_scaler": (("amp",), {}),
+    "cuda.random": (("cuda",), {}),
+    "cuda.memory": (("cuda",), {}),
+    "cuda.nvtx": ((), {
+        "range": "profiler:record_function",
+        "range_push": "profiler:range_push",
+        "range_pop": "profiler:range_pop",
+        "mark": "profiler:mark",
+    }),
+    "autograd.profiler": (("profiler",), {}),
+    "serialization": (("io.serialization", "io.locations"), {}),
+    "storage": (("tensor.storage",), {}),
+    "functional": (("",), {}),
+    "jit.annotations": (("python.typing",), {}),
+    "_jit_internal": (
+        ("python.typing", "torchscript"),
+        {"boolean_dispatch": "torchscript:boolean_dispatch"},
+    ),
+    "distributed.elastic": ((), {}),
+    "distributed.elastic.multiprocessing": ((), {}),
+    "distributed.elastic.multiprocessing.errors": (
+        (),
+        {"record": "torchscript:export"},
+    ),
+    "__config__": ((), {"show": "runtime:show_config"}),
+    "_utils": (("nn.utils.flat_tensors",), {}),
+    "_dynamo": (("compiler",), {}),
+    "_inductor": (("compiler",), {}),
+    **{
+        f"distributions.{name}": (("distributions", f"distributions.{source}"), {})
+        for source, names in _DISTRIBUTIONS.items()
+        for name in names.split()
+    },
+}  # fmt: skip
+"""By address: the modules whose names it has, and names with another place."""
+
+_ONE_PROCESS = "one process computes on one device."
+_NO_GRAPHS = "`fw.jit` traces and replays, `fw.graph` shows what was traced."
+_NO_QUANTIZATION = "int8 tensors beside a scale, which `ops.int_mm` multiplies."
+
+ABSENT: dict[str, tuple[str, str]] = {
+    "onnx": (
+        "save weights with `fw.save` as safetensors.",
+        "export dynamo_export register_custom_op_symbolic OperatorExportTypes",
+    ),
+    "fx": (
+        _NO_GRAPHS,
+        "symbolic_trace wrap Proxy Tracer Graph GraphModule Node Interpreter"
+        " Transformer",
+    ),
+    "export": (_NO_GRAPHS, "export Dim ExportedProgram save load"),
+    "package": ("use Python's packages.", "PackageExporter PackageImporter"),
+    "library": (
+        "write `autograd.Function`, and kernels with `vkbackend`.",
+        "custom_op Library define impl register_fake register_autograd register_kernel"
+        " triton_op opcheck",
+    ),
+    "masked": (
+        "use `where`, `masked_fill`, and masks of the functions themselves.",
+        "masked_tensor as_masked_tensor MaskedTensor is_masked_tensor",
+    ),
+    "nested": (
+        "use `nn.utils.rnn.pad_sequence` or `pack_sequence`.",
+        "nested_tensor as_nested_tensor to_padded_tensor nested_tensor_from_jagged",
+    ),
+    "sparse": (
+        "use `index_add`, `scatter_add` and `gather` on indices and values.",
+        "mm addmm sum softmax log_softmax spdiags sampled_addmm"
+        " FloatTensor LongTensor HalfTensor DoubleTensor"
+        " check_sparse_tensor_invariants to_sparse_semi_structured",
+    ),
+    "quasirandom": ("draw with `fw.rand`.", "SobolEngine"),
+    "quantization": (
+        _NO_QUANTIZATION,
+        "QuantStub DeQuantStub QConfig prepare prepare_qat convert fuse_modules"
+        " get_default_qconfig get_default_qat_qconfig quantize_dynamic",
+    ),
+    "ao": (_NO_QUANTIZATION, ""),
+    "ao.quantization": (
+        _NO_QUANTIZATION,
+        "QuantStub DeQuantStub QConfig prepare prepare_qat convert fuse_modules"
+        " get_default_qconfig get_default_qat_qconfig quantize_dynamic",
+    ),
+    "nn.quantized": (_NO_QUANTIZATION, "Linear Conv2d FloatFunctional"),
+    "nn.parallel.scatter_gather": (
+        _ONE_PROCESS,
+        "scatter gather scatter_kwargs",
+    ),
+    "nn.parallel._functions": (_ONE_PROCESS, "Scatter Gather Broadcast"),
+    "cuda.comm": (_CUDA, "broadcast broadcast_coalesced reduce_add scatter gather"),
+    "cuda.nccl": (_CUDA, "version is_available"),
+    "distributed.fsdp": (
+        _ONE_PROCESS,
+        "FullyShardedDataParallel MixedPrecision ShardingStrategy CPUOffload"
+        " BackwardPrefetch StateDictType FullStateDictConfig fully_shard",
+    ),
+    "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
+    "distributed.algorithms": (_ONE_PROCESS, ""),
+    "distributed.algorithms.join": (_ONE_PROCESS, "Join Joinable JoinHook"),
+    "distributed.rpc": (_ONE_PROCESS, "init_rpc rpc_sync rpc_async remote shutdown"),
+    "utils.cpp_extension": (
+        "there is no compiled extension; kernels are GLSL, see `vkbackend`.",
+        "load load_inline BuildExtension CppExtension CUDAExtension",
+    ),
+    "utils._python_dispatch": (
+        "functions take tensors, and no mode sees their calls.",
+        "TorchDispatchMode",
+    ),
+    "utils.flop_counter": ("`fw.profile` times kernels.", "FlopCounterMode"),
+    "utils.mobile_optimizer": ("there is one library.", "optimize_for_mobile"),
+    "utils.collect_env": (
+        "`vkdoctor` says what there is of Vulkan on a machine.",
+        "get_pretty_env_info collect_env main",
+    ),
+}
+"""By address: what to do instead, and the names that raise when they are called."""

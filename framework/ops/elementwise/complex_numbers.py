@@ -1,0 +1,261 @@
+"""Complex numbers: their parts, conjugates, signs and angles, and numbers of parts.
+
+Gradients are PyTorch's: of a real loss with respect to z, dL/d(real) + i dL/d(imag).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
+from ...base.errors import DTypeError, ShapeError
+from ...dispatch.declare import elementwise
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+@elementwise(glsl="x", reference=np.conjugate, dtypes=NUMERIC)
+def conj_physical(x: Tensor) -> Tensor:
+    """Return the complex conjugate of each element; real ones as they are."""
+
+
+conj_physical.complexes(glsl="vec2(x.x, -x.y)", linear=True)
+
+
+@conj_physical.vjp
+def conj_physical_vjp(grad: Tensor) -> Tensor:
+    return conj_physical(grad)
+
+
+@elementwise(glsl="x", reference=np.real, dtypes=())
+def _real_part(x: Tensor) -> Tensor:
+    """Return the real part of each element, in storage of its own."""
+
+
+_real_part.complexes(glsl="x.x", result=DType.to_real, linear=True)
+
+
+# The tape gives the gradient the dtype of the input.
+@_real_part.vjp
+def _real_part_vjp(grad: Tensor) -> Tensor:
+    return grad
+
+
+@elementwise(glsl="0", reference=np.imag, dtypes=())
+def _imaginary_part(x: Tensor) -> Tensor:
+    """Return the imaginary part of each element, in storage of its own."""
+
+
+_imaginary_part.complexes(glsl="x.y", result=DType.to_real, linear=True)
+
+
+@_imaginary_part.vjp
+def _imaginary_part_vjp(grad: Tensor) -> Tensor:
+    return _complex_of(grad * 0.0, grad)
+
+
+def _joined(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape), np.result_type(x, y, 1j))
+    out.real, out.imag = x, y
+    return out
+
+
+@elementwise(
+    glsl="vec2(x, y)",
+    reference=_joined,
+    dtypes=(float32, float64),
+    result=DType.to_complex,
+)
+def _complex_of(x: Tensor, y: Tensor) -> Tensor:
+    """Return numbers of real parts and imaginary parts."""
+
+
+@_complex_of.vjp
+def _complex_of_vjp(
+    grad: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    if not grad.dtype.is_complex:
+        return grad, grad * 0.0
+    return (
+        _real_part(grad) if needs[0] else None,
+        _imaginary_part(grad) if needs[1] else None,
+    )
+
+
+def _sign(x: np.ndarray) -> np.ndarray:
+    size = np.abs(x)
+    return np.where(size == 0, 0, x / np.where(size == 0, 1, size)).astype(x.dtype)
+
+
+@elementwise(glsl="complex_sign(x)", reference=_sign, dtypes=())
+def _complex_sign(x: Tensor) -> Tensor:
+    """Return each number divided by its magnitude; 0 of 0."""
+
+
+@_complex_sign.complexes(glsl="complex_sign(x)")
+def _complex_sign_complex_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    size = x.abs()
+    # Along the number itself the sign does not change.
+    along = _real_part(grad * conj_physical(out)) * out
+    return (grad - along) * (size != 0) / (size + (size == 0))
+
+
+@elementwise(glsl="precise_atan2(x.y, x.x)", reference=np.angle, dtypes=())
+def _angle(x: Tensor) -> Tensor:
+    """Return the angle of each number in the complex plane, from -pi to pi."""
+
+
+@_angle.complexes(glsl="precise_atan2(x.y, x.x)", result=DType.to_real)
+def _angle_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    size = x.abs()
+    square = size * size + (size == 0)
+    return _complex_of(
+        -grad * _imaginary_part(x) / square, grad * _real_part(x) / square
+    )
+
+
+def _chosen_part(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.where(y == 0, x.real, x.imag)
+
+
+@elementwise(glsl="y.x == 0 ? x.x : x.y", reference=_chosen_part, dtypes=())
+def _component(x: Tensor, y: Tensor) -> Tensor:
+    """Return the real part of `x` where `y` is 0, otherwise the imaginary part."""
+
+
+@_component.complexes(glsl="y.x == 0 ? x.x : x.y", result=DType.to_real)
+def _component_complex_vjp(grad: Tensor, y: Tensor) -> tuple[Tensor, None]:
+    return _complex_of(grad * (y == 0), grad * (y != 0)), None
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """Return the real and imaginary part of each number along a new last dimension.
+
+    Parameters
+    ----------
+    input : Tensor, shape (...), complex
+
+    Returns
+    -------
+    Tensor, shape (..., 2), float32 or float64
+        In storage of its own, unlike in PyTorch: a change of it in place does not
+        reach `input`.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not complex.
+    """
+    need_complex("view_as_real", input)
+    from ..source import arange_like
+
+    real = input.dtype.to_real()
+    parts = arange_like(input, (2,), 0, 1, real)
+    return _component(input.unsqueeze(-1), parts)
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Return the numbers whose real and imaginary parts the last dimension holds.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., 2), float32 or float64
+
+    Returns
+    -------
+    Tensor, shape (...), complex64 or complex128
+        In storage of its own, unlike in PyTorch: a change of it in place does not
+        reach `input`.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is neither float32 nor float64.
+    ShapeError
+        If the last dimension is not of size 2.
+    """
+    _need_parts("view_as_complex", input)
+    if not input.ndim or input.layout.shape[-1] != 2:
+        raise ShapeError(
+            f"view_as_complex: the shape is {tuple(input.shape)}; the last size must"
+            " be 2"
+        )
+    return _complex_of(input.select(-1, 0), input.select(-1, 1))
+
+
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """Return numbers of real parts and imaginary parts, which broadcast.
+
+    Raises
+    ------
+    DTypeError
+        If they are not both float32 or both float64.
+    """
+    _need_pair("complex", real, imag)
+    return _complex_of(real, imag)
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """Return numbers of magnitudes and angles, which broadcast.
+
+    Raises
+    ------
+    DTypeError
+        If they are not both float32 or both float64.
+    """
+    _need_pair("polar", abs, angle)
+    return _complex_of(abs * angle.cos(), abs * angle.sin())
+
+
+def conj(input: Tensor) -> Tensor:
+    """Return the complex conjugate of each element; a real tensor itself.
+
+    Computed at once, so `is_conj` is never true.
+    """
+    return conj_physical(input) if input.dtype.is_complex else input
+
+
+def by_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return what a function that is linear over the reals makes of complex numbers."""
+    return _complex_of(function(_real_part(x)), function(_imaginary_part(x)))
+
+
+def imag(input: Tensor) -> Tensor:
+    """Return the imaginary part of each element, in storage of its own.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not complex.
+    """
+    need_complex("imag", input)
+    return _imaginary_part(input)
+
+
+def need_complex(name: str, x: Tensor) -> None:
+    """Raise `DTypeError` if a tensor is not complex."""
+    if x.dtype not in COMPLEX:
+        raise DTypeError(
+            f"{name}: the tensor is {x.dtype.name}; it must be complex64 or complex128"
+        )
+
+
+def _need_parts(name: str, x: Tensor) -> None:
+    if x.dtype not in (float32, float64):
+        raise DTypeError(
+            f"{name}: the tensor is {x.dtype.name}; it must be float32 or float64,"
+            " whose complex dtypes there are"
+        )
+
+
+def _need_pair(name: str, x: Tensor, y: Tensor) -> None:
+    _need_parts(name, x)
+    if x.dtype is not y.dtype:
+        raise DTypeError(
+            f"{name}: the tensors are {x.dtype.name} and {y.dtype.name}; they must be"
+            " of one dtype"
+        )

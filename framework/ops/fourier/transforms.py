@@ -1,0 +1,426 @@
+"""Discrete Fourier transforms along dimensions, of complex and real numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...base.dtype import bfloat16, default_dtype, float16
+from ...base.errors import DTypeError, ShapeError
+from ...base.shape import normalize_dim
+from ...base.validation import as_int, as_int_or_ints
+from ..elementwise.binary import mul
+from ..elementwise.cast import cast
+from ..elementwise.complex_numbers import (
+    _real_part,
+    conj,
+    view_as_complex,
+    view_as_real,
+)
+from ..movement.concat import cat
+from ..movement.rearrange import flip, pad, roll
+from ..movement.slice import narrow
+from ..view import movedim, reshape
+from .rows import constant, fft_rows
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+_SWAPPED = {None: "forward", "backward": "forward", "forward": "backward"}
+"""Normalisation of the transform the other way."""
+
+
+def _scale(name: str, norm: str | None, n: int, inverse: bool) -> float:
+    """Return the factor of a transform of `n` numbers."""
+    if norm not in (None, "backward", "ortho", "forward"):
+        raise ValueError(
+            f'{name}: norm is {norm!r}; it must be "backward", "ortho", "forward" or'
+            " None"
+        )
+    if norm == "ortho":
+        return 1.0 / math.sqrt(n)
+    return 1.0 / n if inverse is (norm != "forward") else 1.0
+
+
+def _accepted(name: str, x: Tensor) -> Tensor:
+    """Return a tensor as floats or complex numbers; integers in the default dtype."""
+    if x.dtype in (float16, bfloat16):
+        raise DTypeError(
+            f"{name}: the tensor is {x.dtype.name}; it must be float32, float64 or"
+            " complex, or of integers; call x.float() first"
+        )
+    return x if x.dtype.is_differentiable else cast(x, default_dtype())
+
+
+def _as_complex(name: str, x: Tensor) -> Tensor:
+    x = _accepted(name, x)
+    return cast(x, x.dtype.to_complex())
+
+
+def _as_real(name: str, x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        raise DTypeError(
+            f"{name}: the tensor is {x.dtype.name}; it must be real; use fft for"
+            " complex numbers"
+        )
+    return _accepted(name, x)
+
+
+def _length(name: str, n: int) -> int:
+    if n < 1:
+        raise ShapeError(f"{name}: {n} numbers are asked for; there must be at least 1")
+    return n
+
+
+def resized(x: Tensor, dim: int, size: int) -> Tensor:
+    """Return a tensor cut off, or padded with zeros, to a size of a dimension."""
+    now = x.shape[dim]
+    if now > size:
+        return narrow(x, dim, 0, size)
+    widths = (0, 0) * (x.ndim - 1 - dim) + (0, size - now)
+    return pad(x, widths) if now < size else x
+
+
+def _along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
+    """Return the transforms of complex numbers along a dimension."""
+    last = x if dim == x.ndim - 1 else movedim(x, dim, -1)
+    shape = last.shape
+    made = fft_rows(reshape(last, (-1 if x.numel() else 0, shape[-1])), inverse, scale)
+    made = reshape(made, tuple(shape))
+    return made if dim == x.ndim - 1 else movedim(made, -1, dim)
+
+
+def _complex_1d(
+    name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
+) -> Tensor:
+    x = _as_complex(name, x)
+    at = normalize_dim(name, dim, x.ndim)
+    size = _length(name, x.shape[at] if n is None else as_int(f"{name}: n", n))
+    return _along(resized(x, at, size), at, inverse, _scale(name, norm, size, inverse))
+
+
+def fft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the discrete Fourier transform along a dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+        Complex, float32 or float64; integers are taken in the default dtype.
+    n : int or None
+        Length: the numbers are cut off there, or followed by zeros.
+    dim : int, default -1
+    norm : {"backward", "ortho", "forward"} or None
+        Which way is divided by the length; None means "backward": the inverse.
+        "ortho" divides both by its root.
+
+    Returns
+    -------
+    Tensor, complex
+        Number k is the sum of x[j] exp(-2 pi i j k / n).
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 1, or there is no such dimension.
+    DTypeError
+        If `input` is float16 or bfloat16.
+    """
+    return _complex_1d("fft", input, n, dim, norm, False)
+
+
+def ifft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the inverse discrete Fourier transform along a dimension; see `fft`."""
+    return _complex_1d("ifft", input, n, dim, norm, True)
+
+
+def rfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the first n // 2 + 1 numbers of the transform of real ones; see `fft`.
+
+    The others are their conjugates.
+    """
+    x = _as_real("rfft", input)
+    at = normalize_dim("rfft", dim, x.ndim)
+    size = _length("rfft", x.shape[at] if n is None else as_int("rfft: n", n))
+    scale = _scale("rfft", norm, size, False)
+    x = movedim(resized(x, at, size), at, -1)
+    return movedim(_real_forward(x, size, scale), -1, at)
+
+
+def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
+    """Return half the transform of real numbers along the last dimension.
+
+    Of an even number of them by a transform of half as many complex ones: those at even
+    places are real parts, those at odd places imaginary parts.
+    """
+    half = n // 2
+    if n % 2 or not x.is_gpu:
+        made = _along(cast(x, x.dtype.to_complex()), x.ndim - 1, False, scale)
+        return narrow(made, -1, 0, half + 1)
+    pairs = view_as_complex(reshape(x, (*x.shape[:-1], half, 2)))
+    made = _along(pairs, pairs.ndim - 1, False, 0.5 * scale)
+    ahead = cat([made, narrow(made, -1, 0, 1)], -1)
+    back = conj(flip(ahead, -1))
+    factors = mul(constant(x, "roots", n, half + 1), -1j)
+    return ahead + back + mul(ahead - back, factors)
+
+
+def irfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the real numbers whose transform begins as given; see `rfft`.
+
+    Parameters
+    ----------
+    input : Tensor
+        The first n // 2 + 1 numbers; the imaginary part of the first one, and of the
+        last one if `n` is even, does not count.
+    n : int or None
+        How many real numbers; None means 2 (m - 1) for m given.
+    dim, norm
+        As in `fft`.
+    """
+    return _half_inverse("irfft", input, n, dim, norm)
+
+
+def _half_inverse(
+    name: str, input: Tensor, n: int | None, dim: int, norm: str | None
+) -> Tensor:
+    x = _as_complex(name, input)
+    at = normalize_dim(name, dim, x.ndim)
+    size = 2 * (x.shape[at] - 1) if n is None else as_int(f"{name}: n", n)
+    size = _length(name, size)
+    scale = _scale(name, norm, size, True)
+    x = movedim(resized(x, at, size // 2 + 1), at, -1)
+    return movedim(_real_inverse(x, size, scale), -1, at)
+
+
+def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:
+    """Return real numbers of half a transform along the last dimension."""
+    half = n // 2
+    real = x.dtype.to_complex()
+    ends = cast(_real_part(narrow(x, -1, 0, 1)), real)
+    if n % 2 or not x.is_gpu:
+        inner = narrow(x, -1, 1, (n - 1) // 2)
+        parts = [ends, inner, conj(flip(inner, -1))]
+        if n % 2 == 0:
+            parts.insert(2, cast(_real_part(narrow(x, -1, half, 1)), real))
+        whole = cat(parts, -1)
+        return _real_part(_along(whole, whole.ndim - 1, True, scale))
+    last = cast(_real_part(narrow(x, -1, half, 1)), real)
+    ahead = cat([ends, narrow(x, -1, 1, half - 1), last], -1)
+    back = conj(flip(ahead, -1))
+    factors = mul(conj(constant(x, "roots", n, half + 1)), 1j)
+    joined = narrow(ahead + back + mul(ahead - back, factors), -1, 0, half)
+    made = _along(joined, joined.ndim - 1, True, scale)
+    return reshape(view_as_real(made), (*x.shape[:-1], n))
+
+
+def hfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the real transform of numbers whose other half are conjugates; see `fft`.
+
+    `n` is the number of results; None means 2 (m - 1) for m numbers given.
+    """
+    swapped = _SWAPPED.get(norm, norm)
+    return _half_inverse("hfft", conj(input), n, dim, swapped)
+
+
+def ihfft(
+    input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
+) -> Tensor:
+    """Return the first n // 2 + 1 numbers of the inverse transform of real ones."""
+    _as_real("ihfft", input)
+    return conj(rfft(input, n, dim, _SWAPPED.get(norm, norm)))
+
+
+def _sizes(
+    name: str, x: Tensor, s: Dims, dim: Dims, *, halves: bool = False
+) -> tuple[list[int], list[int]]:
+    """Return dimensions and lengths; with `halves` the last one is of real numbers."""
+    if dim is None:
+        count = x.ndim if s is None else len(_listed(f"{name}: s", s))
+        if count > x.ndim:
+            raise ShapeError(
+                f"{name}: s has {count} sizes; the tensor has {x.ndim} dimensions"
+            )
+        dims = list(range(x.ndim - count, x.ndim))
+    else:
+        given = _listed(f"{name}: dim", dim)
+        dims = [normalize_dim(name, each, x.ndim) for each in given]
+    if len(set(dims)) != len(dims):
+        raise ShapeError(f"{name}: dim is {dim}; each may be given once")
+    sizes = [-1] * len(dims) if s is None else _listed(f"{name}: s", s)
+    if len(sizes) != len(dims):
+        raise ShapeError(
+            f"{name}: s has {len(sizes)} sizes and dim {len(dims)}; they must be as"
+            " many"
+        )
+    whole = [x.shape[at] if n == -1 else n for n, at in zip(sizes, dims)]
+    if halves and dims and sizes[-1] == -1:
+        whole[-1] = 2 * (x.shape[dims[-1]] - 1)
+    return dims, [_length(name, n) for n in whole]
+
+
+def _listed(name: str, value: int | Sequence[int]) -> list[int]:
+    found = as_int_or_ints(name, value)
+    return [found] if isinstance(found, int) else list(found)
+
+
+def _several(
+    x: Tensor, dims: Sequence[int], sizes: Sequence[int], scale: float, inverse: bool
+) -> Tensor:
+    """Transform complex numbers along dimensions; the first one takes the factor."""
+    for at, size in zip(dims, sizes):
+        x = resized(x, at, size)
+    for at in dims:
+        x, scale = _along(x, at, inverse, scale), 1.0
+    return x if dims else mul(x, scale)
+
+
+def _complex_nd(
+    name: str, x: Tensor, s: Dims, dim: Dims, norm: str | None, inverse: bool
+) -> Tensor:
+    x = _as_complex(name, x)
+    dims, sizes = _sizes(name, x, s, dim)
+    scale = _scale(name, norm, math.prod(sizes), inverse)
+    return _several(x, dims, sizes, scale, inverse)
+
+
+def fftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return the transform along several dimensions, or all; `s` are its lengths.
+
+    See `fft`; without `dim` they are the last ones. A length of -1 is the tensor's.
+    """
+    return _complex_nd("fftn", input, s, dim, norm, False)
+
+
+def ifftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return the inverse transform along several dimensions, or all; see `fftn`."""
+    return _complex_nd("ifftn", input, s, dim, norm, True)
+
+
+def rfftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return half the transform of real numbers along several dimensions.
+
+    See `fftn`; of the last dimension there is one half, as of `rfft`.
+    """
+    return _real_nd("rfftn", input, s, dim, norm)
+
+
+def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> Tensor:
+    x = _as_real(name, input)
+    dims, sizes = _sizes(name, x, s, dim)
+    if not dims:
+        raise ShapeError(f"{name}: there is no dimension; there must be at least one")
+    scale = _scale(name, norm, math.prod(sizes), False)
+    for at, size in zip(dims, sizes):
+        x = resized(x, at, size)
+    last = movedim(x, dims[-1], -1)
+    made = movedim(_real_forward(last, sizes[-1], scale), -1, dims[-1])
+    return _several(made, dims[:-1], sizes[:-1], 1.0, False)
+
+
+def irfftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return the real numbers whose transform is given by half; see `rfftn`."""
+    return _half_nd("irfftn", input, s, dim, norm)
+
+
+def _half_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> Tensor:
+    x = _as_complex(name, input)
+    dims, sizes = _sizes(name, x, s, dim, halves=True)
+    if not dims:
+        raise ShapeError(f"{name}: there is no dimension; there must be at least one")
+    scale = _scale(name, norm, math.prod(sizes), True)
+    x = _several(x, dims[:-1], sizes[:-1], 1.0, True)
+    half = resized(movedim(x, dims[-1], -1), x.ndim - 1, sizes[-1] // 2 + 1)
+    return movedim(_real_inverse(half, sizes[-1], scale), -1, dims[-1])
+
+
+def hfftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return the real transform of numbers given by half, along several dimensions."""
+    return _half_nd("hfftn", conj(input), s, dim, _SWAPPED.get(norm, norm))
+
+
+def ihfftn(
+    input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
+) -> Tensor:
+    """Return half the inverse transform of real numbers along several dimensions."""
+    return conj(_real_nd("ihfftn", input, s, dim, _SWAPPED.get(norm, norm)))
+
+
+def fft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return the transform along two dimensions; see `fftn`."""
+    return _complex_nd("fft2", input, s, dim, norm, False)
+
+
+def ifft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return the inverse transform along two dimensions; see `fftn`."""
+    return _complex_nd("ifft2", input, s, dim, norm, True)
+
+
+def rfft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return half the transform of real numbers along two dimensions; see `rfftn`."""
+    return _real_nd("rfft2", input, s, dim, norm)
+
+
+def irfft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return the real numbers whose transform is given by half; see `rfftn`."""
+    return _half_nd("irfft2", input, s, dim, norm)
+
+
+def hfft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return the real transform of numbers given by half, along two dimensions."""
+    return _half_nd("hfft2", conj(input), s, dim, _SWAPPED.get(norm, norm))
+
+
+def ihfft2(
+    input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
+) -> Tensor:
+    """Return half the inverse transform of real numbers along two dimensions."""
+    return conj(_real_nd("ihfft2", input, s, dim, _SWAPPED.get(norm, norm)))
+
+
+def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """Return the numbers rolled so that frequency 0 is in the middle of dimensions."""
+    return _shifted(input, dim, 0)
+
+
+def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
+    """Return the numbers rolled so that frequency 0 is first; undoes `fftshift`."""
+    return _shifted(input, dim, 1)
+
+
+def _shifted(x: Tensor, dim: Dims, up: int) -> Tensor:
+    given = range(x.ndim) if dim is None else _listed("fftshift: dim", dim)
+    dims = [normalize_dim("fftshift", each, x.ndim) for each in given]
+    return roll(x, tuple((x.shape[at] + up) // 2 for at in dims), tuple(dims))

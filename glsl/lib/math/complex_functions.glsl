@@ -1,0 +1,78 @@
+// Exponentials, logarithms, powers and circular functions of complex numbers
+
+#include "complex.glsl"
+#include "exponential.glsl"
+#include "hyperbolic.glsl"
+#include "trigonometric.glsl"
+
+vec2 complex_exp(vec2 x) {
+    float size = precise_exp(x.x);
+    if (x.y == 0.0) return vec2(size, x.y);
+    return size * vec2(precise_cos(x.y), precise_sin(x.y));
+}
+
+vec2 complex_expm1(vec2 x) {
+    float size = precise_exp(x.x), half_sine = precise_sin(0.5 * x.y);
+    float real = precise_expm1(x.x) * precise_cos(x.y) - 2.0 * half_sine * half_sine;
+    return vec2(real, size * precise_sin(x.y));
+}
+
+// log|x|; near 1 by the distance of |x|^2 from it
+float log_magnitude(vec2 x) {
+    float large = max(abs(x.x), abs(x.y)), small = min(abs(x.x), abs(x.y));
+    bool near_one = large > 0.5 && large < 1.5 && small < 1.5;
+    float apart = fma(large - 1.0, large + 1.0, small * small);
+    return near_one ? 0.5 * precise_log1p(apart) : precise_log(complex_magnitude(x));
+}
+
+vec2 complex_log(vec2 x) {
+    return vec2(log_magnitude(x), precise_atan2(x.y, x.x));
+}
+
+vec2 complex_log1p(vec2 x) {
+    vec2 y = vec2(1.0 + x.x, x.y);
+    float apart = fma(x.x, x.x + 2.0, x.y * x.y);
+    float real = abs(x.x) < 0.5 && abs(x.y) < 0.5 ? 0.5 * precise_log1p(apart) : log_magnitude(y);
+    return vec2(real, precise_atan2(y.y, y.x));
+}
+
+vec2 complex_power(vec2 x, vec2 y) {
+    if (y == vec2(0)) return vec2(1.0, 0.0);
+    if (y == vec2(1.0, 0.0)) return x;
+    if (y == vec2(2.0, 0.0)) return complex_product(x, x);
+    if (x == vec2(0)) return vec2(0);
+    return complex_exp(complex_product(y, complex_log(x)));
+}
+
+vec2 complex_sinh(vec2 x) {
+    return vec2(precise_sinh(x.x) * precise_cos(x.y), precise_cosh(x.x) * precise_sin(x.y));
+}
+
+vec2 complex_cosh(vec2 x) {
+    return vec2(precise_cosh(x.x) * precise_cos(x.y), precise_sinh(x.x) * precise_sin(x.y));
+}
+
+// Source: Kahan, "Branch Cuts for Complex Elementary Functions", 1987.
+vec2 complex_tanh(vec2 x) {
+    if (abs(x.x) > 11.0) {
+        float small = precise_exp(-2.0 * abs(x.x));
+        float imaginary = 4.0 * precise_sin(x.y) * precise_cos(x.y) * small;
+        return vec2(x.x < 0.0 ? -1.0 : 1.0, imaginary);
+    }
+    float t = precise_tan(x.y), s = precise_sinh(x.x);
+    float b = fma(t, t, 1.0), divisor = fma(b * s, s, 1.0);
+    return vec2(b * sqrt(fma(s, s, 1.0)) * s, t) / divisor;
+}
+
+vec2 complex_sin(vec2 x) {
+    return vec2(precise_sin(x.x) * precise_cosh(x.y), precise_cos(x.x) * precise_sinh(x.y));
+}
+
+vec2 complex_cos(vec2 x) {
+    return vec2(precise_cos(x.x) * precise_cosh(x.y), -precise_sin(x.x) * precise_sinh(x.y));
+}
+
+vec2 complex_tan(vec2 x) {
+    vec2 turned = complex_tanh(vec2(-x.y, x.x));
+    return vec2(turned.y, -turned.x);
+}

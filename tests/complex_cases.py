@@ -1,0 +1,90 @@
+"""Rows of the op table for complex numbers and Fourier transforms.
+
+Their ops take complex numbers alone; gradients, which are to be PyTorch's, are in
+`tests/framework/ops/elementwise/test_complex_numbers.py` and
+`tests/framework/test_fft.py`.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from tests.case import Case, Draw, Oracle, Sample, sample
+from vkbackend.framework import ops
+from vkbackend.framework.dispatch.op import REGISTRY
+
+SHAPES = ((7, 11), (4, 8), (0, 3), (1,))
+
+
+def of_complex(name: str, numpy: Oracle, torch: Oracle, **options: Any) -> Case:
+    """Return the row of an op of one complex tensor."""
+    samples = tuple(sample(shape) for shape in SHAPES)
+    return Case(REGISTRY[name], samples, numpy, torch, gradient=False, **options)
+
+
+def transformed(x: np.ndarray, inverse: bool) -> np.ndarray:
+    """Return the oracle's transform of rows, times 0.5."""
+    made = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
+    return (0.5 * made).astype(x.dtype)
+
+
+def rows(x: Any, inverse: bool) -> Any:
+    """Return the transform of rows, times 0.5."""
+    from vkbackend.framework.ops.fourier.rows import fft_rows
+
+    return fft_rows(x, inverse, 0.5)
+
+
+PAIRS = (((7, 11), (7, 11)), ((3, 1, 11), (7, 1)), ((0, 3), (3,)), ((1,), (1,)))
+
+COMPLEX = {
+    "conj_physical": Case(
+        ops.conj_physical,
+        tuple(sample(shape) for shape in SHAPES),
+        np.conjugate,
+        torch.conj_physical,
+        exact=True,
+    ),
+    "real_part": of_complex("real_part", np.real, torch.real, exact=True),
+    "imaginary_part": of_complex("imaginary_part", np.imag, torch.imag, exact=True),
+    "complex_sign": of_complex("complex_sign", None, torch.sgn),
+    "angle": of_complex("angle", np.angle, torch.angle),
+    "component": Case(
+        lambda x: ops.view_as_real(x),
+        tuple(sample(shape) for shape in SHAPES),
+        torch=torch.view_as_real,
+        exact=True,
+        gradient=False,
+    ),
+    "complex_of": Case(
+        ops.complex,
+        tuple(Sample((Draw(a), Draw(b))) for a, b in PAIRS),
+        torch=torch.complex,
+        exact=True,
+        gradient=False,
+    ),
+    "complex_bmm": Case(
+        lambda a, b: ops.bmm(a, b),
+        (
+            sample((3, 7, 5), (3, 5, 11)),
+            sample((1, 1, 1), (1, 1, 1)),
+            sample((0, 2, 3), (0, 3, 2)),
+        ),
+        np.matmul,
+        torch.bmm,
+        gradient=False,
+        scale=2,  # sums of five products
+    ),
+    "fft_rows": Case(
+        rows,
+        (
+            sample((7, 12), inverse=False),
+            sample((1, 1), inverse=True),
+            sample((0, 3), inverse=False),
+        ),
+        transformed,
+        gradient=False,
+        scale=4,  # sums of twelve
+    ),
+}

@@ -1,0 +1,20 @@
+"""What the tables name is there."""
+
+from vkbackend.framework.addresses.finder import resolved
+from vkbackend.framework.addresses.table import ABSENT, ADDRESSES, LAZY
+
+NEEDS_A_PACKAGE = {"utils.tensorboard"}
+
+
+def test_sources_are_there() -> None:
+    for sources, own in ADDRESSES.values():
+        for source in (*sources, *own.values()):
+            assert resolved(source) is not None
+    for name in LAZY:
+        if name not in NEEDS_A_PACKAGE:
+            assert resolved(name).__doc__
+
+
+def test_no_address_is_in_two_tables() -> None:
+    assert not {*ADDRESSES} & {*ABSENT}
+    assert not {*LAZY} & {*ADDRESSES, *ABSENT}
