@@ -27,7 +27,7 @@ import numpy as np
 import vkbackend.framework as fw
 from vkbackend import Error
 from vkbackend.framework import data, nn, optim
-from vkbackend.framework.nn import functional as F
+from vkbackend.framework.nn import functional
 
 from ..base.device import Device
 from ..tensor.tensor import Tensor
@@ -83,7 +83,7 @@ def topics() -> str:
 
 
 def windows(codes: np.ndarray, length: int) -> data.TensorDataset:
-    """Return pieces of a text, and for each of their characters the one that follows."""
+    """Return pieces of a text, and of each the characters that follow."""
     count = (len(codes) - 1) // length
     inputs, targets = codes[: count * length], codes[1 : count * length + 1]
     return data.TensorDataset(
@@ -110,9 +110,11 @@ class Block(nn.Module):
         parts = self.qkv(self.attention_norm(x))
         parts = parts.view(batch, length, 3, self.heads, width // self.heads)
         query, key, value = (each.transpose(1, 2) for each in parts.unbind(2))
-        seen = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        seen = functional.scaled_dot_product_attention(
+            query, key, value, is_causal=True
+        )
         x = x + self.out(seen.transpose(1, 2).reshape(batch, length, width))
-        made: Tensor = x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+        made: Tensor = x + self.down(functional.gelu(self.up(self.mlp_norm(x))))
         return made
 
 
@@ -155,7 +157,7 @@ class CharacterModel(nn.Module):
 
 def nats(logits: Tensor, targets: Tensor) -> Tensor:
     """Return the mean cross-entropy of a character, in nats."""
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def train(
