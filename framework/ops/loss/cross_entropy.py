@@ -276,6 +276,11 @@ def _losses(
 ) -> tuple[Tensor, Tensor | None]:
     """Return the loss of each row, and how much it counts, None meaning 1."""
     if labels.dtype.is_float and labels.shape == logits.shape and logits.ndim > 1:
+        if ignore_index >= 0:
+            raise ShapeError(
+                f"cross_entropy: ignore_index is {ignore_index} beside probabilities;"
+                " it is for labels"
+            )
         return _probability_losses(logits, labels, weight, label_smoothing), None
     _check_shapes(logits, labels)
     if weight is not None:
