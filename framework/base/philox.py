@@ -213,7 +213,47 @@ def replaying_streams(record: StreamRecord) -> SettingScope:
     return _StreamScope(record, True)
 
 
-default_generator = Generator()
+class DefaultGenerator(Generator):
+    """The default generator: one for all threads but those that have their own."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+        super().__init__()
+
+    def use_in_thread(self, generator: Generator) -> None:
+        """Let this thread draw from a generator of its own, until the thread ends."""
+        self._own.generator = generator
+
+    @property
+    def key(self) -> int:
+        """The seed."""
+        own: Generator | None = getattr(self._own, "generator", None)
+        return self._key if own is None else own.key
+
+    @key.setter
+    def key(self, key: int) -> None:
+        own = getattr(self._own, "generator", None)
+        if own is None:
+            self._key = key
+        else:
+            own.key = key
+
+    @property
+    def calls(self) -> int:
+        """The number of calls so far."""
+        own: Generator | None = getattr(self._own, "generator", None)
+        return self._calls if own is None else own.calls
+
+    @calls.setter
+    def calls(self, calls: int) -> None:
+        own = getattr(self._own, "generator", None)
+        if own is None:
+            self._calls = calls
+        else:
+            own.calls = calls
+
+
+default_generator = DefaultGenerator()
 
 
 def manual_seed(seed: int) -> Generator:

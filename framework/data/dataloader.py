@@ -12,7 +12,7 @@ from typing import Any
 from ..base.device import Device, GpuDevice
 from ..base.device import device as get_device
 from ..base.philox import Generator as RandomGenerator
-from ..base.philox import default_generator
+from ..base.philox import bits, default_generator
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
 from .collate import default_convert, map_arrays, stack_samples
@@ -69,8 +69,13 @@ class DataLoader:
     Notes
     -----
     A pass that is left early stops its threads before it returns. An error in a worker
-    is raised where its batch is due. Workers share the process's random numbers:
-    `get_worker_info().seed` is a worker's own.
+    is raised where its batch is due.
+
+    As a process of PyTorch's, each worker has its own default generator and its own
+    `random` and `numpy.random`, seeded by `get_worker_info().seed`: what a dataset
+    draws, by functions of these modules, does not depend on how threads take turns.
+    What was imported from them by name, as by ``from random import random``, draws
+    from the generator of the whole process.
 
     Examples
     --------
@@ -254,8 +259,9 @@ class DataLoader:
             yield batch
 
     def _workers(self) -> list[Worker]:
-        stream = (self.generator or default_generator).stream()
-        base = stream[2] << 32 | stream[0] ^ stream[1]
+        low, high = bits(2, (self.generator or default_generator).stream()).tolist()
+        # As PyTorch's, a number that an int64 holds.
+        base = low | (high >> 1) << 32
         datasets = (
             copy.copy(self.dataset) if self._is_iterable else self.dataset
             for _ in range(self.num_workers)

@@ -8,6 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+from ..base.philox import Generator, default_generator
+from .thread_random import ThreadRandom
+
 
 @dataclass(frozen=True)
 class WorkerInfo:
@@ -19,8 +22,8 @@ class WorkerInfo:
         From 0 to `num_workers` - 1.
     num_workers : int
     seed : int
-        Differs from worker to worker and from pass to pass, and follows from the
-        loader's generator: for random numbers that a dataset draws.
+        Of the worker's random numbers: it differs from worker to worker and from pass
+        to pass, and follows from the loader's generator.
     dataset : Dataset
         The loader's; of an `IterableDataset` this worker's copy.
     """
@@ -43,6 +46,9 @@ def get_worker_info() -> WorkerInfo | None:
 class Worker:
     """One thread that fetches batches in the order in which they are asked for.
 
+    Random numbers that are drawn in the thread come from generators of its own: those
+    of the library, of `random` and of `numpy.random`.
+
     Parameters
     ----------
     info : WorkerInfo
@@ -56,6 +62,7 @@ class Worker:
         self.info = info
         self._init = init
         self._begun = False
+        self._random = ThreadRandom(info.seed, info.id)
         self._threads = ThreadPoolExecutor(1, f"vkbackend-loader-{info.id}")
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -65,6 +72,8 @@ class Worker:
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if not self._begun:
             _own.info = self.info
+            default_generator.use_in_thread(Generator(self.info.seed))
+            self._random.use_in_thread()
             if self._init is not None:
                 self._init(self.info.id)
             self._begun = True
@@ -72,4 +81,7 @@ class Worker:
 
     def stop(self) -> None:
         """Forget what was not begun, and wait for what was."""
-        self._threads.shutdown(cancel_futures=True)
+        try:
+            self._threads.shutdown(cancel_futures=True)
+        finally:
+            self._random.release()

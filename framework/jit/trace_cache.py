@@ -30,7 +30,7 @@ from .guards import Guards
 from .outputs import fill_slots
 from .signature import CallSignature, fast_key, signature_of
 from .trace_policy import MAX_TRACE_ATTEMPTS, CallKind, TracePolicy
-from .tracer import Trace
+from .tracer import Trace, part
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -172,7 +172,7 @@ class Jitted(Generic[P, R]):
     ) -> R:
         """Trace the function, and cache the trace if it can be replayed."""
         self.traces += 1
-        evaluate(*call.inputs)
+        evaluate(*call.inputs, *part(kind.shared))
         known, owners = self._known
         before = Guards(
             self._function, *call.identity_keys, *owners, callees=known, assume_run=True
@@ -262,6 +262,7 @@ class Jitted(Generic[P, R]):
         """Compile a trace, run it, and cache it."""
         tree, tensors = trace.isolate_outputs(result.pop())
         if trace.has_shared_storage():
+            kind.shared = trace.rebound_storages()
             reason = "tensors that it changes share their elements with others"
             return self._run_now(trace, kind, fill_slots(tree, tensors), [reason])
         try:

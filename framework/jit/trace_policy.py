@@ -5,8 +5,10 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 from ..base.trace_hooks import Structure
+from ..ir.lazy_graph import Array
 from .signature import CallSignature
 
 MAX_TRACE_ATTEMPTS = 4
@@ -29,10 +31,14 @@ class CallKind:
     ----------
     attempts : int
         Traces since the last replay.
+    shared : list of (weak reference to Array, device)
+        Storages that a trace changed which was refused as they shared values with
+        others: the next trace parts them first.
     """
 
     def __init__(self, call: CallSignature) -> None:
         self.attempts = 0
+        self.shared: list[tuple[weakref.ref[Array], Any]] = []
         self._untraced_epoch = -1
         self._kept = [_weak_reference(each) for each in call.identity_keys]
 

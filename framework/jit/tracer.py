@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -320,12 +321,14 @@ class Trace(TraceHooks):
 
     def unshare(self) -> None:
         """Copy shared values of mutated storages, so that these can change again."""
+        part(self.rebound_storages())
+
+    def rebound_storages(self) -> list[tuple[weakref.ref[Array], Any]]:
+        """Return the storages that were mutated, not kept alive, and their device."""
         if self.device is None:
-            return  # no node of a device could overwrite a shared value
-        with no_grad():
-            for array, _ in self.rebound_arrays.values():
-                if array.value.external_refs > 1:
-                    array.replace(_copied(array.value, self.device).array.value)
+            return []  # no node of a device could overwrite a shared value
+        arrays = (array for array, _ in self.rebound_arrays.values())
+        return [(weakref.ref(array), self.device) for array in arrays]
 
     # Outputs
 
@@ -367,6 +370,18 @@ class Trace(TraceHooks):
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors
+
+
+def part(storages: Iterable[tuple[weakref.ref[Array], Any]]) -> list[Tensor]:
+    """Give each storage whose value others share a copy of its own; return these."""
+    made = []
+    with no_grad():
+        for reference, device in storages:
+            array = reference()
+            if array is not None and array.value.external_refs > 1:
+                made.append(_copied(array.value, device))
+                array.replace(made[-1].array.value)
+    return made
 
 
 def _copied(value: Value, device: Any) -> Tensor:

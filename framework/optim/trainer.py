@@ -247,8 +247,8 @@ class Trainer:
             File that is written after each epoch.
         resume : str, path-like or True, optional
             Checkpoint to go on from, to the same bits as without the break: model,
-            optimizer, scheduler, scaler, generators and history are loaded from it.
-            True means `checkpoint`, if there is such a file.
+            optimizer, scheduler, scaler, callbacks, random numbers and history are
+            loaded from it. True means `checkpoint`, if there is such a file.
         progress : bool, default True
             Whether a progress bar is shown.
 
@@ -263,9 +263,10 @@ class Trainer:
 
         Notes
         -----
-        The order of a loader is part of the checkpoint where it comes from the default
-        generator or from that of the loader or its sampler. A callback's own state is
-        not.
+        Checkpoints hold the state of the default generator, of those of the loaders,
+        their samplers and datasets (the attribute `generator`), of Python's `random`
+        and of `numpy.random`; and that of callbacks that have one. A stop by a callback
+        is no part: who resumes goes on.
 
         Examples
         --------

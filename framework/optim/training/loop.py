@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import StateError
-from ...base.philox import Generator, default_generator
 from ...data.collate import map_arrays
 from ...nn.module import Module
 from ...tensor.inplace import transaction
 from ...tensor.tensor import Tensor
 from ..lr_scheduler import ReduceLROnPlateau
-from .callback import as_callbacks
+from .callback import as_callbacks, stateful
 from .checkpoint import load_checkpoint, save_checkpoint
 from .evaluate import Metric, mean_over, members_of, named_metrics, placed
 from .history import History
+from .random_state import generators_of, random_state, samplers_of, set_random_state
 
 if TYPE_CHECKING:
     from ..trainer import Trainer
@@ -113,6 +113,8 @@ class TrainingLoop:
         self.epoch = 0
         self.history = History()
         self._callbacks = as_callbacks(options.callbacks)
+        self._stateful = stateful(self._callbacks)
+        self._generators = generators_of([loader, options.val])
         self._metrics = named_metrics(options.metrics)
         self._monitor = options.monitor or (
             "loss" if options.val is None else "val_loss"
@@ -222,7 +224,7 @@ class TrainingLoop:
 
     def _set_epoch(self) -> None:
         """Tell a sampler that orders by the number of the epoch."""
-        for sampler in self._samplers():
+        for sampler in samplers_of(self.loader):
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(self.epoch)
 
@@ -245,22 +247,6 @@ class TrainingLoop:
 
     # Its state
 
-    def _samplers(self) -> list[Any]:
-        order = getattr(self.loader, "batch_sampler", None)
-        found = [
-            getattr(self.loader, "sampler", None),
-            order,
-            getattr(order, "sampler", None),
-        ]
-        return list({id(each): each for each in found if each is not None}.values())
-
-    def _generators(self) -> list[Generator]:
-        """Return the generators that order and draws of an epoch come from."""
-        owners = [self.loader, *self._samplers()]
-        found = [getattr(each, "generator", None) for each in owners]
-        given = [each for each in found if isinstance(each, Generator)]
-        return list({id(each): each for each in [default_generator, *given]}.values())
-
     def _state(self) -> dict[str, Any]:
         scheduler = self.options.scheduler
         return {
@@ -269,7 +255,10 @@ class TrainingLoop:
             "optimizer": self.trainer.optimizer.state_dict(),
             "scaler": self.trainer.scaler.state_dict(),
             "scheduler": None if scheduler is None else scheduler.state_dict(),
-            "generators": [each.get_state() for each in self._generators()],
+            "callbacks": {
+                name: each.state_dict() for name, each in self._stateful.items()
+            },
+            "random": random_state(self._generators),
             "history": self.history.epochs,
             "best": self._best,
             "stale": self._stale,
@@ -291,13 +280,22 @@ class TrainingLoop:
                 f"fit: the checkpoint {path!s} and this training do not both have a"
                 " scheduler; resume as it was trained"
             )
-        if len(state["generators"]) != len(self._generators()):
+        count = len(state["random"]["generators"])
+        if count != len(self._generators):
             raise StateError(
-                f"fit: the checkpoint {path!s} is of {len(state['generators'])}"
-                f" generators, this training has {len(self._generators())}; give the"
-                " loader as it was"
+                f"fit: the checkpoint {path!s} is of {count} generators, this training"
+                f" has {len(self._generators)}; give the loaders as they were"
             )
-        before = map_arrays(lambda each: each.detach().clone(), self._state())
+        if list(state["callbacks"]) != list(self._stateful):
+            raise StateError(
+                f"fit: the checkpoint {path!s} is of the callbacks"
+                f" {list(state['callbacks'])}, this training has"
+                f" {list(self._stateful)}; give those that it was trained with"
+            )
+        before = map_arrays(
+            lambda each: each.detach().clone() if isinstance(each, Tensor) else each,
+            self._state(),
+        )
         transaction(lambda: self._load(state), lambda: self._load(before))
 
     def _load(self, state: dict[str, Any]) -> None:
@@ -307,8 +305,9 @@ class TrainingLoop:
             self.trainer.scaler.load_state_dict(state["scaler"])
         if self.options.scheduler is not None:
             self.options.scheduler.load_state_dict(state["scheduler"])
-        for generator, words in zip(self._generators(), state["generators"]):
-            generator.set_state(tuple(words))
+        for name, callback in self._stateful.items():
+            callback.load_state_dict(state["callbacks"][name])
+        set_random_state(state["random"], self._generators)
         self.epoch = state["epoch"]
         self.history.epochs = list(state["history"])
         self._best, self._stale = state["best"], state["stale"]

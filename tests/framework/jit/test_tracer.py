@@ -282,3 +282,19 @@ def test_a_log_may_ask_in_vain(x: fw.Tensor) -> None:
     step = fw.jit(function)
     assert [step(x).tolist() for _ in range(3)] == [[2, 4]] * 3
     assert step.replays == 2
+
+
+def test_storages_that_share_before_each_call_are_replayed(x: fw.Tensor) -> None:
+    kept = fw.zeros(2, device=x.device)
+
+    @fw.jit
+    def double() -> None:
+        x.mul_(2)
+
+    for number in range(5):
+        kept.copy_(x)
+        assert kept.array.value is x.array.value
+        double()
+        assert kept.tolist() == [2**number, 2 * 2**number]
+    assert x.tolist() == [32, 64]
+    assert (double.traces, double.replays) == (2, 3)

@@ -6,7 +6,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
-from vkbackend.framework.optim.training.callback import as_callbacks
+from vkbackend.framework.optim.training.callback import as_callbacks, stateful
 
 MOMENTS = ["fit_begin", "epoch_begin", "step_end", "epoch_end", "fit_end"]
 
@@ -38,3 +38,20 @@ def test_functions_and_what_is_neither() -> None:
     assert seen == [3]
     with pytest.raises(TypeError, match=r"a callback is .*Callback"):
         as_callbacks([optim.Callback])
+
+
+def test_what_has_a_state_has_a_name() -> None:
+    class Kept(optim.Callback):
+        def state_dict(self) -> int:
+            return 1
+
+    class Called:
+        state_dict = load_state_dict = __call__ = lambda *_: None
+
+    given = [Kept(), optim.Callback(), Called(), print, Kept()]
+    found = stateful(as_callbacks(given))
+    assert list(found.items()) == [
+        ("Kept", given[0]),
+        ("Called", given[2]),
+        ("Kept#1", given[4]),
+    ]
