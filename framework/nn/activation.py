@@ -126,7 +126,7 @@ class Hardtanh(_InPlace, function=functional.hardtanh):
     """
 
     options = ("min_val", "max_val", "inplace")
-    shown = ("min_val", "max_val")
+    shown: ClassVar[tuple[str, ...] | None] = ("min_val", "max_val")
 
     def __init__(
         self,

@@ -119,7 +119,9 @@ class HuberLoss(_Pair, function=functional.huber_loss):
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         if not isinstance(delta, int | float):
-            raise TypeError(f"HuberLoss: delta is {delta!r}; it must be an int or float")
+            raise TypeError(
+                f"HuberLoss: delta is {delta!r}; it must be an int or float"
+            )
         super().__init__(reduction=reduction)
         self.delta = delta
 

@@ -54,6 +54,8 @@ class RNNBase(Module):
         Drawn from U(-k, k) with k = 1 / sqrt(hidden_size).
     """
 
+    weight_ih_l0: Parameter
+
     def __init__(
         self,
         mode: str,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..base import trace_hooks
@@ -57,6 +58,7 @@ class Adam(CountingOptimizer):
 
     counts_skips = True
     factor_count = 3
+    read_anew = frozenset({"lr", "betas"})
     _new_skip_counter: Tensor | None = None
 
     def __init__(
@@ -113,11 +115,7 @@ class Adam(CountingOptimizer):
         """Update parameters that have made as many steps."""
         if not group["decoupled_weight_decay"]:
             rows = with_decay(rows, group["weight_decay"])
-        beta1, beta2 = group["betas"]
-        firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
-        assign_each(ema, firsts, (1.0 - beta1,))
-        seconds = [(state["exp_avg_sq"], grad) for _, grad, state in rows]
-        assign_each(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
+        update_moments(rows, group)
         second = "exp_avg_sq"
         if group["amsgrad"]:
             second = "max_exp_avg_sq"
@@ -147,7 +145,8 @@ class Adam(CountingOptimizer):
         made = count - skipped
         # 1 - beta ** made, where made is known to the device alone.
         first, second = (
-            -(made * math.log(max(beta, TINY))).expm1() for beta in group["betas"]
+            -(made * trace_hooks.changing(partial(_log_beta, group, k))).expm1()
+            for k in range(2)
         )
         return step_counter, (kept, second.rsqrt(), lr / first)
 
@@ -168,6 +167,21 @@ class Adam(CountingOptimizer):
         """Prepare a step on the slow path."""
         self._new_skip_counter = None
         super().begin()
+
+
+def update_moments(rows: Sequence[Row], group: Group) -> None:
+    """Update the running first and second moment of gradients."""
+    rest1 = trace_hooks.changing(lambda: 1.0 - group["betas"][0])
+    beta2 = trace_hooks.changing(lambda: group["betas"][1])
+    rest2 = trace_hooks.changing(lambda: 1.0 - group["betas"][1])
+    firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
+    assign_each(ema, firsts, (rest1,))
+    seconds = [(state["exp_avg_sq"], grad) for _, grad, state in rows]
+    assign_each(weighted_sum_square, seconds, (beta2, rest2))
+
+
+def _log_beta(group: Group, number: int) -> float:
+    return math.log(max(group["betas"][number], TINY))
 
 
 def check_betas(optimizer: object, group: Group) -> None:

@@ -175,6 +175,22 @@ class _CachedStep:
         return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
+class _Truths(Mapping[str, Any]):
+    """View of a group's options: whether each is something else than 0 or empty."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def __getitem__(self, name: str) -> bool:
+        return bool(self._group[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group)
+
+    def __len__(self) -> int:
+        return len(self._group)
+
+
 def has_failed(remembered: object) -> bool:
     """Return whether a value is a tensor whose computation has failed."""
     if not isinstance(remembered, Tensor):
@@ -227,6 +243,12 @@ class Optimizer:
 
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
+
+    read_anew: ClassVar[frozenset[str]] = frozenset({"lr"})
+    """Options that each replay reads anew, whatever they are."""
+
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """Options that each replay reads anew, unless they become 0 or were it."""
 
     remembered: ClassVar[StateSpec | None] = None
     """State of each parameter by name and type; None leaves states unchecked."""
@@ -586,13 +608,16 @@ class Optimizer:
                     found.append(getattr(value, "array", None))
         return found
 
-    def _guard_sources(self) -> list[tuple[dict[str, Any], str]]:
-        """Return the guard sources of a step: all options but learning rates."""
+    def _guard_sources(self) -> list[tuple[Mapping[str, Any], str]]:
+        """Return the guard sources of a step: the options that it does not read anew.
+
+        Of those in `switches` it is whether they are 0.
+        """
         return [
-            (group, name)
+            (_Truths(group) if name in self.switches else group, name)
             for group in self.param_groups
             for name in group
-            if name != "lr"
+            if name not in self.read_anew
         ]
 
     def zero_grad(self, set_to_none: bool = True) -> None:

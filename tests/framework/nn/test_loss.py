@@ -130,6 +130,8 @@ def test_ctc(place: Device) -> None:
 def test_older_flags_and_names() -> None:
     with pytest.warns(UserWarning, match="reduction='sum' instead"):
         assert nn.MSELoss(size_average=False).reduction == "sum"
+    with pytest.raises(TypeError, match="HuberLoss: delta is 1j"):
+        nn.HuberLoss(delta=1j)  # type: ignore[arg-type]  # refused
     with pytest.warns(FutureWarning, match="NLLLoss2d is deprecated"):
         layer = nn.NLLLoss2d(ignore_index=1)
     x = fw.log_softmax(fw.ones((1, 3, 2, 2)), 1)

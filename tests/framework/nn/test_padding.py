@@ -56,3 +56,5 @@ def test_the_number_of_paddings_is_checked() -> None:
     assert str(raised.value) == (
         "ReflectionPad2d: padding is (1, 2); it must be one number or 4"
     )
+    with pytest.raises(ValueError, match="it must be 3-D, or 2-D without a batch"):
+        nn.CircularPad1d(1)(fw.ones(2, 3, 4, 5))

@@ -48,6 +48,10 @@ def test_random_windows(dims: int, place: Device) -> None:
         return_indices=True,
         _random_samples=draws,
     )
+    pool, one = F.__dict__[f"fractional_max_pool{dims}d"], fw.tensor(x[0], device=place)
+    pooled = pool(one, 2, 3, _random_samples=fw.tensor(draws, device=place))
+    batch = pool(one[None], 2, 3, _random_samples=fw.tensor(draws, device=place))
+    assert pooled.tolist() == batch[0].tolist()  # the samples of others are left
     ratio = F.__dict__[f"fractional_max_pool{dims}d"](
         fw.tensor(x, device=place), 2, output_ratio=0.5
     )
