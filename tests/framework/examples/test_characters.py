@@ -42,9 +42,10 @@ def test_it_learns_goes_on_and_writes(
         if loop.epoch == 3:
             raise KeyboardInterrupt
 
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patched:
         patched.setattr(characters, "_say", say_or_end)
-        characters.main(arguments)
+        with pytest.raises(KeyboardInterrupt):
+            characters.main(arguments)
     # The third epoch was ended before it was saved.
     characters.main([*arguments, "--report", str(page)])
     said = [line for line in capsys.readouterr().out.splitlines() if "epoch" in line]

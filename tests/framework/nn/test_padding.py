@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend.framework as fw
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device

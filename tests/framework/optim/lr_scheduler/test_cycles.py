@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
-
 from tests.framework.optim.lr_scheduler.schedules import (
     optimizer,
     torch_optimizer,
