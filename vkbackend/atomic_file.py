@@ -12,6 +12,7 @@ import re
 import stat
 import time
 from collections.abc import Iterator
+from typing import BinaryIO
 
 try:
     import fcntl
@@ -32,12 +33,25 @@ _OPEN_FILES = re.compile(r"/proc/|/dev/fd(/|$)")
 
 
 def save_atomically(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replace a user's file atomically and durably.
+    """Replace a user's file atomically and durably; see `saving`.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; the old file is then as it was.
+    """
+    with saving(path) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def saving(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Hand out a file, which replaces a user's file atomically and durably at the end.
 
     Links are followed, so that they stay. A file that is replaced passes its mode on,
     and its owner and group where that is allowed; a new one has what the umask leaves.
     What is no regular file, as a device or a pipe, is written to as it is. Other hard
-    links keep the old content.
+    links keep the old content. After an error in the block all is as it was.
 
     Raises
     ------
@@ -49,16 +63,17 @@ def save_atomically(path: str | os.PathLike[str], content: bytes) -> None:
     old = None if target is None else _status(target)
     if target is None or (old is not None and not stat.S_ISREG(old.st_mode)):
         with open(path, "wb") as file:
-            file.write(content)
+            yield file
         return
     effective = os.access in os.supports_effective_ids
     if old is not None and not os.access(target, os.W_OK, effective_ids=effective):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-    folder, name = os.path.split(target)
+    parent, name = os.path.split(target)
     with contextlib.suppress(OSError):
         # The second pattern is of versions whose unfinished files had longer names.
-        remove_leftovers(folder or ".", also=re.escape(f".{name}.") + "[0-9a-f]{8}")
-    replace_file(target, content, like=old, durable=True)
+        remove_leftovers(parent or ".", also=re.escape(f".{name}.") + "[0-9a-f]{8}")
+    with replacing(target, like=old, durable=True) as file:
+        yield file
 
 
 def replace_file(
@@ -67,7 +82,6 @@ def replace_file(
     *,
     folder: int | None = None,
     mode: int = 0o666,
-    like: os.stat_result | None = None,
     durable: bool = False,
 ) -> None:
     """Replace a file, whatever it is; of several that write at once, one stays.
@@ -82,11 +96,31 @@ def replace_file(
         Descriptor of an open folder.
     mode : int, default 0o666
         Of the new file, less the umask.
-    like : os.stat_result, optional
-        Of the file whose mode and owner the new one takes over.
     durable : bool, default False
         Whether to wait until the disk has it. Without, a power cut may leave an empty
         file: enough where readers check a digest and can do without.
+    """
+    with replacing(name, folder=folder, mode=mode, durable=durable) as file:
+        file.write(content)
+
+
+@contextlib.contextmanager
+def replacing(
+    name: str,
+    *,
+    folder: int | None = None,
+    mode: int = 0o666,
+    like: os.stat_result | None = None,
+    durable: bool = False,
+) -> Iterator[BinaryIO]:
+    """Hand out an unfinished file, which takes the place of another at the end.
+
+    Parameters
+    ----------
+    name, folder, mode, durable
+        As of `replace_file`.
+    like : os.stat_result, optional
+        Of the file whose mode and owner the new one takes over.
     """
     scratch = os.path.join(os.path.dirname(name), UNFINISHED + os.urandom(8).hex())
 
@@ -98,7 +132,7 @@ def replace_file(
             _lock(file.fileno())
             if like is not None:
                 _take_over(file.fileno(), like)
-            file.write(content)
+            yield file
             file.flush()
             if durable:
                 os.fsync(file.fileno())

@@ -38,6 +38,18 @@ class Changing(float):
     read: Callable[[], float]
 
 
+class ChangingInt(int):
+    """Dynamic argument that is an int; see `Changing`.
+
+    Attributes
+    ----------
+    read : callable
+        Returns the number for the next replay.
+    """
+
+    read: Callable[[], int]
+
+
 class StreamWord(int):
     """Word of a random stream, drawn anew for each replay.
 
@@ -54,6 +66,10 @@ class StreamWord(int):
     generator: Generator
     call: int
     part: int
+
+
+DYNAMIC = (Changing, ChangingInt, StreamWord)
+"""Classes of numbers that differ from replay to replay."""
 
 
 class TraceHooks:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..autotune import autotune
 from ..base.dtype import bfloat16, float16, float32
 from ..base.shape import Layout
-from ..base.trace_hooks import Changing, StreamWord
+from ..base.trace_hooks import DYNAMIC
 from ..ir.kernel_call import BufferOffset, Dispatch
 from ..ir.lazy_graph import Node, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
@@ -205,9 +205,8 @@ def _fuse_epilogue(
     members = [nodes[number] for number in kernel_group]
     kernel = build_kernel(members, live_out, product=node.outputs[0])
     # Dynamic arguments cannot be push constants of a recording.
-    changing = Changing | StreamWord
     numbers = [members[member].numbers[at] for member, at in kernel.scalars]
-    if any(isinstance(number, changing) for number in numbers):
+    if any(isinstance(number, DYNAMIC) for number in numbers):
         return None
     if _push_size(last) + epilogue_size(kernel.program) > MAX_PUSH:
         return None

@@ -12,6 +12,7 @@ from .dataset import (
     TensorDataset,
     random_split,
 )
+from .records import RecordDataset, RecordWriter
 from .sampler import (
     BatchSampler,
     DistributedSampler,
@@ -32,6 +33,8 @@ __all__ = [
     "DistributedSampler",
     "IterableDataset",
     "RandomSampler",
+    "RecordDataset",
+    "RecordWriter",
     "Sampler",
     "SequentialSampler",
     "StackDataset",

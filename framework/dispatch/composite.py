@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.engine import grad_mode, no_grad
 from ..base import modes, trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import DType
 from ..base.modes import autocast_disabled
+from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
@@ -55,10 +56,11 @@ class Composite(Op[P, R]):
             return cast(R, self._slow_path(given, key))
         wants = tuple([each.needs_grad for each in tensors])
         answer = self._answer(cached, wants, given, tensors)
-        if True in wants and cached.tape_recorder is not None and is_grad_enabled():
+        if True in wants and cached.tape_recorder is not None and grad_mode.top.value:
             outputs = answer if isinstance(answer, tuple) else (answer,)
             cached.tape_recorder.record(given, tensors, outputs, cached.specs, cached)
-        return cast(R, answer)
+        result: R = answer  # no `cast`, which is a call
+        return result
 
     def _answer(
         self,
@@ -89,6 +91,8 @@ class Composite(Op[P, R]):
 
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
+        if live:
+            given = concrete(given)
         bound = dict(zip(self.names, given))
         if batching.depth:
             answer = batching.batched_call(self, bound)

@@ -11,19 +11,19 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ..autograd.engine import is_grad_enabled
+from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
 from ..base.dtype import BOOL, COMPLEX, DType, combined, convert, default_dtype
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
+from ..base.symbolic_number import is_symbolic, live
 from ..base.trace_hooks import Changing
-from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
-from ..scheduler.scheduler import append
+from ..eager.base_tensor import TensorCore
+from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
-from .call_cache import CallCache
+from .call_cache import CallCache, recorded_result
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
@@ -194,7 +194,6 @@ class Elementwise(Op[P, R]):
         cached = self.call_cache.get(tuple(key))
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, tuple(key)))
-        signature = cached.signature
         if numbers and not cached.plain:
             if cached.compute.is_float:
                 try:
@@ -223,13 +222,13 @@ class Elementwise(Op[P, R]):
                 values = first.array.value, tensors[1].array.value
             else:
                 values = tuple([each.array.value for each in tensors])
-            node, array = lazy_array(signature, values, numbers)
-            out = assembled(first.results, array, signature.layouts[0], device)
-            append(device, node)
-        if taped and cached.tape_recorder is not None and is_grad_enabled():
+            kind = first.results
+            out = recorded_result(cached.signature, values, numbers, kind, device)
+        if taped and cached.tape_recorder is not None and grad_mode.top.value:
             tape_recorder, specs = cached.tape_recorder, cached.specs
             tape_recorder.record(given, tensors, (out,), specs, cached)
-        return cast(R, out)
+        result: R = out  # no `cast`, which is a call
+        return result
 
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
@@ -278,7 +277,7 @@ class Elementwise(Op[P, R]):
             )
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record_in(compute, bound, tensors, out)
-        if node.outputs[0].numel:
+        if node.outputs[0].numel and not any(map(is_symbolic, numbers.values())):
             entry = CachedElementwise(
                 device,
                 generation,
@@ -317,7 +316,7 @@ class Elementwise(Op[P, R]):
         if not compute.is_complex or self.complex_linear:
             self._record(bound, tensors, (out,))
         elif (
-            is_grad_enabled()
+            grad_mode.top.value
             and out.dtype.is_differentiable
             and any(each.needs_grad for each in tensors.values())
         ):
@@ -441,8 +440,8 @@ def real(name: str, value: Any) -> float:
     DTypeError
         If it is an integer beyond the range of floats.
     """
-    if type(value) is Changing:
-        return value
+    if type(value) is Changing or is_symbolic(value):
+        return value  # type: ignore[no-any-return]  # a float, or stands for one
     try:
         return float(value)
     except OverflowError:
@@ -488,6 +487,8 @@ def number(name: str, dtype: DType, value: Any) -> float:
             f"{name}: {value} is no {dtype.name}, which holds {low} to {high};"
             " cast the tensor to a wider dtype first"
         )
+    if type(value) is int or is_symbolic(value):
+        return value  # type: ignore[return-value]  # an int, or stands for one
     return int(value)
 
 
@@ -506,11 +507,22 @@ def scalar_items(
     compute: DType, numbers: Mapping[str, float]
 ) -> tuple[tuple[str, float], ...]:
     """Return scalar arguments of a node by name; of a complex one both parts."""
+    if live:
+        numbers = {name: _argument(compute, each) for name, each in numbers.items()}
     if not compute.is_complex:
         return tuple(numbers.items())
     names = [(name, f"{name}.imag") for name in numbers]
     pairs = zip(names, map(_two_parts, numbers.values()))
     return tuple(item for two, parts in pairs for item in zip(two, parts))
+
+
+def _argument(compute: DType, value: Any) -> Any:
+    """Return a scalar argument; of a symbolic number one that replays write anew."""
+    if not is_symbolic(value):
+        return value
+    if compute.is_complex:
+        return value.concrete()
+    return value.dynamic(compute.is_float)
 
 
 def _holomorphic(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from ..base import modes
 from ..eager.base_tensor import TensorCore
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -117,17 +118,21 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
 
 def takes_keywords(function: Function) -> Function:
     """Return a function that also takes PyTorch's keywords."""
+    body = getattr(function, "without_autocast", function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if not kwargs:
-                return function(*args)
+                return function(*args) if modes.autocast_blocks else body(*args)
             parameters = parameters_of(function)
             if "out" in kwargs and not parameters.takes_out:
                 return into(call, args, kwargs)
-            kwargs = translated(parameters.names, kwargs, function.__name__)
-            return function(*args, **kwargs)
+            if not parameters.names.keys().isdisjoint(kwargs):
+                kwargs = translated(parameters.names, kwargs, function.__name__)
+            if modes.autocast_blocks:
+                return function(*args, **kwargs)
+            return body(*args, **kwargs)
         except AttributeError:
             tensors = parameters_of(function).tensors
             need_tensors(function.__name__, tensors, args, kwargs)

@@ -498,19 +498,6 @@ def lazy_node(
     return node
 
 
-def lazy_array(
-    signature: NodeSignature, values: tuple[Value, ...], numbers: tuple[float, ...]
-) -> tuple[Node, Array]:
-    """Return a new node with one output, and an array that holds the output."""
-    node = lazy_node(signature, values, numbers)
-    array = _new(Array)
-    array.value = value = node.outputs[0]
-    array.version = 0
-    array.former = None
-    value.external_refs = 1
-    return node, array
-
-
 def pinned_array(numel: int, dtype: DType, buffer: object) -> Array:
     """Return a new array over pinned memory of a replay; see `pin`."""
     value = _new(PinnedValue)

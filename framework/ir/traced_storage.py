@@ -155,6 +155,18 @@ class TracedArray(Array):
             before.external_refs -= 1
             notify(before, grew=False)
 
+    def discard(self) -> None:
+        """Drop the changes of a trace that is not to end.
+
+        Idempotent, as an interrupt may have cut it short.
+        """
+        view: TracedState = self.former
+        value, view.value = view.value, None
+        self.former, self.__class__ = view.former, view.kind  # type: ignore[assignment]
+        if value is not None:
+            value.external_refs -= 1
+            notify(value, grew=False)
+
     def __del__(self) -> None:
         view: TracedState = self.former
         for value in (_value.__get__(self), view.value):

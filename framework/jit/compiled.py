@@ -50,6 +50,10 @@ class CompiledTrace:
     ----------
     replays : int
         Number of runs.
+    symbols : SymbolTable or None
+        Numbers of the call that may change.
+    kind : hashable
+        Key of the statistics of its calls; see `TracePolicy`.
     device : GpuDevice
         Its device; the lock is to be held from `fits` to `replay`.
     """
@@ -65,6 +69,8 @@ class CompiledTrace:
         assert trace.device is not None
         self.replays = 0
         self.device: GpuDevice = trace.device
+        self.symbols = trace.symbols
+        self.kind: object = call.key
         self._result = result
         self._kept = call.identity_keys
         leaves = list(trace.leaves.values())

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import TraceError
+from ..base.symbolic_number import SymbolicNumber, is_symbolic
 from ..tensor.tensor import Tensor
 from .guard_sources import read_cell
 from .pytree import SIMPLE, elements_of, is_record, own_attributes, tree_map
@@ -39,6 +40,17 @@ class Slot:
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+class NumberSlot:
+    """Placeholder in a result for a number that depends on those of the call."""
+
+    def __init__(self, number: SymbolicNumber) -> None:
+        self._read = number.reader()
+
+    def made(self) -> Any:
+        """Return the number of the current call."""
+        return self._read()
 
 
 class Copied:
@@ -68,9 +80,19 @@ def fill_slots(result: Any, tensors: list[Tensor]) -> Any:
     def fill(each: Any) -> Any:
         if type(each) is Slot:
             return tensors[each.number]
-        return each.made() if type(each) is Copied else each
+        return each.made() if type(each) in (Copied, NumberSlot) else each
 
     return tree_map(result, fill)
+
+
+def plain(result: Any) -> Any:
+    """Return a result with the numbers of the current call for symbolic ones."""
+    return tree_map(result, lambda each: each.now() if is_symbolic(each) else each)
+
+
+def has_symbolic_keys(result: Any) -> bool:
+    """Return whether mappings or sets in a result have symbolic numbers for keys."""
+    return any(is_symbolic(each) for keys in _keys_of(result) for each in keys)
 
 
 def check(result: Any, made: Callable[[Tensor], bool]) -> None:
@@ -113,6 +135,8 @@ def check(result: Any, made: Callable[[Tensor], bool]) -> None:
 def _keys_of(result: Any) -> Iterable[tuple[Any, ...]]:
     """Yield the keys of the mappings in a result."""
     if isinstance(result, Mapping):
+        yield tuple(result)
+    if isinstance(result, set | frozenset):
         yield tuple(result)
     if isinstance(result, tuple | list | set | frozenset | Mapping):
         for each in elements_of(result):

@@ -17,6 +17,9 @@ from ..tensor.tensor import Tensor
 from .attributes import is_standard
 from .pytree import PLAIN, SIMPLE, has_attributes, is_record, own_attributes, value_key
 
+MODES = 4
+"""Modes of the thread, with which each key begins."""
+
 
 class CallSignature(NamedTuple):
     """Signature of a call.

@@ -16,7 +16,9 @@ from vkbackend import fork_safety
 from ..autograd.engine import is_grad_enabled
 from ..base import trace_hooks
 from ..base.device import opened_devices
+from ..base.errors import TraceError
 from ..base.shape import Layout
+from ..base.symbolic_number import SymbolConflict
 from ..base.trace_hooks import listener
 from ..dispatch import batching
 from ..dispatch.call_cache import CallCache
@@ -27,6 +29,7 @@ from . import outputs
 from .callees import CalleeTracker
 from .compiled import CompiledTrace
 from .guards import Guards
+from .number_promotion import NumberPromotion, Promoted
 from .outputs import fill_slots
 from .signature import CallSignature, fast_key, signature_of
 from .trace_policy import MAX_TRACE_ATTEMPTS, CallKind, TracePolicy
@@ -57,6 +60,7 @@ class Jitted(Generic[P, R]):
         self._max_traces = max_traces
         self._compiled: OrderedDict[object, CompiledTrace] = OrderedDict()
         self._policy = TracePolicy(max_traces)
+        self._promotion = NumberPromotion()
         self._fast_path: CallCache[tuple[CompiledTrace, object, list[Layout]]]
         self._fast_path = CallCache()
         self._known: tuple[CalleeTracker | None, list[Any]] = None, []
@@ -131,23 +135,30 @@ class Jitted(Generic[P, R]):
             Result of the call; `_UNTRACED` if the function is to run untraced.
         """
         call = signature_of(args, kwargs, self._ordered)
-        compiled = self._compiled.get(call.key)
+        key = call.key
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            key, compiled = self._symbolic_trace(call)
         if compiled is not None:
             with compiled.device.lock:
                 if compiled.fits(call.inputs):
                     if fast:
                         # Layouts are kept: the fast key names them by identity.
                         layouts = [each.layout for each in call.inputs]
-                        self._fast_path.add(fast, (compiled, call.key, layouts))
-                    self._compiled.move_to_end(call.key)
-                    self._policy.replayed(call.key)
+                        self._fast_path.add(fast, (compiled, key, layouts))
+                    self._compiled.move_to_end(key)
+                    self._policy.replayed(compiled.kind)
+                    if compiled.symbols is not None:
+                        self._promotion.replayed(call)
                     self.replays += 1
                     return compiled.replay(call.inputs)
             # In this order an interrupt leaves no stale fast path.
             self._fast_path.clear()
-            self._compiled.pop(call.key)
+            self._compiled.pop(key)
+            self._promotion.evicted(key)
             compiled.forget()
-        kind = self._policy.of(call)
+        promoted = self._promotion.promoted(call, len(args))
+        kind = self._policy.of(call if promoted is None else promoted.call)
         if compiled is not None:
             place = compiled.failed_guard() or "something that it reads"
             self._policy.guard_failed(place)
@@ -161,7 +172,19 @@ class Jitted(Generic[P, R]):
             self._say(warning)
         if untraced:
             return _UNTRACED
-        return self._trace(kind, call, args, kwargs)
+        return self._trace(kind, call, args, kwargs, promoted)
+
+    def _symbolic_trace(
+        self, call: CallSignature
+    ) -> tuple[object, CompiledTrace | None]:
+        """Return a trace that takes the numbers of a call, and its key."""
+        for numbers, key in self._promotion.variants(call):
+            compiled = self._compiled[key]
+            assert compiled.symbols is not None
+            with compiled.device.lock:
+                if compiled.symbols.fit(numbers):
+                    return key, compiled
+        return call.key, None
 
     def _trace(
         self,
@@ -169,6 +192,7 @@ class Jitted(Generic[P, R]):
         call: CallSignature,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        promoted: Promoted | None = None,
     ) -> R:
         """Trace the function, and cache the trace if it can be replayed."""
         self.traces += 1
@@ -177,19 +201,43 @@ class Jitted(Generic[P, R]):
         before = Guards(
             self._function, *call.identity_keys, *owners, callees=known, assume_run=True
         )
-        trace = Trace()
+        trace = Trace() if promoted is None else Trace(promoted.table)
         try:
-            return cast(R, self._traced(trace, before, kind, call, args, kwargs))
-        except BaseException:
-            # The recorded nodes are pending then, as without `jit`; the second time if
-            # an interrupt ends the first.
+            return cast(
+                R, self._traced(trace, before, kind, call, args, kwargs, promoted)
+            )
+        except BaseException as error:
+            if promoted is None or not self._can_repeat(trace, before, error):
+                # The recorded nodes are pending then, as without `jit`; the second time
+                # if an interrupt ends the first.
+                try:
+                    trace.publish()
+                finally:
+                    trace.publish()
+                    trace.drop_gradients()
+                    trace.uncount_steps()
+                if isinstance(error, SymbolConflict):
+                    raise TraceError(f"jit: {error}") from None
+                raise
             try:
-                trace.publish()
+                trace.discard()
             finally:
-                trace.publish()
-                trace.drop_gradients()
-                trace.uncount_steps()
-            raise
+                trace.discard()
+            self._promotion.failed(promoted)
+        return self._trace(self._policy.of(call), call, args, kwargs)
+
+    def _can_repeat(self, trace: Trace, before: Guards, error: BaseException) -> bool:
+        """Return whether the function can run again, as symbols may have failed it.
+
+        Two traces without them have had no effect in Python.
+        """
+        return (
+            isinstance(error, Exception | SymbolConflict)
+            and not trace.ended
+            and trace.is_repeatable()
+            and not trace.arguments.changed()
+            and not before.failed_guard()
+        )
 
     def _traced(
         self,
@@ -199,12 +247,16 @@ class Jitted(Generic[P, R]):
         call: CallSignature,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        promoted: Promoted | None,
     ) -> Any:
         """Run the function under a trace, and cache that if it can be replayed."""
         try:
             # In a list, so that nothing here holds it while it is taken apart.
             recording = is_grad_enabled()
-            result = [trace.run(self._function, args, kwargs, call.inputs)]
+            places = () if promoted is None else promoted.places
+            result = [trace.run(self._function, args, kwargs, call.inputs, places)]
+            if promoted is not None and outputs.has_symbolic_keys(result[0]):
+                promoted.table.conflicts()
             if is_grad_enabled() is not recording:
                 trace.once("it sets whether gradients are recorded afterwards")
             if trace.nodes:
@@ -219,8 +271,11 @@ class Jitted(Generic[P, R]):
             kind.ran_no_ops()
         if not trace.nodes or trace.reasons:
             answer = trace.arguments.caller_value(result.pop())
+            if promoted is not None:
+                self._promotion.failed(promoted)
+                answer = outputs.plain(answer)
             return self._run_now(trace, kind, answer, trace.reasons)
-        return self._keep(trace, kind, call, result)
+        return self._keep(trace, kind, call, result, promoted)
 
     def _check_changes(self, before: Guards, trace: Trace, call: CallSignature) -> None:
         """Reject the trace if the function has side effects in Python."""
@@ -257,7 +312,12 @@ class Jitted(Generic[P, R]):
         return result
 
     def _keep(
-        self, trace: Trace, kind: CallKind, call: CallSignature, result: list[Any]
+        self,
+        trace: Trace,
+        kind: CallKind,
+        call: CallSignature,
+        result: list[Any],
+        promoted: Promoted | None,
     ) -> Any:
         """Compile a trace, run it, and cache it."""
         tree, tensors = trace.isolate_outputs(result.pop())
@@ -267,18 +327,28 @@ class Jitted(Generic[P, R]):
             return self._run_now(trace, kind, fill_slots(tree, tensors), [reason])
         try:
             compiled = CompiledTrace(self._function, trace, call, tree, tensors)
+            compiled.kind = kind.key
             answer = compiled.begin(trace, call.inputs)
         except Exception as error:
             if trace.ended:
                 raise
             kind.attempts = MAX_TRACE_ATTEMPTS
+            if promoted is not None:
+                self._promotion.failed(promoted)
             return self._run_now(trace, kind, fill_slots(tree, tensors), [str(error)])
         tensors.clear()
         self._policy.kept()
-        self._compiled[call.key] = compiled
+        key = call.key
+        if promoted is not None:
+            key = self._promotion.keep(promoted, call)
+        else:
+            self._promotion.kept(call, trace.callees, trace.is_repeatable())
+        self._compiled[key] = compiled
         if len(self._compiled) > self._max_traces:
             self._fast_path.clear()
-            self._compiled.popitem(last=False)[1].forget()
+            evicted, oldest = self._compiled.popitem(last=False)
+            self._promotion.evicted(evicted)
+            oldest.forget()
         return answer
 
     def _warn(self, reason: str) -> None:
@@ -313,6 +383,7 @@ class Jitted(Generic[P, R]):
                 compiled.forget()
             self._compiled.clear()
             self._policy.clear()
+            self._promotion.clear()
 
 
 _UNTRACED = object()
@@ -387,9 +458,12 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     number of operations. Intermediate results share memory by their live ranges.
 
     Tensors on the device that do not require a gradient are graph inputs; their shapes,
-    strides and dtypes, and all other arguments, are the signature of the call. Captured
-    state, modules and tensors, is read and changed in place as without `jit`; learning
-    rates, step counts and random draws go on as they would.
+    strides and dtypes, and all other arguments, are the signature of the call. An int
+    or float that has differed in two traces becomes an argument of the recording, if it
+    enters arithmetic with tensors, indexes them, or is the start of a slice of fixed
+    length (`cache[:, pos:pos + 1] = k`). Captured state, modules and tensors, is read
+    and changed in place as without `jit`; learning rates, step counts and random draws
+    go on as they would.
 
     Parameters
     ----------
@@ -422,6 +496,13 @@ def jit(function: Any = None, /, *, max_traces: int = 8) -> Any:
     modules, elements of containers (up to 100,000) and arrays (up to 64 MiB), the
     environment, context variables, parameters, modules, and an optimizer's options
     other than the learning rate.
+
+    A number that changes between calls is guarded where the function reads its value: a
+    comparison by its answer, anything else (a size, `range`, `math.sqrt`, a key) by the
+    value, and then each value has a trace, as has each number within a container. A
+    slice that starts at such a number is a copy in the trace, and the function is
+    traced by values where it changes that in place; only strides tell the two apart.
+    A function that uses `type` is traced by values.
 
     Captured parameters and tensors whose elements were changed outside, by an optimizer
     or `load_state_dict`, do not retrace: the next replay copies the new elements to

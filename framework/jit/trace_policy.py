@@ -29,6 +29,8 @@ class CallKind:
 
     Attributes
     ----------
+    key : hashable
+        Of the signature.
     attempts : int
         Traces since the last replay.
     shared : list of (weak reference to Array, device)
@@ -37,6 +39,7 @@ class CallKind:
     """
 
     def __init__(self, call: CallSignature) -> None:
+        self.key = call.key
         self.attempts = 0
         self.shared: list[tuple[weakref.ref[Array], Any]] = []
         self._untraced_epoch = -1
@@ -152,8 +155,8 @@ class TracePolicy:
             f"{self._failed_guard} is another one again and again"
             if self._failed_guard
             else f"more than max_traces = {self._max_traces} kinds of calls take"
-            " turns, or numbers or objects among the arguments are others in each call;"
-            " numbers in tensors may change"
+            " turns, or objects among the arguments, or numbers that decide sizes or"
+            " branches, are others in each call"
         )
         return f"was traced {self._traces} times for {replays} replays: {why}"
 

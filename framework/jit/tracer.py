@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -15,14 +15,21 @@ from ..autograd.engine import no_grad
 from ..base.errors import TraceError
 from ..base.modes import isolated_cast_cache
 from ..base.shape import Layout, interned
-from ..base.trace_hooks import Changing, StreamWord, TraceHooks, listening
+from ..base.symbolic_number import SymbolTable, is_symbolic, live
+from ..base.trace_hooks import (
+    Changing,
+    ChangingInt,
+    StreamWord,
+    TraceHooks,
+    listening,
+)
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
-from .outputs import Copied, Slot, can_be_copied
+from .outputs import Copied, NumberSlot, Slot, can_be_copied
 from .pytree import same, tree_map
 from .traced_arguments import TracedArguments
 
@@ -56,7 +63,7 @@ class Trace(TraceHooks):
         Placeholders for the elements of each call's tensors.
     rebound_arrays : dict of int to (Array, Value)
         Earlier storages that were mutated, with their values on entry.
-    actions : list of Changing or callable
+    actions : list of Changing, ChangingInt or callable
         Host actions before each replay, in order.
     draws : dict of Generator to int
         Number of random streams that the function drew.
@@ -74,16 +81,19 @@ class Trace(TraceHooks):
         Arguments of the call.
     guards : Guards or None
         State that they read, if the trace can be cached.
+    symbols : SymbolTable or None
+        Numbers among the arguments that may change from call to call.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, symbols: SymbolTable | None = None) -> None:
+        self.symbols = symbols
         self.ended = False
         self._thread = threading.get_ident()
         self.nodes: list[Node] = []
         self.device: GpuDevice | None = None
         self.graph_inputs: list[Value] = []
         self.rebound_arrays: dict[int, tuple[Array, Value]] = {}
-        self.actions: list[Changing | Action] = []
+        self.actions: list[Changing | ChangingInt | Action] = []
         self.draws: dict[Generator, int] = {}
         self.owners: list[Any] = []
         self._modules: list[tuple[Any, list[Any]]] = []
@@ -98,6 +108,7 @@ class Trace(TraceHooks):
         self.arguments = TracedArguments(self._swap)
         self._computed: set[int] = set()
         self._copies: WeakSet[Array] = WeakSet()
+        self._positions: dict[Generator, tuple[int, int]] = {}
 
     # Handlers of `trace_hooks`
 
@@ -110,11 +121,15 @@ class Trace(TraceHooks):
                 f"operations are on {self.device} and on {device}; one function may use"
                 " one device"
             )
+        if self.symbols is not None:
+            self.symbols.read([value for value, _ in node.inputs])
         self.nodes.append(node)
         self._computed.update(id(value) for value in node.outputs)
 
     def on_rebind(self, array: Array, before: Value) -> None:
         """Record the mutation of a storage."""
+        if self.symbols is not None:
+            self.symbols.on_rebind(array)
         if isinstance(before.buffer, np.ndarray):
             self.changes_host = True
             return
@@ -146,6 +161,8 @@ class Trace(TraceHooks):
     ) -> tuple[int, ...]:
         """Return the words of a draw, marked as dynamic arguments."""
         call = self.draws.get(generator, 0)
+        if not call:
+            self._positions[generator] = generator.key, generator.calls - 1
         self.draws[generator] = call + 1
         marked = []
         for part, number in enumerate(words):
@@ -203,17 +220,32 @@ class Trace(TraceHooks):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         inputs: list[Tensor],
+        places: Sequence[int | str] = (),
     ) -> Any:
-        """Call the function with stand-ins for graph inputs, and return its result."""
+        """Call the function with stand-ins for graph inputs, and return its result.
+
+        `places` are the arguments, by position or name, that are symbolic numbers.
+        """
         for tensor in inputs:
             self._stand_in(tensor)
         substitute = self.arguments.substitute
         args = tuple([substitute(each, str(k)) for k, each in enumerate(args)])
         kwargs = {name: substitute(each, name) for name, each in kwargs.items()}
+        symbols = self.symbols
+        if symbols is not None:
+            stand_ins = dict(zip(places, symbols.symbols()))
+            args = tuple([stand_ins.get(k, each) for k, each in enumerate(args)])
+            kwargs = {name: stand_ins.get(name, kwargs[name]) for name in kwargs}
+            live.add(symbols)
         try:
             with listening(self), isolated_cast_cache(), self.callees:
                 result = function(*args, **kwargs)
+            if symbols is not None:
+                symbols.finish()
+                self.actions += symbols.dynamic
         finally:
+            if symbols is not None:
+                live.discard(symbols)
             self.arguments.write_back()
         if self._refusal is not None:
             raise self._refusal
@@ -283,6 +315,22 @@ class Trace(TraceHooks):
             if type(array) is TracedArray:
                 array.publish()
 
+    def is_repeatable(self) -> bool:
+        """Return whether all that it has done can be undone by `discard`."""
+        changing = (Changing, ChangingInt)
+        return not self.leaves and all(isinstance(x, changing) for x in self.actions)
+
+    def discard(self) -> None:
+        """Undo what it has done, as if it had not begun; see `is_repeatable`.
+
+        May be repeated if interrupted.
+        """
+        for array, _ in self.rebound_arrays.values():
+            if type(array) is TracedArray:
+                array.discard()
+        for generator, count in self.draws.items():
+            generator.give_back(self._positions[generator], count)
+
     def drop_gradients(self) -> None:
         """Restore the gradients of leaves whose new ones were not computed."""
         for leaf, entry in self.leaves.values():
@@ -346,6 +394,8 @@ class Trace(TraceHooks):
         slots: dict[int, Slot] = {}
 
         def number(part: Any) -> Any:
+            if is_symbolic(part):
+                return NumberSlot(part)
             if isinstance(part, Tensor) and part.is_gpu:
                 if id(part) not in slots:
                     slots[id(part)] = Slot(len(tensors))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.errors import TraceError
-from ..base.trace_hooks import Changing, StreamWord
+from ..base.trace_hooks import DYNAMIC, Changing, ChangingInt, StreamWord
 
 if TYPE_CHECKING:
     from ..base.philox import Generator
@@ -39,7 +39,9 @@ class DynamicArguments:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[int, tuple[Changing, list[tuple[str, int]]]] = {}
+        self._numbers: dict[
+            int, tuple[Changing | ChangingInt, list[tuple[str, int]]]
+        ] = {}
         self._streams: dict[Generator, list[tuple[int, int, int]]] = {}
         self._steps: list[Callable[[], object]] = []
         self._undoable: list[Any] = []
@@ -73,7 +75,7 @@ class DynamicArguments:
         number : number
             Its value when the function was traced.
         """
-        if not isinstance(number, Changing | StreamWord):
+        if not isinstance(number, DYNAMIC):
             return
         if start is None:
             raise TraceError(
@@ -91,13 +93,13 @@ class DynamicArguments:
     def fix(
         self,
         content: bytearray,
-        actions: Sequence[Changing | Callable[[], object]],
+        actions: Sequence[Changing | ChangingInt | Callable[[], object]],
         draws: Mapping[Generator, int],
     ) -> None:
         """Fix the steps of `write`: host actions in order, then random streams."""
         self.any = bool(self._numbers or self._streams)
         for action in actions:
-            if not isinstance(action, Changing):
+            if not isinstance(action, Changing | ChangingInt):
                 self._steps.append(action)
                 if hasattr(action, "take_back"):
                     self._undoable.append(action)

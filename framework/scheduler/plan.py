@@ -24,7 +24,7 @@ import vkbackend
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
 from ..base.shape import Shape
-from ..base.trace_hooks import Changing, StreamWord
+from ..base.trace_hooks import DYNAMIC
 from ..codegen.elementwise_variants import build_chosen_kernel
 from ..codegen.epilogue_fusion import NO_EPILOGUE, FusedEpilogue, fuse_epilogues
 from ..codegen.glsl.aliasing import (
@@ -384,7 +384,7 @@ class _Builder:
         kernel_group = sorted([*more, *kernel_group])
         nodes = [self.nodes[number] for number in kernel_group]
         numbers = [number for node in nodes for _, number in node.scalars]
-        changes = any(isinstance(number, Changing | StreamWord) for number in numbers)
+        changes = any(isinstance(number, DYNAMIC) for number in numbers)
         # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
         if any(node.op.reduction for node in nodes):

@@ -8,7 +8,8 @@ import numpy as np
 
 from ..base.device import default_device
 from ..base.dtype import DTypeLike, as_dtype, decode
-from .factories import DeviceLike
+from ..base.symbolic_number import is_symbolic, live
+from .factories import DeviceLike, full
 from .tensor import Tensor
 
 
@@ -45,7 +46,25 @@ def tensor(
     """
     if device is None:
         device = data.device if isinstance(data, Tensor) else default_device()
+    found = _one_symbol(data) if live else None
+    if found is not None:
+        return full(*found, dtype, device, requires_grad)
     return Tensor.from_data(data, dtype, device, requires_grad)
+
+
+def _one_symbol(data: Any) -> tuple[tuple[int, ...], Any] | None:
+    """Return the shape and the element of data that are one symbolic number."""
+    if is_symbolic(data):
+        return (), data
+    if type(data) not in (list, tuple) or not data:
+        return None
+    parts = [_one_symbol(each) for each in data]
+    first = parts[0]
+    if first is None or any(
+        each is None or each[0] != first[0] or each[1] is not first[1] for each in parts
+    ):
+        return None
+    return (len(data), *first[0]), first[1]
 
 
 def as_tensor(

@@ -20,10 +20,16 @@ from ..base.errors import DeviceMismatchError, DTypeError, ShapeError
 from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
+from ..base.symbolic_number import live
 from ..dispatch import batching
 from ..eager.base_tensor import TensorCore, operand
 from ..ir.lazy_graph import Array
 from ..ops.indexing import getitem
+from ..ops.indexing.symbolic_index import (
+    is_symbolic_index,
+    symbolic_index,
+    written_places,
+)
 from .overwrite import record_overwrite
 
 if TYPE_CHECKING:
@@ -212,6 +218,12 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
             return
     if isinstance(value, TensorCore) and value.layout.shape[:1] == (1,):
         value = _without_leading_ones(value)
+    if live and is_symbolic_index(index):
+        symbolic = symbolic_index(index, x.layout.shape)
+        places = None if symbolic is None else written_places(x, symbolic, value)
+        if symbolic is not None and places is not None:
+            set_item(ops.slice_(x, symbolic.static), places, value)
+            return
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
     view = getitem.slice_of(x if recorded else x.detach(), chosen)

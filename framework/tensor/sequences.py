@@ -113,7 +113,9 @@ def _ramp(
     if not dtype.is_float:
         compute = int64 if dtype.itemsize == 8 else int32
         bits = 8 * compute.itemsize
-        start, step = wrapped(int(start), bits), wrapped(int(step), bits)
+        # Not `int` of one, as a symbolic number would become a plain one.
+        start = wrapped(start if isinstance(start, int) else int(start), bits)
+        step = wrapped(int(step), bits)
     made: Tensor = ops.arange_like(anchor(device), (count,), start, step, compute)
     return made.to(dtype)
 

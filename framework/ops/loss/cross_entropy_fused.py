@@ -40,7 +40,7 @@ def differentiable_vjp(
     label_smoothing: float,
 ) -> Tensor:
     """Return the gradient by differentiable ops, for double backward."""
-    columns = logits.shape[1]
+    columns = logits.layout.shape[1]
     numbers = unsqueeze(class_indices(labels, columns, ignore_index, UNCHECKED), 1)
     is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
     even = label_smoothing / columns
@@ -60,12 +60,12 @@ def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
     device = logits.device
     if not isinstance(device, GpuDevice) or labels.dtype not in INDEX:
         return False
-    if logits.ndim < 2 or logits.numel() == 0:
+    if len(logits.layout.shape) < 2 or logits.numel() == 0:
         return False
     needs_grad = is_grad_enabled() and logits.needs_grad
     return (
         needs_grad
-        and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
+        and row_tile(device.gpu.info, logits.dtype, logits.layout.shape[1]) is not None
     )
 
 
@@ -168,7 +168,11 @@ def cross_entropy_with_grad_vjp(
             grad = grad / sum(cast(ne(labels, ignore_index), grad.dtype))
         return (
             differentiable_vjp(
-                grad.expand(labels.shape), logits, labels, ignore_index, label_smoothing
+                grad.expand(labels.layout.shape),
+                logits,
+                labels,
+                ignore_index,
+                label_smoothing,
             ),
             None,
         )

@@ -142,8 +142,8 @@ def need_float(name: str, x: object) -> None:
 
 def _keys(x: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
     source = generator or default_generator
-    first: Tensor = uniform_like(x, source.stream(), x.shape, float32)
-    second: Tensor = uniform_like(x, source.stream(), x.shape, float32)
+    first: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
+    second: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
     return first, second
 
 
