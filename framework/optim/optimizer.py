@@ -31,7 +31,7 @@ from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .recorded_plan import CallRecorder, NotRepeatable
 from .state_dict import CheckedState, States, StateSpec
-from .step_plan import StepPlan
+from .step_plan import StepPlan, Truths
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
@@ -173,22 +173,6 @@ class _CachedStep:
         if len(state) != len(self._state) or not all(map(is_, state, self._state)):
             return False
         return [owner._fingerprint() for owner in self._owners] == self._counts
-
-
-class _Truths(Mapping[str, Any]):
-    """View of a group's options: whether each is something else than 0 or empty."""
-
-    def __init__(self, group: Group) -> None:
-        self._group = group
-
-    def __getitem__(self, name: str) -> bool:
-        return bool(self._group[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._group)
-
-    def __len__(self) -> int:
-        return len(self._group)
 
 
 def has_failed(remembered: object) -> bool:
@@ -614,7 +598,7 @@ class Optimizer:
         Of those in `switches` it is whether they are 0.
         """
         return [
-            (_Truths(group) if name in self.switches else group, name)
+            (Truths(group) if name in self.switches else group, name)
             for group in self.param_groups
             for name in group
             if name not in self.read_anew
