@@ -139,6 +139,7 @@ def test_older_flags_and_names() -> None:
     assert_close(layer(x, labels), np.float32(np.log(3)), scale=2)
 
 
+@pytest.mark.torch213
 def test_linear_and_cross_entropy(place: Device, rng: np.random.Generator) -> None:
     options: dict[str, Any] = {"out_features": (2,), "bias": True, "ignore_index": 1}
     theirs = torch.nn.LinearCrossEntropyLoss(5, 3, **options)

@@ -32,6 +32,12 @@ def test_unpooled(dims: int, place: Device) -> None:
 def test_power_averages(dims: int, place: Device) -> None:
     x = np.abs(drawn(*SHAPE[: 2 + dims])) + 0.1
     beside(f"lp_pool{dims}d", place, x, 3, 2, 2, True, scale=16)
+
+
+@pytest.mark.torch213
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_power_averages_of_infinite_power(dims: int, place: Device) -> None:
+    x = np.abs(drawn(*SHAPE[: 2 + dims])) + 0.1
     beside(f"lp_pool{dims}d", place, x, float("inf"), 2)
 
 
