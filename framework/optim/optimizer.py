@@ -16,19 +16,33 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from operator import is_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import GpuDevice
 from ..base.errors import DTypeError
-from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
+from .hooks import (
+    KINDS,
+    LOAD_POST,
+    LOAD_PRE,
+    STATE_POST,
+    STATE_PRE,
+    Hook,
+    HookedOptimizer,
+)
+from .hooks import (
+    register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+)
+from .hooks import (
+    register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
+)
 from .recorded_plan import CallRecorder, NotRepeatable
 from .state_dict import CheckedState, States, StateSpec
 from .step_plan import StepPlan, Truths
@@ -38,9 +52,6 @@ Group = dict[str, Any]
 
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them, or pairs of a name and a parameter."""
-
-StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], object]
-"""Called with the optimizer and the arguments of `step`."""
 
 Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
@@ -182,12 +193,6 @@ def has_failed(remembered: object) -> bool:
     return type(remembered.array.value.buffer) is Failed
 
 
-def _registered(hooks: OrderedDict[int, StepHook], hook: StepHook) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
 def _is_named(value: object) -> bool:
     """Return whether a parameter comes as a pair of its name and itself."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
@@ -197,7 +202,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer:
+class Optimizer(HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -253,8 +258,7 @@ class Optimizer:
         defaults: Mapping[str, Any],
     ) -> None:
         self.defaults = dict(defaults)
-        self._pre_hooks: OrderedDict[int, StepHook] = OrderedDict()
-        self._post_hooks: OrderedDict[int, StepHook] = OrderedDict()
+        super().__init__()
         self._state = States()
         # Traces keep them: without a trace there are no steps to count.
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
@@ -405,34 +409,12 @@ class Optimizer:
         object
             What the closure returned; None without one.
         """
-        for hook in [*self._pre_hooks.values()]:
-            hook(self, (closure,) if closure else (), {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         self._step()
-        for hook in [*self._post_hooks.values()]:
-            hook(self, (closure,) if closure else (), {})
         return loss
-
-    def register_step_pre_hook(self, hook: StepHook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return _registered(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: StepHook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return _registered(self._post_hooks, hook)
 
     def _step(self) -> None:
         """Make a step, by the cached plan if there is one."""
@@ -463,21 +445,27 @@ class Optimizer:
         elif self._step_counters:
             trace_hooks.structure_changed()
 
-    def step_unless(self, skip: Tensor) -> None:
+    def step_unless(self, skip: Tensor, *args: Any) -> object:
         """Make a step, unless a flag on the device skips it.
 
-        Waits for nothing. State that a skipped step would have initialised is zero.
+        Waits for nothing, unless steps are counted on the host, are a method of a
+        subclass, or have hooks: those run only with a step. State that a skipped step
+        would have initialised is zero.
 
         Parameters
         ----------
         skip : Tensor, shape (), bool
             Whether parameters and state stay unchanged.
+        *args
+            Arguments of a subclass's `step`.
+
+        Returns
+        -------
+        object
+            What `step` returns; None if it was skipped.
         """
-        if not self.counts_skips and "step" in (self._known_spec() or ()):
-            # The count of steps is the host's, so it has to know.
-            if not skip.item():
-                self._step()
-            return
+        if self._steps_on_host() or args:
+            return None if skip.item() else self.step(*args)
         self._begin_slow_path()
         self.skip = skip
         try:
@@ -488,6 +476,15 @@ class Optimizer:
         if changed:
             with self._uncount_failures(changed):
                 evaluate(*changed)
+        return None
+
+    def _steps_on_host(self) -> bool:
+        """Return whether the host has to know if a step is made."""
+        if self._has_step_hooks:
+            return True
+        if getattr(self.step, "__func__", None) is not Optimizer.step:
+            return True
+        return not self.counts_skips and "step" in (self._known_spec() or ())
 
     def _run_and_cache(self, device: GpuDevice) -> None:
         """Make a step on the slow path, and cache its plan if that can be repeated."""
@@ -554,7 +551,8 @@ class Optimizer:
         """Return the state of a copy, without step counters and cached step."""
         self._drop_cached_step()
         self.apply_deferred_steps(None)
-        return {**vars(self), "_step_counters": [], "_replaying": None}
+        hooks = {kind: OrderedDict[int, Hook]() for kind in KINDS}
+        return {**vars(self), **hooks, "_step_counters": [], "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
@@ -620,6 +618,7 @@ class Optimizer:
             groups, whose "params" are numbers counted through all groups.
         """
         trace_hooks.once(f"the state of {self._name} is read, which a replay would not")
+        self._call_hooks(STATE_PRE)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -641,7 +640,8 @@ class Optimizer:
             }
             for key, each in self._state.items()
         }
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        return cast(dict[str, Any], self._changed_by_hooks(STATE_POST, found))
 
     def state_spec(self, group: Group) -> StateSpec | None:
         """Return the state of a group's parameters, by name and type."""
@@ -663,6 +663,8 @@ class Optimizer:
             If it is no state of this optimizer with these parameters, or an option is
             out of range; nothing has been changed then, nor by an interrupt.
         """
+        if isinstance(state_dict, Mapping):
+            state_dict = self._changed_by_hooks(LOAD_PRE, dict(state_dict))
         loaded = CheckedState(self.param_groups, self.state_spec, state_dict)
         for mine, options in zip(self.param_groups, loaded.options):
             self.check({**mine, **options})
@@ -681,6 +683,7 @@ class Optimizer:
             lambda: self._replace_state(loaded.state, [], loaded.options),
             lambda: self._replace_state(*before),
         )
+        self._call_hooks(LOAD_POST)
 
     def _replace_state(
         self,
