@@ -308,7 +308,7 @@ class _Builder:
         """Return the summary of a node, for reports."""
         reads = [
             self.producer.get(id(value), -1 - self.slots[id(value)])
-            for value, _ in node.inputs
+            for value in node.values
         ]
         external = any(id(value) in self.external for value in node.outputs)
         slots = tuple(self.slots[id(value)] for value in node.outputs)
@@ -331,7 +331,7 @@ class _Builder:
                 id(value) in self.external for value in node.outputs
             ):
                 live.add(number)
-                for value, _ in node.inputs:
+                for value in node.values:
                     if id(value) in self.producer:
                         live.add(self.producer[id(value)])
         return sorted(live)
@@ -340,7 +340,7 @@ class _Builder:
         node = self.nodes[number]
         reads = []
         outside = sum(id(value) in self.external for value in node.outputs)
-        for value, layout in node.inputs:
+        for value, layout in zip(node.values, node.signature.operands):
             source = self.producer.get(id(value))
             if source is None:
                 outside += 1
@@ -371,7 +371,7 @@ class _Builder:
             for node in [self.nodes[number] for number in members]:
                 results = map(id, node.outputs)
                 live_out.update(value for value in results if value in self.external)
-                for value, _ in node.inputs:
+                for value in node.values:
                     source = self.producer.get(id(value))
                     if source is not None and source not in members:
                         live_out.add(id(value))
@@ -593,7 +593,7 @@ class _Builder:
     def _find_inputs(self, numbers: Sequence[int]) -> None:
         seen = set()
         for number in numbers:
-            for at, (value, _) in enumerate(self.nodes[number].inputs):
+            for at, value in enumerate(self.nodes[number].values):
                 if id(value) not in self.producer and id(value) not in seen:
                     seen.add(id(value))
                     self.plan.inputs.append((self.slots[id(value)], number, at))
