@@ -44,15 +44,15 @@ class HiddenCalls:
     def __enter__(self) -> HiddenCalls:
         with _entering:
             _entered.add(self)
-            for kind, name, call, is_hidden in _calls:
-                setattr(kind, name, _hiding(call, is_hidden, self._observer))
+            for kind, name, call, hides in _calls:
+                setattr(kind, name, _hiding(call, hides, self._observer))
         return self
 
     def __exit__(self, *_: object) -> None:
         with _entering:
             _entered.discard(self)
             if not _entered:
-                for kind, name, call, _ in _calls:
+                for kind, name, call, _is_hidden in _calls:
                     setattr(kind, name, call)
 
 
@@ -101,7 +101,7 @@ def _is_hidden_rule(_: object, node: GradNode) -> bool:
 
 def _is_known(value: Any) -> bool:
     """Return whether nothing of a user's runs when an op reads an operand."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind in (tuple, list):
         return all(map(_is_known, value))
     return _is_known_class(kind)
