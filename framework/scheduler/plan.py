@@ -242,7 +242,7 @@ class _Builder:
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
-        self.lowered: dict[Hashable, LoweredKernel] = {}
+        self.kernels: dict[Hashable, LoweredKernel] = {}
         self.dispatched: dict[NodeSignature, Sequence[Dispatch]] = {}
         # Index slots of kernels: node, words of the call, argument.
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
@@ -398,7 +398,7 @@ class _Builder:
         changes = any(isinstance(number, DYNAMIC) for number in numbers)
         # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
-        kernel = self._lowered(nodes, live_out, lanes)
+        kernel = self._kernel_of(nodes, live_out, lanes)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -451,7 +451,7 @@ class _Builder:
             else None,
         )
 
-    def _lowered(
+    def _kernel_of(
         self, nodes: Sequence[Node], live_out: set[int], lanes: int
     ) -> LoweredKernel:
         """Return the kernel of nodes, that of earlier ones of the same structure."""
@@ -470,12 +470,12 @@ class _Builder:
         ]
         key = tuple(wiring), lanes
         given = list(values.values())
-        known = self.lowered.get(key)
+        known = self.kernels.get(key)
         if known is None:
             rows = any(node.op.reduction for node in nodes)
             build = build_chosen_rows if rows else build_chosen_kernel
             known = build(nodes, live_out, self.gpu.info, lanes=lanes)
-            self.lowered[key] = with_values(known, lambda value: places[id(value)])
+            self.kernels[key] = with_values(known, lambda value: places[id(value)])
             return known
         return with_values(known, lambda place: given[place])
 
