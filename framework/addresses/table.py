@@ -62,7 +62,7 @@ ADDRESSES: dict[str, Entry] = {
         ("nn",),
         {"_Loss": "nn.loss:Loss", "_WeightedLoss": "nn.loss:_Weighted"},
     ),
-    "nn.modules.module": (("nn", "nn.module", "nn.module_hooks"), {
+    "nn.modules.module": (("nn", "nn.module", "nn.module_hooks", "nn.module_tree"), {
         "_IncompatibleKeys": "nn.state_dict:IncompatibleKeys",
     }),
     "nn.modules.padding": (
