@@ -4,8 +4,9 @@ from __future__ import annotations
 
 LAZY = tuple(
     """
-    accelerator compiler cpu distributed hub multiprocessing overrides profiler
-    testing types nn.parallel nn.utils.prune utils.benchmark utils.tensorboard
+    accelerator compiler cpu distributed distributions hub multiprocessing
+    overrides profiler testing types nn.parallel nn.utils.prune
+    utils.benchmark utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
