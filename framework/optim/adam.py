@@ -20,7 +20,8 @@ from ..tensor.tensor import Tensor
 from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_each
 from .found_inf import SKIPPED
-from .optimizer import DeferredStepCounter, Group, Params
+from .optimizer import Group, Params
+from .step_counter import DeferredStepCounter
 
 TINY = 1e-30
 """In place of a beta of 0, which has no logarithm; a float32 sees no difference."""
@@ -186,6 +187,11 @@ def _log_beta(group: Group, number: int) -> float:
 
 def check_betas(optimizer: object, group: Group) -> None:
     """Raise `ValueError` if a share of a moment is out of range."""
+    if len({isinstance(beta, Tensor) for beta in group["betas"]}) > 1:
+        raise ValueError(
+            f"{type(optimizer).__name__}: betas are {group['betas']}; both must be"
+            " numbers, or both tensors"
+        )
     if not all(0.0 <= beta < 1.0 for beta in group["betas"]):
         raise ValueError(
             f"{type(optimizer).__name__}: betas are {group['betas']};"

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, cast
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
-from ..base.device import GpuDevice
+from ..base.device import Device, GpuDevice
 from ..base.errors import DTypeError
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
@@ -45,6 +45,7 @@ from .hooks import (
 )
 from .recorded_plan import CallRecorder, NotRepeatable
 from .state_dict import CheckedState, States, StateSpec
+from .step_counter import DeferredStepCounter
 from .step_plan import StepPlan, Truths
 
 Group = dict[str, Any]
@@ -69,69 +70,6 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
-
-
-class DeferredStepCounter:
-    """Deferred step counter of a trace's parameters with equal step counts.
-
-    Attributes
-    ----------
-    members : list of dict
-        State of each parameter.
-    deferred : int
-        Replayed steps that `members` do not count yet.
-    factors : tuple of float
-        Dynamic arguments of this step, once they have been read.
-    replayed_steps : int
-        Steps that replays have made.
-    """
-
-    def __init__(self, optimizer: Optimizer, trace: object) -> None:
-        self.members: list[dict[str, Any]] = []
-        self.deferred = self.replayed_steps = 0
-        self.factors: tuple[float, ...] = ()
-        # An optimizer's cached step keeps its counters.
-        self._optimizer = weakref.ref(optimizer)
-        self._trace = trace
-
-    def __call__(self) -> None:
-        """Count a step, in the same time for any number of parameters."""
-        optimizer = self._optimizer()
-        if optimizer is not None:
-            optimizer.apply_deferred_steps(self._trace)
-        # Together, or an interrupt between would leave one without the other.
-        self.deferred, self.replayed_steps = self.deferred + 1, self.replayed_steps + 1
-        self.factors = ()
-
-    def mark(self) -> int:
-        """Return how many steps replays have made."""
-        return self.replayed_steps
-
-    def take_back(self, mark: int) -> None:
-        """Roll back a step whose kernels have not run."""
-        if self.replayed_steps != mark:
-            self.deferred, self.replayed_steps = self.deferred - 1, mark
-        self.factors = ()
-
-    def step(self) -> int:
-        """Return the number of steps."""
-        steps: int = self.members[0]["step"]
-        return steps + self.deferred
-
-    def apply_deferred(self) -> None:
-        """Add the deferred steps to each member."""
-        if self.deferred:
-            for member in self.members:
-                member["step"] += self.deferred
-            self.deferred = 0
-
-    def __del__(self) -> None:
-        self.apply_deferred()
-
-    def _fingerprint(self) -> list[object]:
-        """Return each member's step count relative to the first: all 0 in a trace."""
-        first = self.members[0]["step"]
-        return [member["step"] - first for member in self.members]
 
 
 class _CachedStep:
@@ -211,8 +149,8 @@ class Optimizer(HookedOptimizer):
     Parameters
     ----------
     params : iterable of Tensor, or of dict
-        Leaves that require gradients; or groups `{"params": [...], "lr": ...}` whose
-        other entries replace the defaults.
+        Leaves; or groups `{"params": [...], "lr": ...}` whose other entries replace
+        the defaults. Those without a gradient, as frozen ones, are left as they are.
     defaults : mapping of str to object
         Options of groups that do not give them.
 
@@ -224,8 +162,10 @@ class Optimizer(HookedOptimizer):
     Raises
     ------
     ValueError
-        If there is nothing to optimize, a parameter comes twice or is no leaf that
-        requires a gradient, or an option is unknown or out of range.
+        If there is nothing to optimize, a parameter comes twice or is no leaf, some
+        have names and others none, or an option is unknown or out of range.
+    TypeError
+        If what is given are no tensors, or they are in a set or alone.
     DTypeError
         If a parameter is complex.
     """
@@ -264,6 +204,10 @@ class Optimizer(HookedOptimizer):
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
         self.param_groups: list[Group] = []
+        if isinstance(params, Tensor):
+            raise TypeError(
+                f"{self._name}: a tensor was given; pass a list of tensors, or groups"
+            )
         listed: list[Any] = list(params)
         if not listed:
             raise ValueError(f"{self._name}: there are no parameters to optimize")
@@ -275,6 +219,14 @@ class Optimizer(HookedOptimizer):
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    @property
+    def _device(self) -> Device | None:
+        """Device of the first parameter."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                return cast(Tensor, parameter).device
+        return None
 
     @property
     def step_counters(self) -> int:
@@ -319,7 +271,17 @@ class Optimizer(HookedOptimizer):
             Parameters, or pairs of a name and a parameter, as "params"; options, which
             may be others than the optimizer's.
         """
+        if not isinstance(group, Mapping):
+            raise TypeError(
+                f"{self._name}.add_param_group: a {type(group).__name__} was given; it"
+                ' must be a dict with "params"'
+            )
         given = group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                f"{self._name}: the parameters are a set, which has no order; pass a"
+                " list"
+            )
         params = [given] if isinstance(given, Tensor) else list(given)
         names = [each[0] for each in params if _is_named(each)]
         if names:
@@ -330,6 +292,11 @@ class Optimizer(HookedOptimizer):
                 )
             params = [each[1] for each in params]
             group = {**group, "param_names": names}
+        named = "param_names" in group
+        if any(("param_names" in each) != named for each in self.param_groups):
+            raise ValueError(
+                f"{self._name}: some groups have names of parameters; all or none must"
+            )
         known = {id(each) for known in self.param_groups for each in known["params"]}
         for parameter in params:
             self._check_parameter(parameter)
@@ -347,15 +314,14 @@ class Optimizer(HookedOptimizer):
 
     def _check_parameter(self, parameter: object) -> None:
         if not isinstance(parameter, Tensor):
-            raise ValueError(
+            raise TypeError(
                 f"{self._name}: {type(parameter).__name__} is no tensor;"
                 " pass model.parameters()"
             )
-        if not (parameter.is_leaf and parameter.requires_grad):
+        if not parameter.is_leaf:
             raise ValueError(
-                f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf"
-                " that"
-                " requires a gradient; pass model.parameters()"
+                f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf:"
+                " an operation computed it; pass model.parameters()"
             )
         if parameter.dtype.is_complex:
             raise DTypeError(
@@ -422,7 +388,7 @@ class Optimizer(HookedOptimizer):
             self._attempts = 0
             return
         self._begin_slow_path()
-        device = self.param_groups[0]["params"][0].device
+        device = self._device
         on_gpu = isinstance(device, GpuDevice) and not trace_hooks.running
         if on_gpu and self.replayable and self._attempts < MAX_PLAN_ATTEMPTS:
             self._attempts += 1
