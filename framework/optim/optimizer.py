@@ -389,8 +389,8 @@ class Optimizer(HookedOptimizer):
             return
         self._begin_slow_path()
         device = self._device
-        on_gpu = isinstance(device, GpuDevice) and not trace_hooks.running
-        if on_gpu and self.replayable and self._attempts < MAX_PLAN_ATTEMPTS:
+        may_cache = self.replayable and self._attempts < MAX_PLAN_ATTEMPTS
+        if isinstance(device, GpuDevice) and may_cache and not trace_hooks.running:
             self._attempts += 1
             self._run_and_cache(device)
             return
