@@ -6,7 +6,6 @@ import copy
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from ..base.device import Device, GpuDevice
@@ -319,6 +318,8 @@ class DataLoader:
                 yield worker, worker.submit(step, worker.info)
 
     def _result(self, worker: Worker, future: Any) -> Any:
+        from concurrent.futures import TimeoutError as FutureTimeoutError
+
         try:
             return future.result(self.timeout or None)
         except FutureTimeoutError:

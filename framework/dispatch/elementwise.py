@@ -68,6 +68,25 @@ class CachedElementwise(NamedTuple):
     layouts: tuple[Layout, ...]
 
 
+class CachedOnHost(NamedTuple):
+    """Cached call of an element-wise op of floats on the host: validated.
+
+    Attributes
+    ----------
+    compute, result : DType
+        Dtypes of the operands and of the result.
+    tensors : tuple of str
+        Parameters that are tensors.
+    layouts : tuple of Layout
+        Of these; see `CachedElementwise`.
+    """
+
+    compute: DType
+    result: DType
+    tensors: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+
+
 class Elementwise(Op[P, R]):
     """Element-wise op: its kernel is a GLSL expression over its parameters' names."""
 
@@ -101,6 +120,7 @@ class Elementwise(Op[P, R]):
         self.refuse: Callable[..., None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
+        self.host_calls: CallCache[CachedOnHost] = CallCache()
 
     def bools(self, function: Rule) -> Rule:
         """Declare what the op is where it computes in bools; it takes the operands."""
@@ -163,8 +183,9 @@ class Elementwise(Op[P, R]):
         return function
 
     def forget(self) -> None:
-        """Clear the call cache."""
+        """Clear the call caches."""
         self.call_cache.clear()
+        self.host_calls.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, on the fast path if the call is cached."""
@@ -242,6 +263,9 @@ class Elementwise(Op[P, R]):
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer
+        known = self.host_calls.get(key)
+        if known is not None:
+            return self._on_host_again(known, args, bound)
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         if len({tensor.device for tensor in tensors.values()}) > 1:
@@ -264,6 +288,10 @@ class Elementwise(Op[P, R]):
         if not isinstance(device, GpuDevice):
             out = self._on_host(tensors, numbers, compute, result)
             self._record_in(compute, bound, tensors, out)
+            if compute.is_float and all(t.dtype is compute for t in tensors.values()):
+                layouts = tuple(tensor.layout for tensor in tensors.values())
+                entry = CachedOnHost(compute, result, tuple(tensors), layouts)
+                self.host_calls.add(key, entry)
             return out
         generation = device.generation
         for dtype in (compute, result, *(each.dtype for each in tensors.values())):
@@ -283,7 +311,7 @@ class Elementwise(Op[P, R]):
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record_in(compute, bound, tensors, out)
         if node.outputs[0].numel and not any(map(is_symbolic, numbers.values())):
-            entry = CachedElementwise(
+            cached = CachedElementwise(
                 device,
                 generation,
                 node.signature,
@@ -296,7 +324,24 @@ class Elementwise(Op[P, R]):
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
             )
-            self.call_cache.add(key, entry)
+            self.call_cache.add(key, cached)
+        return out
+
+    def _on_host_again(
+        self, known: CachedOnHost, args: tuple[Any, ...], bound: dict[str, Any]
+    ) -> Any:
+        """Apply the op on the host by a cached call."""
+        if self.refuse is not None:
+            self.refuse(*args)
+        compute, given = known.compute, known.tensors
+        tensors = {name: bound[name] for name in given}
+        numbers = {
+            name: number(self.name, compute, bound[name])
+            for name in self.operands
+            if name not in tensors
+        }
+        out = self._on_host(tensors, numbers, compute, known.result)
+        self._record_in(compute, bound, tensors, out)
         return out
 
     def _recorder(self, compute: DType, present: tuple[str, ...]) -> TapeRecorder:

@@ -356,13 +356,9 @@ def _fractional(
         )
     planes = math.prod(lead)
     if samples is None:
-        samples = ops.draw_uniform(input.detach(), (planes, dims), float32)
-    elif samples.numel() != planes * dims:
-        raise ShapeError(
-            f"{name}: _random_samples are {tuple(samples.shape)}; they must be"
-            f" {(*lead, dims)}"
-        )
-    starts = ops.reshape(samples.detach(), (planes, dims))
+        starts = ops.draw_uniform(input.detach(), (planes, dims), float32)
+    else:
+        starts = ops.reshape(_chosen(name, samples, lead, dims), (planes, dims))
     places: Any = 0
     for dim in range(dims):
         draw = ops.narrow(starts, 1, draws[dim], 1)
@@ -383,6 +379,21 @@ def _fractional(
     shape_out = (*lead, *out)
     found = ops.reshape(ops.gather(flat, 1, chosen), shape_out)
     return found, ops.reshape(chosen, shape_out).to(int64)
+
+
+def _chosen(name: str, samples: Tensor, lead: Shape, dims: int) -> Tensor:
+    """Return what is used of given samples; there may be some for more images."""
+    batch = lead[0] if len(lead) > 1 else 1
+    if (
+        samples.ndim != 3
+        or samples.shape[0] < batch
+        or samples.shape[1:] != (lead[-1], dims)
+    ):
+        raise ShapeError(
+            f"{name}: _random_samples are {tuple(samples.shape)}; they must be"
+            f" {(batch, lead[-1], dims)}"
+        )
+    return ops.narrow(samples.detach(), 0, 0, batch)
 
 
 def _fractional_size(

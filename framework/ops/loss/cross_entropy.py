@@ -283,6 +283,11 @@ def _losses(
         and labels.layout.shape == logits.layout.shape
         and len(logits.layout.shape) > 1
     ):
+        if ignore_index >= 0:
+            raise ShapeError(
+                f"cross_entropy: ignore_index is {ignore_index} beside probabilities;"
+                " it is for labels"
+            )
         return _probability_losses(logits, labels, weight, label_smoothing), None
     _check_shapes(logits, labels)
     if weight is not None:

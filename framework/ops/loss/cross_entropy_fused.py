@@ -44,9 +44,12 @@ def differentiable_vjp(
     numbers = unsqueeze(class_indices(labels, columns, ignore_index, UNCHECKED), 1)
     is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
     even = label_smoothing / columns
-    target = where(is_label, even + 1.0 - label_smoothing, even)
+    target = is_label.to(logits.dtype) * (1.0 - label_smoothing) + even
     dlogits = softmax(logits, 1) - target
-    return where(eq(numbers, IGNORED), 0.0, dlogits * unsqueeze(grad, 1))
+    ignored = eq(numbers, IGNORED)
+    # The mean of no rows has an infinite gradient, which times 0 is NaN.
+    counted = where(ignored, 0.0, unsqueeze(grad, 1))
+    return where(ignored, 0.0, dlogits * counted)
 
 
 def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:

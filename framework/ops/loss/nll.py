@@ -118,6 +118,11 @@ def nll_losses(
         raise DTypeError(
             f"{name}: labels are {labels.dtype.name}; they must be integers"
         )
+    if weight is not None and weight.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: weight is {weight.dtype.name}, x is {x.dtype.name}; they must be"
+            " the same"
+        )
     classes = x.layout.shape[1]
     words, site = labels_in_words(labels), f"{name}: {CLASSES}"
     numbers = class_indices(words, classes, ignore_index, site)

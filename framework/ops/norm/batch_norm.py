@@ -188,17 +188,24 @@ def batch_norm(
     Raises
     ------
     ShapeError
-        If `x` has fewer than two dimensions, training sees fewer than two values per
-        channel, or statistics are missing when not training.
+        If `x` has fewer than two dimensions, training sees one value per channel, or
+        statistics are missing when not training.
+    ValueError
+        If `eps` is negative, or 0 in training.
 
     Notes
     -----
+    An empty batch leaves running statistics as they are.
+
     Source: Ioffe and Szegedy, arXiv:1502.03167.
     """
     if len(x.layout.shape) < 2:
         raise ShapeError(
             f"batch_norm: x is {tuple(x.shape)}; it must be (batch, channels, ...)"
         )
+    if eps <= 0.0 and (training or eps < 0.0):
+        bound = "above 0 in training" if training else "at least 0"
+        raise ValueError(f"batch_norm: eps is {eps}; it must be {bound}")
     flat = reshape(x, (x.layout.shape[0], x.layout.shape[1], _inner(x.layout.shape)))
     channels = x.layout.shape[1]
     scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
@@ -213,6 +220,8 @@ def batch_norm(
         return reshape(out.to(x.dtype), x.layout.shape)
     count = flat.shape[0] * flat.shape[2]
     if count < 2:
+        if count == 0:
+            return reshape(flat * _channels(scale) + _channels(shift), x.layout.shape)
         raise ShapeError(
             "batch_norm: training needs at least two values per channel;"
             f" x is {tuple(x.shape)}"
