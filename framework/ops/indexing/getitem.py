@@ -27,7 +27,12 @@ from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
 from .gather import NO_ROW, add_rows, checked_rows, flat_offsets, put_rows, take_rows
 from .masked import flatnonzero
-from .symbolic_index import is_symbolic_index, symbolic_index, taken_by_symbols
+from .symbolic_index import (
+    index_with_arrays,
+    is_symbolic_index,
+    symbolic_index,
+    taken_by_symbols,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -474,6 +479,7 @@ def slice_(x: Tensor, index: object) -> Tensor:
         symbolic = symbolic_index(index, shape)
         if symbolic is not None:
             return taken_by_symbols(x, slice_(x, symbolic.static), symbolic)
+        index = index_with_arrays(index, x) or index
     basic = _basic(index)
     chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)
