@@ -47,7 +47,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
         {},
     ),
     "f: p is 'x'; it must be a number or None": ((ONE, 1, "x"), {}),
-    "f: p is an ndarray; it must be a number or None": ((ONE, 1, np.ones(2)), {}),
+    "f: p is a ndarray; it must be a number or None": ((ONE, 1, np.ones(2)), {}),
     "f: flag is 'x'; it must be a bool": ((ONE, 1, 1.0, "x"), {}),
     "f: mode is None; it must be a string": ((ONE,), {"mode": None}),
     "f: others is a list with 1; it must be a sequence of tensors": (
