@@ -512,8 +512,8 @@ globals().update(
 )
 
 _INTERNAL = frozenset(
-    "addresses base codegen dispatch eager graph ir kernels runtime scheduler"
-    " torchscript".split()
+    "addresses annotations base codegen data debug dispatch eager graph io ir kernels"
+    " runtime scheduler torchscript".split()
 )
 
 

@@ -120,3 +120,7 @@ def _numbers(
     if not kind.is_float:
         raise DTypeError(f"{name}: dtype is {kind.name}; it must be a float dtype")
     return ops.arange_like(anchor(place_of(device)), (size,), 0, 1, kind)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -120,3 +120,7 @@ def eigvals(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
     raise NotImplementedError(
         "linalg.eigvals: it is not supported; use eigvalsh for symmetric matrices"
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -240,3 +240,7 @@ legendre_polynomial_p = _polynomial(
         x * last * ((2 * k + 1) / (k + 1)) - before * (k / (k + 1))
     ),
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,6 +11,7 @@ Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from typing import Any
@@ -71,8 +72,14 @@ class Generator:
         self.manual_seed(_entropy() if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Restart from `seed` and return self."""
-        self.set_state((seed & (1 << 64) - 1, 0))
+        """Restart from `seed`, an int of which 64 bits count, and return self."""
+        try:
+            number = operator.index(seed)
+        except TypeError:
+            raise TypeError(
+                f"manual_seed: seed is {seed!r}; it must be an int"
+            ) from None
+        self.set_state((number & (1 << 64) - 1, 0))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -117,6 +117,11 @@ class DataLoader:
                 raise ValueError(
                     f"DataLoader: {name} is {value}; it must be at least {least}"
                 )
+        if not num_workers and (prefetch_factor is not None or persistent_workers):
+            what = "persistent_workers" if persistent_workers else "prefetch_factor"
+            raise ValueError(
+                f"DataLoader: {what} is given, num_workers 0; it needs at least 1"
+            )
         self._is_iterable = isinstance(dataset, IterableDataset)
         self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
         self.dataset = dataset

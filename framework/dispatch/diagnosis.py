@@ -16,6 +16,7 @@ import numpy as np
 
 from vkbackend.errors import Error
 
+from ..base.philox import Generator
 from ..eager.base_tensor import TensorCore
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -68,6 +69,10 @@ def _each(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return accept
 
 
+def _is_collection(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
 def _is_size(value: Any) -> bool:
     return value is None or _is_int(value)
 
@@ -95,6 +100,10 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Iterable[Tensor]": (_each(_is_tensor), "a sequence of tensors"),
     "Sequence[Tensor | None]": (_each(lambda _: True), "a sequence of tensors"),
     "Callable[..., Any]": (callable, "a function"),
+    "Generator": (lambda each: isinstance(each, Generator), "a generator"),
+    "RandomGenerator": (lambda each: isinstance(each, Generator), "a generator"),
+    "Iterable[int]": (_each(_is_int), "a sequence of ints"),
+    "Params": (_is_collection, "an iterable of parameters, as model.parameters()"),
 }
 """What an annotation accepts, and how an error says it; others accept everything."""
 
@@ -165,6 +174,24 @@ def _inside(value: Any, parts: list[str]) -> str:
         if not accepts(each):
             return f" with {told(each)}"
     return ""
+
+
+def need_flags(name: str, flags: Iterable[str], kwargs: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if an argument that must be a bool is neither that nor an int.
+
+    Parameters
+    ----------
+    name : str
+        The function's.
+    flags : iterable of str
+        The parameters.
+    kwargs
+        The call's keyword arguments.
+    """
+    for flag in flags:
+        value = kwargs.get(flag, False)
+        if value is not True and value is not False and not is_flag(value):
+            raise TypeError(f"{name}: {flag} is {told(value)}; it must be a bool")
 
 
 @functools.cache
@@ -245,9 +272,14 @@ def explained(function: Function, module: str | None = None) -> Function:
     module : str or None
         Where it then is, if it is not left where it was; a pickle names that.
     """
+    flags = frozenset(
+        name for name, kind in function.__annotations__.items() if kind == "bool"
+    )
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not flags.isdisjoint(kwargs):
+            need_flags(function.__name__, flags, kwargs)
         try:
             return function(*args, **kwargs)
         except Exception as error:

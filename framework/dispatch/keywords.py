@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..base import modes
-from .diagnosis import is_flag, reraise, signature_of, told
+from .diagnosis import need_flags, reraise, signature_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -139,24 +139,6 @@ def takes_keywords(function: Function) -> Function:
             reraise(error, function.__name__, signature_of(function), args, given)
 
     return call  # type: ignore[return-value]  # takes what the function does, and more
-
-
-def need_flags(name: str, flags: Iterable[str], kwargs: Mapping[str, Any]) -> None:
-    """Raise `TypeError` if an argument that must be a bool is neither that nor an int.
-
-    Parameters
-    ----------
-    name : str
-        The function's.
-    flags : iterable of str
-        The parameters.
-    kwargs
-        The call's keyword arguments.
-    """
-    for flag in flags:
-        value = kwargs.get(flag, False)
-        if value is not True and value is not False and not is_flag(value):
-            raise TypeError(f"{name}: {flag} is {told(value)}; it must be a bool")
 
 
 def into(

@@ -11,6 +11,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import ParamSpec
 
 import numpy as np
@@ -18,6 +19,7 @@ import numpy as np
 from ..autograd.engine import no_grad
 from ..base.errors import ShapeError
 from ..base.philox import Generator
+from ..dispatch.diagnosis import explained
 from ..ops.elementwise.special import host_erfc
 from ..tensor.random import rand, randn
 from ..tensor.tensor import Tensor
@@ -458,6 +460,14 @@ kaiming_normal = _deprecated(kaiming_normal_)
 orthogonal = _deprecated(orthogonal_)
 sparse = _deprecated(sparse_)
 
+
+globals().update(
+    {
+        name: explained(each)
+        for name, each in list(globals().items())
+        if name.endswith("_") and name[0] != "_" and isinstance(each, FunctionType)
+    }
+)
 
 # Names that programs import although they are private.
 _no_grad_uniform_, _no_grad_normal_ = uniform_, normal_

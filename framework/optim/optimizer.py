@@ -281,6 +281,10 @@ class Optimizer(HookedOptimizer):
                 f"{self._name}.add_param_group: a {type(group).__name__} was given; it"
                 ' must be a dict with "params"'
             )
+        if "params" not in group:
+            raise KeyError(
+                f"{self._name}: a group has {', '.join(group)}; it must have params"
+            )
         given = group["params"]
         if isinstance(given, set):
             raise TypeError(

@@ -251,14 +251,32 @@ def _without_leading_ones(value: Tensor) -> Tensor:
 def fill_uniform(
     x: Tensor, low: float, high: float, generator: Generator | None = None
 ) -> Tensor:
-    """Replace the elements by draws from [low, high) and return `x`."""
+    """Replace the elements by draws from [low, high) and return `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `low` is above `high`.
+    """
+    if low > high:
+        raise ShapeError(
+            f"uniform_: low is {low}, high {high}; low must not be above high"
+        )
     return assign(x, _drawn(ops.draw_uniform, x, generator) * (high - low) + low)
 
 
 def fill_normal(
     x: Tensor, mean: float, std: float, generator: Generator | None = None
 ) -> Tensor:
-    """Replace the elements by normal draws and return `x`."""
+    """Replace the elements by normal draws and return `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `std` is below 0.
+    """
+    if std < 0:
+        raise ShapeError(f"normal_: std is {std}; it must be at least 0")
     return assign(x, _drawn(ops.draw_normal, x, generator) * std + mean)
 
 
@@ -280,7 +298,15 @@ def fill_exponential(
 def fill_bernoulli(
     x: Tensor, p: Tensor | float, generator: Generator | None = None
 ) -> Tensor:
-    """Replace the elements by 1 with probability `p`, otherwise 0, and return `x`."""
+    """Replace the elements by 1 with probability `p`, otherwise 0, and return `x`.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is a number that is not from 0 to 1.
+    """
+    if isinstance(p, int | float) and not 0 <= p <= 1:
+        raise ShapeError(f"bernoulli_: p is {p}; it must be from 0 to 1")
     return assign(x, ops.draw_uniform(x.detach(), x.shape, float32, generator) < p)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,39 @@ def text_of(x: Tensor) -> str:
             text += ", " + note
             last += len(note) + 2
     return text + ")"
+
+
+def html_of(x: Tensor) -> str:
+    """Return a tensor as HTML: its kind, and a table of the elements that are printed.
+
+    More than two dimensions are shown as text.
+    """
+    notes = [f"shape {tuple(x.shape)}", x.dtype.name, str(x.device)]
+    if x.requires_grad:
+        notes.append("requires_grad")
+    caption = html.escape(f"{type(x).__name__}: {', '.join(notes)}")
+    if x.ndim > 2 or not x.numel():
+        return f"<div>{caption}</div><pre>{html.escape(text_of(x))}</pre>"
+    shown = _shown(x.detach())
+    form = _Format(shown)
+    shape = (1,) * (2 - x.ndim) + x.layout.shape
+    rows = [
+        _with_gap([html.escape(form.text(each)) for each in row], shape[1])
+        for row in shown.reshape((-1, shown.shape[-1] if x.ndim else 1))
+    ]
+    if len(rows) < shape[0]:
+        rows.insert(Options.edgeitems, ["&#8942;"] * len(rows[0]))
+    cells = "".join(
+        f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows
+    )
+    return f"<table><caption>{caption}</caption>{cells}</table>"
+
+
+def _with_gap(cells: list[str], size: int) -> list[str]:
+    """Return a row's cells, with a mark where some are not shown."""
+    if len(cells) < size:
+        cells.insert(Options.edgeitems, "&#8943;")
+    return cells
 
 
 def _is_summarised(shape: tuple[int, ...]) -> bool:

@@ -49,7 +49,7 @@ from .methods import (
     ShapeInPlaceMethods,
     UnaryMethods,
 )
-from .printing import text_of
+from .printing import html_of, text_of
 
 # Methods called `float`, `int` and `bool` hide the types inside the class.
 Int = int
@@ -171,6 +171,16 @@ class Tensor(
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter([self[row] for row in range(len(self))])
+
+    def __delitem__(self, index: Any) -> None:
+        raise TypeError(
+            f"del: elements of a tensor, here of shape {tuple(self.shape)}, cannot be"
+            " deleted; choose the others by an index, or cat() the parts"
+        )
+
+    def _repr_html_(self) -> str:
+        """Return the tensor as a table, which notebooks show."""
+        return html_of(self)
 
     def __bool__(self) -> Bool:
         return bool(self.item())

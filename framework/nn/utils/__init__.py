@@ -1,5 +1,8 @@
 """Utilities of networks: padding, clipping, parametrizations, parameters as vectors."""
 
+from types import FunctionType as _Function
+
+from ...dispatch.diagnosis import explained as _explained
 from . import parametrizations, parametrize, rnn, stateless
 from .clip_grad import (
     clip_grad_norm,
@@ -41,3 +44,11 @@ __all__ = [
     "vector_to_parameters",
     "weight_norm",
 ]
+
+globals().update(
+    {
+        name: _explained(globals()[name], __name__)
+        for name in __all__
+        if isinstance(globals()[name], _Function)
+    }
+)

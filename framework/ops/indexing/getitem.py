@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...base.dtype import bool_
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
 from ...base.symbolic_number import live
@@ -87,7 +87,7 @@ def region(index: object, shape: Shape) -> Region:
         raise ShapeError("index: only one Ellipsis is possible")
     consumed = sum(map(_consumed, entries))
     if consumed > len(shape):
-        raise ShapeError(
+        raise IndexRangeError(
             f"index: {consumed} indices for a tensor of shape {tuple(shape)}"
         )
     if not any(entry is Ellipsis for entry in entries):
@@ -145,7 +145,8 @@ def _entry(entry: Any) -> Any:
     if isinstance(entry, bool | np.bool_):
         return np.asarray(entry)
     if not hasattr(entry, "__index__"):
-        raise ShapeError(
+        refused = TypeError if isinstance(entry, str | bytes) else IndexRangeError
+        raise refused(
             f"index: {entry!r} cannot index; ints, slices, None, Ellipsis and arrays of"
             " integers or bools can"
         )
@@ -214,7 +215,7 @@ class _Walk:
         sizes = tuple(self.whole[dim : dim + _consumed(entry)])
         if _is_mask(entry):
             if tuple(entry.shape) != sizes:
-                raise ShapeError(
+                raise IndexRangeError(
                     f"index: a mask is {tuple(entry.shape)} for dimensions of sizes"
                     f" {sizes}; they must be equal"
                 )

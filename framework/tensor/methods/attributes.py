@@ -10,6 +10,7 @@ import numpy as np
 from ... import ops
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
+from ...dispatch.diagnosis import explained
 from ..inplace import assign
 from ..storage import TypedStorage, UntypedStorage
 
@@ -188,6 +189,7 @@ class AttributeMethods:
             " with multiprocessing.shared_memory"
         )
 
+    @explained
     def is_set_to(self: Tensor, tensor: Tensor) -> bool:
         """Return whether another tensor has the same storage, shape and strides."""
         return self.array is tensor.array and self.layout == tensor.layout

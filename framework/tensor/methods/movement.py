@@ -15,6 +15,7 @@ from ...base.memory_format import (
 )
 from ...base.shape import Shape
 from ...base.validation import as_shape
+from ...dispatch.diagnosis import explained
 from ...ops.movement.transpose import row_major
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class MovementMethods:
         """Return the elements in another shape; see `ops.reshape`."""
         return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
+    @explained
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
         """Return the tensor in the shape of another; see `ops.reshape`."""
         return ops.reshape(self, other.shape)
@@ -50,12 +52,14 @@ class MovementMethods:
             return reinterpreted(self, as_dtype(dtype))
         return viewed(self, as_shape(shape) if size is None else size)
 
+    @explained
     def view_as(self: Tensor, other: Tensor) -> Tensor:
         """Return the same storage in the shape of another tensor; see `view`."""
         return viewed(self, other.shape)
 
     flatten = ops.flatten
 
+    @explained
     def ravel(self: Tensor) -> Tensor:
         """Return the tensor with one dimension, in row-major order."""
         return ops.flatten(self.contiguous())
@@ -103,6 +107,7 @@ class MovementMethods:
         """Return a view with sizes of 1 repeated; see `ops.expand`."""
         return ops.expand(self, as_shape(sizes) if size is None else size)
 
+    @explained
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
         """Return a view in the shape of another tensor; see `ops.expand`."""
         return ops.expand(self, other.shape)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
+from ...dispatch.diagnosis import explained
 from ..relayout import relayout, resize, set_storage
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class ShapeInPlaceMethods:
         """
         return resize(self, *size)
 
+    @explained
     def resize_as_(
         self: Tensor, tensor: Tensor, *, memory_format: object = None
     ) -> Tensor:

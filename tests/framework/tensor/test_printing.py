@@ -74,3 +74,17 @@ def test_reads_only_what_it_prints(
     monkeypatch.setattr(gpu.gpu, "read", counted)
     assert repr(x).endswith(f"device='{gpu}')")
     assert 0 < sum(read) < 100_000
+
+
+def test_html_is_a_table_of_what_is_printed() -> None:
+    small = fw.tensor([[1.0, -2.5]], requires_grad=True)._repr_html_()
+    assert (
+        "<caption>Tensor: shape (1, 2), float32, cpu, requires_grad</caption>" in small
+    )
+    assert small.count("<td>") == 2
+    assert "<td>-2.5000</td>" in small
+    many = fw.zeros(100, 50)._repr_html_()
+    assert many.count("<tr>") == many.count("<td>") // 7 == 7  # three, a gap, three
+    assert "<td>7</td>" in fw.tensor(7)._repr_html_()
+    assert fw.zeros(2, 1, 2)._repr_html_().endswith("</pre>")
+    assert "[]" in fw.zeros(0, 3)._repr_html_()
