@@ -11,7 +11,6 @@ from . import (
     autograd as autograd,
     data as data,
     func as func,
-    distributions as distributions,
     graph as graph,
     fft as fft,
     linalg as linalg,
@@ -528,6 +527,7 @@ def __dir__() -> list[str]:
 
 
 if _TYPE_CHECKING:
+    from . import distributions as distributions  # loaded when it is asked for
 
     def __getattr__(name: str) -> _Any:
         """Return one of the functions that only their table names."""

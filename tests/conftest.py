@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 # Before NumPy and PyTorch are loaded: the workers of pytest-xdist take all cores, and
@@ -132,6 +133,16 @@ def _int64(request: pytest.FixtureRequest) -> None:
         opened: vkbackend.Device = request.getfixturevalue("device")
         if not opened.info.shader_int64:
             pytest.skip("the device has no 64-bit integers")
+
+
+@pytest.fixture(autouse=True)
+def _oracle(request: pytest.FixtureRequest) -> None:
+    """Skip where a package is missing, or is older than what is compared with it."""
+    node = request.node
+    if node.get_closest_marker("torch213"):
+        pytest.importorskip("torch", minversion="2.13")
+    if node.get_closest_marker("slangpy") and not find_spec("slangpy"):
+        pytest.skip("there is no slangpy package")
 
 
 LAYERS_OWN = "UNASSIGNED-VkSemaphore-state-timeout"

@@ -43,6 +43,7 @@ def parameters(function: Callable[..., Any]) -> list[tuple[str, str, Any]]:
     ]
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer(name: str) -> None:
     ours, theirs = getattr(nn, name), getattr(torch.nn, name)
@@ -60,6 +61,7 @@ def documented(name: str) -> dict[str, str] | None:
     return {key.strip(): default.strip() for key, _, default in pairs}
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str) -> None:
     ours = getattr(nn.functional, name)
@@ -180,6 +182,7 @@ MADE: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize(("name", "args", "options"), MADE)
 def test_text_and_state(name: str, args: Any, options: dict[str, Any]) -> None:
     ours, theirs = (getattr(lib, name)(*args, **options) for lib in (nn, torch.nn))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 LAZY = tuple(
     """
-    accelerator compiler cpu distributed hub multiprocessing overrides profiler
-    testing types nn.parallel nn.utils.prune utils.benchmark utils.tensorboard
+    accelerator compiler cpu distributed distributions hub multiprocessing
+    overrides profiler testing types nn.parallel nn.utils.prune
+    utils.benchmark utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
@@ -62,7 +63,7 @@ ADDRESSES: dict[str, Entry] = {
         ("nn",),
         {"_Loss": "nn.loss:Loss", "_WeightedLoss": "nn.loss:_Weighted"},
     ),
-    "nn.modules.module": (("nn", "nn.module", "nn.module_hooks"), {
+    "nn.modules.module": (("nn", "nn.module", "nn.module_hooks", "nn.module_tree"), {
         "_IncompatibleKeys": "nn.state_dict:IncompatibleKeys",
     }),
     "nn.modules.padding": (

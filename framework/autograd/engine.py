@@ -112,7 +112,7 @@ def backward(
     ShapeError, DTypeError, DeviceMismatchError
         If a gradient does not go with its output.
     """
-    backward_pass = _BackwardPass(create_graph, retain_graph or create_graph, inputs)
+    backward_pass = BackwardPass(create_graph, retain_graph or create_graph, inputs)
     for output, grad in zip(outputs, grads):
         edge = edge_of(output)
         if edge is None:
@@ -195,7 +195,7 @@ class _Overwritten:
     __hash__ = None  # type: ignore[assignment]  # nothing keeps it
 
 
-class _BackwardPass:
+class BackwardPass:
     """State of a backward pass: accumulated gradients by node output."""
 
     def __init__(

@@ -160,4 +160,5 @@ def _without_absent(
             result = (result,)
         return tuple(answer for answer, at in zip(result, present) if at >= 0)
 
+    answers.__module__ = getattr(rule, "__module__", "")
     return answers

@@ -72,6 +72,8 @@ class Device(metaclass=_DeviceType):
         Held where the content of tensors must not change.
     generation : int
         Generation of all caches for the device; an entry of another one is invalid.
+    anchor : Tensor or None
+        Tensor of no elements by which factories name the device to ops.
 
     Notes
     -----
@@ -99,6 +101,7 @@ class Device(metaclass=_DeviceType):
         *,
         type: str | None = None,
     ) -> None:
+        self.anchor: Any = None
         self.lock = threading.RLock()
         fork_safety.renew(self, "lock", threading.RLock)
 

@@ -56,17 +56,17 @@ class DType:
     def __reduce__(self) -> tuple[Callable[..., DType], tuple[str]]:
         return as_dtype, (self.name,)
 
-    @property
+    @functools.cached_property
     def numpy(self) -> np.dtype:
         """The NumPy dtype of the elements on the host: float32 for bfloat16."""
         return np.dtype(np.float32 if self is bfloat16 else self.name)
 
-    @property
+    @functools.cached_property
     def storage(self) -> np.dtype:
         """The NumPy dtype of the elements in memory: uint16 for bfloat16."""
         return np.dtype(np.uint16 if self is bfloat16 else self.name)
 
-    @property
+    @functools.cached_property
     def arithmetic(self) -> np.dtype:
         """The NumPy dtype that element-wise ops compute in on the host."""
         return np.dtype(np.float32) if self in (float16, bfloat16) else self.numpy
@@ -317,6 +317,8 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     float is to nearest, ties to even, and may give an infinity. A complex number
     becomes real by its real part, and true unless it is 0.
     """
+    if array.dtype == dtype.numpy and dtype is not bfloat16:
+        return array
     if array.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
         array = array.real
     if dtype is bfloat16:

@@ -11,7 +11,7 @@ Source: Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from typing import Any
 
@@ -29,6 +29,11 @@ Stream = tuple[int, int, int, int]
 _WORD = 0xFFFFFFFF
 _MULTIPLIERS = (np.uint64(0xD2511F53), np.uint64(0xCD9E8D57))
 _WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))
+
+
+def _entropy() -> int:
+    """Return a random number of 64 bits of the operating system's."""
+    return int.from_bytes(os.urandom(8), "little")
 
 
 class Generator:
@@ -63,7 +68,7 @@ class Generator:
         if isinstance(seed, str | Device):
             seed, device = None, seed
         self.device = CPU if device is None else find_device(device)
-        self.manual_seed(secrets.randbits(64) if seed is None else seed)
+        self.manual_seed(_entropy() if seed is None else seed)
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from `seed` and return self."""
@@ -75,7 +80,7 @@ class Generator:
 
     def seed(self) -> int:
         """Restart from a seed of the operating system, and return it."""
-        seed = secrets.randbits(63)
+        seed = _entropy() >> 1
         self.manual_seed(seed)
         return seed
 

@@ -206,7 +206,8 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
     TypeError
         If it is no whole number.
     """
-    dim = as_int(f"{name}: dim", dim)
+    if type(dim) is not int:
+        dim = as_int(f"{name}: dim", dim)
     if not -ndim <= dim < ndim:
         raise IndexRangeError(
             f"{name}: there is no dimension {dim}: the tensor has {ndim};"
@@ -231,6 +232,8 @@ def normalize_dims(
     """
     if dim is None:
         return tuple(range(ndim))
+    if type(dim) is int and ndim:
+        return (normalize_dim(name, dim, ndim),)
     given = as_int_or_ints(f"{name}: dim", dim)
     if isinstance(given, int):
         return (normalize_dim(name, given, ndim or 1),)[:ndim]

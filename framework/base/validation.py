@@ -14,6 +14,7 @@ MOST = (1 << 63) - 1
 
 _INT = "an int"
 _INTS = "a sequence of ints"
+_INTEGERS = frozenset({int})
 
 
 def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
@@ -60,6 +61,10 @@ def as_int(where: str, value: object, wanted: str = _INT) -> int:
 
 def as_ints(where: str, values: object, wanted: str = _INTS) -> tuple[int, ...]:
     """Return an argument that must be a sequence of whole numbers; as `as_int`."""
+    if type(values) is tuple and _INTEGERS.issuperset(map(type, values)):
+        if values and not -MOST <= min(values) <= max(values) <= MOST:
+            raise _too_large(where, values)
+        return values
     found: tuple[object, ...] = ()
     try:
         if _is_one(values):
@@ -71,14 +76,20 @@ def as_ints(where: str, values: object, wanted: str = _INTS) -> tuple[int, ...]:
     except (TypeError, ValueError):
         raise TypeError(f"{where} is {values!r}; it must be {wanted}") from None
     if max(map(abs, numbers), default=0) > MOST:
-        raise ShapeError(
-            f"{where} is {numbers}; its numbers must be from {-MOST} to {MOST}"
-        )
+        raise _too_large(where, numbers)
     return numbers
+
+
+def _too_large(where: str, numbers: tuple[int, ...]) -> ShapeError:
+    return ShapeError(
+        f"{where} is {numbers}; its numbers must be from {-MOST} to {MOST}"
+    )
 
 
 def as_int_or_ints(where: str, value: object) -> int | tuple[int, ...]:
     """Return an argument that may be one whole number or several; as `as_int`."""
+    if type(value) is tuple and _INTEGERS.issuperset(map(type, value)):
+        return as_ints(where, value)
     wanted = f"{_INT} or {_INTS}"
     if isinstance(value, Iterable) and not _is_one(value):
         return as_ints(where, value, wanted)

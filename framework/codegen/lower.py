@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.dtype import DTYPES, DType
 from ..base.shape import Collapsed, Layout, ceil_div, collapse
@@ -91,6 +91,14 @@ class LoweredKernel(NamedTuple):
     words: list[tuple[str, float]]
     scalars: list[tuple[int, int]]
     workgroup: int
+
+
+def with_values(kernel: LoweredKernel, swap: Callable[[Any], Any]) -> LoweredKernel:
+    """Return the kernel with other values, or with what stands for them."""
+    return kernel._replace(
+        inputs=[(name, swap(value), at) for name, value, at in kernel.inputs],
+        outputs=[(name, swap(value)) for name, value in kernel.outputs],
+    )
 
 
 def build_kernel(

@@ -140,11 +140,32 @@ def boundaries(
 
 
 class _Grouping:
+    """Kernel groups so far.
+
+    Attributes
+    ----------
+    kernel_groups : dict of int to KernelGroup
+        By number.
+    place : dict of int to int
+        Position of each group in the execution order. A group that joins another takes
+        one of the two positions, so that none is ever numbered anew.
+    readers : dict of int to set of int
+        Groups that depend on each.
+    group_of : list of int
+        Group of each node.
+    """
+
     def __init__(self, fusion_nodes: Sequence[FusionNode]) -> None:
         self.fusion_nodes = fusion_nodes
         self.kernel_groups: dict[int, KernelGroup] = {}
-        self.order: list[int] = []
+        self.place: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
         self.group_of: list[int] = []
+
+    @property
+    def order(self) -> list[int]:
+        """Groups in execution order."""
+        return sorted(self.place, key=self.place.__getitem__)
 
     def join_producers(self) -> None:
         """Join each operation with those that it reads, in recorded order."""
@@ -153,11 +174,18 @@ class _Grouping:
             kernel_group.memory_operands = node.memory_operands
             kernel_group.reductions = int(node.split is not None)
             kernel_group.depends = {self.group_of[read] for read, _ in node.reads}
-            self.kernel_groups[number] = kernel_group
-            self.order.append(number)
+            self._add(number, number, kernel_group)
             self.group_of.append(number)
             while self._join_one(number):
                 pass
+
+    def _add(self, number: int, place: int, kernel_group: KernelGroup) -> None:
+        """Add a group at a position."""
+        self.kernel_groups[number] = kernel_group
+        self.place[number] = place
+        self.readers.setdefault(number, set())
+        for source in kernel_group.depends:
+            self.readers.setdefault(source, set()).add(number)
 
     def join_siblings(self) -> None:
         """Join units that read a common value from memory (horizontal fusion)."""
@@ -171,7 +199,6 @@ class _Grouping:
 
     def adopt(self, groups: list[list[int]]) -> None:
         """Take kernel groups as they are, numbered from 0."""
-        self.order = list(range(len(groups)))
         number_of = {
             at: number
             for number, kernel_group in enumerate(groups)
@@ -187,7 +214,7 @@ class _Grouping:
             kernel_group.reductions = sum(node.split is not None for node in given)
             reads = {number_of[read] for node in given for read, _ in node.reads}
             kernel_group.depends = reads - {number}
-            self.kernel_groups[number] = kernel_group
+            self._add(number, number, kernel_group)
 
     def reason(self, early: int, late: int) -> str:
         """Return why two groups are not fused, with their shapes if these differ."""
@@ -200,7 +227,9 @@ class _Grouping:
         kernel_group = self.kernel_groups[late]
         if kernel_group.shape is None:
             return False
-        for early in sorted(kernel_group.depends, key=self.order.index, reverse=True):
+        for early in sorted(
+            kernel_group.depends, key=self.place.__getitem__, reverse=True
+        ):
             if not self._obstacle(early, late):
                 self._join(early, late)
                 return True
@@ -209,7 +238,8 @@ class _Grouping:
     def _join_sibling(self, late: int) -> bool:
         """Join a unit with the earliest sibling before it, if there is one."""
         reads = self._memory_reads(late)
-        for early in self.order[: self.order.index(late)]:
+        order = self.order
+        for early in order[: order.index(late)]:
             if reads & self._memory_reads(early) and not self._obstacle(early, late):
                 self._join(early, late)
                 return True
@@ -263,14 +293,18 @@ class _Grouping:
 
     def _can_rise(self, early: int, late: int) -> bool:
         """Whether `late` may move up to `early`: nothing between is its producer."""
-        place = self.order.index(early)
-        others = self.kernel_groups[late].depends - {early}
-        return all(self.order.index(other) < place for other in others)
+        place = self.place
+        first = place[early]
+        return all(
+            other == early or place[other] < first
+            for other in self.kernel_groups[late].depends
+        )
 
     def _can_sink(self, early: int, late: int) -> bool:
         """Whether `early` may move down to `late`: nothing between reads it."""
-        between = self.order[self.order.index(early) + 1 : self.order.index(late)]
-        return not any(early in self.kernel_groups[other].depends for other in between)
+        place = self.place
+        first, last = place[early], place[late]
+        return not any(first < place[other] < last for other in self.readers[early])
 
     def _join(self, early: int, late: int) -> None:
         """Merge `early` into `late`, at whichever of the two positions is valid."""
@@ -280,21 +314,25 @@ class _Grouping:
         assert space is not None
         second.shape, second.split = space
         second.members += first.members
-        second.depends = (second.depends | first.depends) - {early}
         second.alone &= first.alone
         second.memory_operands += first.memory_operands
         second.reductions += first.reductions
         for member in first.members:
             self.group_of[member] = late
+        place = self.place.pop(early)
         if rise:
-            self.order.remove(late)
-            self.order[self.order.index(early)] = late
-        else:
-            self.order.remove(early)
-        for other in self.kernel_groups.values():
-            if early in other.depends:
-                other.depends.remove(early)
-                other.depends.add(late)
+            self.place[late] = place
+        for source in first.depends:
+            self.readers[source].remove(early)
+            self.readers[source].add(late)
+        readers = self.readers.pop(early)
+        for other in readers:
+            depends = self.kernel_groups[other].depends
+            depends.remove(early)
+            if other != late:
+                depends.add(late)
+        self.readers[late] |= readers - {late}
+        second.depends |= first.depends
 
 
 def _joint_space(

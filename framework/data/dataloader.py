@@ -7,13 +7,13 @@ import itertools
 import multiprocessing
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
 from ..base.device import Device, GpuDevice
 from ..base.device import device as get_device
 from ..base.philox import Generator as RandomGenerator
 from ..base.philox import bits, default_generator
+from ..dispatch.diagnosis import explaining
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
 from .collate import default_collate, default_convert, map_arrays, stack_samples
@@ -32,6 +32,7 @@ _FIXED = {
 """Attributes that are not set on a loader that is made."""
 
 
+@explaining
 class DataLoader:
     """Iterates over a dataset in batches of tensors.
 
@@ -378,6 +379,8 @@ class DataLoader:
                 yield worker, worker.submit(step, worker.info)
 
     def _result(self, worker: Worker, future: Any) -> Any:
+        from concurrent.futures import TimeoutError as FutureTimeoutError
+
         try:
             return future.result(self.timeout or None)
         except FutureTimeoutError:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..base.errors import DatasetError, IndexRangeError
 from ..base.philox import Generator, default_generator
+from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
 from .sampler import permutation
@@ -27,6 +28,10 @@ class Dataset(Generic[Sample]):
     does, which returns a whole batch of NumPy arrays; a loader then calls it in place
     of `__getitem__`, the second unless it has a `collate_fn`.
     """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __getitem__(self, index: int) -> Sample:
         raise NotImplementedError(

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base.errors import ShapeError
 from ..base.philox import Generator, default_generator, integers, uniform
+from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
 
 Index = TypeVar("Index", covariant=True)
@@ -24,6 +25,10 @@ def permutation(count: int, generator: Generator) -> list[int]:
 
 class Sampler(Generic[Index]):
     """Order of samples; subclasses define `__iter__`, and usually `__len__`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __init__(self, data_source: Sized | None = None) -> None:
         pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +62,8 @@ class Worker:
         self._init = init
         self._begun = False
         self._random = ThreadRandom(info.seed, info.id)
+        from concurrent.futures import ThreadPoolExecutor
+
         self._threads = ThreadPoolExecutor(1, f"vkbackend-loader-{info.id}")
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:

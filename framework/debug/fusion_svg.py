@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
-from xml.sax.saxutils import escape
 
 _LINE = 16
 _PAD = 8

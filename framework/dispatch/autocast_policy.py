@@ -96,6 +96,8 @@ def _declared(function: F, policy: Policy) -> F:
         with autocast_disabled():
             return function(*args, **kwargs)
 
+    # What `takes_keywords` calls outside every block, without this call between.
+    call.without_autocast = function  # type: ignore[attr-defined]  # set here
     return cast(F, call)
 
 

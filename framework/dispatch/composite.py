@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
-from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.engine import grad_mode, no_grad
 from ..base import modes, trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import DType
@@ -16,6 +16,7 @@ from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
 from ..ir.lazy_graph import CacheKey
 from . import batching
 from .call_cache import CachedCall, CallCache, call_key
+from .diagnosis import explained_op
 from .keywords import into
 from .op import Op
 
@@ -56,10 +57,11 @@ class Composite(Op[P, R]):
             return cast(R, self._slow_path(given, key))
         wants = tuple([each.needs_grad for each in tensors])
         answer = self._answer(cached, wants, given, tensors)
-        if True in wants and cached.tape_recorder is not None and is_grad_enabled():
+        if True in wants and cached.tape_recorder is not None and grad_mode.top.value:
             outputs = answer if isinstance(answer, tuple) else (answer,)
             cached.tape_recorder.record(given, tensors, outputs, cached.specs, cached)
-        return cast(R, answer)
+        result: R = answer  # no `cast`, which is a call
+        return result
 
     def _answer(
         self,
@@ -88,6 +90,7 @@ class Composite(Op[P, R]):
         with no_grad(), autocast_disabled():
             return self.function(*given)  # type: ignore[call-arg]  # the parameters P
 
+    @explained_op
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; cache the call under `key`."""
         if live:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from ..autograd.engine import is_grad_enabled
+from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
@@ -20,11 +20,11 @@ from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.symbolic_number import is_symbolic, live
 from ..base.trace_hooks import Changing
-from ..eager.base_tensor import TensorCore, assembled
-from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value, lazy_array
-from ..scheduler.scheduler import append
+from ..eager.base_tensor import TensorCore
+from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
-from .call_cache import CallCache
+from .call_cache import CallCache, recorded_result
+from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
@@ -68,6 +68,25 @@ class CachedElementwise(NamedTuple):
     layouts: tuple[Layout, ...]
 
 
+class CachedOnHost(NamedTuple):
+    """Cached call of an element-wise op of floats on the host: validated.
+
+    Attributes
+    ----------
+    compute, result : DType
+        Dtypes of the operands and of the result.
+    tensors : tuple of str
+        Parameters that are tensors.
+    layouts : tuple of Layout
+        Of these; see `CachedElementwise`.
+    """
+
+    compute: DType
+    result: DType
+    tensors: tuple[str, ...]
+    layouts: tuple[Layout, ...]
+
+
 class Elementwise(Op[P, R]):
     """Element-wise op: its kernel is a GLSL expression over its parameters' names."""
 
@@ -101,6 +120,7 @@ class Elementwise(Op[P, R]):
         self.refuse: Callable[..., None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
+        self.host_calls: CallCache[CachedOnHost] = CallCache()
 
     def bools(self, function: Rule) -> Rule:
         """Declare what the op is where it computes in bools; it takes the operands."""
@@ -163,8 +183,9 @@ class Elementwise(Op[P, R]):
         return function
 
     def forget(self) -> None:
-        """Clear the call cache."""
+        """Clear the call caches."""
         self.call_cache.clear()
+        self.host_calls.clear()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, on the fast path if the call is cached."""
@@ -174,7 +195,10 @@ class Elementwise(Op[P, R]):
                 return cast(R, into(self, args, kwargs))
             form = self.keyword_form
             if form is not None and (kwargs or len(args) != len(self.names)):
-                return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
+                try:
+                    return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
+                except TypeError as error:
+                    reraise(error, self.name, signature_of(form), args, kwargs)
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
         key: list[object] = []
@@ -195,7 +219,6 @@ class Elementwise(Op[P, R]):
         cached = self.call_cache.get(tuple(key))
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, tuple(key)))
-        signature = cached.signature
         if numbers and not cached.plain:
             if cached.compute.is_float:
                 try:
@@ -224,14 +247,15 @@ class Elementwise(Op[P, R]):
                 values = first.array.value, tensors[1].array.value
             else:
                 values = tuple([each.array.value for each in tensors])
-            node, array = lazy_array(signature, values, numbers)
-            out = assembled(first.results, array, signature.layouts[0], device)
-            append(device, node)
-        if taped and cached.tape_recorder is not None and is_grad_enabled():
+            kind = first.results
+            out = recorded_result(cached.signature, values, numbers, kind, device)
+        if taped and cached.tape_recorder is not None and grad_mode.top.value:
             tape_recorder, specs = cached.tape_recorder, cached.specs
             tape_recorder.record(given, tensors, (out,), specs, cached)
-        return cast(R, out)
+        result: R = out  # no `cast`, which is a call
+        return result
 
+    @explained_op
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
@@ -239,6 +263,9 @@ class Elementwise(Op[P, R]):
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer
+        known = self.host_calls.get(key)
+        if known is not None:
+            return self._on_host_again(known, args, bound)
         tensors = self._tensors(bound)
         compute, result = self._result_dtypes(bound, tensors)
         if len({tensor.device for tensor in tensors.values()}) > 1:
@@ -261,6 +288,10 @@ class Elementwise(Op[P, R]):
         if not isinstance(device, GpuDevice):
             out = self._on_host(tensors, numbers, compute, result)
             self._record_in(compute, bound, tensors, out)
+            if compute.is_float and all(t.dtype is compute for t in tensors.values()):
+                layouts = tuple(tensor.layout for tensor in tensors.values())
+                entry = CachedOnHost(compute, result, tuple(tensors), layouts)
+                self.host_calls.add(key, entry)
             return out
         generation = device.generation
         for dtype in (compute, result, *(each.dtype for each in tensors.values())):
@@ -280,7 +311,7 @@ class Elementwise(Op[P, R]):
             (out,) = submit_node(next(iter(tensors.values())), node)
         self._record_in(compute, bound, tensors, out)
         if node.outputs[0].numel and not any(map(is_symbolic, numbers.values())):
-            entry = CachedElementwise(
+            cached = CachedElementwise(
                 device,
                 generation,
                 node.signature,
@@ -293,7 +324,24 @@ class Elementwise(Op[P, R]):
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
             )
-            self.call_cache.add(key, entry)
+            self.call_cache.add(key, cached)
+        return out
+
+    def _on_host_again(
+        self, known: CachedOnHost, args: tuple[Any, ...], bound: dict[str, Any]
+    ) -> Any:
+        """Apply the op on the host by a cached call."""
+        if self.refuse is not None:
+            self.refuse(*args)
+        compute, given = known.compute, known.tensors
+        tensors = {name: bound[name] for name in given}
+        numbers = {
+            name: number(self.name, compute, bound[name])
+            for name in self.operands
+            if name not in tensors
+        }
+        out = self._on_host(tensors, numbers, compute, known.result)
+        self._record_in(compute, bound, tensors, out)
         return out
 
     def _recorder(self, compute: DType, present: tuple[str, ...]) -> TapeRecorder:
@@ -318,7 +366,7 @@ class Elementwise(Op[P, R]):
         if not compute.is_complex or self.complex_linear:
             self._record(bound, tensors, (out,))
         elif (
-            is_grad_enabled()
+            grad_mode.top.value
             and out.dtype.is_differentiable
             and any(each.needs_grad for each in tensors.values())
         ):

@@ -12,7 +12,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from ..eager.base_tensor import TensorCore
+from ..base import modes
+from .diagnosis import is_flag, reraise, signature_of, told
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,14 +93,14 @@ class Parameters(NamedTuple):
     ----------
     names : mapping of str to str
         Our name by PyTorch's.
-    tensors : list of (int, str)
-        Places and names of those that must be tensors.
+    flags : frozenset of str
+        Those that must be bools.
     takes_out : bool
         Whether it has a parameter `out` itself.
     """
 
     names: Mapping[str, str]
-    tensors: list[tuple[int, str]]
+    flags: frozenset[str]
     takes_out: bool
 
 
@@ -107,58 +108,55 @@ class Parameters(NamedTuple):
 def parameters_of(function: Callable[..., Any]) -> Parameters:
     """Return a function's parameters; looked at when a call needs it, not on import."""
     found = inspect.signature(function).parameters
-    tensors = [
-        (at, name)
-        for at, (name, each) in enumerate(found.items())
-        if str(each.annotation) == "Tensor"
-    ]
-    return Parameters(renamed(function.__name__, found), tensors, "out" in found)
+    flags = frozenset(
+        name for name, each in found.items() if str(each.annotation) == "bool"
+    )
+    return Parameters(renamed(function.__name__, found), flags, "out" in found)
 
 
 def takes_keywords(function: Function) -> Function:
     """Return a function that also takes PyTorch's keywords."""
+    body = getattr(function, "without_autocast", function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             if not kwargs:
-                return function(*args)
+                return function(*args) if modes.autocast_blocks else body(*args)
             parameters = parameters_of(function)
             if "out" in kwargs and not parameters.takes_out:
                 return into(call, args, kwargs)
-            kwargs = translated(parameters.names, kwargs, function.__name__)
-            return function(*args, **kwargs)
-        except AttributeError:
-            tensors = parameters_of(function).tensors
-            need_tensors(function.__name__, tensors, args, kwargs)
-            raise
+            if not parameters.names.keys().isdisjoint(kwargs):
+                kwargs = translated(parameters.names, kwargs, function.__name__)
+            if not parameters.flags.isdisjoint(kwargs):
+                need_flags(function.__name__, parameters.flags, kwargs)
+            if modes.autocast_blocks:
+                return function(*args, **kwargs)
+            return body(*args, **kwargs)
+        except Exception as error:
+            names = parameters_of(function).names
+            given = {names.get(name, name): each for name, each in kwargs.items()}
+            reraise(error, function.__name__, signature_of(function), args, given)
 
     return call  # type: ignore[return-value]  # takes what the function does, and more
 
 
-def need_tensors(
-    name: str,
-    parameters: Iterable[tuple[int, str]],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-) -> None:
-    """Raise `TypeError` if an argument that must be a tensor is none.
+def need_flags(name: str, flags: Iterable[str], kwargs: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if an argument that must be a bool is neither that nor an int.
 
     Parameters
     ----------
     name : str
         The function's.
-    parameters : iterable of (int, str)
-        Places and names of the tensors.
-    args, kwargs
-        The call's.
+    flags : iterable of str
+        The parameters.
+    kwargs
+        The call's keyword arguments.
     """
-    for at, parameter in parameters:
-        value = args[at] if at < len(args) else kwargs.get(parameter)
-        if not isinstance(value, TensorCore):
-            raise TypeError(
-                f"{name}: {parameter} is a {type(value).__name__}; it must be a tensor"
-            ) from None
+    for flag in flags:
+        value = kwargs.get(flag, False)
+        if value is not True and value is not False and not is_flag(value):
+            raise TypeError(f"{name}: {flag} is {told(value)}; it must be a bool")
 
 
 def into(

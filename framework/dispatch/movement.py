@@ -12,15 +12,18 @@ from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
 from ..base.symbolic_number import concrete, live
-from ..eager.base_tensor import TensorCore, assembled
+from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, lazy_copy
 from . import batching
 from .call_cache import CachedView, CallCache, call_key
+from .diagnosis import explained_op
 from .op import Op, contiguous_copy
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+_new = object.__new__
 
 
 class Movement(Op[P, R]):
@@ -54,25 +57,36 @@ class Movement(Op[P, R]):
         cached = self.call_cache.get(key)
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
-        return cast(R, self._replay(cached, given))
+        result: R = self._replay(cached, given)  # no `cast`, which is a call
+        return result
 
-    def of(self, tensor: Any, sizes: tuple[int, ...]) -> Any:
-        """Apply the op to a tensor and a tuple that the caller has checked for ints.
+    def of(self, tensor: Any, *sizes: tuple[int, ...]) -> Any:
+        """Apply the op to a tensor and tuples that the caller has checked for ints.
 
         The same as a call, without looking at each argument for its cache key.
         """
-        key = id(tensor.layout), tensor.array.value.dtype, tensor.device, sizes
+        key = id(tensor.layout), tensor.array.value.dtype, tensor.device, *sizes
         cached = self.call_cache.get(key)
         if cached is None or cached.generation != cached.device.generation:
-            return self(tensor, sizes)  # type: ignore[call-arg, arg-type]  # its own
-        return self._replay(cached, (tensor, sizes))
+            return self(tensor, *sizes)  # type: ignore[call-arg, arg-type]  # its own
+        return self._replay(cached, (tensor, *sizes))
 
-    def _replay(self, cached: CachedView, given: tuple[Any, ...]) -> TensorCore:
+    def _replay(self, cached: CachedView, given: tuple[Any, ...]) -> Any:
         """Apply the op by a cached call."""
         tensor: TensorCore = given[0]
         source = contiguous_copy(tensor.detach()) if cached.copied else tensor
         array = source.array if self.shares else lazy_copy(source.array)
-        out: TensorCore = assembled(tensor.results, array, cached.layout, tensor.device)
+        # Inlines `assembled`, too.
+        out: Any = _new(tensor.results)
+        out.array = array
+        out.layout = cached.layout
+        out.device = tensor.device
+        out.needs_grad = False
+        out.own_grad = None
+        out.grad_node = None
+        out.grad_index = 0
+        out.hooks = None
+        out.views = None
         recorder = cached.tape_recorder
         if recorder is not None and grad_mode.top.value:
             if tensor.needs_grad:
@@ -88,6 +102,7 @@ class Movement(Op[P, R]):
                 views.append(ref(out))
         return out
 
+    @explained_op
     def _slow_path(self, given: tuple[Any, ...], key: CacheKey) -> TensorCore:
         """Check a call and apply the op; cache the call under `key`."""
         if live:

@@ -117,6 +117,7 @@ class Op(Generic[P, R]):
             None
         )
         self.output_names = tuple(outputs)
+        self.single = len(self.output_names) == 1
         self.rule: Callable[..., Any] = self._no_rule
         self.rule_names: tuple[str, ...] = ()
         self._tape_recorders: dict[tuple[str, ...], TapeRecorder] = {}

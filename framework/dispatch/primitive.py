@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.engine import grad_mode, no_grad
 from ..autotune import autotune
 from ..base import modes
 from ..base.device import GpuDevice
@@ -20,6 +20,7 @@ from ..ir.kernel_call import Dispatch, StridedSpec
 from ..ir.lazy_graph import CacheKey, Node, Operand
 from . import batching
 from .call_cache import CachedNode, CallCache, call_key
+from .diagnosis import explained_op
 from .elementwise import taken_as
 from .op import Op, contiguous_copy, need_feature, submit_node
 
@@ -77,13 +78,17 @@ class Primitive(Op[P, R]):
                 for at in cached.copied:
                     ready[at] = contiguous_copy(tensors[at].detach())
             outputs = cached.replay(ready)
-            if cached.tape_recorder is not None and is_grad_enabled():
-                if any([each.needs_grad for each in tensors]):
-                    cached.tape_recorder.record(
-                        given, tensors, outputs, cached.specs, cached
-                    )
-        return cast(R, outputs[0] if len(self.output_names) == 1 else outputs)
+            if cached.tape_recorder is not None and grad_mode.top.value:
+                for each in tensors:
+                    if each.needs_grad:
+                        recorder, specs = cached.tape_recorder, cached.specs
+                        recorder.record(given, tensors, outputs, specs, cached)
+                        break
+        result: Any = outputs[0] if self.single else outputs
+        made: R = result  # no `cast`, which is a call
+        return made
 
+    @explained_op
     def _slow_path(
         self, given: tuple[Any, ...], key: CacheKey
     ) -> tuple[TensorCore, ...]:

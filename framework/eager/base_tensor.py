@@ -569,9 +569,12 @@ def _uploaded(flat: np.ndarray, device: GpuDevice) -> vkbackend.Buffer:
 def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
     """Return a NumPy view of flat storage through a layout."""
     shape, strides, offset = layout
-    return np.lib.stride_tricks.as_strided(
-        flat[offset:], shape, tuple(step * flat.itemsize for step in strides)
-    )
+    size = flat.itemsize
+    steps = [step * size for step in strides]
+    if 0 in shape:
+        return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps)
+    # A tenth of the time of `as_strided`.
+    return np.ndarray(shape, flat.dtype, flat, offset * size, steps)
 
 
 def evaluate(*tensors: TensorCore) -> None:

@@ -98,7 +98,9 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
         }
         start += len(parts[-1])
     digest = _digest(header, parts)
-    header[RESERVED] = {**header.get(RESERVED, {}), _DIGEST: digest}
+    metadata = {**header.get(RESERVED, {}), _DIGEST: digest}
+    # The order of the names is that of the tensors, which loading restores.
+    header = {**{name: header[name] for name in tensors}, RESERVED: metadata}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > _MOST_HEADER:
@@ -140,7 +142,10 @@ def decoded(where: str, content: bytes) -> tuple[dict[str, Tensor], str | None]:
                 f" {found[:16]}..., not {str(digest)[:16]}...; it is damaged, or was"
                 " changed by a program that kept the checksum"
             )
-    tensors = {name: _tensor(where, name, entry) for name, entry in entries}
+    known = dict(entries)
+    tensors = {
+        name: _tensor(where, name, known[name]) for name in header if name in known
+    }
     return tensors, metadata.get(STRUCTURE)
 
 

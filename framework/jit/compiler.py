@@ -214,12 +214,13 @@ class _TraceCompiler:
             Slots that must be copied at the end, their destinations and sizes.
         """
         final_copies = []
+        order = _AccessOrder(self.launches)
         for array, before in self.trace.rebound_arrays.values():
             after = array.value
             old, new = self.slots.get(id(before)), self.slots[id(after)]
             buffer = self.state[id(before)]
             self.result.memory[id(after)] = buffer
-            if old is None or _may_overwrite(self.launches, old, new):
+            if old is None or order.may_overwrite(old, new):
                 self.buffers[new] = buffer
             else:
                 final_copies.append((new, buffer, after.nbytes))
@@ -314,11 +315,23 @@ class _TraceCompiler:
             self.result.graph_inputs.append(GraphInput(*place, value.nbytes))
 
 
-def _may_overwrite(launches: list[Launch], old: int, new: int) -> bool:
-    """Whether slot `new` may alias `old`: every read comes before the write.
+class _AccessOrder:
+    """First write and last read of each slot by launches in order."""
 
-    An element-wise kernel may do both in place.
-    """
-    last = max((k for k, row in enumerate(launches) if old in row.reads), default=-1)
-    first = min(k for k, row in enumerate(launches) if new in row.writes)
-    return last < first or (last == first and (old, new) in launches[last].in_place)
+    def __init__(self, launches: list[Launch]) -> None:
+        self._launches = launches
+        self._last_reads: dict[int, int] = {}
+        self._first_writes: dict[int, int] = {}
+        for k, launch in enumerate(launches):
+            self._last_reads.update(dict.fromkeys(launch.reads, k))
+            for slot in launch.writes:
+                self._first_writes.setdefault(slot, k)
+
+    def may_overwrite(self, old: int, new: int) -> bool:
+        """Whether slot `new` may alias `old`: every read comes before the write.
+
+        An element-wise kernel may do both in place.
+        """
+        last, first = self._last_reads.get(old, -1), self._first_writes[new]
+        in_place = last == first and (old, new) in self._launches[last].in_place
+        return last < first or in_place

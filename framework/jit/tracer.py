@@ -29,6 +29,7 @@ from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
+from .op_calls import HiddenCalls
 from .outputs import Copied, NumberSlot, Slot, can_be_copied
 from .pytree import same, tree_map
 from .traced_arguments import TracedArguments
@@ -238,7 +239,12 @@ class Trace(TraceHooks):
             kwargs = {name: stand_ins.get(name, kwargs[name]) for name in kwargs}
             live.add(symbols)
         try:
-            with listening(self), isolated_cast_cache(), self.callees:
+            with (
+                listening(self),
+                isolated_cast_cache(),
+                HiddenCalls(CalleeTracker),
+                self.callees,
+            ):
                 result = function(*args, **kwargs)
             if symbols is not None:
                 symbols.finish()

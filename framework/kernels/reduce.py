@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -169,11 +170,13 @@ def split_dims(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collap
     return sides[0], sides[1]
 
 
+@functools.lru_cache(maxsize=4096)
 def kept_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
     """Return the shape with 1 in place of the reduced dimensions."""
     return tuple(1 if dim in dims else size for dim, size in enumerate(shape))
 
 
+@functools.lru_cache(maxsize=4096)
 def dropped_shape(shape: Shape, dims: tuple[int, ...]) -> Shape:
     """Return the shape without the reduced dimensions."""
     return tuple(size for dim, size in enumerate(shape) if dim not in dims)

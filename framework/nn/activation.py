@@ -55,10 +55,6 @@ class ReLU(_InPlace, function=functional.relu):
         return functional.relu(input, True) if self.inplace else ops.relu(input)
 
 
-class ReLU6(_InPlace, function=functional.relu6):
-    """min(max(input, 0), 6); `inplace` as in `ReLU`."""
-
-
 class LeakyReLU(_InPlace, function=functional.leaky_relu):
     """`input` where it is positive, otherwise `negative_slope` times `input`.
 
@@ -130,7 +126,7 @@ class Hardtanh(_InPlace, function=functional.hardtanh):
     """
 
     options = ("min_val", "max_val", "inplace")
-    shown = ("min_val", "max_val")
+    shown: ClassVar[tuple[str, ...] | None] = ("min_val", "max_val")
 
     def __init__(
         self,
@@ -155,6 +151,16 @@ class Hardtanh(_InPlace, function=functional.hardtanh):
                 f"Hardtanh: min_val is {self.min_val}, max_val {self.max_val}; min_val"
                 " must be the smaller"
             )
+
+
+class ReLU6(Hardtanh):
+    """min(max(input, 0), 6); `inplace` as in `ReLU`."""
+
+    options = Hardtanh.options
+    shown = ()
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(0.0, 6.0, inplace)
 
 
 class SiLU(_InPlace, function=functional.silu):

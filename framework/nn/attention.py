@@ -126,7 +126,10 @@ class MultiheadAttention(Module):
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         for name, shape in shapes.items():
             parameter = None if shape is None else Parameter(zeros(shape, **made))
-            self.register_parameter(name, parameter)
+            if parameter is None and name in ("bias_k", "bias_v"):
+                setattr(self, name, None)  # as PyTorch's, not registered
+            else:
+                self.register_parameter(name, parameter)
         self.out_proj = NonDynamicallyQuantizableLinear(size, size, bias, **made)
         self._reset_parameters()
 

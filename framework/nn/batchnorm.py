@@ -26,6 +26,8 @@ class NormBase(Module):
 
     shapes: tuple[int, ...]
     expected: str
+    weight: Parameter | None
+    bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
     num_batches_tracked: Tensor | None
@@ -50,9 +52,11 @@ class NormBase(Module):
         self.affine = affine
         self.track_running_stats = track_running_stats
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_features, **made)) if affine else None
+        scale = Parameter(ones(num_features, **made)) if affine else None
+        self.register_parameter("weight", scale)
         shifted = affine and bias
-        self.bias = Parameter(zeros(num_features, **made)) if shifted else None
+        shift = Parameter(zeros(num_features, **made)) if shifted else None
+        self.register_parameter("bias", shift)
         tracked = track_running_stats
         mean = zeros(num_features, **made) if tracked else None
         variance = ones(num_features, **made) if tracked else None

@@ -70,7 +70,7 @@ class Convolution(FunctionalModule):
         self.weight = Parameter(
             zeros((*self.channels(), *self.kernel_size), dtype=dtype, device=device)
         )
-        self.bias = None
+        self.register_parameter("bias", None)
         if bias:
             self.bias = Parameter(zeros(out_channels, dtype=dtype, device=device))
         self.reset_parameters()

@@ -41,6 +41,8 @@ class Linear(Module):
     torch.Size([5, 2])
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in_features: int,
@@ -54,7 +56,8 @@ class Linear(Module):
         self.out_features = out_features = as_int("Linear: out_features", out_features)
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         self.weight = Parameter(zeros((out_features, in_features), **made))
-        self.bias = Parameter(zeros(out_features, **made)) if bias else None
+        shift = Parameter(zeros(out_features, **made)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -113,6 +116,8 @@ class Bilinear(Module):
         Drawn from the same.
     """
 
+    bias: Parameter | None
+
     def __init__(
         self,
         in1_features: int,
@@ -133,7 +138,8 @@ class Bilinear(Module):
         made: dict[str, Any] = {"device": device, "dtype": dtype}
         shape = (self.out_features, self.in1_features, self.in2_features)
         self.weight = Parameter(zeros(shape, **made))
-        self.bias = Parameter(zeros(self.out_features, **made)) if bias else None
+        shift = Parameter(zeros(self.out_features, **made)) if bias else None
+        self.register_parameter("bias", shift)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

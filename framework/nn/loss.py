@@ -110,9 +110,18 @@ class HuberLoss(_Pair, function=functional.huber_loss):
         "mean" or "sum" of the losses, or "none" for each of them.
     delta : float, default 1
         Where the lines begin.
+
+    Raises
+    ------
+    TypeError
+        If `delta` is no int or float.
     """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, int | float):
+            raise TypeError(
+                f"HuberLoss: delta is {delta!r}; it must be an int or float"
+            )
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -386,7 +395,7 @@ class LinearCrossEntropyLoss(_Weighted):
         self.label_smoothing = label_smoothing
         rows = math.prod(out_features, start=num_classes)
         self.linear = Linear(in_features, rows, bias, device, dtype)
-        self.options_given = options
+        self.options = options  # type: ignore[misc,assignment]  # PyTorch's name: this class passes none
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:  # type: ignore[override]  # layers differ in what they take
         """Return the loss of (batch, in_features) for labels or probabilities."""
@@ -409,7 +418,7 @@ class LinearCrossEntropyLoss(_Weighted):
             f"in_features={self.linear.in_features}, num_classes={self.num_classes},"
             f" out_features={self.out_features}, bias={self.linear.bias is not None},"
             f" reduction={self.reduction}, ignore_index={self.ignore_index},"
-            f" label_smoothing={self.label_smoothing}, options={self.options_given}"
+            f" label_smoothing={self.label_smoothing}, options={self.options}"
         )
 
 

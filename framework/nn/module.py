@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..base import trace_hooks
 from ..base.hooks import RemovableHandle
+from ..dispatch.diagnosis import explain_constructor, explain_method
 from ..jit import jit
 from ..tensor.tensor import Tensor
 from . import module_hooks
@@ -60,6 +61,10 @@ class Module(ModuleConversion):
             )
         super().__init__()
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the result; each subclass defines it."""
         raise NotImplementedError(
@@ -69,9 +74,13 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`, with the hooks around it."""
-        if trace_hooks.running or module_hooks.used:
-            return self._call(args, kwargs)
-        return self.forward(*args, **kwargs)
+        try:
+            if trace_hooks.running or module_hooks.used:
+                return self._call(args, kwargs)
+            return self.forward(*args, **kwargs)
+        except (AttributeError, TypeError) as error:
+            explain_method(error, self, type(self).forward, args, kwargs)
+            raise
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module in a process where one has hooks, or in a trace."""

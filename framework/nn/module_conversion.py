@@ -10,10 +10,11 @@ from ..base.device import Device
 from ..base.device import device as get_device
 from ..base.dtype import DTYPES, DType, DTypeLike, as_dtype, float16, float32, float64
 from ..base.dtype import bfloat16 as bfloat16_
-from ..tensor.factories import empty_like
+from ..tensor.factories import empty, empty_like
 from ..tensor.tensor import Tensor
 from .module_state import ModuleState
 from .module_tree import BUFFER, PARAMETER
+from .parameter import is_lazy
 
 Self = TypeVar("Self", bound="ModuleConversion")
 
@@ -124,13 +125,20 @@ class ModuleConversion(ModuleState):
                 child._apply(fn)
         with no_grad():
             for _, parameter in self._registered(PARAMETER):
-                parameter.data = fn(parameter)
+                parameter.data = fn(_elements(parameter))
                 if parameter.grad is not None:
                     parameter.grad = fn(parameter.grad)
             for name, tensor in self._registered(BUFFER):
                 if name not in self._host_buffers:
-                    tensor.data = fn(tensor)
+                    tensor.data = fn(_elements(tensor))
         return self
+
+
+def _elements(tensor: Tensor) -> Tensor:
+    """Return a tensor, or what holds device and dtype of one without a shape yet."""
+    if not is_lazy(tensor):
+        return tensor
+    return empty(0, device=tensor.device, dtype=tensor.dtype)
 
 
 def _destination(

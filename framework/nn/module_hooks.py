@@ -356,6 +356,14 @@ def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHan
     return put(None, "backward", hook)
 
 
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Do what `register_module_full_backward_hook` does.
+
+    PyTorch's gives other gradients where `forward` has several operations.
+    """
+    return register_module_full_backward_hook(hook)
+
+
 def global_hooks() -> bool:
     """Return whether there are hooks of all modules."""
     return bool(

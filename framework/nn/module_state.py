@@ -199,7 +199,7 @@ class ModuleState(ModuleTree):
             )
             child._load(part, path, metadata, assign, answer, loading)
         for hook in tuple(module_hooks.hooks_or_none(self).load_post.values()):
-            loading.actions.append(_Bound(hook, self, answer))
+            loading.actions.append(_Bound(_call_post_hook, hook, self, answer))
 
     def _load_from_state_dict(
         self,
@@ -321,10 +321,19 @@ class ModuleState(ModuleTree):
     ) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after a state has been loaded.
 
-        It may change the lists of keys in place: what it takes out is no error.
+        It may change the lists of keys in place: what it takes out is no error. A
+        result other than None is an AssertionError.
         """
         this: Any = self
         return module_hooks.put(this, "load_post", hook)
+
+
+def _call_post_hook(hook: Callable[..., Any], module: Any, answer: object) -> None:
+    if hook(module, answer) is not None:
+        raise AssertionError(
+            f"load_state_dict: a post-hook of {type(module).__name__} returned a value;"
+            " change the lists of keys in place and return None"
+        )
 
 
 class _Bound:

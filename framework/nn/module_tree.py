@@ -7,10 +7,12 @@ reading an attribute costs; the registry beside them tells names apart by their 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import trace_hooks
+from ..base.hooks import RemovableHandle
 from ..tensor.tensor import Tensor
 from .parameter import Buffer, Parameter
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 PARAMETER, BUFFER, MODULE = "parameter", "buffer", "module"
 
 _ABSENT: Any = object()
+
+_registration_hooks: dict[str, OrderedDict[int, Callable[..., Any]]] = {}
+"""Hooks of all modules' registrations, by role."""
 
 
 class Registered(MutableMapping[str, Any]):
@@ -106,8 +111,11 @@ class ModuleTree:
             self._assign(name, value)
             return
         registry = space.get("_registry")
-        if registry is not None and name in registry and value is not None:
-            self._refuse_assignment(name, registry[name], value)
+        if registry is not None and name in registry:
+            if value is not None:
+                self._refuse_assignment(name, registry[name], value)
+            if _registration_hooks:
+                value = self._replaced_by_hooks(name, registry[name], value)
         object.__setattr__(self, name, value)
 
     def _assign(self, name: str, value: Any) -> None:
@@ -145,9 +153,22 @@ class ModuleTree:
             registry[name] = role
             # What was a plain attribute comes in the order of its registration.
             self.__dict__.pop(name, None)
+            if _registration_hooks:
+                value = self._replaced_by_hooks(name, role, value)
             self.__dict__[name] = value
             return
+        if _registration_hooks and before:
+            value = self._replaced_by_hooks(name, before, value)
         object.__setattr__(self, name, value)
+
+    def _replaced_by_hooks(self, name: str, role: str, value: Any) -> Any:
+        """Return what hooks put in the place of a value that is registered."""
+        if value is None and role is PARAMETER:
+            return None
+        for hook in [*_registration_hooks.get(role, {}).values()]:
+            changed = hook(self, name, value)
+            value = value if changed is None else changed
+        return value
 
     def _refuse_uninitialized(self, role: str) -> NoReturn:
         name = type(self).__name__
@@ -209,6 +230,8 @@ class ModuleTree:
         if registry.get(name) is not role:
             registry.pop(name, None)
             registry[name] = role
+        if _registration_hooks:
+            value = self._replaced_by_hooks(name, role, value)
         self.__dict__[name] = value
 
     def _check_name(self, name: Any, role: str) -> None:
@@ -561,3 +584,40 @@ def join(path: str, name: str) -> str:
 
 
 _members = (Tensor, ModuleTree)
+
+
+def _put_registration_hook(role: str, hook: Callable[..., Any]) -> RemovableHandle:
+    hooks = _registration_hooks.setdefault(role, OrderedDict())
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def register_module_parameter_registration_hook(
+    hook: Callable[..., Any],
+) -> RemovableHandle:
+    """Call `hook(module, name, param)` when any module registers a parameter.
+
+    What it returns, unless None, takes the parameter's place.
+    """
+    return _put_registration_hook(PARAMETER, hook)
+
+
+def register_module_buffer_registration_hook(
+    hook: Callable[..., Any],
+) -> RemovableHandle:
+    """Call `hook(module, name, buffer)` when any module registers a buffer.
+
+    What it returns, unless None, takes the buffer's place.
+    """
+    return _put_registration_hook(BUFFER, hook)
+
+
+def register_module_module_registration_hook(
+    hook: Callable[..., Any],
+) -> RemovableHandle:
+    """Call `hook(module, name, submodule)` when any module registers another one.
+
+    What it returns, unless None, takes the other one's place.
+    """
+    return _put_registration_hook(MODULE, hook)

@@ -116,7 +116,8 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 def _channels_dropped(input: Tensor, p: float, train: bool, inplace: bool) -> Tensor:
     if input.ndim < 2:
         raise ShapeError(
-            f"feature_dropout: input is {input.shape}; it must be (batch, channels,"
+            f"feature_dropout: input is {input.layout.shape}; it must be"
+            " (batch, channels,"
             " ...)"
         )
     shape = (*input.shape[:2], math.prod(input.shape[2:]))

@@ -46,6 +46,9 @@ class LayerNorm(Module):
     Source: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
 
+    weight: Parameter | None
+    bias: Parameter | None
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -61,9 +64,11 @@ class LayerNorm(Module):
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(shape, **made)) if elementwise_affine else None
+        scale = Parameter(ones(shape, **made)) if elementwise_affine else None
+        self.register_parameter("weight", scale)
         shifted = elementwise_affine and bias
-        self.bias = Parameter(zeros(shape, **made)) if shifted else None
+        shift = Parameter(zeros(shape, **made)) if shifted else None
+        self.register_parameter("bias", shift)
 
     def reset_parameters(self) -> None:
         """Set scale to 1 and shift to 0."""
@@ -107,6 +112,8 @@ class RMSNorm(Module):
     Source: Zhang and Sennrich, arXiv:1910.07467.
     """
 
+    weight: Parameter | None
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -121,7 +128,8 @@ class RMSNorm(Module):
         self.elementwise_affine = elementwise_affine
         shape = self.normalized_shape
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(shape, **made)) if elementwise_affine else None
+        scale = Parameter(ones(shape, **made)) if elementwise_affine else None
+        self.register_parameter("weight", scale)
 
     def reset_parameters(self) -> None:
         """Set the scale to 1."""
@@ -169,6 +177,9 @@ class GroupNorm(Module):
     Source: Wu and He, arXiv:1803.08494.
     """
 
+    weight: Parameter | None
+    bias: Parameter | None
+
     def __init__(
         self,
         num_groups: int,
@@ -193,9 +204,11 @@ class GroupNorm(Module):
         self.eps = eps
         self.affine = affine
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(ones(num_channels, **made)) if affine else None
+        scale = Parameter(ones(num_channels, **made)) if affine else None
+        self.register_parameter("weight", scale)
         shifted = affine and bias
-        self.bias = Parameter(zeros(num_channels, **made)) if shifted else None
+        shift = Parameter(zeros(num_channels, **made)) if shifted else None
+        self.register_parameter("bias", shift)
 
     def reset_parameters(self) -> None:
         """Set scale to 1 and shift to 0."""

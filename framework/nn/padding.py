@@ -139,19 +139,32 @@ class ReplicationPad3d(_Pad):
     dims, mode = 3, "replicate"
 
 
-class CircularPad1d(_Pad):
+class _CircularPad(_Pad):
+    mode = "circular"
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` padded."""
+        if input.ndim - self.dims not in (1, 2):
+            raise ShapeError(
+                f"{type(self).__name__}: input is {tuple(input.shape)}; it must be"
+                f" {self.dims + 2}-D, or {self.dims + 1}-D without a batch"
+            )
+        return super().forward(input)
+
+
+class CircularPad1d(_CircularPad):
     """Continues signals with their other end; `padding` as in `ReflectionPad1d`."""
 
-    dims, mode = 1, "circular"
+    dims = 1
 
 
-class CircularPad2d(_Pad):
+class CircularPad2d(_CircularPad):
     """Continues images with their other edge; `padding` as in `ReflectionPad2d`."""
 
-    dims, mode = 2, "circular"
+    dims = 2
 
 
-class CircularPad3d(_Pad):
+class CircularPad3d(_CircularPad):
     """Continues volumes with their other side; `padding` as in `ReflectionPad3d`."""
 
-    dims, mode = 3, "circular"
+    dims = 3

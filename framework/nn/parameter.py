@@ -62,9 +62,13 @@ class Parameter(_Registering):
         self.requires_grad_(requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        """Return a parameter with a copy of the elements, without noted attributes."""
+        """Return a parameter with a copy of the elements alone.
+
+        It has neither gradient nor noted attributes, as in PyTorch.
+        """
         copied = super().__deepcopy__(memo)
         copied.__dict__.clear()
+        copied.own_grad = None
         return copied
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import ops
 from ..base.dtype import DTypeLike
+from ..base.modes import is_autocast_enabled
 from ..base.validation import as_int
 from ..ops.recurrent import gru_steps, lstm_steps, rnn_steps
 from ..tensor.factories import DeviceLike, zeros
@@ -53,6 +54,8 @@ class RNNBase(Module):
         Drawn from U(-k, k) with k = 1 / sqrt(hidden_size).
     """
 
+    weight_ih_l0: Parameter
+
     def __init__(
         self,
         mode: str,
@@ -73,8 +76,8 @@ class RNNBase(Module):
         self.input_size = as_int(f"{name}: input_size", input_size)
         self.hidden_size = as_int(f"{name}: hidden_size", hidden_size)
         self.num_layers = as_int(f"{name}: num_layers", num_layers)
-        self.bias = bias
-        self.batch_first = batch_first
+        self.bias = _as_bool(f"{name}: bias", bias)
+        self.batch_first = _as_bool(f"{name}: batch_first", batch_first)
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = as_int(f"{name}: proj_size", proj_size)
@@ -98,10 +101,11 @@ class RNNBase(Module):
             raise ValueError(
                 f"{name}: dropout is {dropout!r}; it must be a number from 0 to 1"
             )
-        if self.hidden_size < 1 or self.num_layers < 1:
+        if min(self.input_size, self.hidden_size, self.num_layers) < 1:
             raise ValueError(
-                f"{name}: hidden_size is {self.hidden_size}, num_layers"
-                f" {self.num_layers}; both must be at least 1"
+                f"{name}: input_size is {self.input_size}, hidden_size"
+                f" {self.hidden_size}, num_layers {self.num_layers}; all must be at"
+                " least 1"
             )
         if not 0 <= self.proj_size < self.hidden_size:
             raise ValueError(
@@ -203,6 +207,12 @@ class RNNBase(Module):
 
     def _check_input(self, x: Tensor) -> None:
         name = type(self).__name__
+        weight = self.weight_ih_l0
+        if x.dtype is not weight.dtype and not is_autocast_enabled():
+            raise ValueError(
+                f"{name}: input is {x.dtype.name}, the weights are"
+                f" {weight.dtype.name}; they must be the same"
+            )
         if x.ndim not in (2, 3):
             raise ValueError(
                 f"{name}: input is {tuple(x.shape)}; it must be a sequence of vectors,"
@@ -319,6 +329,12 @@ class RNNBase(Module):
         if self.bidirectional is not False:
             parts.append(f"bidirectional={self.bidirectional}")
         return ", ".join(parts)
+
+
+def _as_bool(where: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{where} is {value!r}; it must be a bool")
+    return value
 
 
 def _reversed(x: Tensor, lengths: np.ndarray | None) -> Tensor:

@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 from .parameter import Parameter
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """Keys of `load_state_dict` without a counterpart."""
 
     missing_keys: list[str]
@@ -28,9 +28,12 @@ class IncompatibleKeys(NamedTuple):
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
         return (
-            f"IncompatibleKeys(missing_keys={self.missing_keys},"
+            f"_IncompatibleKeys(missing_keys={self.missing_keys},"
             f" unexpected_keys={self.unexpected_keys})"
         )
+
+
+IncompatibleKeys = _IncompatibleKeys
 
 
 class Loading(list[str]):
@@ -127,7 +130,7 @@ def _like(own: Tensor, given: Tensor) -> Tensor:
     if not isinstance(own, Parameter):
         return given
     if isinstance(given, Parameter):
-        return given
+        return given.requires_grad_(own.requires_grad)
     return Parameter(given, own.requires_grad)
 
 

@@ -346,14 +346,18 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     ShapeError
         If there is not one weight, or one for each channel.
     """
-    channels = x.shape[1] if x.ndim > 1 else 1
+    channels = x.layout.shape[1] if len(x.layout.shape) > 1 else 1
     if weight.numel() not in (1, channels):
         raise ShapeError(
             f"prelu: x is {tuple(x.shape)}, weight {tuple(weight.shape)}; there must"
             " be one weight,"
             f" or {channels}"
         )
-    shape = (weight.numel(),) + (1,) * (x.ndim - 2) if x.ndim > 1 else ()
+    shape = (
+        (weight.numel(),) + (1,) * (len(x.layout.shape) - 2)
+        if len(x.layout.shape) > 1
+        else ()
+    )
     return where(x > 0, x, reshape(weight, shape) * x)
 
 
@@ -374,7 +378,7 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
     -----
     Source: Shazeer, GLU Variants Improve Transformer, arXiv:2002.05202.
     """
-    broadcast_shapes("swiglu", gate.shape, x.shape)
+    broadcast_shapes("swiglu", gate.layout.shape, x.layout.shape)
     return silu(gate) * x
 
 
@@ -390,11 +394,11 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     -----
     Source: Dauphin et al., arXiv:1612.08083.
     """
-    at = normalize_dim("glu", dim, x.ndim)
-    if x.shape[at] % 2:
+    at = normalize_dim("glu", dim, len(x.layout.shape))
+    if x.layout.shape[at] % 2:
         raise ShapeError(
             f"glu: dimension {at} of shape {tuple(x.shape)} has an odd size; it must"
             " be even"
         )
-    size = x.shape[at] // 2
+    size = x.layout.shape[at] // 2
     return narrow(x, at, 0, size) * sigmoid(narrow(x, at, size, size))

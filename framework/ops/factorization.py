@@ -49,7 +49,7 @@ def turned(x: Tensor) -> Tensor:
 
 def identity(like: Tensor, size: int) -> Tensor:
     """Return identity matrices, as many as there are in a batch."""
-    ones: Tensor = fill_like(like, (*like.shape[:-2], size), 1, like.dtype)
+    ones: Tensor = fill_like(like, (*like.layout.shape[:-2], size), 1, like.dtype)
     return diag_embed(ones)
 
 
@@ -158,7 +158,7 @@ def lu_factors(x: Tensor) -> Tensor:
 
 @lu_factors.vjp
 def lu_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    lower = tril(out, -1) + identity(out, out.shape[-1])
+    lower = tril(out, -1) + identity(out, out.layout.shape[-1])
     inner = tril(matmul(turned(lower), tril(grad, -1)), -1)
     inner = inner + triu(matmul(triu(grad), turned(triu(out))))
     left = triangular_solution(turned(lower), inner, True, True)
@@ -193,7 +193,7 @@ def eigh_factors(x: Tensor, upper: bool) -> Tensor:
 
 @eigh_factors.vjp
 def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    size = out.shape[-1]
+    size = out.layout.shape[-1]
     v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
     by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
     inner = _quotient(matmul(turned(v), by_v), w - turned(w))
@@ -255,7 +255,7 @@ def cofactors(x: Tensor) -> Tensor:
 @cofactors.vjp
 def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
     """Differentiate det(x) x^-T, for matrices that are invertible."""
-    inverse = turned(linear_solution(x, identity(x, x.shape[-1])))
+    inverse = turned(linear_solution(x, identity(x, x.layout.shape[-1])))
     size = unsqueeze(unsqueeze(determinant(x), -1), -1)
     product = matmul(turned(grad), inverse)
     traces = unsqueeze(diagonal(product, 0, -2, -1).sum(-1, keepdim=True), -1)
@@ -271,5 +271,5 @@ def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @log_determinant.vjp
 def log_determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    inverse = linear_solution(turned(x), identity(x, x.shape[-1]))
+    inverse = linear_solution(turned(x), identity(x, x.layout.shape[-1]))
     return unsqueeze(unsqueeze(grad, -1), -1) * inverse

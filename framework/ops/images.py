@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 
 def images(x: Tensor, dims: int) -> Tensor:
     """Return signals or images, in a batch or alone, as (batch, channels, h, w)."""
-    batch = x.shape[: x.ndim - dims - 1] or (1,)
+    batch = x.layout.shape[: len(x.layout.shape) - dims - 1] or (1,)
     height = (1,) * (2 - dims)
-    channels, *size = x.shape[x.ndim - dims - 1 :]
+    channels, *size = x.layout.shape[len(x.layout.shape) - dims - 1 :]
     return reshape(x, (*batch, channels, *height, *size))
 
 
 def autocast_passthrough(out: Tensor, x: Tensor, dims: int) -> Tensor:
     """Return a result for `images(x, dims)` with as many dimensions as `x`."""
-    batch = out.shape[: x.ndim - dims - 1]
-    return reshape(out, (*batch, out.shape[1], *out.shape[4 - dims :]))
+    batch = out.layout.shape[: len(x.layout.shape) - dims - 1]
+    return reshape(out, (*batch, out.layout.shape[1], *out.layout.shape[4 - dims :]))
 
 
 def check_images(name: str, x: Tensor, dims: int) -> None:
     """Raise an error if `x` is no float batch of signals or images, nor one alone."""
     check_float(name, x)
-    if x.ndim not in (dims + 1, dims + 2):
+    if len(x.layout.shape) not in (dims + 1, dims + 2):
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must be {dims + 2}-D, or {dims + 1}-D"
             " without"
@@ -88,7 +88,7 @@ def output_size(
         If there are not as many numbers as dimensions, or one is below 1.
     """
     given = value if isinstance(value, tuple | list) else (value,) * dims
-    sizes = x.shape[4 - dims :]
+    sizes = x.layout.shape[4 - dims :]
     filled = as_ints(
         f"{name}: output_size",
         [old if new is None else new for old, new in zip(sizes, given)],
@@ -104,7 +104,7 @@ def output_size(
 
 def check_fit(name: str, x: Tensor, window: Window) -> None:
     """Raise `ShapeError` if a window does not fit into the images `x`."""
-    if min(window.output(*x.shape[2:])) < 1 or min(window.kernel) < 1:
+    if min(window.output(*x.layout.shape[2:])) < 1 or min(window.kernel) < 1:
         raise ShapeError(
             f"{name}: a window of {window.kernel} with dilation {window.dilation} does"
             f" not fit an image of {tuple(x.shape[2:])} with padding {window.padding}"

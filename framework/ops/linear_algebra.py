@@ -98,7 +98,7 @@ def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
         raise DTypeError(
             f"{name}: the matrix is {x.dtype.name}; accepted: float32, float64"
         )
-    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+    if len(x.layout.shape) < 2 or (square and x.layout.shape[-1] != x.layout.shape[-2]):
         kind = "square matrices" if square else "at least 2-D"
         raise ShapeError(f"{name}: the shape is {tuple(x.shape)}; it must be {kind}")
     return x
@@ -106,7 +106,9 @@ def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
 
 def _together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return matrices whose batches are the same."""
-    batch = broadcast_shapes(name, tuple(a.shape[:-2]), tuple(b.shape[:-2]))
+    batch = broadcast_shapes(
+        name, tuple(a.layout.shape[:-2]), tuple(b.layout.shape[:-2])
+    )
     pair = (expand(x, (*batch, *x.shape[-2:])) for x in (a, b))
     first, second = pair
     return first, second
@@ -146,13 +148,16 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
         If shapes do not fit.
     """
     _matrix("solve", A)
-    vector = B.ndim == 1 or (B.ndim + 1 == A.ndim and B.shape == A.shape[:-1])
+    vector = len(B.layout.shape) == 1 or (
+        len(B.layout.shape) + 1 == len(A.layout.shape)
+        and B.layout.shape == A.layout.shape[:-1]
+    )
     if not left:
         if vector:
             raise ShapeError("solve: B is a vector; left must be True then")
         return turned(solve(turned(A), turned(B)))
     b = unsqueeze(B, -1) if vector else B
-    if b.ndim < 2 or b.shape[-2] != A.shape[-1]:
+    if b.ndim < 2 or b.shape[-2] != A.layout.shape[-1]:
         raise ShapeError(
             f"solve: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
@@ -161,7 +166,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
 
 
 def _zeros_info(x: Tensor) -> Tensor:
-    return fill_like(x, tuple(x.shape[:-2]), 0, int32)
+    return fill_like(x, tuple(x.layout.shape[:-2]), 0, int32)
 
 
 def solve_ex(
@@ -184,7 +189,7 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
         If a matrix is singular.
     """
     _matrix("inv", A)
-    return factors.linear_solution(A, identity(A, A.shape[-1]))
+    return factors.linear_solution(A, identity(A, A.layout.shape[-1]))
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> WithInfo:  # noqa: N803
@@ -219,7 +224,7 @@ def solve_triangular(
                 turned(A), turned(B), upper=not upper, unitriangular=unitriangular
             )
         )
-    if B.ndim < 2 or B.shape[-2] != A.shape[-1]:
+    if len(B.layout.shape) < 2 or B.layout.shape[-2] != A.layout.shape[-1]:
         raise ShapeError(
             f"solve_triangular: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
@@ -252,10 +257,10 @@ def cholesky_ex(
     except LinAlgError:
         if check_errors:
             raise
-    size = input.shape[-1]
+    size = input.layout.shape[-1]
     each = read(input).reshape(-1, size, size)
     info = np.array([_bad_minor(one) for one in each], np.int32)
-    places = info.reshape(tuple(input.shape[:-2]))
+    places = info.reshape(tuple(input.layout.shape[:-2]))
     found = type(input).from_host(places, input.device, int32)
     bad = unsqueeze(unsqueeze(found != 0, -1), -1)
     lower = cholesky(where(bad, identity(input, size), input), upper=upper)
@@ -280,7 +285,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return the inverse of A, given its Cholesky factor."""
     _matrix("cholesky_inverse", L)
-    return cholesky_solve(identity(L, L.shape[-1]), L, upper)
+    return cholesky_solve(identity(L, L.layout.shape[-1]), L, upper)
 
 
 def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
@@ -299,7 +304,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     _matrix("qr", A, square=False)
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr: mode is {mode!r}; it must be reduced, complete or r")
-    rows, columns = A.shape[-2:]
+    rows, columns = A.layout.shape[-2:]
     if mode == "r":
         empty: Tensor = fill_like(A, (0,), 0, A.dtype)
         return QR(empty, qr(A.detach()).R)
@@ -323,7 +328,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     _matrix("eigh", A)
     if str(UPLO).upper() not in ("L", "U"):
         raise ValueError(f"eigh: UPLO is {UPLO!r}; it must be L or U")
-    both, size = factors.eigh_factors(A, str(UPLO).upper() == "U"), A.shape[-1]
+    both, size = factors.eigh_factors(A, str(UPLO).upper() == "U"), A.layout.shape[-1]
     values = squeeze(narrow(both, -2, size, 1), -2)
     return Eigh(values, narrow(both, -2, 0, size))
 
@@ -351,7 +356,7 @@ def svd(
         Has no effect.
     """
     _matrix("svd", A, square=False)
-    rows, columns = A.shape[-2:]
+    rows, columns = A.layout.shape[-2:]
     both = factors.svd_factors(A)
     u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
     s = squeeze(narrow(both, -2, rows, 1), -2)
@@ -397,7 +402,7 @@ def pinv(
 
 def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
     if rtol is None:
-        eps = float(np.finfo(A.dtype.numpy).eps) * max(A.shape[-2:])
+        eps = float(np.finfo(A.dtype.numpy).eps) * max(A.layout.shape[-2:])
         rtol = eps if atol is None else 0.0
     largest = amax(s.detach(), -1, True)
     pair: list[Any] = [
@@ -434,10 +439,10 @@ def lstsq(
     driver: str | None = None,
 ) -> Lstsq:
     """Return the X that makes A X - B smallest, by the pseudo-inverse."""
-    vector = B.ndim + 1 == A.ndim
+    vector = len(B.layout.shape) + 1 == len(A.layout.shape)
     b = unsqueeze(B, -1) if vector else B
     solution = matmul(pinv(A, rtol=rcond), b)
-    rows, columns = A.shape[-2:]
+    rows, columns = A.layout.shape[-2:]
     none: Tensor = fill_like(A, (0,), 0, A.dtype)
     residuals = none
     if rows > columns:
@@ -451,11 +456,11 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     """Return both factors of `lu` in one matrix, and the pivots, from 1 on."""
     _matrix("lu_factor", A, square=False)
     _, order, pivots = factors.host_lu(read(A), pivot)
-    rows, columns = A.shape[-2:]
+    rows, columns = A.layout.shape[-2:]
     least = min(rows, columns)
     places = type(A).from_host(order.astype(np.int32), A.device, int32)
     sorted_rows = take_along_dim(
-        A, expand(unsqueeze(cast(places, int32), -1), tuple(A.shape)), -2
+        A, expand(unsqueeze(cast(places, int32), -1), tuple(A.layout.shape)), -2
     )
     square = narrow(narrow(sorted_rows, -2, 0, least), -1, 0, least)
     both = factors.lu_factors(square)
@@ -471,13 +476,13 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
 
 def _order(pivots: Tensor, rows: int) -> np.ndarray:
     """Return the order of rows that pivots make."""
-    swaps = read(pivots).reshape(-1, pivots.shape[-1]) - 1
+    swaps = read(pivots).reshape(-1, pivots.layout.shape[-1]) - 1
     order = np.tile(np.arange(rows), (len(swaps), 1))
     every = np.arange(len(swaps))
     for j in range(swaps.shape[1]):
         at = swaps[:, j]
         order[every, j], order[every, at] = order[every, at], order[every, j].copy()
-    return order.reshape(*pivots.shape[:-1], rows)
+    return order.reshape(*pivots.layout.shape[:-1], rows)
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
@@ -493,7 +498,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
 ) -> PLU:
     """Return the three factors of what `lu_factor` returned."""
-    rows, columns = LU_data.shape[-2:]
+    rows, columns = LU_data.layout.shape[-2:]
     least = min(rows, columns)
     lower = tril(narrow(LU_data, -1, 0, least), -1)
     ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)

@@ -69,9 +69,9 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     if not math.isfinite(largest):
         return A * math.nan
     scaled = A * 2.0**-halvings
-    result = identity(A, A.shape[-1])
+    result = identity(A, A.layout.shape[-1])
     for k in range(14 if A.dtype.itemsize > 4 else 9, 0, -1):
-        result = identity(A, A.shape[-1]) + matmul(scaled, result) * (1.0 / k)
+        result = identity(A, A.layout.shape[-1]) + matmul(scaled, result) * (1.0 / k)
     for _ in range(halvings):
         result = matmul(result, result)
     return result
@@ -165,11 +165,11 @@ def norm(
     if ord is None or isinstance(dim, int):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
     if dim is None:
-        if A.ndim not in (1, 2):
+        if len(A.layout.shape) not in (1, 2):
             raise ShapeError(
                 f"norm: the shape is {tuple(A.shape)}; with ord it must be 1-D or 2-D"
             )
-        dim = tuple(range(A.ndim))
+        dim = tuple(range(len(A.layout.shape)))
     if len(dim) == 1:
         return vector_norm(A, ord, dim, keepdim, dtype=dtype)
     return matrix_norm(A, ord, tuple(dim), keepdim, dtype=dtype)
@@ -202,7 +202,7 @@ def linalg_diagonal(
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
     """Return the inverse of a tensor whose first `ind` dimensions are its rows."""
-    rows, columns = A.shape[:ind], A.shape[ind:]
+    rows, columns = A.layout.shape[:ind], A.layout.shape[ind:]
     flat = reshape(A, (math.prod(rows), math.prod(columns)))
     return reshape(inv(flat), (*columns, *rows))
 
@@ -214,8 +214,9 @@ def tensorsolve(
 ) -> Tensor:
     """Return X of tensordot(A, X) = B; `dims` of A go to its end first."""
     if dims is not None:
-        A = movedim(A, tuple(dims), tuple(range(A.ndim - len(dims), A.ndim)))  # noqa: N806
-    shape = tuple(A.shape[B.ndim :])
+        ndim = len(A.layout.shape)
+        A = movedim(A, tuple(dims), tuple(range(ndim - len(dims), ndim)))  # noqa: N806
+    shape = tuple(A.layout.shape[len(B.layout.shape) :])
     square = reshape(A, (B.numel(), math.prod(shape)))
     return reshape(solve(square, flatten(B)), shape)
 
@@ -223,10 +224,10 @@ def tensorsolve(
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     """Return the first columns of a product of reflections along columns."""
     _matrix("householder_product", A, square=False)
-    rows, columns = A.shape[-2:]
+    rows, columns = A.layout.shape[-2:]
     out = identity(A, rows)
     lower = tril(A, -1)
-    for k in range(tau.shape[-1]):
+    for k in range(tau.layout.shape[-1]):
         unit = narrow(identity(A, rows), -1, k, 1)
         vector = narrow(lower, -1, k, 1) + unit
         size = unsqueeze(narrow(tau, -1, k, 1), -1)

@@ -70,7 +70,7 @@ def lstm_steps(
     of Sak et al., arXiv:1402.1128.
     """
     h, c, hidden, cells = h0, c0, [], []
-    for step in range(gates.shape[0]):
+    for step in range(gates.layout.shape[0]):
         i, f, g, o = _lstm_gates(gates[step] + h @ weight.mT)
         new_c = f * c + i * g
         new_h = o * tanh(new_c)
@@ -100,7 +100,7 @@ def lstm_steps_vjp(
     projection: Tensor | None,
     mask: Tensor | None,
 ) -> tuple[Tensor | None, ...]:
-    size = h0.shape[-1]
+    size = h0.layout.shape[-1]
     h_before = _shifted(h0, out[..., :size])
     c_before = _shifted(c0, out[..., size:])
     i, f, g, o = _lstm_gates(gates + h_before @ weight.mT)
@@ -118,12 +118,12 @@ def lstm_steps_vjp(
     grad_h, grad_c = grad[..., :size], grad[..., size:]
     dh, dc = h0 * 0, c0 * 0
     of_gates, of_hidden = [], []
-    for step in reversed(range(gates.shape[0])):
+    for step in reversed(range(gates.layout.shape[0])):
         dh, dc = grad_h[step] + dh, grad_c[step] + dc
         of_hidden.append(dh)
         dy = dh if projection is None else dh @ projection
         both = unsqueeze(dy, 1) * by_output[step] + unsqueeze(dc, 1) * of_cell[step]
-        of_gate = reshape(both, gates.shape[1:])
+        of_gate = reshape(both, gates.layout.shape[1:])
         of_gates.append(of_gate)
         dc = (dy * through[step] + dc) * f[step]
         dh = of_gate @ weight + _kept(dh, mask, step)
@@ -149,8 +149,8 @@ def _kept(grad: Tensor, mask: Tensor | None, step: int) -> Tensor | float:
 
 def _product_of_steps(left: Tensor, right: Tensor) -> Tensor:
     """Return the sum over steps and batch of the products of two vectors."""
-    left = reshape(left, (-1, left.shape[-1]))
-    return left.mT @ reshape(right, (-1, right.shape[-1]))
+    left = reshape(left, (-1, left.layout.shape[-1]))
+    return left.mT @ reshape(right, (-1, right.layout.shape[-1]))
 
 
 _GRU_DTYPES = {
@@ -195,7 +195,7 @@ def gru_steps(
     arXiv:1406.1078.
     """
     h, hidden = h0, []
-    for step in range(gates.shape[0]):
+    for step in range(gates.layout.shape[0]):
         _, z, n, _ = _gru_gates(gates[step], h, weight, bias)
         new = n + z * (h - n)
         h = new if mask is None else where(mask[step], new, h)
@@ -236,16 +236,22 @@ def gru_steps_vjp(
         by_input, by_state = where(on, by_input, 0.0), where(on, by_state, 0.0)
         z = where(mask, z, 1.0)
     dh, hidden = h0 * 0, []
-    for step in reversed(range(gates.shape[0])):
+    for step in reversed(range(gates.layout.shape[0])):
         dh = grad[step] + dh
         hidden.append(dh)
-        of_gate = reshape(unsqueeze(dh, 1) * by_state[step], gates.shape[1:])
+        of_gate = reshape(unsqueeze(dh, 1) * by_state[step], gates.layout.shape[1:])
         dh = of_gate @ weight + dh * z[step]
     all_dh = unsqueeze(stack(hidden[::-1]), 2)
-    of_gates = reshape(all_dh * by_state, gates.shape)
+    of_gates = reshape(all_dh * by_state, gates.layout.shape)
     grad_bias = None if bias is None else sum(of_gates, (0, 1))
     grad_weight = _product_of_steps(of_gates, before)
-    return reshape(all_dh * by_input, gates.shape), dh, grad_weight, grad_bias, None
+    return (
+        reshape(all_dh * by_input, gates.layout.shape),
+        dh,
+        grad_weight,
+        grad_bias,
+        None,
+    )
 
 
 @composite(dtypes={"gates": FLOAT, "h0": FLOAT, "weight": FLOAT, "mask": (bool_,)})
@@ -272,7 +278,7 @@ def rnn_steps(
     Tensor, shape (steps, batch, size)
     """
     h, hidden = h0, []
-    for step in range(gates.shape[0]):
+    for step in range(gates.layout.shape[0]):
         total = gates[step] + h @ weight.mT
         new = relu(total) if rectified else tanh(total)
         h = new if mask is None else where(mask[step], new, h)
@@ -299,7 +305,7 @@ def rnn_steps_vjp(
     if mask is not None:
         slope = where(mask, slope, 0.0)
     dh, of_gates = h0 * 0, []
-    for step in reversed(range(gates.shape[0])):
+    for step in reversed(range(gates.layout.shape[0])):
         dh = grad[step] + dh
         of_gates.append(dh * slope[step])
         dh = of_gates[-1] @ weight + _kept(dh, mask, step)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,10 +30,12 @@ from ..base.errors import DTypeError, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
 from ..base.shape import Layout, Shape
 from ..base.validation import as_ints, check_numel
+from ..dispatch import batching
+from ..dispatch.call_cache import CallCache, recorded_result
 from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
 from ..eager.base_tensor import TensorCore
-from ..ir.lazy_graph import Node
+from ..ir.lazy_graph import PLAIN, Node, NodeSignature, cache_key
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -47,8 +49,19 @@ STARTS = {
 }
 """Name and dtype of the leaf value of an expression."""
 
+_REPEATED = frozenset({*PLAIN, float, tuple})
+"""Types of arguments of cached calls; numbers that replays read again are others."""
+
 MOST_INDEXED = 1 << 31
 """Elements that a non-negative int32 tells apart."""
+
+
+class _CachedSource(NamedTuple):
+    """Cached call: validated, with its node's signature and numbers."""
+
+    generation: int
+    signature: NodeSignature
+    numbers: tuple[Any, ...]
 
 
 class Source(Op[..., Any]):
@@ -74,6 +87,8 @@ class Source(Op[..., Any]):
             if name not in ("like", "stream", "shape", "dtype")
         )
         self.operands = self.numbers
+        self.call_cache: CallCache[_CachedSource] = CallCache()
+        self.repeats = "stream" not in self.names
         if start is not None:
             name, dtype = STARTS[start]
             self.source = (start, dtype)
@@ -83,6 +98,40 @@ class Source(Op[..., Any]):
         """Declare the NumPy reference over shape, dtype and the rest."""
         self.host = rule
         return rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Apply the op; a call seen before records its node at once."""
+        if (
+            kwargs
+            or batching.depth
+            or not self.repeats
+            or len(args) != len(self.names)
+            or not isinstance(args[0], TensorCore)
+            or not isinstance(device := args[0].device, GpuDevice)
+        ):
+            return super().__call__(*args, **kwargs)
+        kinds = map(type, args[1:])
+        if not _REPEATED.issuperset(kinds):
+            return super().__call__(*args)
+        marks = [cache_key(each) for each in args[1:]]
+        if None in marks:
+            return super().__call__(*args)
+        key = (device, *marks)
+        cached = self.call_cache.get(key)
+        if cached is not None and cached.generation == device.generation:
+            _, signature, numbers = cached
+            with device.lock:
+                return recorded_result(signature, (), numbers, args[0].results, device)
+        made = super().__call__(*args)
+        if (node := made.array.value.node) is not None:
+            entry = _CachedSource(device.generation, node.signature, node.numbers)
+            self.call_cache.add(key, entry)
+        return made
+
+    def forget(self) -> None:
+        """Drop cached calls."""
+        super().forget()
+        self.call_cache.clear()
 
     def _record(self, *_: Any) -> None:
         """Leave no tape entry: the result does not depend on `like`'s elements."""
@@ -308,5 +357,5 @@ def random_uniform(like: Tensor, stream: Stream) -> Tensor:
     stream : tuple of int
         Which draws, from `Generator.stream`; the same on every device.
     """
-    drawn: Tensor = uniform_like(like, stream, like.shape, float32)
+    drawn: Tensor = uniform_like(like, stream, like.layout.shape, float32)
     return drawn

@@ -86,16 +86,17 @@ def _filled(now: Shape, shape: Shape) -> Shape:
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return the tensor with the dimensions from `start_dim` to `end_dim` as one."""
-    if x.ndim == 0:
+    if len(x.layout.shape) == 0:
         return reshape(x, (1,))
-    start = normalize_dim("flatten", start_dim, x.ndim)
-    end = normalize_dim("flatten", end_dim, x.ndim)
+    now = x.layout.shape
+    start = normalize_dim("flatten", start_dim, len(now))
+    end = normalize_dim("flatten", end_dim, len(now))
     if start > end:
         raise ShapeError(
             f"flatten: start_dim {start_dim} comes after end_dim {end_dim}"
         )
-    merged = math.prod(x.shape[start : end + 1])
-    return reshape(x, (*x.shape[:start], merged, *x.shape[end + 1 :]))
+    merged = math.prod(now[start : end + 1])
+    return reshape(x, (*now[:start], merged, *now[end + 1 :]))
 
 
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
@@ -106,31 +107,32 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     ShapeError
         If the product of the sizes is not the dimension's.
     """
-    at = normalize_dim("unflatten", dim, x.ndim)
+    at = normalize_dim("unflatten", dim, len(x.layout.shape))
     sizes = as_ints("unflatten: sizes", sizes)
     known = math.prod(size for size in sizes if size != -1)
     split = tuple(
-        x.shape[at] // known if size == -1 and known > 0 else size for size in sizes
+        x.layout.shape[at] // known if size == -1 and known > 0 else size
+        for size in sizes
     )
-    if math.prod(split) != x.shape[at] or min(split, default=0) < 0:
+    if math.prod(split) != x.layout.shape[at] or min(split, default=0) < 0:
         raise ShapeError(
             f"unflatten: dimension {at} has size {x.shape[at]}; {sizes} does not"
             " multiply to that"
         )
-    return reshape(x, (*x.shape[:at], *split, *x.shape[at + 1 :]))
+    return reshape(x, (*x.layout.shape[:at], *split, *x.layout.shape[at + 1 :]))
 
 
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Return a view without the dimensions `dim`, or all, that have size 1."""
-    dims = normalize_dims("squeeze", dim, x.ndim)
-    kept = (n for at, n in enumerate(x.shape) if n != 1 or at not in dims)
+    dims = normalize_dims("squeeze", dim, len(x.layout.shape))
+    kept = [n for at, n in enumerate(x.layout.shape) if n != 1 or at not in dims]
     return reshape(x, tuple(kept))
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """Return a view with a dimension of size 1 inserted before `dim`."""
-    at = normalize_dim("unsqueeze", dim, x.ndim + 1)
-    return reshape(x, (*x.shape[:at], 1, *x.shape[at:]))
+    at = normalize_dim("unsqueeze", dim, len(x.layout.shape) + 1)
+    return reshape(x, (*x.layout.shape[:at], 1, *x.layout.shape[at:]))
 
 
 @movement(dtypes=STORED)
@@ -216,12 +218,12 @@ def t(x: Tensor) -> Tensor:
     ShapeError
         If there are more than two dimensions.
     """
-    if x.ndim > 2:
+    if len(x.layout.shape) > 2:
         raise ShapeError(
             f"t: x is {tuple(x.shape)}; it must have at most 2 dimensions; use"
             " transpose or mT"
         )
-    return x if x.ndim < 2 else transpose(x, 0, 1)
+    return x if len(x.layout.shape) < 2 else transpose(x, 0, 1)
 
 
 def movedim(
@@ -238,14 +240,16 @@ def movedim(
     for name, dims in (("source", source), ("destination", destination)):
         given = as_int_or_ints(f"movedim: {name}", dims)
         listed = (given,) if isinstance(given, int) else given
-        pairs.append([normalize_dim("movedim", dim, x.ndim or 1) for dim in listed])
+        pairs.append(
+            [normalize_dim("movedim", dim, len(x.layout.shape) or 1) for dim in listed]
+        )
     origins, targets = pairs
     if len(origins) != len(targets) or any(len(set(p)) != len(p) for p in pairs):
         raise ShapeError(
             f"movedim: source is {source}, destination {destination}; they must name as"
             " many dimensions, each once"
         )
-    order = [dim for dim in range(x.ndim) if dim not in origins]
+    order = [dim for dim in range(len(x.layout.shape)) if dim not in origins]
     for target, origin in sorted(zip(targets, origins)):
         order.insert(target, origin)
     return _permute(x, tuple(order)[: x.ndim])
@@ -275,21 +279,30 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
     ShapeError
         If the shapes do not broadcast.
     """
-    shape = as_ints("expand: shape", shape)
-    added = len(shape) - x.ndim
+    if type(shape) is not tuple or not _INTEGERS.issuperset(map(type, shape)):
+        shape = as_ints("expand: shape", shape)
+    now = x.layout.shape
+    wanted = _expanded(now, shape)
+    return x if wanted == now else _expand.of(x, wanted)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expanded(now: Shape, shape: Shape) -> Shape:
+    """Return what a shape expands to, with the sizes that -1 stands for."""
+    added = len(shape) - len(now)
     wanted = tuple(
-        x.shape[dim - added] if size == -1 and dim >= added else size
+        now[dim - added] if size == -1 and dim >= added else size
         for dim, size in enumerate(shape)
     )
-    fits = broadcast_shapes("expand", x.shape, wanted) == wanted
+    fits = broadcast_shapes("expand", now, wanted) == wanted
     if not fits or min(wanted, default=0) < 0:
         raise ShapeError(
-            f"expand: {tuple(x.shape)} does not expand to {shape}; each size is 0 or"
+            f"expand: {now} does not expand to {shape}; each size is 0 or"
             " more, or"
             " -1 where there is one to keep"
         )
     check_numel("expand", wanted)
-    return x if wanted == x.shape else _expand(x, wanted)
+    return wanted
 
 
 def broadcast_to(x: Tensor, shape: Shape) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ..base import trace_hooks
@@ -19,7 +20,8 @@ from ..tensor.tensor import Tensor
 from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_each
 from .found_inf import SKIPPED
-from .optimizer import DeferredStepCounter, Group, Params
+from .optimizer import Group, Params
+from .step_counter import DeferredStepCounter
 
 TINY = 1e-30
 """In place of a beta of 0, which has no logarithm; a float32 sees no difference."""
@@ -57,6 +59,7 @@ class Adam(CountingOptimizer):
 
     counts_skips = True
     factor_count = 3
+    read_anew = frozenset({"lr", "betas"})
     _new_skip_counter: Tensor | None = None
 
     def __init__(
@@ -113,11 +116,7 @@ class Adam(CountingOptimizer):
         """Update parameters that have made as many steps."""
         if not group["decoupled_weight_decay"]:
             rows = with_decay(rows, group["weight_decay"])
-        beta1, beta2 = group["betas"]
-        firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
-        assign_each(ema, firsts, (1.0 - beta1,))
-        seconds = [(state["exp_avg_sq"], grad) for _, grad, state in rows]
-        assign_each(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
+        update_moments(rows, group)
         second = "exp_avg_sq"
         if group["amsgrad"]:
             second = "max_exp_avg_sq"
@@ -147,7 +146,8 @@ class Adam(CountingOptimizer):
         made = count - skipped
         # 1 - beta ** made, where made is known to the device alone.
         first, second = (
-            -(made * math.log(max(beta, TINY))).expm1() for beta in group["betas"]
+            -(made * trace_hooks.changing(partial(_log_beta, group, k))).expm1()
+            for k in range(2)
         )
         return step_counter, (kept, second.rsqrt(), lr / first)
 
@@ -170,8 +170,28 @@ class Adam(CountingOptimizer):
         super().begin()
 
 
+def update_moments(rows: Sequence[Row], group: Group) -> None:
+    """Update the running first and second moment of gradients."""
+    rest1 = trace_hooks.changing(lambda: 1.0 - group["betas"][0])
+    beta2 = trace_hooks.changing(lambda: group["betas"][1])
+    rest2 = trace_hooks.changing(lambda: 1.0 - group["betas"][1])
+    firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
+    assign_each(ema, firsts, (rest1,))
+    seconds = [(state["exp_avg_sq"], grad) for _, grad, state in rows]
+    assign_each(weighted_sum_square, seconds, (beta2, rest2))
+
+
+def _log_beta(group: Group, number: int) -> float:
+    return math.log(max(group["betas"][number], TINY))
+
+
 def check_betas(optimizer: object, group: Group) -> None:
     """Raise `ValueError` if a share of a moment is out of range."""
+    if len({isinstance(beta, Tensor) for beta in group["betas"]}) > 1:
+        raise ValueError(
+            f"{type(optimizer).__name__}: betas are {group['betas']}; both must be"
+            " numbers, or both tensors"
+        )
     if not all(0.0 <= beta < 1.0 for beta in group["betas"]):
         raise ValueError(
             f"{type(optimizer).__name__}: betas are {group['betas']};"

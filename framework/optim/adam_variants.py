@@ -6,38 +6,34 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..base import trace_hooks
 from ..ops import maximum, where
 from ..ops.elementwise.optimizer_step import (
     adam_step,
     ema,
     sgd_step,
-    weighted_sum_square,
 )
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
-from .adam import TINY, check_betas
+from .adam import TINY, check_betas, update_moments
 from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_, assign_each
 from .optimizer import Group, Params
+
+MOST_PRODUCTS = 1000
+"""Products of momentums that NAdam keeps of a group; others it computes anew."""
 
 
 class _Moments(CountingOptimizer):
     """Optimizer with a first and a second moment, as Adam's."""
 
     zeros = ("exp_avg", "exp_avg_sq")
+    read_anew = frozenset({"lr", "betas"})
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
         super().check(group)
         check_betas(self, group)
-
-    def update_moments(self, rows: Sequence[Row], group: Group) -> None:
-        """Update the moments of rows."""
-        beta1, beta2 = group["betas"]
-        firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
-        assign_each(ema, firsts, (1.0 - beta1,))
-        seconds = [(state["exp_avg_sq"], grad) for _, grad, state in rows]
-        assign_each(weighted_sum_square, seconds, (beta2, 1.0 - beta2))
 
 
 def _shrunk(rows: Sequence[Row], kept: float | Tensor) -> None:
@@ -72,6 +68,8 @@ class Adamax(CountingOptimizer):
     """
 
     zeros = ("exp_avg", "exp_inf")
+
+    read_anew = frozenset({"lr", "betas"})
 
     def __init__(
         self,
@@ -110,9 +108,10 @@ class Adamax(CountingOptimizer):
     def apply(self, rows: Sequence[Row], numbers: Numbers, group: Group) -> None:
         """Update parameters that have made as many steps."""
         rows = with_decay(rows, group["weight_decay"])
-        beta1, beta2 = group["betas"]
+        rest1 = trace_hooks.changing(lambda: 1.0 - group["betas"][0])
+        beta2 = trace_hooks.changing(lambda: group["betas"][1])
         firsts = [(state["exp_avg"], grad) for _, grad, state in rows]
-        assign_each(ema, firsts, (1.0 - beta1,))
+        assign_each(ema, firsts, (rest1,))
         along = []
         for value, grad, state in rows:
             largest = state["exp_inf"]
@@ -179,8 +178,8 @@ class NAdam(_Moments):
             "capturable": capturable,
             "differentiable": differentiable,
         }
-        # Products of all momentums so far, by the options that they follow from.
-        self._products: dict[tuple[float, float], list[float]] = {}
+        # Products of all momentums so far, by group and step.
+        self._products: dict[int, dict[int, float]] = {}
         super().__init__(params, defaults)
 
     def check(self, group: Group) -> None:
@@ -206,11 +205,30 @@ class NAdam(_Moments):
 
     def _product(self, group: Group, step: int) -> float:
         """Return the product of the momentums up to a step."""
-        key = group["betas"][0], group["momentum_decay"]
-        known = self._products.setdefault(key, [1.0])
-        while len(known) <= step:
-            known.append(known[-1] * self._momentum(group, len(known)))
+        number = next(k for k, each in enumerate(self.param_groups) if each is group)
+        known = self._products.setdefault(number, {0: 1.0})
+        if step not in known:
+            at = step - 1 if step - 1 in known else 0
+            product = known.get(at, 1.0)
+            while at < step:
+                at += 1
+                product *= self._momentum(group, at)
+            known[step] = product
+            if len(known) > MOST_PRODUCTS:
+                del known[next(iter(known))]
         return known[step]
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load state and options, and the products of momentums; see `Optimizer`."""
+        super().load_state_dict(state_dict)
+        self._products = {
+            number: {
+                int(entry["step"]): float(entry["mu_product"])
+                for entry in map(state_dict["state"].get, group["params"])
+                if entry and "mu_product" in entry
+            }
+            for number, group in enumerate(state_dict["param_groups"])
+        }
 
     def factors(self, group: Group, step: int) -> tuple[float, ...]:
         """Return decay, and shares of gradient and moment; root of a correction."""
@@ -231,7 +249,7 @@ class NAdam(_Moments):
         kept, of_grad, of_moment, root_scale = numbers
         if not group["decoupled_weight_decay"]:
             rows = with_decay(rows, group["weight_decay"])
-        self.update_moments(rows, group)
+        update_moments(rows, group)
         steps = [
             (value, grad * of_grad + state["exp_avg"] * of_moment, state["exp_avg_sq"])
             for value, grad, state in rows
@@ -321,7 +339,7 @@ class RAdam(_Moments):
         kept, adaptive, plain = numbers
         if not group["decoupled_weight_decay"]:
             rows = with_decay(rows, group["weight_decay"])
-        self.update_moments(rows, group)
+        update_moments(rows, group)
         steps = [
             (value, state["exp_avg"], state["exp_avg_sq"]) for value, _, state in rows
         ]
@@ -384,7 +402,7 @@ class LAMB(_Moments):
     def apply(self, rows: Sequence[Row], numbers: Numbers, group: Group) -> None:
         """Update parameters that have made as many steps."""
         first, root_scale, lr = numbers
-        self.update_moments(rows, group)
+        update_moments(rows, group)
         along = []
         for value, _, state in rows:
             scale = state["exp_avg_sq"].sqrt() * root_scale + group["eps"]

@@ -10,7 +10,8 @@ from typing import Any
 from ..base import trace_hooks
 from ..tensor.factories import zeros_like
 from ..tensor.tensor import Tensor
-from .optimizer import DeferredStepCounter, Group, Optimizer, Update
+from .optimizer import Group, Optimizer, Update
+from .step_counter import DeferredStepCounter
 
 Numbers = tuple[Any, ...]
 """Numbers of a step: dynamic arguments in a trace."""

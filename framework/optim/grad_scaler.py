@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, overload
 
 from ..autograd.engine import no_grad
 from ..base import trace_hooks
@@ -104,12 +104,37 @@ class GradScaler:
         """Return whether losses are scaled."""
         return self._enabled
 
-    def scale(self, loss: Tensor) -> Tensor:
-        """Return a loss, or any tensor, times the scale; float32 if it was 16 bits."""
+    @overload
+    def scale(self, outputs: Tensor) -> Tensor: ...
+
+    @overload
+    def scale(self, outputs: Iterable[Any]) -> Any: ...
+
+    def scale(self, outputs: Any) -> Any:
+        """Return a loss, or any tensor, times the scale; float32 if it was 16 bits.
+
+        Parameters
+        ----------
+        outputs : Tensor, or iterable of them
+            A list or tuple, at any depth, gives another one.
+
+        Raises
+        ------
+        ValueError
+            If it is something else.
+        """
         if not self._enabled:
-            return loss
-        scale = self._scale_on(loss.device)
-        return loss.to(promote(loss.dtype, scale.dtype)) * scale
+            return outputs
+        if isinstance(outputs, Tensor):
+            scale = self._scale_on(outputs.device)
+            return outputs.to(promote(outputs.dtype, scale.dtype)) * scale
+        if not isinstance(outputs, Iterable):
+            raise ValueError(
+                f"GradScaler.scale: outputs are a {type(outputs).__name__}; they must"
+                " be a tensor or an iterable of tensors"
+            )
+        scaled = map(self.scale, outputs)
+        return type(outputs)(scaled) if isinstance(outputs, list | tuple) else scaled
 
     def _scale_on(self, device: Device) -> Tensor:
         """Return the scale, which is initialised on first use."""
@@ -166,17 +191,32 @@ class GradScaler:
             scale_each(grads, inverse)
             self._found_inf[optimizer] = logical_not(isfinite(common_norm(grads)))
 
-    def step(self, optimizer: Optimizer) -> None:
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale, and let an optimizer step unless a gradient is infinite or NaN.
+
+        Parameters
+        ----------
+        optimizer : Optimizer
+        *args, **kwargs
+            Arguments of its `step`; with "closure" only if the scaler is not enabled.
+
+        Returns
+        -------
+        object
+            What its `step` returns; None if it was skipped.
 
         Raises
         ------
         StateError
-            If it has stepped since the last `update`.
+            If it has stepped since the last `update`, or a closure is given.
         """
         if not self._enabled:
-            optimizer.step()
-            return
+            return optimizer.step(*args, **kwargs)
+        if kwargs:
+            raise StateError(
+                f"GradScaler.step: {', '.join(kwargs)} is given while scaling is"
+                " enabled; call step(optimizer)"
+            )
         if optimizer in self._stepped:
             raise StateError(
                 "GradScaler.step: the optimizer has stepped already; call update()"
@@ -185,7 +225,7 @@ class GradScaler:
         if optimizer not in self._found_inf:
             self.unscale_(optimizer)
         self._stepped.add(optimizer)
-        optimizer.step_unless(self._found_inf[optimizer])
+        return optimizer.step_unless(self._found_inf[optimizer], *args)
 
     def update(self, new_scale: float | None = None) -> None:
         """Choose the next scale by what was found since the last update.
@@ -248,6 +288,34 @@ class GradScaler:
             return 1.0
         self._drop_failed()
         return self._start[0] if self._scale is None else float(self._scale.item())
+
+    def get_growth_factor(self) -> float:
+        """Return the factor by which the scale grows."""
+        return self._growth
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        """Set the factor by which the scale grows, above 1."""
+        self._set_rule(new_factor, self._backoff, self._interval)
+
+    def get_backoff_factor(self) -> float:
+        """Return the factor by which the scale falls."""
+        return self._backoff
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        """Set the factor by which the scale falls, above 0 and below 1."""
+        self._set_rule(self._growth, new_factor, self._interval)
+
+    def get_growth_interval(self) -> int:
+        """Return how many steps in a row without an overflow let the scale grow."""
+        return self._interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        """Set how many steps in a row without an overflow let the scale grow."""
+        self._set_rule(self._growth, self._backoff, new_interval)
+
+    def _set_rule(self, growth: float, backoff: float, interval: float) -> None:
+        self._growth, self._backoff, self._interval = _rule(growth, backoff, interval)
+        trace_hooks.structure_changed()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the scale and what decides the next; empty if it is not enabled."""

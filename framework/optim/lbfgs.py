@@ -125,12 +125,8 @@ class LBFGS(Optimizer):
                 "LBFGS.step: closure is missing; it is called several times"
             )
         trace_hooks.once("L-BFGS decides on the host")
-        for hook in [*self._pre_hooks.values()]:
-            hook(self, (closure,), {})
         with no_grad():
             loss = self._iterate(closure)
-        for hook in [*self._post_hooks.values()]:
-            hook(self, (closure,), {})
         return loss
 
     # Parameters as one vector

@@ -75,7 +75,8 @@ class Adafactor(CountingOptimizer):
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
-        super().check({**group, "eps": group["eps"][1]})
+        for eps in group["eps"]:
+            super().check({**group, "eps": eps or 0.0})
         if not group["beta2_decay"] <= 0 or not group["d"] >= 1:
             raise ValueError(
                 f"Adafactor: beta2_decay is {group['beta2_decay']} and d is"

@@ -16,31 +16,44 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from operator import is_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
-from ..base.device import GpuDevice
+from ..base.device import Device, GpuDevice
 from ..base.errors import DTypeError
-from ..base.hooks import RemovableHandle
+from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .found_inf import SKIPPED, revert_if, without_skipped
+from .hooks import (
+    KINDS,
+    LOAD_POST,
+    LOAD_PRE,
+    STATE_POST,
+    STATE_PRE,
+    Hook,
+    HookedOptimizer,
+)
+from .hooks import (
+    register_optimizer_step_post_hook as register_optimizer_step_post_hook,
+)
+from .hooks import (
+    register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
+)
 from .recorded_plan import CallRecorder, NotRepeatable
 from .state_dict import CheckedState, States, StateSpec
-from .step_plan import StepPlan
+from .step_counter import DeferredStepCounter
+from .step_plan import StepPlan, Truths
 
 Group = dict[str, Any]
 """Options of some parameters, and the list itself as "params"."""
 
 Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Tensor]]
 """Parameters, groups of them, or pairs of a name and a parameter."""
-
-StepHook = Callable[["Optimizer", tuple[Any, ...], dict[str, Any]], object]
-"""Called with the optimizer and the arguments of `step`."""
 
 Update = tuple[Tensor, Tensor]
 """A parameter and its gradient."""
@@ -58,69 +71,6 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
-
-
-class DeferredStepCounter:
-    """Deferred step counter of a trace's parameters with equal step counts.
-
-    Attributes
-    ----------
-    members : list of dict
-        State of each parameter.
-    deferred : int
-        Replayed steps that `members` do not count yet.
-    factors : tuple of float
-        Dynamic arguments of this step, once they have been read.
-    replayed_steps : int
-        Steps that replays have made.
-    """
-
-    def __init__(self, optimizer: Optimizer, trace: object) -> None:
-        self.members: list[dict[str, Any]] = []
-        self.deferred = self.replayed_steps = 0
-        self.factors: tuple[float, ...] = ()
-        # An optimizer's cached step keeps its counters.
-        self._optimizer = weakref.ref(optimizer)
-        self._trace = trace
-
-    def __call__(self) -> None:
-        """Count a step, in the same time for any number of parameters."""
-        optimizer = self._optimizer()
-        if optimizer is not None:
-            optimizer.apply_deferred_steps(self._trace)
-        # Together, or an interrupt between would leave one without the other.
-        self.deferred, self.replayed_steps = self.deferred + 1, self.replayed_steps + 1
-        self.factors = ()
-
-    def mark(self) -> int:
-        """Return how many steps replays have made."""
-        return self.replayed_steps
-
-    def take_back(self, mark: int) -> None:
-        """Roll back a step whose kernels have not run."""
-        if self.replayed_steps != mark:
-            self.deferred, self.replayed_steps = self.deferred - 1, mark
-        self.factors = ()
-
-    def step(self) -> int:
-        """Return the number of steps."""
-        steps: int = self.members[0]["step"]
-        return steps + self.deferred
-
-    def apply_deferred(self) -> None:
-        """Add the deferred steps to each member."""
-        if self.deferred:
-            for member in self.members:
-                member["step"] += self.deferred
-            self.deferred = 0
-
-    def __del__(self) -> None:
-        self.apply_deferred()
-
-    def _fingerprint(self) -> list[object]:
-        """Return each member's step count relative to the first: all 0 in a trace."""
-        first = self.members[0]["step"]
-        return [member["step"] - first for member in self.members]
 
 
 class _CachedStep:
@@ -182,12 +132,6 @@ def has_failed(remembered: object) -> bool:
     return type(remembered.array.value.buffer) is Failed
 
 
-def _registered(hooks: OrderedDict[int, StepHook], hook: StepHook) -> RemovableHandle:
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
 def _is_named(value: object) -> bool:
     """Return whether a parameter comes as a pair of its name and itself."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
@@ -197,7 +141,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer:
+class Optimizer(HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -206,8 +150,8 @@ class Optimizer:
     Parameters
     ----------
     params : iterable of Tensor, or of dict
-        Leaves that require gradients; or groups `{"params": [...], "lr": ...}` whose
-        other entries replace the defaults.
+        Leaves; or groups `{"params": [...], "lr": ...}` whose other entries replace
+        the defaults. Those without a gradient, as frozen ones, are left as they are.
     defaults : mapping of str to object
         Options of groups that do not give them.
 
@@ -219,14 +163,22 @@ class Optimizer:
     Raises
     ------
     ValueError
-        If there is nothing to optimize, a parameter comes twice or is no leaf that
-        requires a gradient, or an option is unknown or out of range.
+        If there is nothing to optimize, a parameter comes twice or is no leaf, some
+        have names and others none, or an option is unknown or out of range.
+    TypeError
+        If what is given are no tensors, or they are in a set or alone.
     DTypeError
         If a parameter is complex.
     """
 
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
+
+    read_anew: ClassVar[frozenset[str]] = frozenset({"lr"})
+    """Options that each replay reads anew, whatever they are."""
+
+    switches: ClassVar[frozenset[str]] = frozenset()
+    """Options that each replay reads anew, unless they become 0 or were it."""
 
     remembered: ClassVar[StateSpec | None] = None
     """State of each parameter by name and type; None leaves states unchecked."""
@@ -241,19 +193,26 @@ class Optimizer:
     _attempts = 0
     _state_exposed = False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
+
     def __init__(
         self,
         params: Params,
         defaults: Mapping[str, Any],
     ) -> None:
         self.defaults = dict(defaults)
-        self._pre_hooks: OrderedDict[int, StepHook] = OrderedDict()
-        self._post_hooks: OrderedDict[int, StepHook] = OrderedDict()
+        super().__init__()
         self._state = States()
         # Traces keep them: without a trace there are no steps to count.
         self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
         self._replaying: object = None
         self.param_groups: list[Group] = []
+        if isinstance(params, Tensor):
+            raise TypeError(
+                f"{self._name}: a tensor was given; pass a list of tensors, or groups"
+            )
         listed: list[Any] = list(params)
         if not listed:
             raise ValueError(f"{self._name}: there are no parameters to optimize")
@@ -265,6 +224,14 @@ class Optimizer:
     @property
     def _name(self) -> str:
         return type(self).__name__
+
+    @property
+    def _device(self) -> Device | None:
+        """Device of the first parameter."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                return cast(Tensor, parameter).device
+        return None
 
     @property
     def step_counters(self) -> int:
@@ -309,7 +276,17 @@ class Optimizer:
             Parameters, or pairs of a name and a parameter, as "params"; options, which
             may be others than the optimizer's.
         """
+        if not isinstance(group, Mapping):
+            raise TypeError(
+                f"{self._name}.add_param_group: a {type(group).__name__} was given; it"
+                ' must be a dict with "params"'
+            )
         given = group["params"]
+        if isinstance(given, set):
+            raise TypeError(
+                f"{self._name}: the parameters are a set, which has no order; pass a"
+                " list"
+            )
         params = [given] if isinstance(given, Tensor) else list(given)
         names = [each[0] for each in params if _is_named(each)]
         if names:
@@ -320,6 +297,11 @@ class Optimizer:
                 )
             params = [each[1] for each in params]
             group = {**group, "param_names": names}
+        named = "param_names" in group
+        if any(("param_names" in each) != named for each in self.param_groups):
+            raise ValueError(
+                f"{self._name}: some groups have names of parameters; all or none must"
+            )
         known = {id(each) for known in self.param_groups for each in known["params"]}
         for parameter in params:
             self._check_parameter(parameter)
@@ -337,15 +319,14 @@ class Optimizer:
 
     def _check_parameter(self, parameter: object) -> None:
         if not isinstance(parameter, Tensor):
-            raise ValueError(
+            raise TypeError(
                 f"{self._name}: {type(parameter).__name__} is no tensor;"
                 " pass model.parameters()"
             )
-        if not (parameter.is_leaf and parameter.requires_grad):
+        if not parameter.is_leaf:
             raise ValueError(
-                f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf"
-                " that"
-                " requires a gradient; pass model.parameters()"
+                f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf:"
+                " an operation computed it; pass model.parameters()"
             )
         if parameter.dtype.is_complex:
             raise DTypeError(
@@ -399,34 +380,12 @@ class Optimizer:
         object
             What the closure returned; None without one.
         """
-        for hook in [*self._pre_hooks.values()]:
-            hook(self, (closure,) if closure else (), {})
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
         self._step()
-        for hook in [*self._post_hooks.values()]:
-            hook(self, (closure,) if closure else (), {})
         return loss
-
-    def register_step_pre_hook(self, hook: StepHook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` before each step.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return _registered(self._pre_hooks, hook)
-
-    def register_step_post_hook(self, hook: StepHook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each step.
-
-        Returns
-        -------
-        RemovableHandle
-        """
-        return _registered(self._post_hooks, hook)
 
     def _step(self) -> None:
         """Make a step, by the cached plan if there is one."""
@@ -434,9 +393,9 @@ class Optimizer:
             self._attempts = 0
             return
         self._begin_slow_path()
-        device = self.param_groups[0]["params"][0].device
-        on_gpu = isinstance(device, GpuDevice) and not trace_hooks.running
-        if on_gpu and self.replayable and self._attempts < MAX_PLAN_ATTEMPTS:
+        device = self._device
+        may_cache = self.replayable and self._attempts < MAX_PLAN_ATTEMPTS
+        if isinstance(device, GpuDevice) and may_cache and not trace_hooks.running:
             self._attempts += 1
             self._run_and_cache(device)
             return
@@ -457,21 +416,27 @@ class Optimizer:
         elif self._step_counters:
             trace_hooks.structure_changed()
 
-    def step_unless(self, skip: Tensor) -> None:
+    def step_unless(self, skip: Tensor, *args: Any) -> object:
         """Make a step, unless a flag on the device skips it.
 
-        Waits for nothing. State that a skipped step would have initialised is zero.
+        Waits for nothing, unless steps are counted on the host, are a method of a
+        subclass, or have hooks: those run only with a step. State that a skipped step
+        would have initialised is zero.
 
         Parameters
         ----------
         skip : Tensor, shape (), bool
             Whether parameters and state stay unchanged.
+        *args
+            Arguments of a subclass's `step`.
+
+        Returns
+        -------
+        object
+            What `step` returns; None if it was skipped.
         """
-        if not self.counts_skips and "step" in (self._known_spec() or ()):
-            # The count of steps is the host's, so it has to know.
-            if not skip.item():
-                self._step()
-            return
+        if self._steps_on_host() or args:
+            return None if skip.item() else self.step(*args)
         self._begin_slow_path()
         self.skip = skip
         try:
@@ -482,6 +447,15 @@ class Optimizer:
         if changed:
             with self._uncount_failures(changed):
                 evaluate(*changed)
+        return None
+
+    def _steps_on_host(self) -> bool:
+        """Return whether the host has to know if a step is made."""
+        if self._has_step_hooks:
+            return True
+        if getattr(self.step, "__func__", None) is not Optimizer.step:
+            return True
+        return not self.counts_skips and "step" in (self._known_spec() or ())
 
     def _run_and_cache(self, device: GpuDevice) -> None:
         """Make a step on the slow path, and cache its plan if that can be repeated."""
@@ -548,7 +522,8 @@ class Optimizer:
         """Return the state of a copy, without step counters and cached step."""
         self._drop_cached_step()
         self.apply_deferred_steps(None)
-        return {**vars(self), "_step_counters": [], "_replaying": None}
+        hooks = {kind: OrderedDict[int, Hook]() for kind in KINDS}
+        return {**vars(self), **hooks, "_step_counters": [], "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
@@ -586,13 +561,16 @@ class Optimizer:
                     found.append(getattr(value, "array", None))
         return found
 
-    def _guard_sources(self) -> list[tuple[dict[str, Any], str]]:
-        """Return the guard sources of a step: all options but learning rates."""
+    def _guard_sources(self) -> list[tuple[Mapping[str, Any], str]]:
+        """Return the guard sources of a step: the options that it does not read anew.
+
+        Of those in `switches` it is whether they are 0.
+        """
         return [
-            (group, name)
+            (Truths(group) if name in self.switches else group, name)
             for group in self.param_groups
             for name in group
-            if name != "lr"
+            if name not in self.read_anew
         ]
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -611,6 +589,7 @@ class Optimizer:
             groups, whose "params" are numbers counted through all groups.
         """
         trace_hooks.once(f"the state of {self._name} is read, which a replay would not")
+        self._call_hooks(STATE_PRE)
         numbers: dict[int, int] = {}
         groups = []
         for group in self.param_groups:
@@ -632,7 +611,8 @@ class Optimizer:
             }
             for key, each in self._state.items()
         }
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        return cast(dict[str, Any], self._changed_by_hooks(STATE_POST, found))
 
     def state_spec(self, group: Group) -> StateSpec | None:
         """Return the state of a group's parameters, by name and type."""
@@ -654,6 +634,8 @@ class Optimizer:
             If it is no state of this optimizer with these parameters, or an option is
             out of range; nothing has been changed then, nor by an interrupt.
         """
+        if isinstance(state_dict, Mapping):
+            state_dict = self._changed_by_hooks(LOAD_PRE, dict(state_dict))
         loaded = CheckedState(self.param_groups, self.state_spec, state_dict)
         for mine, options in zip(self.param_groups, loaded.options):
             self.check({**mine, **options})
@@ -672,6 +654,7 @@ class Optimizer:
             lambda: self._replace_state(loaded.state, [], loaded.options),
             lambda: self._replace_state(*before),
         )
+        self._call_hooks(LOAD_POST)
 
     def _replace_state(
         self,

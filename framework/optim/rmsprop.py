@@ -50,6 +50,8 @@ class RMSprop(CountingOptimizer):
     2012; centered: Graves, arXiv:1308.0850.
     """
 
+    switches = frozenset({"momentum"})
+
     def __init__(
         self,
         params: Params,
@@ -116,7 +118,8 @@ class RMSprop(CountingOptimizer):
             (state["momentum_buffer"], grad, scale)
             for (_, grad, state), scale in zip(rows, scales)
         ]
-        assign_each(root_scaled_sum, buffers, (group["momentum"], eps))
+        momentum = trace_hooks.changing(lambda: float(group["momentum"]))
+        assign_each(root_scaled_sum, buffers, (momentum, eps))
         along = [(value, state["momentum_buffer"]) for value, _, state in rows]
         assign_each(sgd_step, along, (lr,))
 

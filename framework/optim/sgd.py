@@ -51,6 +51,7 @@ class SGD(Optimizer):
     """
 
     replayable = True
+    switches = frozenset({"momentum"})
     remembered: ClassVar[StateSpec | None] = {"momentum_buffer": Tensor}
 
     def __init__(
@@ -101,7 +102,8 @@ class SGD(Optimizer):
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
         """Return the momentum updates, and store their buffers."""
-        momentum, rows, buffers = group["momentum"], [], []
+        momentum = trace_hooks.changing(lambda: float(group["momentum"]))
+        rows, buffers = [], []
         for parameter, grad in updates:
             state = self._state.get(parameter)
             if not state:

@@ -7,9 +7,10 @@ addresses of gradients and dynamic arguments such as the learning rate differ.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from operator import attrgetter, is_
+from typing import Any
 
 import vkbackend
 
@@ -203,6 +204,22 @@ class StepPlan(RecordedPlan):
             self._words.write()
             self._written = True
         batch.extend(bound.commands(), [*self._held, *grads], self._buffers)
+
+
+class Truths(Mapping[str, Any]):
+    """View of a group's options: whether each is something else than 0 or empty."""
+
+    def __init__(self, group: Mapping[str, Any]) -> None:
+        self._group = group
+
+    def __getitem__(self, name: str) -> bool:
+        return bool(self._group[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group)
+
+    def __len__(self) -> int:
+        return len(self._group)
 
 
 def _in_place_slots(launches: Sequence[Launch]) -> dict[int, list[int]]:

@@ -393,19 +393,17 @@ class SWALR(LRScheduler):
             group["swa_lr"] = rate
         self.anneal_epochs = anneal_epochs
         self._anneal_strategy = anneal_strategy
-        self._step_count = 0
         super().__init__(optimizer, last_epoch)
 
-    def _advance(self) -> None:
-        self._step_count += 1
-        super()._advance()
+    def anneal_func(self, t: float) -> float:
+        """Return the share of the last rate where a share of the epochs has passed."""
+        if self._anneal_strategy == "cos":
+            return (1.0 - math.cos(math.pi * t)) / 2.0
+        return t
 
     def _share(self, step: int) -> float:
         """Return the share of the last rate in the rate of a step."""
-        share = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
-        if self._anneal_strategy == "cos":
-            return (1.0 - math.cos(math.pi * share)) / 2.0
-        return share
+        return self.anneal_func(max(0.0, min(1.0, step / max(1, self.anneal_epochs))))
 
     def get_lr(self) -> Rates:
         """Return the rates that the groups' present ones lead to."""

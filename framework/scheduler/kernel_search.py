@@ -8,7 +8,6 @@ graph is planned again with the result. Other work on the device is not disturbe
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -262,7 +261,9 @@ class _Benchmark:
             for name, run in runs.items():
                 self._check_time()
                 times[name].append(seconds_of(self.gpu, run, repeat))
-        return {name: statistics.median(row) for name, row in times.items()}
+        from statistics import median
+
+        return {name: median(row) for name, row in times.items()}
 
 
 def _is_faster(seconds: Mapping[str, float], name: str) -> bool:

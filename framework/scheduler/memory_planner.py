@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import bisect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 GRANULE = 256
 """Bytes to which offsets are aligned, as allocations of the device layer are."""
@@ -65,40 +67,61 @@ def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPl
         first allocation that has room; a larger one gets an allocation of its own.
     """
     memory_plan = MemoryPlan([0] * len(live_ranges), [0] * len(live_ranges), [])
-    # Offset, end, first and last interval of what each allocation holds, in order.
-    held: list[list[tuple[int, int, int, int]]] = []
+    held: list[_Allocation] = []
     for number in sorted(range(len(live_ranges)), key=lambda k: -live_ranges[k].size):
         total, first, last = live_ranges[number]
         size = aligned_size(total)
         piece, offset = len(held), 0
-        for k, others in enumerate(held):
-            occupied = [
-                (start, end)
-                for start, end, begins, ends in others
-                if begins <= last and first <= ends
-            ]
-            start = _smallest_gap(occupied, size)
+        for k, allocation in enumerate(held):
+            start = allocation.smallest_gap(size, first, last)
             if start + size <= most:
                 piece, offset = k, start
                 break
         else:
-            held.append([])
+            held.append(_Allocation())
             memory_plan.sizes.append(0)
-        bisect.insort(held[piece], (offset, offset + size, first, last))
+        held[piece].add(offset, size, first, last)
         memory_plan.pieces[number], memory_plan.offsets[number] = piece, offset
         memory_plan.sizes[piece] = max(memory_plan.sizes[piece], offset + size)
     return memory_plan
 
 
-def _smallest_gap(occupied: Iterable[tuple[int, int]], size: int) -> int:
-    """Return the offset of the smallest gap that holds `size`; the end if none does."""
-    best, waste, top = -1, 0, 0
-    for start, end in occupied:
-        slack = start - top - size
-        if slack >= 0 and (best < 0 or slack < waste):
-            best, waste = top, slack
-        top = max(top, end)
-    return top if best < 0 else best
+class _Allocation:
+    """What an allocation holds: rows of offset, end, first and last interval.
+
+    In order. In NumPy's columns, as plans of thousands of live ranges are usual: a loop
+    over a sequence has some for each step.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[int, int, int, int]] = []
+        self._columns = np.empty((4, 64), np.int64)
+
+    def add(self, offset: int, size: int, first: int, last: int) -> None:
+        """Add a live range."""
+        row = (offset, offset + size, first, last)
+        at, count = bisect.bisect_right(self._rows, row), len(self._rows)
+        self._rows.insert(at, row)
+        if count == self._columns.shape[1]:
+            self._columns = np.concatenate([self._columns] * 2, 1)
+        self._columns[:, at + 1 : count + 1] = self._columns[:, at:count]
+        self._columns[:, at] = row
+
+    def smallest_gap(self, size: int, first: int, last: int) -> int:
+        """Return the offset of the smallest gap between what is alive meanwhile.
+
+        The end if none holds `size`.
+        """
+        starts, ends, begins, lasts = self._columns[:, : len(self._rows)]
+        alive = ((begins <= last) & (lasts >= first)).nonzero()[0]
+        if not alive.size:
+            return 0
+        tops = np.zeros(alive.size + 1, np.int64)
+        np.maximum.accumulate(ends[alive], out=tops[1:])
+        slack = starts[alive] - tops[:-1] - size
+        slack[slack < 0] = sys.maxsize
+        best = int(slack.argmin())
+        return int(tops[-1] if slack[best] == sys.maxsize else tops[best])
 
 
 def peak_live_bytes(live_ranges: Sequence[LiveRange]) -> int:

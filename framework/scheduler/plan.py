@@ -33,7 +33,7 @@ from ..codegen.glsl.aliasing import (
     results_over_operands,
 )
 from ..codegen.glsl.kernel import emit
-from ..codegen.lower import LoweredKernel
+from ..codegen.lower import LoweredKernel, with_values
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
@@ -47,7 +47,7 @@ from ..ir.kernel_call import (
     Scratch,
     device_macros,
 )
-from ..ir.lazy_graph import Node, Value
+from ..ir.lazy_graph import Node, NodeSignature, Value
 from .bound_plan import BoundPlan
 from .launch import (
     Address,
@@ -241,6 +241,9 @@ class _Builder:
         }
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
+        # Equal groups of nodes, as those of a loop's steps are, have one kernel.
+        self.kernels: dict[Hashable, LoweredKernel] = {}
+        self.dispatched: dict[NodeSignature, Sequence[Dispatch]] = {}
         # Index slots of kernels: node, words of the call, argument.
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
@@ -281,8 +284,16 @@ class _Builder:
         self._find_inputs(numbers)
         self._assign_index_slots()
         self.plan.launches = launches(self.gpu, self.calls)
-        kept = {slot for slot, _, _ in self.plan.outputs}
-        self.plan.execution_plan = execution_plan(self.gpu, self.plan.launches, kept)
+        if self.state is None:
+            kept = {slot for slot, _, _ in self.plan.outputs}
+            self.plan.execution_plan = execution_plan(
+                self.gpu, self.plan.launches, kept
+            )
+        else:
+            # A replay has barriers and memory of its own.
+            self.plan.execution_plan = ExecutionPlan(
+                tuple((each, False) for each in self.plan.launches if all(each.grid))
+            )
         self.plan.summaries = [self._summary(node) for node in self.nodes]
         _live.add(self.plan)
         for found in _plan_collectors:
@@ -308,7 +319,7 @@ class _Builder:
         """Return the summary of a node, for reports."""
         reads = [
             self.producer.get(id(value), -1 - self.slots[id(value)])
-            for value, _ in node.inputs
+            for value in node.values
         ]
         external = any(id(value) in self.external for value in node.outputs)
         slots = tuple(self.slots[id(value)] for value in node.outputs)
@@ -331,7 +342,7 @@ class _Builder:
                 id(value) in self.external for value in node.outputs
             ):
                 live.add(number)
-                for value, _ in node.inputs:
+                for value in node.values:
                     if id(value) in self.producer:
                         live.add(self.producer[id(value)])
         return sorted(live)
@@ -340,7 +351,7 @@ class _Builder:
         node = self.nodes[number]
         reads = []
         outside = sum(id(value) in self.external for value in node.outputs)
-        for value, layout in node.inputs:
+        for value, layout in zip(node.values, node.signature.operands):
             source = self.producer.get(id(value))
             if source is None:
                 outside += 1
@@ -371,7 +382,7 @@ class _Builder:
             for node in [self.nodes[number] for number in members]:
                 results = map(id, node.outputs)
                 live_out.update(value for value in results if value in self.external)
-                for value, _ in node.inputs:
+                for value in node.values:
                     source = self.producer.get(id(value))
                     if source is not None and source not in members:
                         live_out.add(id(value))
@@ -387,10 +398,7 @@ class _Builder:
         changes = any(isinstance(number, DYNAMIC) for number in numbers)
         # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
-        if any(node.op.reduction for node in nodes):
-            kernel = build_chosen_rows(nodes, live_out, self.gpu.info, lanes=lanes)
-        else:
-            kernel = build_chosen_kernel(nodes, live_out, self.gpu.info, lanes=lanes)
+        kernel = self._kernel_of(nodes, live_out, lanes)
         inputs = {
             name: (self.slots[id(value)], offset)
             for name, value, offset in kernel.inputs
@@ -443,6 +451,34 @@ class _Builder:
             else None,
         )
 
+    def _kernel_of(
+        self, nodes: Sequence[Node], live_out: set[int], lanes: int
+    ) -> LoweredKernel:
+        """Return the kernel of nodes, that of earlier ones of the same structure."""
+        values: dict[int, Value] = {}
+        for node in nodes:
+            for value in (*node.values, *node.outputs):
+                values[id(value)] = value
+        places = {key: place for place, key in enumerate(values)}
+        wiring = [
+            (
+                node.signature,
+                id(node.outputs[0]) in live_out,
+                *[places[id(value)] for value in node.values],
+            )
+            for node in nodes
+        ]
+        key = tuple(wiring), lanes
+        given = list(values.values())
+        known = self.kernels.get(key)
+        if known is None:
+            rows = any(node.op.reduction for node in nodes)
+            build = build_chosen_rows if rows else build_chosen_kernel
+            known = build(nodes, live_out, self.gpu.info, lanes=lanes)
+            self.kernels[key] = with_values(known, lambda value: places[id(value)])
+            return known
+        return with_values(known, lambda place: given[place])
+
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
         source = emit(kernel.program, self.wide_words)
@@ -470,8 +506,7 @@ class _Builder:
         }
         if fused is None:
             allocate = self._memory(node.outputs)
-            input_specs, params = node.op.input_specs(node), dict(node.params)
-            dispatches = node.op.dispatches(self.gpu.info, input_specs, params)
+            dispatches = self._dispatches(node)
         else:
             results = [value for _, value in fused.kernel.outputs]
             # A fused product has no memory, and its address is not used.
@@ -495,6 +530,15 @@ class _Builder:
                 if isinstance(value, IndexSlot)
             ]
             allocate = []
+
+    def _dispatches(self, node: Node) -> Sequence[Dispatch]:
+        """Return the dispatches of a node, those of earlier ones of its signature."""
+        found = self.dispatched.get(node.signature)
+        if found is None:
+            input_specs, params = node.op.input_specs(node), dict(node.params)
+            found = node.op.dispatches(self.gpu.info, input_specs, params)
+            self.dispatched[node.signature] = found
+        return found
 
     def _plan_dispatch(
         self,
@@ -593,7 +637,7 @@ class _Builder:
     def _find_inputs(self, numbers: Sequence[int]) -> None:
         seen = set()
         for number in numbers:
-            for at, (value, _) in enumerate(self.nodes[number].inputs):
+            for at, value in enumerate(self.nodes[number].values):
                 if id(value) not in self.producer and id(value) not in seen:
                     seen.add(id(value))
                     self.plan.inputs.append((self.slots[id(value)], number, at))

@@ -70,8 +70,8 @@ def full(
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     kind = _kind_of(fill_value) if dtype is None else as_dtype(dtype)
-    sizes = sizes_of("full", size)
-    made: Tensor = ops.fill_like(anchor(place_of(device)), sizes, fill_value, kind)
+    sizes, like = sizes_of("full", size), anchor(place_of(device))
+    made: Tensor = ops.fill_like(like, sizes, fill_value, kind)
     return finished("full", made, requires_grad, out, layout)
 
 
@@ -87,10 +87,8 @@ def zeros(
 ) -> Tensor:
     """Return a tensor of zeros; see `full` for the keywords."""
     shape, kind, place = wanted("zeros", sizes, dtype, device, size)
-    made = full(shape, 0, kind, place, requires_grad)
-    return (
-        made if out is layout is None else finished("zeros", made, False, out, layout)
-    )
+    made: Tensor = ops.fill_like(anchor(place), shape, 0, kind)
+    return finished("zeros", made, requires_grad, out, layout)
 
 
 def ones(
@@ -105,8 +103,8 @@ def ones(
 ) -> Tensor:
     """Return a tensor of ones; see `full` for the keywords."""
     shape, kind, place = wanted("ones", sizes, dtype, device, size)
-    made = full(shape, 1, kind, place, requires_grad)
-    return made if out is layout is None else finished("ones", made, False, out, layout)
+    made: Tensor = ops.fill_like(anchor(place), shape, 1, kind)
+    return finished("ones", made, requires_grad, out, layout)
 
 
 def scalar_tensor(
@@ -275,7 +273,8 @@ def finished(
     ShapeError
         If `out` has another shape.
     """
-    check_layout(name, layout)
+    if layout is not None:
+        check_layout(name, layout)
     if out is None:
         return made.requires_grad_(requires_grad) if requires_grad else made
     if a_tensor(name, out).layout.shape != made.layout.shape:
@@ -295,11 +294,15 @@ def a_tensor(name: str, value: object) -> Tensor:
 
 
 def anchor(device: Device) -> Tensor:
-    """Return a tensor that says where a new one goes; its element is never read."""
-    if not isinstance(device, GpuDevice):
-        return Tensor.from_host(np.zeros((), np.float32), device)
-    value = Value(1, float32, buffer=device.gpu.allocate(0))
-    return Tensor.make(Array(value), Layout.contiguous(()), device)
+    """Return a tensor that says where a new one goes; it has no elements to read."""
+    if device.anchor is None:
+        if not isinstance(device, GpuDevice):
+            device.anchor = Tensor.from_host(np.zeros((), np.float32), device)
+        else:
+            array = Array(Value(1, float32))
+            device.anchor = Tensor.make(array, Layout.contiguous(()), device)
+    found: Tensor = device.anchor
+    return found
 
 
 def wanted(

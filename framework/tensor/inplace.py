@@ -26,6 +26,7 @@ from ..eager.base_tensor import TensorCore, operand
 from ..ir.lazy_graph import Array
 from ..ops.indexing import getitem
 from ..ops.indexing.symbolic_index import (
+    index_with_arrays,
     is_symbolic_index,
     symbolic_index,
     written_places,
@@ -224,6 +225,7 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         if symbolic is not None and places is not None:
             set_item(ops.slice_(x, symbolic.static), places, value)
             return
+        index = index_with_arrays(index, x) or index
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
     view = getitem.slice_of(x if recorded else x.detach(), chosen)

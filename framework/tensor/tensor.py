@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -391,3 +392,16 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         )
     seed: Tensor = ops.fill_like(output, output.shape, 1, output.dtype)
     return seed
+
+
+def _name_methods() -> None:
+    """Let errors and `help` name the methods as those of `Tensor`."""
+    for cls in Tensor.__mro__[1:-1]:
+        for name, method in vars(cls).items():
+            if not isinstance(method, FunctionType):
+                continue
+            if method.__qualname__ == f"{cls.__name__}.{name}":
+                method.__module__, method.__qualname__ = __name__, f"Tensor.{name}"
+
+
+_name_methods()

@@ -1,5 +1,8 @@
 """The functions behind the layers, under PyTorch's names, and `rope` and `swiglu`."""
 
+from types import FunctionType as _Function
+
+from ...dispatch.diagnosis import explained as _explained
 from ...ops import rope, swiglu
 from .activation import (
     celu,
@@ -298,3 +301,17 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+_QUICK = frozenset(
+    "conv1d conv2d dropout elu embedding gelu layer_norm leaky_relu linear log_softmax"
+    " relu rms_norm scaled_dot_product_attention sigmoid silu softmax tanh".split()
+)
+"""Functions that models call often: they check their arguments themselves."""
+
+globals().update(
+    {
+        name: _explained(globals()[name], __name__)
+        for name in __all__
+        if isinstance(globals()[name], _Function) and name not in _QUICK
+    }
+)

@@ -198,7 +198,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def _random_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     like = input.detach()
-    slopes = ops.draw_uniform(like, input.shape, input.dtype) * (upper - lower) + lower
+    slopes = (
+        ops.draw_uniform(like, input.layout.shape, input.dtype) * (upper - lower)
+        + lower
+    )
     return ops.where(input <= 0, input * slopes, input)
 
 
@@ -292,7 +295,9 @@ def softmax(
     dtype : DType, str or None
         What `input` is cast to first.
     """
-    return ops.softmax(input, _implicit_dim("softmax", dim, input.ndim), dtype=dtype)
+    return ops.softmax(
+        input, _implicit_dim("softmax", dim, len(input.layout.shape)), dtype=dtype
+    )
 
 
 def softmin(
@@ -302,7 +307,7 @@ def softmin(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return `softmax` of the negative input."""
-    at = _implicit_dim("softmin", dim, input.ndim)
+    at = _implicit_dim("softmin", dim, len(input.layout.shape))
     wanted = input if dtype is None else input.to(as_dtype(dtype))
     return ops.softmax(-wanted, at)
 
@@ -314,7 +319,7 @@ def log_softmax(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the logarithm of `softmax`; parameters as there."""
-    at = _implicit_dim("log_softmax", dim, input.ndim)
+    at = _implicit_dim("log_softmax", dim, len(input.layout.shape))
     return ops.log_softmax(input, at, dtype=dtype)
 
 
@@ -344,7 +349,7 @@ def gumbel_softmax(
     Source: Jang, Gu and Poole, arXiv:1611.01144.
     """
     like = logits.detach()
-    draws = ops.draw_exponential(like, logits.shape, logits.dtype)
+    draws = ops.draw_exponential(like, logits.layout.shape, logits.dtype)
     noise = -ops.log(ops.clamp_min(draws, LEAST_DRAW))
     soft = ops.softmax((logits + noise) * (1.0 / tau), dim)
     if not hard:

@@ -122,7 +122,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     ShapeError
         If a tensor is not 3-D, or shapes do not fit.
     """
-    if input.ndim != 3 or weight.ndim != 3:
+    if len(input.layout.shape) != 3 or len(weight.layout.shape) != 3:
         raise ShapeError(
             f"conv_tbc: input is {tuple(input.shape)}, weight {tuple(weight.shape)};"
             " both must be 3-D"

@@ -69,16 +69,16 @@ def ctc_loss(
         raise DTypeError(
             f"ctc_loss: targets are {targets.dtype.name}; they must be integers"
         )
-    alone = log_probs.ndim == 2
+    alone = len(log_probs.layout.shape) == 2
     if alone:
         log_probs = ops.unsqueeze(log_probs, 1)
-    if log_probs.ndim != 3 or not 0 <= blank < log_probs.shape[2]:
+    if len(log_probs.layout.shape) != 3 or not 0 <= blank < log_probs.layout.shape[2]:
         raise ShapeError(
             f"ctc_loss: log_probs are {tuple(log_probs.shape)}, blank {blank}; they"
             " must be"
             " (steps, batch, classes) or (steps, classes), and blank a class"
         )
-    steps = log_probs.shape[0]
+    steps = log_probs.layout.shape[0]
     lengths = _lengths("input_lengths", input_lengths, log_probs, steps)
     sizes = _lengths("target_lengths", target_lengths, log_probs, None)
     labels = _padded(targets, sizes, log_probs)
@@ -98,7 +98,7 @@ def ctc_loss(
 
 def _lengths(name: str, given: Lengths, like: Tensor, most: int | None) -> Tensor:
     """Return lengths as int32 on the device of `like`; check those that are known."""
-    batch = like.shape[1]
+    batch = like.layout.shape[1]
     if isinstance(given, Tensor):
         known = None if given.is_gpu else given.numpy()
         found = ops.reshape(given, (given.numel(),)).to(like.device).to(int32)
@@ -121,7 +121,7 @@ def _lengths(name: str, given: Lengths, like: Tensor, most: int | None) -> Tenso
 
 def _padded(targets: Tensor, sizes: Tensor, log_probs: Tensor) -> Tensor:
     """Return labels as int32 (batch, most labels) on the device of `log_probs`."""
-    batch = log_probs.shape[1]
+    batch = log_probs.layout.shape[1]
     words = targets.to(log_probs.device).to(int32)
     if words.ndim == 2:
         if words.shape[0] != batch:
@@ -158,7 +158,7 @@ def _padded(targets: Tensor, sizes: Tensor, log_probs: Tensor) -> Tensor:
 
 def _states(labels: Tensor, blank: int) -> tuple[Tensor, Tensor]:
     """Return labels with blanks around them, and where one differs from the last."""
-    batch, most = labels.shape
+    batch, most = labels.layout.shape
     # What pads targets may be no class; it is not read, but must be in range.
     between = ops.fill_like(labels, (batch, most, 1), blank, int32)
     pairs = ops.cat([between, ops.unsqueeze(labels, 2)], 2)

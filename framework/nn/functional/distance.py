@@ -60,7 +60,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     ShapeError
         If `input` is not 2-D, or `p` below 0.
     """
-    if input.ndim != 2:
+    if len(input.layout.shape) != 2:
         raise ShapeError(
             f"pdist: input is {tuple(input.shape)}; it must be (rows, size)"
         )
@@ -68,7 +68,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise ShapeError(f"pdist: p is {p}; it must be at least 0")
     first, second = (
         Tensor.from_host(rows.astype(np.int32), input.device, int32)
-        for rows in np.triu_indices(input.shape[0], 1)
+        for rows in np.triu_indices(input.layout.shape[0], 1)
     )
     apart = ops.index_select(input, 0, first) - ops.index_select(input, 0, second)
     return ops.norm(apart, p, -1)
@@ -96,19 +96,19 @@ def bilinear(
     ShapeError
         If shapes do not fit.
     """
-    lead = input1.shape[:-1]
-    sizes = (input1.shape[-1:], input2.shape[-1:])
+    lead = input1.layout.shape[:-1]
+    sizes = (input1.layout.shape[-1:], input2.layout.shape[-1:])
     if (
-        weight.ndim != 3
-        or input2.shape[:-1] != lead
-        or sizes != (weight.shape[1:2], weight.shape[2:])
+        len(weight.layout.shape) != 3
+        or input2.layout.shape[:-1] != lead
+        or sizes != (weight.layout.shape[1:2], weight.layout.shape[2:])
     ):
         raise ShapeError(
             f"bilinear: inputs are {tuple(input1.shape)} and {tuple(input2.shape)},"
             " weight"
             f" {tuple(weight.shape)}; they must be (..., n), (..., m) and (out, n, m)"
         )
-    out_features, rows, columns = weight.shape
+    out_features, rows, columns = weight.layout.shape
     if bias is not None and bias.shape != (out_features,):
         raise ShapeError(
             f"bilinear: bias is {tuple(bias.shape)}; it must be ({out_features},)"

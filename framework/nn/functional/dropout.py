@@ -56,7 +56,7 @@ def dropout2d(
     -----
     Three dimensions are (batch, channels, length), as in PyTorch, with a warning.
     """
-    if input.ndim == 3:
+    if len(input.layout.shape) == 3:
         warnings.warn(
             "dropout2d: input is 3-D, taken for (batch, channels, length); use"
             " dropout1d for that",
@@ -81,7 +81,7 @@ def _alpha_dropped(input: Tensor, p: float, drawn: int) -> Tensor:
     """Replace what is dropped by -ALPHA, then restore mean 0 and variance 1."""
     if p == 1.0:
         return input * 0.0
-    shape = (*input.shape[:drawn], *(1,) * (input.ndim - drawn))
+    shape = (*input.layout.shape[:drawn], *(1,) * (len(input.layout.shape) - drawn))
     kept = ops.draw_uniform(input.detach(), shape, input.dtype) >= p
     scale = 1.0 / math.sqrt((ALPHA * ALPHA * p + 1.0) * (1.0 - p))
     shift = ALPHA * scale * p
@@ -123,7 +123,7 @@ def alpha_dropout(
     -----
     Source: Klambauer et al., Self-Normalizing Neural Networks, arXiv:1706.02515.
     """
-    return _alpha("alpha_dropout", input, p, training, inplace, input.ndim)
+    return _alpha("alpha_dropout", input, p, training, inplace, len(input.layout.shape))
 
 
 def feature_alpha_dropout(
@@ -136,7 +136,7 @@ def feature_alpha_dropout(
     ShapeError
         Also if `input` has fewer than two dimensions.
     """
-    if input.ndim < 2:
+    if len(input.layout.shape) < 2:
         raise ShapeError(
             f"feature_alpha_dropout: input is {tuple(input.shape)}; it must be (batch,"
             " channels, ...)"

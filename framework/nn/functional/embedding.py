@@ -60,7 +60,7 @@ def renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
 def _counts(input: Tensor, weight: Tensor) -> Tensor:
     """Return how often each row is named, as float32."""
     flat = ops.reshape(input, (input.numel(),))
-    zeros = ops.fill_like(weight.detach(), (weight.shape[0],), 0, float32)
+    zeros = ops.fill_like(weight.detach(), (weight.layout.shape[0],), 0, float32)
     ones = ops.fill_like(weight.detach(), flat.shape, 1, float32)
     return ops.index_add(zeros, 0, flat, ones)
 
@@ -130,7 +130,7 @@ def embedding_bag(
     flat = ops.reshape(input, (count,))
     like = weight.detach()
     if offsets is None:
-        bags = input.shape[0]
+        bags = input.layout.shape[0]
         each = max(1, count // max(1, bags))
         numbers = ops.arange_like(like, (count,), 0, 1, int32)
         bag = ops.cast(ops.floor_divide(numbers, each), int32)
@@ -144,14 +144,14 @@ def embedding_bag(
     if padding_idx is None:
         kept = None
     else:
-        kept = ops.ne(flat, padding_idx % max(1, weight.shape[0]))
+        kept = ops.ne(flat, padding_idx % max(1, weight.layout.shape[0]))
     if mode == "max":
         return _largest(rows, bag, bags, kept)
     if shares is not None:
         rows = rows * ops.reshape(shares, (count, 1))
     if kept is not None:
         rows = ops.where(ops.unsqueeze(kept, 1), rows, 0.0)
-    zeros = ops.fill_like(like, (bags, weight.shape[1]), 0, weight.dtype)
+    zeros = ops.fill_like(like, (bags, weight.layout.shape[1]), 0, weight.dtype)
     sums = ops.index_add(zeros, 0, bag, rows)
     if mode == "sum":
         return sums
@@ -165,10 +165,12 @@ def embedding_bag(
 def _largest(rows: Tensor, bag: Tensor, bags: int, kept: Tensor | None) -> Tensor:
     """Return the maxima of bags; 0 where nothing is in one."""
     lowest = float("-inf")
-    base = ops.fill_like(rows.detach(), (bags, rows.shape[1]), lowest, rows.dtype)
+    base = ops.fill_like(
+        rows.detach(), (bags, rows.layout.shape[1]), lowest, rows.dtype
+    )
     if kept is not None:
         rows = ops.where(ops.unsqueeze(kept, 1), rows, lowest)
-    index = ops.expand(ops.unsqueeze(bag, 1), rows.shape)
+    index = ops.expand(ops.unsqueeze(bag, 1), rows.layout.shape)
     most = ops.scatter_reduce(base, 0, index, rows, "amax", include_self=True)
     return ops.where(most == lowest, 0.0, most)
 
@@ -186,13 +188,13 @@ def _check_bags(
         raise DTypeError(
             f"embedding_bag: input is {input.dtype.name}; it must be an integer dtype"
         )
-    if input.ndim not in (1, 2) or weight.ndim != 2:
+    if len(input.layout.shape) not in (1, 2) or len(weight.layout.shape) != 2:
         raise ShapeError(
             f"embedding_bag: input is {tuple(input.shape)}, weight"
             f" {tuple(weight.shape)}; they must"
             " be (indices,) or (bags, count), and (rows, size)"
         )
-    if (offsets is None) != (input.ndim == 2) or (
+    if (offsets is None) != (len(input.layout.shape) == 2) or (
         offsets is not None and offsets.ndim != 1
     ):
         given = None if offsets is None else offsets.shape
@@ -203,7 +205,7 @@ def _check_bags(
         )
     if offsets is not None and not offsets.is_gpu and offsets.numel():
         starts = offsets.numpy()
-        if starts[0] != 0 or starts[-1] > input.shape[0]:
+        if starts[0] != 0 or starts[-1] > input.layout.shape[0]:
             raise ShapeError(
                 f"embedding_bag: offsets are from {starts[0]} to {starts[-1]}; they"
                 f" must begin with 0 and end at most at {input.shape[0]}"
@@ -214,7 +216,7 @@ def _check_bags(
                 "embedding_bag: per_sample_weights are given with mode"
                 f" {mode!r}; they are for 'sum' only"
             )
-        if per_sample_weights.shape != input.shape:
+        if per_sample_weights.shape != input.layout.shape:
             raise ShapeError(
                 "embedding_bag: per_sample_weights are"
                 f" {tuple(per_sample_weights.shape)};"

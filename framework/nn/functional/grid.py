@@ -52,7 +52,7 @@ def affine_grid(
             f"affine_grid: size is {tuple(size)}; it must be (batch, channels, height,"
             " width) or (batch, channels, depth, height, width), each at least 1"
         )
-    if theta.shape != (size[0], dims, dims + 1) or not theta.dtype.is_float:
+    if theta.layout.shape != (size[0], dims, dims + 1) or not theta.dtype.is_float:
         raise ShapeError(
             f"affine_grid: theta is {tuple(theta.shape)}, {theta.dtype.name}; it must"
             " be"
@@ -118,10 +118,10 @@ def grid_sample(
         If shapes do not fit or there is no such mode.
     """
     aligned = _aligned("grid_sample", align_corners)
-    dims = input.ndim - 2
+    dims = len(input.layout.shape) - 2
     _check(input, grid, mode, padding_mode)
-    batch, channels, *size = input.shape
-    out = grid.shape[1:-1]
+    batch, channels, *size = input.layout.shape
+    out = grid.layout.shape[1:-1]
     flat = ops.reshape(grid, (batch, math.prod(out), dims))
     # Places in elements along depth, height and width, the last of which comes first.
     places = [
@@ -152,13 +152,13 @@ def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
         raise ValueError(
             f"grid_sample: padding_mode is {padding_mode!r}; it must be one of {modes}"
         )
-    dims = input.ndim - 2
+    dims = len(input.layout.shape) - 2
     if (
         dims not in (2, 3)
-        or grid.ndim != input.ndim
-        or grid.shape[0] != input.shape[0]
-        or grid.shape[-1] != dims
-        or 0 in input.shape[2:]
+        or len(grid.layout.shape) != len(input.layout.shape)
+        or grid.layout.shape[0] != input.layout.shape[0]
+        or grid.layout.shape[-1] != dims
+        or 0 in input.layout.shape[2:]
     ):
         raise ShapeError(
             f"grid_sample: input is {tuple(input.shape)}, grid {tuple(grid.shape)};"
@@ -171,7 +171,7 @@ def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
 
 
 def _along(flat: Tensor, dim: int) -> Tensor:
-    return ops.reshape(ops.narrow(flat, 2, dim, 1), flat.shape[:2])
+    return ops.reshape(ops.narrow(flat, 2, dim, 1), flat.layout.shape[:2])
 
 
 def _unnormalized(place: Tensor, size: int, aligned: bool) -> Tensor:
@@ -256,7 +256,7 @@ def _tap(
         if share is not None:
             weight = share if weight is None else weight * share
     assert index is not None
-    batch, channels, _ = pixels.shape
+    batch, channels, _ = pixels.layout.shape
     places = ops.expand(ops.unsqueeze(index, 1), (batch, channels, index.shape[1]))
     found = ops.gather(pixels, 2, places)
     if inside is not None:

@@ -13,7 +13,7 @@ from .reduction import chosen_reduction, reduced_loss, weighted_loss
 
 
 def _warn_of_broadcast(name: str, input: Tensor, target: Tensor) -> None:
-    if input.shape != target.shape:
+    if input.layout.shape != target.layout.shape:
         warnings.warn(
             f"{name}: input is {tuple(input.shape)}, target {tuple(target.shape)};"
             " they are"
@@ -229,12 +229,12 @@ def linear_cross_entropy(
     ShapeError
         If shapes do not fit, or `ignore_index` is given beside probabilities.
     """
-    shape = linear_weight.shape[:-1]
+    shape = linear_weight.layout.shape[:-1]
     if (
-        input.ndim not in (1, 2)
-        or linear_weight.ndim < 2
-        or input.shape[-1] != linear_weight.shape[-1]
-        or (input.ndim == 1 and len(shape) > 1)
+        len(input.layout.shape) not in (1, 2)
+        or len(linear_weight.layout.shape) < 2
+        or input.layout.shape[-1] != linear_weight.layout.shape[-1]
+        or (len(input.layout.shape) == 1 and len(shape) > 1)
         or (linear_bias is not None and linear_bias.shape != shape)
     ):
         bias = None if linear_bias is None else tuple(linear_bias.shape)
@@ -243,11 +243,11 @@ def linear_cross_entropy(
             f" {tuple(linear_weight.shape)}, linear_bias {bias}; they must be (batch,"
             " features), (classes, ..., features) and (classes, ...)"
         )
-    rows = ops.reshape(linear_weight, (math.prod(shape), input.shape[-1]))
+    rows = ops.reshape(linear_weight, (math.prod(shape), input.layout.shape[-1]))
     flat = None if linear_bias is None else ops.reshape(linear_bias, (rows.shape[0],))
     logits = ops.linear(input, rows, flat)
-    logits = ops.reshape(logits, (*input.shape[:-1], *shape))
-    if ignore_index is not None and target.shape == logits.shape:
+    logits = ops.reshape(logits, (*input.layout.shape[:-1], *shape))
+    if ignore_index is not None and target.layout.shape == logits.shape:
         raise ShapeError(
             f"linear_cross_entropy: ignore_index is {ignore_index} beside"
             " probabilities; it is for labels"
@@ -354,16 +354,18 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
     if not isinstance(var, Tensor):
         if var < 0:
             raise ShapeError(f"gaussian_nll_loss: var is {var}; it must be at least 0")
-        filled: Tensor = ops.fill_like(input.detach(), input.shape, var, input.dtype)
+        filled: Tensor = ops.fill_like(
+            input.detach(), input.layout.shape, var, input.dtype
+        )
         return filled
     if not var.is_gpu and var.numel() and var.numpy().min() < 0:
         raise ShapeError("gaussian_nll_loss: a variance is negative; none may be")
-    if var.shape == input.shape:
+    if var.shape == input.layout.shape:
         return var
-    if var.shape == input.shape[:-1]:
+    if var.shape == input.layout.shape[:-1]:
         return ops.unsqueeze(var, -1)
-    other = [b for a, b in zip(input.shape, var.shape) if a != b]
-    if var.ndim != input.ndim or other != [1]:
+    other = [b for a, b in zip(input.layout.shape, var.shape) if a != b]
+    if var.ndim != len(input.layout.shape) or other != [1]:
         raise ShapeError(
             f"gaussian_nll_loss: var is {tuple(var.shape)}, input"
             f" {tuple(input.shape)}; they must be"

@@ -74,7 +74,12 @@ def cosine_embedding_loss(
         If the shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
-    if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
+    if (
+        len(target.layout.shape) > 1
+        or not len(input1.layout.shape)
+        == len(input2.layout.shape)
+        == len(target.layout.shape) + 1
+    ):
         raise ShapeError(
             f"cosine_embedding_loss: inputs are {tuple(input1.shape)} and"
             f" {tuple(input2.shape)},"
@@ -129,13 +134,16 @@ def multi_margin_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
-    if input.ndim not in (1, 2) or target.shape != input.shape[:-1]:
+    if (
+        len(input.layout.shape) not in (1, 2)
+        or target.layout.shape != input.layout.shape[:-1]
+    ):
         raise ShapeError(
             f"multi_margin_loss: input is {tuple(input.shape)}, target"
             f" {tuple(target.shape)}; they"
             " must be (batch, classes) and (batch,), or without batch"
         )
-    classes = input.shape[-1]
+    classes = input.layout.shape[-1]
     if weight is not None and weight.shape != (classes,):
         raise ShapeError(
             f"multi_margin_loss: weight is {tuple(weight.shape)}; it must be"
@@ -148,7 +156,8 @@ def multi_margin_loss(
     if weight is not None:
         terms = terms * ops.unsqueeze(
             ops.reshape(
-                ops.index_select(weight, 0, ops.reshape(target, (-1,))), target.shape
+                ops.index_select(weight, 0, ops.reshape(target, (-1,))),
+                target.layout.shape,
             ),
             -1,
         )
@@ -184,13 +193,16 @@ def multilabel_margin_loss(
         If shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
-    if input.ndim not in (1, 2) or target.shape != input.shape:
+    if (
+        len(input.layout.shape) not in (1, 2)
+        or target.layout.shape != input.layout.shape
+    ):
         raise ShapeError(
             f"multilabel_margin_loss: input is {tuple(input.shape)}, target"
             f" {tuple(target.shape)};"
             " both must be (batch, classes), or without batch"
         )
-    classes = input.shape[-1]
+    classes = input.layout.shape[-1]
     given = ops.cumsum(ops.cast(target < 0, int32), -1) == 0
     labels = ops.where(given, target, 0)
     numbers = ops.arange_like(input, (classes,), 0, 1, int32)
@@ -230,7 +242,7 @@ def multilabel_soft_margin_loss(
     losses = target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input)
     if weight is not None:
         losses = losses * weight
-    losses = ops.sum(losses, -1) * (-1.0 / input.shape[-1])
+    losses = ops.sum(losses, -1) * (-1.0 / input.layout.shape[-1])
     return reduced_loss("multilabel_soft_margin_loss", losses, reduction)
 
 

@@ -102,7 +102,7 @@ def multi_head_attention_forward(
     if is_causal and attn_mask is None:
         raise ShapeError(f"{NAME}: is_causal needs attn_mask, the causal one")
     check_inputs(query, key, value, embed_dim_to_check, num_heads)
-    alone, same = query.ndim == 2, query is key is value
+    alone, same = len(query.layout.shape) == 2, query is key is value
     if alone:
         query, key, value = (ops.unsqueeze(each, 1) for each in (query, key, value))
         if key_padding_mask is not None:
@@ -167,14 +167,19 @@ def check_inputs(
     """Refuse shapes that do not fit; dimension `batch` is that of batches, if any."""
     sizes = [tuple(each.shape) for each in (query, key, value)]
     shapes = f"query is {sizes[0]}, key {sizes[1]}, value {sizes[2]}"
-    if query.ndim not in (2, 3) or not query.ndim == key.ndim == value.ndim:
+    if len(query.layout.shape) not in (2, 3) or not len(query.layout.shape) == len(
+        key.layout.shape
+    ) == len(value.layout.shape):
         raise ShapeError(f"{NAME}: {shapes}; all must be 3-D, or 2-D without a batch")
-    same_batch = query.ndim == 2 or key.shape[batch] == query.shape[batch]
-    if key.shape[:-1] != value.shape[:-1] or not same_batch:
+    same_batch = (
+        len(query.layout.shape) == 2
+        or key.layout.shape[batch] == query.layout.shape[batch]
+    )
+    if key.layout.shape[:-1] != value.layout.shape[:-1] or not same_batch:
         raise ShapeError(
             f"{NAME}: {shapes}; keys and values must be as many, in the query's batch"
         )
-    if query.shape[-1] != embed or heads < 1 or embed % heads:
+    if query.layout.shape[-1] != embed or heads < 1 or embed % heads:
         raise ShapeError(
             f"{NAME}: query is {tuple(query.shape)}, embed_dim_to_check {embed},"
             f" num_heads {heads}; the first two must agree, and the heads divide them"
@@ -201,7 +206,7 @@ def _projections(
 
 def _heads(x: Tensor, heads: int) -> Tensor:
     """Return (rows, batch, embed) as (batch, heads, rows, embed / heads)."""
-    rows, batch, embed = x.shape
+    rows, batch, embed = x.layout.shape
     parts = ops.reshape(x, (rows, batch, heads, embed // heads))
     return ops.permute(parts, (1, 2, 0, 3))
 

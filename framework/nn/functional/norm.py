@@ -139,7 +139,7 @@ def local_response_norm(
     Source: Krizhevsky, Sutskever and Hinton, ImageNet Classification with Deep
     Convolutional Neural Networks, 2012.
     """
-    if input.ndim < 3:
+    if len(input.layout.shape) < 3:
         raise ShapeError(
             f"local_response_norm: input is {tuple(input.shape)}; it must be (batch,"
             " channels,"
@@ -147,8 +147,8 @@ def local_response_norm(
         )
     if input.numel() == 0:
         return input
-    batch, channels = input.shape[:2]
+    batch, channels = input.layout.shape[:2]
     planes = ops.reshape(ops.square(input), (batch, 1, channels, -1))
     padded = ops.pad(planes, (0, 0, size // 2, (size - 1) // 2))
     means = ops.avg_pool2d(padded, (size, 1), 1)
-    return input / ops.pow(ops.reshape(means, input.shape) * alpha + k, beta)
+    return input / ops.pow(ops.reshape(means, input.layout.shape) * alpha + k, beta)

@@ -71,7 +71,7 @@ def weighted_loss(
     ShapeError
         If the shapes differ, or there is no such reduction.
     """
-    if weight.shape != losses.shape:
+    if weight.layout.shape != losses.layout.shape:
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be"
             f" {tuple(losses.shape)}, as x is"

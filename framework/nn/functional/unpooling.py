@@ -104,13 +104,16 @@ def _unpooled(
     window: tuple[Sizes, Sizes | None, Sizes],
     wanted: Sequence[int] | None,
 ) -> Tensor:
-    if input.ndim not in (dims + 1, dims + 2) or indices.shape != input.shape:
+    if (
+        len(input.layout.shape) not in (dims + 1, dims + 2)
+        or indices.layout.shape != input.layout.shape
+    ):
         raise ShapeError(
             f"{name}: input is {tuple(input.shape)}, indices {tuple(indices.shape)};"
             " they must be the"
             f" same, of {dims + 2} dimensions, or {dims + 1} without a batch"
         )
-    lead, size = input.shape[:-dims], input.shape[-dims:]
+    lead, size = input.layout.shape[:-dims], input.layout.shape[-dims:]
     whole = _unpooled_size(name, size, window, wanted)
     planes, places = (
         ops.reshape(each, (math.prod(lead), math.prod(size)))
@@ -334,13 +337,13 @@ def _fractional(
     samples: Tensor | None,
     draws: Shape,
 ) -> Found:
-    if input.ndim not in (dims + 1, dims + 2):
+    if len(input.layout.shape) not in (dims + 1, dims + 2):
         raise ShapeError(
             f"{name}: input is {tuple(input.shape)}; it must be {dims + 2}-D, or"
             f" {dims + 1}-D"
             " without a batch"
         )
-    size, lead = input.shape[-dims:], input.shape[:-dims]
+    size, lead = input.layout.shape[-dims:], input.layout.shape[:-dims]
     kernel = each_dim(f"{name}: kernel_size", kernel_size, dims)
     out = _fractional_size(name, size, wanted)
     if any(
@@ -353,13 +356,9 @@ def _fractional(
         )
     planes = math.prod(lead)
     if samples is None:
-        samples = ops.draw_uniform(input.detach(), (planes, dims), float32)
-    elif samples.numel() != planes * dims:
-        raise ShapeError(
-            f"{name}: _random_samples are {tuple(samples.shape)}; they must be"
-            f" {(*lead, dims)}"
-        )
-    starts = ops.reshape(samples.detach(), (planes, dims))
+        starts = ops.draw_uniform(input.detach(), (planes, dims), float32)
+    else:
+        starts = ops.reshape(_chosen(name, samples, lead, dims), (planes, dims))
     places: Any = 0
     for dim in range(dims):
         draw = ops.narrow(starts, 1, draws[dim], 1)
@@ -380,6 +379,21 @@ def _fractional(
     shape_out = (*lead, *out)
     found = ops.reshape(ops.gather(flat, 1, chosen), shape_out)
     return found, ops.reshape(chosen, shape_out).to(int64)
+
+
+def _chosen(name: str, samples: Tensor, lead: Shape, dims: int) -> Tensor:
+    """Return what is used of given samples; there may be some for more images."""
+    batch = lead[0] if len(lead) > 1 else 1
+    if (
+        samples.ndim != 3
+        or samples.shape[0] < batch
+        or samples.shape[1:] != (lead[-1], dims)
+    ):
+        raise ShapeError(
+            f"{name}: _random_samples are {tuple(samples.shape)}; they must be"
+            f" {(batch, lead[-1], dims)}"
+        )
+    return ops.narrow(samples.detach(), 0, 0, batch)
 
 
 def _fractional_size(
@@ -406,7 +420,7 @@ def _starts(draw: Tensor, size: int, out: int, taps: int) -> Tensor:
     numbers = ops.arange_like(like, (out,), 0, 1, float32)
     last = ops.cast(numbers * 0.0 + float(size - taps), int32)
     if out == 1:
-        return ops.expand(last, (draw.shape[0], 1))
+        return ops.expand(last, (draw.layout.shape[0], 1))
     step = (size - taps) / (out - 1)
     moved = ops.cast((numbers + draw) * step, int32) - ops.cast(draw * step, int32)
     return ops.where(numbers == float(out - 1), last, moved)

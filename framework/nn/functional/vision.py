@@ -128,7 +128,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     Source: Shi et al., arXiv:1609.05158.
     """
     by = _factor("pixel_shuffle: upscale_factor", upscale_factor)
-    if input.ndim < 3 or input.shape[-3] % (by * by):
+    if len(input.layout.shape) < 3 or input.layout.shape[-3] % (by * by):
         raise ShapeError(
             f"pixel_shuffle: input is {tuple(input.shape)}; it must be (..., channels,"
             " height,"
@@ -136,7 +136,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
         )
     if by == 1:
         return input.clone()
-    *lead, channels, height, width = input.shape
+    *lead, channels, height, width = input.layout.shape
     count = channels // (by * by)
     parts = ops.reshape(input, (-1, count, by, by, height, width))
     moved = ops.permute(parts, (0, 1, 4, 2, 5, 3))
@@ -161,7 +161,11 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         If height or width is no multiple.
     """
     by = _factor("pixel_unshuffle: downscale_factor", downscale_factor)
-    if input.ndim < 3 or input.shape[-2] % by or input.shape[-1] % by:
+    if (
+        len(input.layout.shape) < 3
+        or input.layout.shape[-2] % by
+        or input.layout.shape[-1] % by
+    ):
         raise ShapeError(
             f"pixel_unshuffle: input is {tuple(input.shape)}; it must be (...,"
             " channels,"
@@ -169,7 +173,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
         )
     if by == 1:
         return input.clone()
-    *lead, channels, height, width = input.shape
+    *lead, channels, height, width = input.layout.shape
     parts = ops.reshape(input, (-1, channels, height // by, by, width // by, by))
     moved = ops.permute(parts, (0, 1, 3, 5, 2, 4))
     shape = (*lead, channels * by * by, height // by, width // by)
@@ -195,19 +199,19 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     Source: Zhang et al., arXiv:1707.01083.
     """
     groups = _factor("channel_shuffle: groups", groups)
-    if input.ndim < 3 or input.shape[1] % groups:
+    if len(input.layout.shape) < 3 or input.layout.shape[1] % groups:
         raise ShapeError(
             f"channel_shuffle: input is {tuple(input.shape)}; it must be (batch,"
             " channels,"
             f" ...) with a multiple of {groups} channels"
         )
-    if groups in (1, input.shape[1]):
+    if groups in (1, input.layout.shape[1]):
         return input.clone()
-    batch, channels = input.shape[:2]
+    batch, channels = input.layout.shape[:2]
     parts = ops.reshape(
-        input, (batch, groups, channels // groups, math.prod(input.shape[2:]))
+        input, (batch, groups, channels // groups, math.prod(input.layout.shape[2:]))
     )
-    return ops.reshape(ops.transpose(parts, 1, 2), input.shape)
+    return ops.reshape(ops.transpose(parts, 1, 2), input.layout.shape)
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:

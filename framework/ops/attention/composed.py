@@ -30,7 +30,7 @@ def composed_attention(
     dropout: float,
 ) -> Tensor:
     """Return softmax(q k^T * scale + mask) v for each head."""
-    group = q.shape[1] // max(1, k.shape[1])
+    group = q.layout.shape[1] // max(1, k.layout.shape[1])
     weights = _weights(q, _repeated(k, group), mask, scale, causal)
     weights = drop(weights, dropout) if dropout else weights
     return matmul(weights, _repeated(v, group))
@@ -46,18 +46,18 @@ def composed_attention_vjp(
     causal: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients by ops that have gradients themselves."""
-    group = q.shape[1] // k.shape[1]
+    group = q.layout.shape[1] // k.layout.shape[1]
     all_k, all_v = _repeated(k, group), _repeated(v, group)
     weights = _weights(q, all_k, mask, scale, causal)
     products = matmul(grad, transpose(all_v, 2, 3))
     scores = weights * (products - sum(products * weights, 3, keepdim=True)) * scale
     grad_k = matmul(transpose(scores, 2, 3), q)
     grad_v = matmul(transpose(weights, 2, 3), grad)
-    shared = (*k.shape[:2], group)
+    shared = (*k.layout.shape[:2], group)
     return (
         matmul(scores, all_k),
-        sum(reshape(grad_k, (*shared, *k.shape[2:])), 2),
-        sum(reshape(grad_v, (*shared, *v.shape[2:])), 2),
+        sum(reshape(grad_k, (*shared, *k.layout.shape[2:])), 2),
+        sum(reshape(grad_v, (*shared, *v.layout.shape[2:])), 2),
     )
 
 

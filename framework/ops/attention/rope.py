@@ -137,13 +137,13 @@ def rope(
     -----
     Source: Su et al., RoFormer, arXiv:2104.09864.
     """
-    if x.ndim < 2 or x.shape[-1] % 2:
+    if len(x.layout.shape) < 2 or x.layout.shape[-1] % 2:
         raise ShapeError(
             f"rope: x is {tuple(x.shape)}; it must be (..., length, size) with an even"
             " size"
         )
-    length, pairs = x.shape[-2], x.shape[-1] // 2
-    source = x if x.ndim > 2 else unsqueeze(x, 0)
+    length, pairs = x.layout.shape[-2], x.layout.shape[-1] // 2
+    source = x if len(x.layout.shape) > 2 else unsqueeze(x, 0)
     wide = statistic_dtype(x.dtype)
     if isinstance(positions, TensorCore) and positions.ndim:
         places = as_dtype_of(positions.detach(), wide)
@@ -163,4 +163,4 @@ def rope(
     angles = unsqueeze(places, 2) * turns
     out = _rotate(in_storage(source), cos(angles), sin(angles), interleaved, False)
     out = as_dtype_of(out, x.dtype)
-    return reshape(out, x.shape)
+    return reshape(out, x.layout.shape)

@@ -118,7 +118,10 @@ def scaled_dot_product_attention(
         rest = (scale, is_causal, dropout_p, tensor_cores)
         rows, _ = flash_attention(q, k, v, mask, seed, *rest)
         out = narrow(transpose(rows, 1, 2), 3, 0, width)
-    single = max(query.ndim, key.ndim, value.ndim) == 2
+    single = (
+        max(len(query.layout.shape), len(key.layout.shape), len(value.layout.shape))
+        == 2
+    )
     shape = out.shape[2:] if single else (*lead, *out.shape[1:])
     return as_dtype_of(reshape(out, shape), query.dtype)
 
@@ -127,7 +130,10 @@ def _wants_matrix(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
 ) -> bool:
     """Return whether to compute the full weight matrix."""
-    if 0 in (*q.shape, *k.shape, *v.shape) or max(q.shape[3], v.shape[3]) > MOST_HEAD:
+    if (
+        0 in (*q.layout.shape, *k.layout.shape, *v.layout.shape)
+        or max(q.layout.shape[3], v.layout.shape[3]) > MOST_HEAD
+    ):
         return True
     if mask is not None and mask.needs_grad:
         return True
@@ -137,7 +143,7 @@ def _wants_matrix(
     if not device.gpu.info.target.prefers_composition:
         return False
     # The NumPy reference draws dropout as the kernels do.
-    weights = q.numel() // q.shape[3] * k.shape[2]
+    weights = q.numel() // q.layout.shape[3] * k.layout.shape[2]
     return not dropout and LEAST_MATRIX <= weights <= MOST_MATRIX
 
 
@@ -150,8 +156,11 @@ def _heads(
         f"query is {tuple(query.shape)}, key {tuple(key.shape)},"
         f" value {tuple(value.shape)}"
     )
-    fit = min(x.ndim for x in given) >= 2 and query.shape[-1] == key.shape[-1]
-    if not fit or key.shape[-2] != value.shape[-2]:
+    fit = (
+        min(x.ndim for x in given) >= 2
+        and query.layout.shape[-1] == key.layout.shape[-1]
+    )
+    if not fit or key.layout.shape[-2] != value.layout.shape[-2]:
         raise ShapeError(
             f"{NAME}: {shapes}; they must be (..., queries, head), (..., keys, head)"
             " and (..., keys, value_head)"
@@ -185,7 +194,7 @@ def _heads(
 
 def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
     """Return the additive mask as (batch, heads, queries, keys)."""
-    if broadcast_shapes(NAME, mask.shape, scores) != scores:
+    if broadcast_shapes(NAME, mask.layout.shape, scores) != scores:
         raise ShapeError(
             f"{NAME}: attn_mask is {tuple(mask.shape)}; it must broadcast to {scores}"
         )
@@ -196,20 +205,24 @@ def _scores_mask(mask: Tensor, q: Tensor, scores: Shape) -> Tensor:
             f"{NAME}: attn_mask is {mask.dtype.name}; it must be bool or a float dtype"
         )
     whole = expand(as_dtype_of(mask, q.dtype), scores)
-    return reshape(whole, (q.shape[0], *scores[-3:]))
+    return reshape(whole, (q.layout.shape[0], *scores[-3:]))
 
 
 def _side_by_side(x: Tensor) -> Tensor:
     """Return the tensor with contiguous columns."""
-    return x if x.layout.strides[-1] == 1 or x.shape[-1] == 1 else copy(x)
+    return x if x.layout.strides[-1] == 1 or x.layout.shape[-1] == 1 else copy(x)
 
 
 def _padded_and_aligned(x: Tensor, width: int) -> Tensor:
     """Return vectors zero-padded to a multiple of 16, for tensor cores."""
-    missing = -(-width // EDGE) * EDGE - x.shape[3]
+    missing = -(-width // EDGE) * EDGE - x.layout.shape[3]
     if missing:
         return pad(x, (0, missing))
-    return x if is_16_byte_aligned(StridedSpec(x.shape, x.dtype, x.layout)) else copy(x)
+    return (
+        x
+        if is_16_byte_aligned(StridedSpec(x.layout.shape, x.dtype, x.layout))
+        else copy(x)
+    )
 
 
 def _vec4_aligned(*vectors: Tensor) -> Sequence[Tensor]:

@@ -106,8 +106,8 @@ def _convolved(
     groups: int,
 ) -> Tensor:
     groups = _check_filters(name, x, weight, dims, groups)
-    out_channels, group_channels = weight.shape[:2]
-    if x.shape[-dims - 1] != group_channels * groups or out_channels % groups:
+    out_channels, group_channels = weight.layout.shape[:2]
+    if x.layout.shape[-dims - 1] != group_channels * groups or out_channels % groups:
         raise ShapeError(
             f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
             f" {tuple(weight.shape)},"
@@ -126,7 +126,7 @@ def _convolved(
 def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
     """Return the number of groups, checked as the filters are."""
     check_images(name, x, dims)
-    if weight.ndim != dims + 2:
+    if len(weight.layout.shape) != dims + 2:
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be {dims + 2}-D"
         )
@@ -153,7 +153,7 @@ def _window(
     dilation: int | Shape,
     dims: int,
 ) -> Window:
-    kernel = (filters.shape[2], filters.shape[3])
+    kernel = (filters.layout.shape[2], filters.layout.shape[3])
     steps = pair(f"{name}: stride", stride, 1, dims)
     gaps = pair(f"{name}: dilation", dilation, 1, dims)
     if not isinstance(padding, str):
@@ -262,14 +262,17 @@ def _transposed(
     dilation: int | Shape,
 ) -> Tensor:
     groups = _check_filters(name, x, weight, dims, groups)
-    if x.shape[-dims - 1] != weight.shape[0] or weight.shape[0] % groups:
+    if (
+        x.layout.shape[-dims - 1] != weight.layout.shape[0]
+        or weight.layout.shape[0] % groups
+    ):
         raise ShapeError(
             f"{name}: x has {x.shape[-dims - 1]} channels, weight is"
             f" {tuple(weight.shape)},"
             f" groups {groups}; x must have weight.shape[0] = {weight.shape[0]}"
             " channels, which groups must divide"
         )
-    _check_bias(name, bias, weight.shape[1] * groups)
+    _check_bias(name, bias, weight.layout.shape[1] * groups)
     pixels, filters = images(x, dims), images(weight, dims)
     window = _window(name, filters, stride, padding, dilation, dims)
     added = pair(f"{name}: output_padding", output_padding, 0, dims)

@@ -61,7 +61,7 @@ def _conv2d_vjp(
     how: Convolution,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, ...]:
-    height, width = x.shape[2:]
+    height, width = x.layout.shape[2:]
     return (
         _conv2d_input_vjp(grad, weight, (height, width), how) if needs[0] else None,
         _conv2d_weight_vjp(grad, x, how) if needs[1] else None,
@@ -286,7 +286,7 @@ def _conv2d_weight_vjp_vjp(
     how: Convolution,
     needs: tuple[bool, bool],
 ) -> tuple[Tensor | None, Tensor | None]:
-    height, width = x.shape[2:]
+    height, width = x.layout.shape[2:]
     return (
         _conv2d(x, grad, None, how) if needs[0] else None,
         _conv2d_input_vjp(grad_out, grad, (height, width), how) if needs[1] else None,

@@ -48,7 +48,7 @@ def triple(name: str, value: int | Shape, least: int) -> Triple:
 def check_volumes(name: str, x: Tensor) -> None:
     """Raise an error if `x` is no float batch of volumes, nor one alone."""
     check_float(name, x)
-    if x.ndim not in (4, 5):
+    if len(x.layout.shape) not in (4, 5):
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must be 5-D, or 4-D without a batch"
         )
@@ -56,9 +56,9 @@ def check_volumes(name: str, x: Tensor) -> None:
 
 def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
     check_volumes(name, x)
-    if weight.ndim != 5:
+    if len(weight.layout.shape) != 5:
         raise ShapeError(f"{name}: weight is {tuple(weight.shape)}; it must be 5-D")
-    return x if x.ndim == 5 else unsqueeze(x, 0)
+    return x if len(x.layout.shape) == 5 else unsqueeze(x, 0)
 
 
 @autocast_low_precision
@@ -98,7 +98,7 @@ def conv3d(
     volumes = _batched("conv3d", x, weight)
     steps = triple("conv3d: stride", stride, 1)
     gaps = triple("conv3d: dilation", dilation, 1)
-    taps = weight.shape[2]
+    taps = weight.layout.shape[2]
     reach = gaps[0] * (taps - 1)
     around: Shape | str
     if isinstance(padding, str):
@@ -123,17 +123,17 @@ def conv3d(
     batch, depth, channels = stacked.shape[:3]
     size = stacked.shape[-2:]
     images = reshape(stacked, (batch * depth, channels * taps, *size))
-    count, group_channels = weight.shape[:2]
-    filters = reshape(weight, (count, group_channels * taps, *weight.shape[3:]))
+    count, group_channels = weight.layout.shape[:2]
+    filters = reshape(weight, (count, group_channels * taps, *weight.layout.shape[3:]))
     out = conv2d(images, filters, bias, steps[1:], around, gaps[1:], groups)
     out = reshape(out, (batch, depth, *out.shape[1:]))
     out = transpose(out, 1, 2).contiguous()
-    return out if x.ndim == 5 else reshape(out, out.shape[1:])
+    return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])
 
 
 def _depth_windows(x: Tensor, taps: int, step: int, gap: int) -> Tensor:
     """Return (batch, out_depth, channels, taps, height, width)."""
-    last = x.shape[2] - gap * (taps - 1)
+    last = x.layout.shape[2] - gap * (taps - 1)
     planes = transpose(x, 1, 2)
     windows = [planes[:, tap * gap : tap * gap + last : step] for tap in range(taps)]
     return stack(windows, 3)
@@ -178,7 +178,7 @@ def conv_transpose3d(
     added = triple(f"{name}: output_padding", output_padding, 0)
     gaps = triple(f"{name}: dilation", dilation, 1)
     batch, channels, depth = volumes.shape[:3]
-    taps = weight.shape[2]
+    taps = weight.layout.shape[2]
     reach = gaps[0] * (taps - 1) + 1
     deep = (depth - 1) * steps[0] - 2 * around[0] + reach + added[0]
     if added[0] >= max(steps[0], gaps[0]) or deep < 1:
@@ -187,14 +187,21 @@ def conv_transpose3d(
             " it must be at least 1, and output_padding below the larger of stride and"
             " dilation"
         )
-    if bias is not None and bias.shape != (weight.shape[1] * groups,):
+    if bias is not None and bias.shape != (weight.layout.shape[1] * groups,):
         raise ShapeError(
             f"{name}: bias is {tuple(bias.shape)}; it must be"
             f" ({weight.shape[1] * groups},)"
         )
-    images = reshape(transpose(volumes, 1, 2), (batch * depth, channels, *x.shape[-2:]))
+    images = reshape(
+        transpose(volumes, 1, 2), (batch * depth, channels, *x.layout.shape[-2:])
+    )
     filters = reshape(
-        weight, (weight.shape[0], weight.shape[1] * taps, *weight.shape[3:])
+        weight,
+        (
+            weight.layout.shape[0],
+            weight.layout.shape[1] * taps,
+            *weight.layout.shape[3:],
+        ),
     )
     spread = conv_transpose2d(
         images, filters, None, steps[1:], around[1:], added[1:], groups, gaps[1:]
@@ -215,4 +222,4 @@ def conv_transpose3d(
     if bias is not None:
         out = out + reshape(bias, (count, 1, 1, 1))
     out = out.contiguous()
-    return out if x.ndim == 5 else reshape(out, out.shape[1:])
+    return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])

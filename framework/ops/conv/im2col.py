@@ -129,7 +129,7 @@ def im2col(
     check_fit("im2col", pixels, window)
     columns = _im2col(pixels, window)
     _, channels, taps, places = columns.shape
-    return reshape(columns, (*x.shape[:-3], channels * taps, places))
+    return reshape(columns, (*x.layout.shape[:-3], channels * taps, places))
 
 
 def _window(
@@ -181,13 +181,17 @@ def col2im(
     window = _window("col2im", kernel_size, dilation, padding, stride)
     places, taps = window.output(*size), math.prod(window.kernel)
     count = math.prod(places) if min(places) > 0 else 0
-    if x.ndim not in (2, 3) or x.shape[-2] % taps or x.shape[-1] != count:
+    if (
+        len(x.layout.shape) not in (2, 3)
+        or x.layout.shape[-2] % taps
+        or x.layout.shape[-1] != count
+    ):
         raise ShapeError(
             f"col2im: x is {tuple(x.shape)}; for images of {size} and windows of"
             f" {window.kernel} it must be (batch, channels * {taps}, {count}), or"
             " without batch"
         )
-    batch = x.shape[0] if x.ndim == 3 else 1
-    channels = x.shape[-2] // taps
+    batch = x.layout.shape[0] if len(x.layout.shape) == 3 else 1
+    channels = x.layout.shape[-2] // taps
     out = _col2im(reshape(x, (batch, channels, taps, count)), size, window)
-    return reshape(out, (*x.shape[:-2], channels, *size))
+    return reshape(out, (*x.layout.shape[:-2], channels, *size))

@@ -93,18 +93,18 @@ def fill(input: Tensor, value: Tensor | float) -> Tensor:
         If `value` is a tensor with dimensions.
     """
     if not isinstance(value, TensorCore):
-        made: Tensor = fill_like(input, tuple(input.shape), value, input.dtype)
+        made: Tensor = fill_like(input, tuple(input.layout.shape), value, input.dtype)
         return made
     if value.ndim:
         raise ShapeError(
             f"fill: value is {tuple(value.shape)}; it must have no dimension"
         )
-    return copy(expand(cast(value, input.dtype), tuple(input.shape)))
+    return copy(expand(cast(value, input.dtype), tuple(input.layout.shape)))
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape."""
-    return tuple(input.shape) == tuple(other.shape)
+    return tuple(input.layout.shape) == tuple(other.layout.shape)
 
 
 def sgn(input: Tensor) -> Tensor:

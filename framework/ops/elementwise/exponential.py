@@ -296,7 +296,7 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     for name, each in (("x", x), ("y", y)):
         if not isinstance(each, TensorCore):
             raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
-    broadcast_shapes("logaddexp", x.shape, y.shape)
+    broadcast_shapes("logaddexp", x.layout.shape, y.layout.shape)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
 

@@ -73,7 +73,7 @@ def sign_vjp(grad: Tensor) -> Tensor:
 
 def flat(grad: Tensor) -> Tensor:
     """Return the gradient of a function that is constant almost everywhere."""
-    zeros: Tensor = fill_like(grad, grad.shape, 0, grad.dtype)
+    zeros: Tensor = fill_like(grad, grad.layout.shape, 0, grad.dtype)
     return zeros
 
 

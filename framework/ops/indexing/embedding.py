@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def _embedding(weight: Tensor, places: Tensor, padding: int) -> Tensor:
     """Return rows by index; row `padding` gets no gradient."""
     return reshape(
-        take_rows(unsqueeze(weight, 0), places), (*places.shape, *weight.shape[1:])
+        take_rows(unsqueeze(weight, 0), places),
+        (*places.layout.shape, *weight.layout.shape[1:]),
     )
 
 
@@ -71,13 +72,13 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     For the gradient, numbers are sorted and what belongs to one row is added in order,
     so it is the same in each run.
     """
-    if weight.ndim != 2:
+    if len(weight.layout.shape) != 2:
         raise ShapeError(f"embedding: weight is {tuple(weight.shape)}; it must be 2-D")
     if index.dtype not in INTEGER:
         raise DTypeError(
             f"embedding: index is {index.dtype.name}; it must be an integer dtype"
         )
-    rows = weight.shape[0]
+    rows = weight.layout.shape[0]
     padding = -1 if padding_idx is None else padding_idx % max(1, rows)
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise ShapeError(
@@ -87,4 +88,4 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     flat = flatten(index)
     numbers = flat_offsets(flat, rows, "embedding: weight", False)
     out = _embedding(weight, numbers, padding)
-    return reshape(out, (*index.shape, weight.shape[1]))
+    return reshape(out, (*index.layout.shape, weight.layout.shape[1]))

@@ -164,7 +164,11 @@ def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> 
 def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
     """Return int32 row numbers of indices that do not count from the end."""
     numbers = flat_offsets(flatten(index), rows, site, from_end=False)
-    return numbers if index.ndim == 1 else reshape(numbers, index.shape)
+    return (
+        numbers
+        if len(index.layout.shape) == 1
+        else reshape(numbers, index.layout.shape)
+    )
 
 
 @primitive(dtypes={"x": STORED, "index": INDEX})
@@ -232,9 +236,9 @@ def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     """
     if source.dtype.is_complex:
         return by_parts(lambda part: segment_sum(index, part, rows, site), source)
-    outer, _, inner = source.shape
+    outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
-    each = index.ndim == 3
+    each = len(index.layout.shape) == 3
     places = _flat_offsets(index, rows, site, True)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
@@ -355,7 +359,7 @@ def put_rows(
     base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
 ) -> Tensor:
     """Return `base` with rows replaced; indices of any integer dtype."""
-    if 0 in source.shape:
+    if 0 in source.layout.shape:
         return lazy_copy(base)
     return _put(base, readable_index("index", index), source, site)
 
@@ -364,11 +368,11 @@ def add_rows(
     base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
 ) -> Tensor:
     """Return `base` with rows added; indices of any integer dtype."""
-    if 0 in source.shape:
+    if 0 in source.layout.shape:
         return lazy_copy(base)
     index = readable_index("index", index)
     compute = sum_dtype(base.dtype)
     if compute is base.dtype:
-        return add(base, segment_sum(index, source, base.shape[1], site))
-    total = segment_sum(index, cast(source, compute), base.shape[1], site)
+        return add(base, segment_sum(index, source, base.layout.shape[1], site))
+    total = segment_sum(index, cast(source, compute), base.layout.shape[1], site)
     return cast(add(cast(base, compute), total), base.dtype)

@@ -7,6 +7,7 @@ rows. `inplace.set_item` writes through the same two.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +27,12 @@ from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
 from .gather import NO_ROW, add_rows, checked_rows, flat_offsets, put_rows, take_rows
 from .masked import flatnonzero
-from .symbolic_index import is_symbolic_index, symbolic_index, taken_by_symbols
+from .symbolic_index import (
+    index_with_arrays,
+    is_symbolic_index,
+    symbolic_index,
+    taken_by_symbols,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -93,6 +99,33 @@ def region(index: object, shape: Shape) -> Region:
         else:
             walk.add(entry)
     return walk.region()
+
+
+def _basic(index: Any) -> tuple[Any, ...] | None:
+    """Return an index of ints, slices, None and Ellipsis, hashable; None for others."""
+    key: list[Any] = []
+    for each in index if type(index) is tuple else (index,):
+        kind = type(each)
+        if kind is int or each is None or each is Ellipsis:
+            key.append(each)
+            continue
+        if kind is not slice:
+            return None
+        parts = each.start, each.stop, each.step
+        if not _BOUNDS.issuperset(map(type, parts)):
+            return None
+        key.append(parts)
+    return tuple(key)
+
+
+_BOUNDS = frozenset({int, type(None)})
+
+
+@functools.lru_cache(maxsize=4096)
+def _basic_region(basic: tuple[Any, ...], shape: Shape) -> Region:
+    """Return the region of an index, from what `_basic` makes of it."""
+    index = [slice(*each) if type(each) is tuple else each for each in basic]
+    return region(tuple(index), shape)
 
 
 def _entry(entry: Any) -> Any:
@@ -269,11 +302,15 @@ def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
         sites.append(UNCHECKED if known else _site(first))
         covered = list(range(dim, dim + _consumed(array)))
         dims += covered
-        sizes.append(math.prod(view.shape[each] for each in covered))
+        sizes.append(math.prod(view.layout.shape[each] for each in covered))
         flat.append(_integers(view, array))
     together = dims == list(range(dims[0], dims[0] + len(dims)))
     outer = list(range(dims[0])) if together else []
-    rest = [dim for dim in range(view.ndim) if dim not in dims and dim not in outer]
+    rest = [
+        dim
+        for dim in range(len(view.layout.shape))
+        if dim not in dims and dim not in outer
+    ]
     order = (*outer, *dims, *rest)
     target = 0 if chosen.apart else len(outer)
     places = _combined(flat, sizes, sites)
@@ -320,7 +357,11 @@ def taken(view: Tensor, rows: Rows) -> Tensor:
 def _in_rows(moved: Tensor, rows: Rows) -> Tensor:
     """Return (outer, rows, inner) of a tensor whose dimensions are in that order."""
     first, last = rows.outer, rows.outer + rows.indexed
-    sizes = (moved.shape[:first], moved.shape[first:last], moved.shape[last:])
+    sizes = (
+        moved.layout.shape[:first],
+        moved.layout.shape[first:last],
+        moved.layout.shape[last:],
+    )
     return reshape(moved, tuple(map(math.prod, sizes)))
 
 
@@ -350,7 +391,7 @@ def replaced(
     inside = rows.places.shape
     ahead = (*inside, *outer) if rows.target != first else (*outer, *inside)
     wanted = (*ahead, *inner)
-    if broadcast_shapes("index", value.shape, wanted) != wanted:
+    if broadcast_shapes("index", value.layout.shape, wanted) != wanted:
         raise ShapeError(
             f"index: a value of shape {tuple(value.shape)} does not fit into {wanted}"
         )
@@ -368,7 +409,7 @@ def updated(view: Tensor, chosen: Region, value: Tensor) -> Tensor:
     """Return the view by an index's slices with the elements chosen replaced."""
     view = flip(view, chosen.flips) if chosen.flips else view
     if not chosen.arrays:
-        out = expand(value, view.shape)
+        out = expand(value, view.layout.shape)
     else:
         masked = _masked(view, chosen, value)
         if masked is None:
@@ -382,17 +423,24 @@ def _masked(view: Tensor, chosen: Region, value: Tensor) -> Tensor | None:
     (dim, mask), *others = chosen.arrays
     if others or not _is_mask(mask):
         return None
-    inner = view.shape[dim + mask.ndim :]
-    at = value.ndim - len(inner) - 1
-    if at >= 0 and value.shape[at] != 1:
+    inner = view.layout.shape[dim + mask.ndim :]
+    at = len(value.layout.shape) - len(inner) - 1
+    if at >= 0 and value.layout.shape[at] != 1:
         return None
     if at >= 0:
-        sizes = (*value.shape[:at], *[1] * mask.ndim, *value.shape[at + 1 :])
+        sizes = (
+            *value.layout.shape[:at],
+            *[1] * mask.ndim,
+            *value.layout.shape[at + 1 :],
+        )
         value = reshape(value, sizes)
     if isinstance(mask, np.ndarray):
         mask = type(view).from_host(mask, view.device)
     mask = reshape(mask.to(view.device), (*mask.shape, *[1] * len(inner)))
-    if broadcast_shapes("index", value.shape, view.shape) != view.shape:
+    if (
+        broadcast_shapes("index", value.layout.shape, view.layout.shape)
+        != view.layout.shape
+    ):
         return None
     return where(mask, value, view)
 
@@ -426,11 +474,14 @@ def slice_(x: Tensor, index: object) -> Tensor:
         If an index is out of range: a tensor's on a device by the next read, see
         `set_index_checks`, and any other at once.
     """
+    shape = x.layout.shape
     if live and is_symbolic_index(index):
-        symbolic = symbolic_index(index, x.layout.shape)
+        symbolic = symbolic_index(index, shape)
         if symbolic is not None:
             return taken_by_symbols(x, slice_(x, symbolic.static), symbolic)
-    chosen = region(index, x.shape)
+        index = index_with_arrays(index, x) or index
+    basic = _basic(index)
+    chosen = region(index, shape) if basic is None else _basic_region(basic, shape)
     view = slice_of(x, chosen)
     if chosen.flips:
         view = flip(view, chosen.flips)
@@ -481,7 +532,7 @@ def index_put(
             f"index_put: values are {values.dtype.name}, x {x.dtype.name}; they must be"
             " the same"
         )
-    chosen = region(tuple(entries), x.shape)
+    chosen = region(tuple(entries), x.layout.shape)
     if not accumulate:
         return updated(x, chosen, values)
     return replaced(x, rows_of_arrays(x, chosen), values, add_rows)

@@ -98,12 +98,12 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
     places = flatnonzero(x if x.dtype is bool_ else ne(x, 0))
     kind = place_dtype(x)
     columns, rest = [], places
-    for step in contiguous_strides(x.shape):
+    for step in contiguous_strides(x.layout.shape):
         columns.append(floor_divide(rest, max(step, 1)))
         rest = remainder(rest, max(step, 1))
     if as_tuple:
         return tuple([cast(each, kind) for each in columns or [places]])
-    if x.ndim == 0:
+    if len(x.layout.shape) == 0:
         return fill_like(x, (places.numel(), 0), 0, kind)
     return stack([cast(each, kind) for each in columns], 1)
 
@@ -152,22 +152,22 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 
     Both broadcast. The number of elements is read by the host, which waits for it.
     """
-    shape = broadcast_shapes("masked_select", x.shape, mask.shape)
+    shape = broadcast_shapes("masked_select", x.layout.shape, mask.layout.shape)
     places = flatnonzero(expand(mask, shape))
     return flatten(take_rows(reshape(expand(x, shape), (1, -1, 1)), places))
 
 
 def _triangle(x: Tensor, low: int, high: int) -> Tensor:
     """Return `x` with zeros outside of a band of each matrix."""
-    rows, columns = (max(size, 1) for size in x.shape[-2:])
+    rows, columns = (max(size, 1) for size in x.layout.shape[-2:])
     # Beyond a corner all bands are the same.
     low, high = (max(-rows - 1, min(each, columns + 1)) for each in (low, high))
-    band = band_like(x, x.shape, rows, columns, low, high, bool_)
+    band = band_like(x, x.layout.shape, rows, columns, low, high, bool_)
     return where(band, x, False if x.dtype is bool_ else 0)
 
 
 def _need_matrix(name: str, x: Tensor) -> None:
-    if x.ndim < 2:
+    if len(x.layout.shape) < 2:
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must have at least 2 dimensions"
         )
@@ -177,11 +177,11 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and below a diagonal of each matrix, otherwise 0."""
     _need_matrix("tril", x)
     diagonal = as_int("tril: diagonal", diagonal)
-    return _triangle(x, -x.shape[-2], diagonal)
+    return _triangle(x, -x.layout.shape[-2], diagonal)
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and above a diagonal of each matrix, otherwise 0."""
     _need_matrix("triu", x)
     diagonal = as_int("triu: diagonal", diagonal)
-    return _triangle(x, diagonal, x.shape[-1])
+    return _triangle(x, diagonal, x.layout.shape[-1])

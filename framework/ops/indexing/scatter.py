@@ -53,8 +53,8 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
         If an index is out of range: on the host at once, on a device by the next read;
         see `set_index_checks`.
     """
-    at = normalize_dim("index_select", dim, x.ndim or 1)
-    if index.ndim > 1:
+    at = normalize_dim("index_select", dim, len(x.layout.shape) or 1)
+    if len(index.layout.shape) > 1:
         raise ShapeError(
             f"index_select: index is {tuple(index.shape)}; it must have one dimension"
         )
@@ -62,7 +62,9 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     if not x.ndim:
         return reshape(take_rows(rows_of(as_vector(x), 0), flatten(index), site), ())
     gathered = take_rows(rows_of(x, at), flatten(index), site)
-    return reshape(gathered, (*x.shape[:at], gathered.shape[1], *x.shape[at + 1 :]))
+    return reshape(
+        gathered, (*x.layout.shape[:at], gathered.shape[1], *x.layout.shape[at + 1 :])
+    )
 
 
 def as_vector(x: Tensor) -> Tensor:
@@ -80,18 +82,20 @@ def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor,
         another dimension than `dim`.
     """
     sizes = [
-        size if at == dim else index.shape[at]
-        for at, size in enumerate(x.shape)
-        if index.ndim == x.ndim
+        size if at == dim else index.layout.shape[at]
+        for at, size in enumerate(x.layout.shape)
+        if len(index.layout.shape) == len(x.layout.shape)
     ]
-    if index.ndim != x.ndim or any(a > b for a, b in zip(sizes, x.shape)):
+    if len(index.layout.shape) != len(x.layout.shape) or any(
+        a > b for a, b in zip(sizes, x.layout.shape)
+    ):
         raise ShapeError(
             f"{name}: index is {tuple(index.shape)}, x {tuple(x.shape)}; they must"
             " have as many"
             f" dimensions, and index none larger but dimension {dim}"
         )
     for at, size in enumerate(sizes):
-        if size != x.shape[at]:
+        if size != x.layout.shape[at]:
             x = narrow(x, at, 0, size)
     return x, tuple(sizes)
 
@@ -122,14 +126,14 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    at = normalize_dim(name, dim, x.ndim or 1)
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
     if index.numel() == 0:
-        return reshape(narrow(flatten(x), 0, 0, 0), index.shape)
+        return reshape(narrow(flatten(x), 0, 0, 0), index.layout.shape)
     places = as_vector(index)
     part, _ = index_region(name, as_vector(x), at, places)
     site = f"{name}: dimension {at}"
     gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
-    return reshape(gathered, index.shape)
+    return reshape(gathered, index.layout.shape)
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
@@ -144,8 +148,8 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     """
     if dim is None:
         return _gather("take_along_dim", flatten(x), 0, flatten(indices))
-    at = normalize_dim("take_along_dim", dim, x.ndim)
-    if indices.ndim != x.ndim:
+    at = normalize_dim("take_along_dim", dim, len(x.layout.shape))
+    if len(indices.layout.shape) != len(x.layout.shape):
         raise ShapeError(
             f"take_along_dim: indices are {tuple(indices.shape)}, x {tuple(x.shape)};"
             " they must have"
@@ -166,29 +170,33 @@ def scatter_along(
     """Return `x` with `source` written by `write` at one index per element."""
     if not (x.layout.shape and index.layout.shape and source.layout.shape):
         flat = as_vector(x), dim, as_vector(index), as_vector(source)
-        return reshape(scatter_along(name, *flat, write), x.shape)
-    at = normalize_dim(name, dim, x.ndim)
+        return reshape(scatter_along(name, *flat, write), x.layout.shape)
+    at = normalize_dim(name, dim, len(x.layout.shape))
     part, sizes = index_region(name, x, at, index)
     if source.dtype is not x.dtype:
         raise DTypeError(
             f"{name}: src is {source.dtype.name}, x {x.dtype.name};"
             " they must be the same"
         )
-    if source.ndim != x.ndim or any(a > b for a, b in zip(index.shape, source.shape)):
+    if len(source.layout.shape) != len(x.layout.shape) or any(
+        a > b for a, b in zip(index.layout.shape, source.layout.shape)
+    ):
         raise ShapeError(
             f"{name}: index is {tuple(index.shape)}, src {tuple(source.shape)}; index"
             " must not be"
             " larger"
         )
-    for each, size in enumerate(index.shape):
-        if size != source.shape[each]:
+    for each, size in enumerate(index.layout.shape):
+        if size != source.layout.shape[each]:
             source = narrow(source, each, 0, size)
     site = f"{name}: dimension {at}"
     out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at), site)
     out = reshape(out, sizes)
-    if sizes == x.shape:
+    if sizes == x.layout.shape:
         return out
-    return strided_scatter(x, out, Layout.contiguous(x.shape)._replace(shape=sizes))
+    return strided_scatter(
+        x, out, Layout.contiguous(x.layout.shape)._replace(shape=sizes)
+    )
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
@@ -196,7 +204,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     if isinstance(src, TensorCore):
         return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
-    filled = fill_like(x, index.shape, value, x.dtype)
+    filled = fill_like(x, index.layout.shape, value, x.dtype)
     return scatter_along("scatter", x, dim, index, filled, put_rows)
 
 
@@ -217,10 +225,10 @@ def _scatter_slices(
     """Return `x` with slices of `source` written by `write` at one index per slice."""
     if not x.layout.shape or not index.layout.shape:
         flat = as_vector(x), dim, as_vector(index), as_vector(source)
-        return reshape(_scatter_slices(name, *flat, write), x.shape)
-    at = normalize_dim(name, dim, x.ndim)
-    wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
-    if index.ndim != 1 or source.shape != wanted:
+        return reshape(_scatter_slices(name, *flat, write), x.layout.shape)
+    at = normalize_dim(name, dim, len(x.layout.shape))
+    wanted = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
+    if len(index.layout.shape) != 1 or source.layout.shape != wanted:
         raise ShapeError(
             f"{name}: index is {tuple(index.shape)}, source {tuple(source.shape)};"
             " index must have"
@@ -234,7 +242,7 @@ def _scatter_slices(
     written = write(
         rows_of(x, at), index, rows_of(source, at), f"{name}: dimension {at}"
     )
-    return reshape(written, x.shape)
+    return reshape(written, x.layout.shape)
 
 
 def index_add(
@@ -276,8 +284,8 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to `value`."""
-    at = normalize_dim("index_fill", dim, x.ndim or 1)
-    sizes = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
+    at = normalize_dim("index_fill", dim, len(x.layout.shape) or 1)
+    sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):
         filled = expand(cast(reshape(value, ()), x.dtype), sizes)
     else:
@@ -308,9 +316,9 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
         If a window does not fit, or `step` is below 1.
     """
     scalar, x = not x.layout.shape, as_vector(x)
-    at = normalize_dim("unfold", dimension, x.ndim)
+    at = normalize_dim("unfold", dimension, len(x.layout.shape))
     size, step = as_int("unfold: size", size), as_int("unfold: step", step)
-    if step < 1 or not 0 <= size <= x.shape[at]:
+    if step < 1 or not 0 <= size <= x.layout.shape[at]:
         raise ShapeError(
             f"unfold: size {size}, step {step} for dimension {at} of size"
             f" {x.shape[at]}; the step must be at least 1 and the window fit"
@@ -337,7 +345,7 @@ def _unfold_layout(layout: Layout, dim: int, size: int, step: int) -> Layout:
 def _unfold_vjp(
     grad: Tensor, x_spec: TensorSpec, dim: int, size: int, step: int
 ) -> Tensor:
-    windows = grad.shape[dim]
+    windows = grad.layout.shape[dim]
     # Window w, element k is place w * step + k.
     start = arange_like(grad, (windows, 1), 0, step, int32)
     places = flatten(add(start, arange_like(grad, (size,), 0, 1, int32)))
@@ -377,22 +385,24 @@ def repeat_interleave(
         x, repeats = arange_like(x, (x.numel(),), 0, 1, x.dtype), x
     if dim is None:
         x, dim = flatten(x), 0
-    at = normalize_dim("repeat_interleave", dim, x.ndim)
+    at = normalize_dim("repeat_interleave", dim, len(x.layout.shape))
     if isinstance(repeats, TensorCore):
         numbers = repeats.numpy()
     else:
         wanted = "an int, or a tensor of as many as there are places"
         numbers = np.asarray(as_int("repeat_interleave: repeats", repeats, wanted))
-    if numbers.min(initial=0) < 0 or (numbers.ndim and numbers.shape != (x.shape[at],)):
+    if numbers.min(initial=0) < 0 or (
+        numbers.ndim and numbers.shape != (x.layout.shape[at],)
+    ):
         raise ShapeError(
             f"repeat_interleave: repeats are {numbers.tolist()} for dimension {at} of"
             f" size {x.shape[at]}; one for all or one for each, at least 0, is possible"
         )
     if not numbers.ndim:
-        sizes = (*x.shape[: at + 1], int(numbers), *x.shape[at + 1 :])
+        sizes = (*x.layout.shape[: at + 1], int(numbers), *x.layout.shape[at + 1 :])
         wide = expand(unsqueeze(x, at + 1), sizes)
         return unshared(flatten(wide, at, at + 1), x)
-    places = np.repeat(np.arange(x.shape[at], dtype=np.int32), numbers)
+    places = np.repeat(np.arange(x.layout.shape[at], dtype=np.int32), numbers)
     if output_size is not None and output_size != len(places):
         raise ShapeError(
             f"repeat_interleave: output_size is {output_size}; the result has"
@@ -438,4 +448,4 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
         num_classes = int(x.numpy().max()) + 1
     places = row_numbers(x, num_classes, f"one_hot: {CLASSES}")
     classes = arange_like(x, (num_classes,), 0, 1, int32)
-    return cast(eq(reshape(places, (*x.shape, 1)), classes), dtype)
+    return cast(eq(reshape(places, (*x.layout.shape, 1)), classes), dtype)

@@ -88,7 +88,9 @@ def _combined(
         )
     source: Any = src
     if not isinstance(src, TensorCore):
-        source = fill_like(x, index.shape, number("scatter", x.dtype, src), x.dtype)
+        source = fill_like(
+            x, index.layout.shape, number("scatter", x.dtype, src), x.dtype
+        )
     return scatter_reduce(x, dim, index, source, modes[reduce])
 
 
@@ -138,8 +140,8 @@ def scatter_reduce(
     if not (x.layout.shape and index.layout.shape and src.layout.shape):
         flat = as_vector(x), dim, as_vector(index), as_vector(src)
         out = scatter_reduce(*flat, reduce, include_self=include_self)
-        return reshape(out, x.shape)
-    at = normalize_dim("scatter_reduce", dim, x.ndim)
+        return reshape(out, x.layout.shape)
+    at = normalize_dim("scatter_reduce", dim, len(x.layout.shape))
     if x.dtype is bool_ and src.dtype is bool_:
         if reduce == "mean":
             raise DTypeError("scatter_reduce: x is bool, which has no mean; cast it")
@@ -149,8 +151,8 @@ def scatter_reduce(
     if reduce == "prod":
         return _product(x, at, index, src, include_self)
     if reduce in ("amax", "amin"):
-        for each, size in enumerate(index.shape[: src.ndim]):
-            if size < src.shape[each]:
+        for each, size in enumerate(index.layout.shape[: len(src.layout.shape)]):
+            if size < src.layout.shape[each]:
                 src = narrow(src, each, 0, size)
         return _scatter_minmax(x, index, src, at, reduce == "amax", include_self)
     base = x if include_self else replaced(x, at, index, 0)
@@ -197,16 +199,20 @@ def index_reduce(
     if not x.layout.shape or not index.layout.shape:
         flat = as_vector(x), dim, as_vector(index), as_vector(source)
         out = index_reduce(*flat, reduce, include_self=include_self)
-        return reshape(out, x.shape)
-    at = normalize_dim("index_reduce", dim, x.ndim)
-    wanted = (*x.shape[:at], index.numel(), *x.shape[at + 1 :])
-    if reduce not in INDEX_MODES or index.ndim != 1 or source.shape != wanted:
+        return reshape(out, x.layout.shape)
+    at = normalize_dim("index_reduce", dim, len(x.layout.shape))
+    wanted = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
+    if (
+        reduce not in INDEX_MODES
+        or len(index.layout.shape) != 1
+        or source.layout.shape != wanted
+    ):
         raise ShapeError(
             f"index_reduce: reduce is {reduce!r}, index {tuple(index.shape)}, source"
             f" {tuple(source.shape)}; reduce must be one of {INDEX_MODES}, index"
             f" have one dimension, and source be {wanted}"
         )
-    along = (-1,) + (1,) * (x.ndim - 1 - at)
+    along = (-1,) + (1,) * (len(x.layout.shape) - 1 - at)
     places = expand(reshape(index, along), wanted)
     return scatter_reduce(x, at, places, source, reduce, include_self=include_self)
 
@@ -215,10 +221,10 @@ def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
     """Return the element counts of each mean."""
     whole = float64 if x.dtype is float64 else float32
     kind = int32 if x.dtype in INTEGER else whole
-    ones = fill_like(x, x.shape, 1, kind)
+    ones = fill_like(x, x.layout.shape, 1, kind)
     if not include_self:
         ones = replaced(ones, dim, index, 0)
-    return scatter_add(ones, dim, index, fill_like(x, index.shape, 1, kind))
+    return scatter_add(ones, dim, index, fill_like(x, index.layout.shape, 1, kind))
 
 
 def _product(
@@ -226,7 +232,7 @@ def _product(
 ) -> Tensor:
     wide = sum_dtype(x.dtype)
     base, factors = as_dtype_of(x, wide), as_dtype_of(src, wide)
-    start = fill_like(base, x.shape, 1, wide) if include_self else base
+    start = fill_like(base, x.layout.shape, 1, wide) if include_self else base
     out = _scattered(start, dim, index, factors, mul)
     return as_dtype_of(mul(base, out) if include_self else out, x.dtype)
 
@@ -241,12 +247,12 @@ def _scattered(
     """Return `x` with its elements replaced by segment reductions of `src`."""
 
     def write(base: Tensor, rows: Tensor, source: Tensor, site: str) -> Tensor:
-        places = flatten(flat_offsets(rows, base.shape[1], site))
+        places = flatten(flat_offsets(rows, base.layout.shape[1], site))
         order = argsort_keys(places)
         places, values = (_gathered(each, order) for each in (places, source))
-        values = _segmented_scan(places, values, rows.shape[1], combine)
+        values = _segmented_scan(places, values, rows.layout.shape[1], combine)
         out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
-        return reshape(out, base.shape)
+        return reshape(out, base.layout.shape)
 
     return scatter_along("scatter_reduce", x, dim, index, src, write)
 
@@ -296,7 +302,7 @@ def _scatter_minmax(
     least: float = -math.inf if greatest else math.inf
     if not x.dtype.is_float:
         least = x.dtype.limits[0 if greatest else 1]
-    start = fill_like(x, x.shape, least, x.dtype)
+    start = fill_like(x, x.layout.shape, least, x.dtype)
     return combine(x, _scattered(start, dim, index, src, combine))
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ...base.dtype import int32
 from ...base.shape import Shape
 from ...base.symbolic_number import Key, SymbolTable, concrete, is_symbolic
+from ...eager.base_tensor import TensorCore
 from ..source import arange_like, fill_like
 from ..view import reshape
 from .gather import rows_of, take_rows
@@ -101,6 +104,44 @@ def symbolic_index(index: object, shape: Shape) -> SymbolicIndex | None:
         return None
     place = tuple(map(_name, entries))
     return SymbolicIndex(tuple(static), slices, place)
+
+
+def index_with_arrays(index: object, x: Tensor) -> tuple[Any, ...] | None:
+    """Return an index with arrays, and with tensors in place of its symbolic numbers.
+
+    As an int beside arrays counts as one; see `slice_`.
+    """
+    entries = [_settled(each) for each in (index if isinstance(index, tuple) else ())]
+    arrays = [each for each in entries if isinstance(each, TensorCore | np.ndarray)]
+    basic = all(
+        is_symbolic(each) or not is_symbolic_index(each)
+        for each in entries
+        if not isinstance(each, list | TensorCore | np.ndarray)
+    )
+    if not arrays or not basic or any(isinstance(each, list) for each in entries):
+        return None
+    counts = [_consumed(each) for each in entries]
+    rest, dim, made = x.ndim - sum(counts), 0, list[Any]()
+    if rest < 0:
+        return None
+    for entry, count in zip(entries, counts):
+        if is_symbolic(entry):
+            found = _slice(entry, dim, x.layout.shape[dim])
+            if found is None:
+                return None
+            entry = fill_like(x.detach(), (), found.start, int32)
+        made.append(entry)
+        dim += rest if entry is Ellipsis else count
+    return tuple(made)
+
+
+def _consumed(entry: Any) -> int:
+    """Return the number of dimensions that an index consumes, but for Ellipsis."""
+    if entry is None or entry is Ellipsis:
+        return 0
+    if isinstance(entry, TensorCore | np.ndarray) and "bool" in str(entry.dtype):
+        return entry.ndim
+    return 1
 
 
 def _settled(entry: Any) -> Any:

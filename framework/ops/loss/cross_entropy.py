@@ -232,7 +232,10 @@ def cross_entropy(
             rows, flat, ignore_index, label_smoothing, mean
         )
         return loss.to(logits.dtype)
-    if logits.ndim == 1 and labels.ndim == labels.dtype.is_float:
+    if (
+        len(logits.layout.shape) == 1
+        and len(labels.layout.shape) == labels.dtype.is_float
+    ):
         logits, labels = unsqueeze(logits, 0), unsqueeze(labels, 0)
         losses, counts = _losses(logits, labels, weight, ignore_index, label_smoothing)
         losses = reshape(losses, ())
@@ -247,12 +250,12 @@ def cross_entropy(
 
 
 def _rows(logits: Tensor) -> int:
-    return logits.numel() // max(1, logits.shape[1])
+    return logits.numel() // max(1, logits.layout.shape[1])
 
 
 def _check_shapes(logits: Tensor, labels: Tensor) -> None:
-    expected = (*logits.shape[:1], *logits.shape[2:])
-    if logits.ndim < 2 or labels.shape != expected:
+    expected = (*logits.layout.shape[:1], *logits.layout.shape[2:])
+    if len(logits.layout.shape) < 2 or labels.layout.shape != expected:
         raise ShapeError(
             f"cross_entropy: logits are {tuple(logits.shape)}, labels"
             f" {tuple(labels.shape)};"
@@ -262,8 +265,8 @@ def _check_shapes(logits: Tensor, labels: Tensor) -> None:
 
 def _flat(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logits as (rows, classes), and a label per row in 32-bit words."""
-    order = (0, *range(2, logits.ndim), 1)
-    rows = reshape(permute(logits, order), (labels.numel(), logits.shape[1]))
+    order = (0, *range(2, len(logits.layout.shape)), 1)
+    rows = reshape(permute(logits, order), (labels.numel(), logits.layout.shape[1]))
     return rows, labels_in_words(reshape(labels, (labels.numel(),)))
 
 
@@ -275,7 +278,16 @@ def _losses(
     label_smoothing: float,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the loss of each row, and how much it counts, None meaning 1."""
-    if labels.dtype.is_float and labels.shape == logits.shape and logits.ndim > 1:
+    if (
+        labels.dtype.is_float
+        and labels.layout.shape == logits.layout.shape
+        and len(logits.layout.shape) > 1
+    ):
+        if ignore_index >= 0:
+            raise ShapeError(
+                f"cross_entropy: ignore_index is {ignore_index} beside probabilities;"
+                " it is for labels"
+            )
         return _probability_losses(logits, labels, weight, label_smoothing), None
     _check_shapes(logits, labels)
     if weight is not None:
@@ -284,7 +296,7 @@ def _losses(
     losses, _, _, counts = _cross_entropy_rows(
         rows, flat, ignore_index, label_smoothing
     )
-    return reshape(losses, labels.shape), counts
+    return reshape(losses, labels.layout.shape), counts
 
 
 def _probability_losses(
@@ -292,7 +304,7 @@ def _probability_losses(
 ) -> Tensor:
     """Return the cross entropy with probabilities of all classes."""
     if label_smoothing:
-        even = label_smoothing / logits.shape[1]
+        even = label_smoothing / logits.layout.shape[1]
         target = target * (1.0 - label_smoothing) + even
     terms = log_softmax(logits, 1) * target
     if weight is not None:
@@ -314,7 +326,7 @@ def _weighted_losses(
     )
     if label_smoothing:
         weights = per_class("cross_entropy", weight, logits)
-        smooth = sum(likelihoods * weights, 1) * (-1.0 / logits.shape[1])
+        smooth = sum(likelihoods * weights, 1) * (-1.0 / logits.layout.shape[1])
         smooth = where(counted, smooth, 0.0)
         losses = losses * (1.0 - label_smoothing) + smooth * label_smoothing
     return losses, counts

@@ -40,13 +40,16 @@ def differentiable_vjp(
     label_smoothing: float,
 ) -> Tensor:
     """Return the gradient by differentiable ops, for double backward."""
-    columns = logits.shape[1]
+    columns = logits.layout.shape[1]
     numbers = unsqueeze(class_indices(labels, columns, ignore_index, UNCHECKED), 1)
     is_label = eq(arange_like(logits, (columns,), 0, 1, int32), numbers)
     even = label_smoothing / columns
-    target = where(is_label, even + 1.0 - label_smoothing, even)
+    target = is_label.to(logits.dtype) * (1.0 - label_smoothing) + even
     dlogits = softmax(logits, 1) - target
-    return where(eq(numbers, IGNORED), 0.0, dlogits * unsqueeze(grad, 1))
+    ignored = eq(numbers, IGNORED)
+    # The mean of no rows has an infinite gradient, which times 0 is NaN.
+    counted = where(ignored, 0.0, unsqueeze(grad, 1))
+    return where(ignored, 0.0, dlogits * counted)
 
 
 def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
@@ -57,12 +60,12 @@ def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
     device = logits.device
     if not isinstance(device, GpuDevice) or labels.dtype not in INDEX:
         return False
-    if logits.ndim < 2 or logits.numel() == 0:
+    if len(logits.layout.shape) < 2 or logits.numel() == 0:
         return False
     needs_grad = is_grad_enabled() and logits.needs_grad
     return (
         needs_grad
-        and row_tile(device.gpu.info, logits.dtype, logits.shape[1]) is not None
+        and row_tile(device.gpu.info, logits.dtype, logits.layout.shape[1]) is not None
     )
 
 
@@ -165,7 +168,11 @@ def cross_entropy_with_grad_vjp(
             grad = grad / sum(cast(ne(labels, ignore_index), grad.dtype))
         return (
             differentiable_vjp(
-                grad.expand(labels.shape), logits, labels, ignore_index, label_smoothing
+                grad.expand(labels.layout.shape),
+                logits,
+                labels,
+                ignore_index,
+                label_smoothing,
             ),
             None,
         )

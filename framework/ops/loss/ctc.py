@@ -100,8 +100,8 @@ def _ctc_variables_reference(
 
 def _emissions(log_probs: Tensor, classes: Tensor) -> Tensor:
     """Return (sequences, steps, states) of log-probabilities of each state's class."""
-    steps, sequences, _ = log_probs.shape
-    places = expand(unsqueeze(classes, 1), (sequences, steps, classes.shape[1]))
+    steps, sequences, _ = log_probs.layout.shape
+    places = expand(unsqueeze(classes, 1), (sequences, steps, classes.layout.shape[1]))
     return gather(transpose(log_probs, 0, 1), 2, places)
 
 
@@ -134,8 +134,8 @@ def ctc_losses(
     lengths, counts : Tensor, shape (sequences,), int32
         Steps and states of each sequence.
     """
-    steps, sequences, _ = log_probs.shape
-    states = classes.shape[1]
+    steps, sequences, _ = log_probs.layout.shape
+    states = classes.layout.shape[1]
     emissions = _emissions(log_probs, classes)
     alphas = _ctc_variables(emissions, skips, lengths, counts, False)
     # The last row of each sequence, of which a path ends in one of two states.
@@ -161,14 +161,14 @@ def ctc_losses_vjp(
     out: Tensor,
     alphas: Tensor,
 ) -> tuple[Tensor, None, None, None, None]:
-    steps, sequences, _ = log_probs.shape
+    steps, sequences, _ = log_probs.layout.shape
     emissions = _emissions(log_probs, classes)
     betas = _ctc_variables(emissions, skips, lengths, counts, True)
     losses = reshape(out, (sequences, 1, 1))
     # Variables both have the emission of their step.
     is_path = (alphas > NOTHING) & (betas > NOTHING)
     posterior = where(is_path, exp(alphas + betas - emissions + losses), 0.0)
-    shape = (sequences, steps, log_probs.shape[2])
+    shape = (sequences, steps, log_probs.layout.shape[2])
     places = expand(unsqueeze(classes, 1), posterior.shape)
     zeros = fill_like(log_probs, shape, 0, log_probs.dtype)
     shares = scatter_add(zeros, 2, places, posterior)

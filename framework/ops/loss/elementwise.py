@@ -48,13 +48,13 @@ def reduced(losses: Tensor, reduction: str) -> Tensor:
 
 def _check(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
     """Check that the shapes broadcast, and the reduction."""
-    broadcast_shapes(name, x.shape, target.shape)
+    broadcast_shapes(name, x.layout.shape, target.layout.shape)
     check_reduction(name, reduction)
 
 
 def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
     """Check that the shapes are the same, and the reduction."""
-    if x.shape != target.shape:
+    if x.layout.shape != target.layout.shape:
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}, target {tuple(target.shape)}; they must"
             " be the same"
@@ -269,7 +269,7 @@ def kl_div(
     -----
     Source: Kullback and Leibler, On Information and Sufficiency, 1951.
     """
-    broadcast_shapes("kl_div", x.shape, target.shape)
+    broadcast_shapes("kl_div", x.layout.shape, target.layout.shape)
     check_reduction("kl_div", reduction, (*REDUCTIONS[:2], "batchmean", "none"))
     if log_target:
         losses = exp(target) * (target - x)
@@ -305,6 +305,8 @@ def margin_ranking_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return max(0, margin - target * (x1 - x2)): 1 wants `x1` larger, -1 `x2`."""
-    broadcast_shapes("margin_ranking_loss", x1.shape, x2.shape, target.shape)
+    broadcast_shapes(
+        "margin_ranking_loss", x1.layout.shape, x2.layout.shape, target.layout.shape
+    )
     check_reduction("margin_ranking_loss", reduction)
     return reduced(clamp_min(margin - target * (x1 - x2), 0.0), reduction)

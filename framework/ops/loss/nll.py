@@ -96,14 +96,14 @@ def per_class(name: str, weight: Tensor, x: Tensor) -> Tensor:
     ShapeError
         If there is not one for each class.
     """
-    if weight.shape != x.shape[1:2]:
+    if weight.layout.shape != x.layout.shape[1:2]:
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be"
             f" {tuple(x.shape[1:2])}, one"
             " for each"
             " class"
         )
-    return reshape(weight, (weight.shape[0], *(1,) * (x.ndim - 2)))
+    return reshape(weight, (weight.layout.shape[0], *(1,) * (len(x.layout.shape) - 2)))
 
 
 def nll_losses(
@@ -118,11 +118,17 @@ def nll_losses(
         raise DTypeError(
             f"{name}: labels are {labels.dtype.name}; they must be integers"
         )
-    classes = x.shape[1]
+    if weight is not None and weight.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: weight is {weight.dtype.name}, x is {x.dtype.name}; they must be"
+            " the same"
+        )
+    classes = x.layout.shape[1]
     words, site = labels_in_words(labels), f"{name}: {CLASSES}"
     numbers = class_indices(words, classes, ignore_index, site)
     class_range = reshape(
-        arange_like(x, (classes,), 0, 1, int32), (classes, *(1,) * (x.ndim - 2))
+        arange_like(x, (classes,), 0, 1, int32),
+        (classes, *(1,) * (len(x.layout.shape) - 2)),
     )
     is_label = eq(class_range, unsqueeze(numbers, 1))
     counted = ne(numbers, IGNORED)
@@ -176,13 +182,16 @@ def nll_loss(
         If the labels are no integers.
     """
     check_reduction("nll_loss", reduction)
-    if x.ndim == 1 and labels.ndim == 0:
+    if len(x.layout.shape) == 1 and len(labels.layout.shape) == 0:
         x, labels = unsqueeze(x, 0), unsqueeze(labels, 0)
         only = nll_loss(
             x, labels, weight, ignore_index=ignore_index, reduction=reduction
         )
         return reshape(only, ())
-    if x.ndim < 2 or labels.shape != (*x.shape[:1], *x.shape[2:]):
+    if len(x.layout.shape) < 2 or labels.layout.shape != (
+        *x.layout.shape[:1],
+        *x.layout.shape[2:],
+    ):
         raise ShapeError(
             f"nll_loss: x is {tuple(x.shape)}, labels are {tuple(labels.shape)};"
             " x must be (batch, classes, ...) and labels (batch, ...)"

@@ -131,7 +131,7 @@ def _linear(x: Tensor, weight: Tensor) -> Tensor:
     With a rule of its own, the gradient of the weight lies in the weight's order.
     """
     batch = _as_batch(x), transpose(_as_batch(weight), 1, 2)
-    return reshape(bmm(*batch), (*x.shape[:-1], weight.shape[0]))
+    return reshape(bmm(*batch), (*x.layout.shape[:-1], weight.layout.shape[0]))
 
 
 def _as_batch(x: Tensor) -> Tensor:
@@ -146,10 +146,10 @@ def _linear_vjp(
 ) -> tuple[Tensor | None, Tensor | None]:
     rows, grad_x, grad_weight = _as_batch(grad), None, None
     if needs[0]:
-        grad_x = reshape(bmm(rows, _as_batch(conj(weight))), x.shape)
+        grad_x = reshape(bmm(rows, _as_batch(conj(weight))), x.layout.shape)
     if needs[1]:
         turned = transpose(rows, 1, 2)
-        grad_weight = reshape(bmm(turned, _as_batch(conj(x))), weight.shape)
+        grad_weight = reshape(bmm(turned, _as_batch(conj(x))), weight.layout.shape)
     return grad_x, grad_weight
 
 
@@ -200,9 +200,9 @@ def baddbmm(
 
 
 def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    shape = product.shape
-    fits = x.ndim <= len(shape) and all(
-        size in (1, wanted) for size, wanted in zip(x.shape[::-1], shape[::-1])
+    shape = product.layout.shape
+    fits = len(x.layout.shape) <= len(shape) and all(
+        size in (1, wanted) for size, wanted in zip(x.layout.shape[::-1], shape[::-1])
     )
     if not fits:
         raise ShapeError(

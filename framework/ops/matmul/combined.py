@@ -64,7 +64,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         If there is none, one is not a matrix, or sizes do not fit.
     """
     if not matrices or any(each.ndim != 2 for each in matrices):
-        shapes = [each.shape for each in matrices]
+        shapes = [each.layout.shape for each in matrices]
         raise ShapeError(
             f"chain_matmul: matrices are {shapes}; there must be at least one, and each"
             " be 2-D"
@@ -105,11 +105,12 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
     ShapeError
         If the last sizes differ.
     """
-    if not input.ndim or not other.ndim:
+    if not len(input.layout.shape) or not len(other.layout.shape):
         return mul(input, other)
-    if input.shape[-1] != other.shape[-1]:
+    if input.layout.shape[-1] != other.layout.shape[-1]:
         raise ShapeError(
-            f"inner: last sizes differ: {input.shape}, {other.shape}; they must be"
+            f"inner: last sizes differ: {input.layout.shape},"
+            f" {other.layout.shape}; they must be"
             " equal"
         )
     return tensordot(input, other, ([-1], [-1]))
@@ -117,7 +118,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
     """Return the Kronecker product: each element of `input` times the whole `other`."""
-    ndim = max(input.ndim, other.ndim)
+    ndim = max(len(input.layout.shape), len(other.layout.shape))
     one, two = ((1,) * (ndim - each.ndim) + each.shape for each in (input, other))
     left = reshape(input, tuple(n for size in one for n in (size, 1)))
     right = reshape(other, tuple(n for size in two for n in (1, size)))
@@ -139,14 +140,21 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         If the matrices are not square, or `n` is below 0.
     """
     n = as_int("matrix_power: n", n)
-    if input.ndim < 2 or input.shape[-1] != input.shape[-2] or n < 0:
+    if (
+        len(input.layout.shape) < 2
+        or input.layout.shape[-1] != input.layout.shape[-2]
+        or n < 0
+    ):
         raise ShapeError(
-            f"matrix_power: x is {input.shape}, n {n}; matrices must be square and n at"
+            f"matrix_power: x is {input.layout.shape}, n {n}; matrices must be"
+            " square and n at"
             " least 0"
         )
     if n == 0:
-        rows = max(input.shape[-1], 1)
-        return cast(band_like(input, input.shape, rows, rows, 0, 0, bool_), input.dtype)
+        rows = max(input.layout.shape[-1], 1)
+        return cast(
+            band_like(input, input.layout.shape, rows, rows, 0, 0, bool_), input.dtype
+        )
     result, power = None, input
     while n:
         if n & 1:
@@ -172,7 +180,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     ShapeError
         If there is no dimension of size 3.
     """
-    shape = broadcast_shapes("cross", input.shape, other.shape)
+    shape = broadcast_shapes("cross", input.layout.shape, other.layout.shape)
     if dim is None:
         if 3 not in shape:
             raise ShapeError(f"cross: shape is {shape}; it must have a size 3")
@@ -204,15 +212,15 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     ShapeError
         If `x` is not a vector, or `N` is below 0.
     """
-    if x.ndim != 1:
-        raise ShapeError(f"vander: x is {x.shape}; it must have one dimension")
-    count = x.shape[0] if N is None else as_int("vander: N", N)
+    if len(x.layout.shape) != 1:
+        raise ShapeError(f"vander: x is {x.layout.shape}; it must have one dimension")
+    count = x.layout.shape[0] if N is None else as_int("vander: N", N)
     if count < 0:
         raise ShapeError(f"vander: N is {count}; it must be at least 0")
-    ones = fill_like(x, (x.shape[0], min(count, 1)), 1, x.dtype)
+    ones = fill_like(x, (x.layout.shape[0], min(count, 1)), 1, x.dtype)
     powers = ones
     if count > 1:
-        wide = expand(unsqueeze(x, 1), (x.shape[0], count - 1))
+        wide = expand(unsqueeze(x, 1), (x.layout.shape[0], count - 1))
         powers = cat([ones, cumprod(wide, 1, dtype=x.dtype)], 1)
     if increasing:
         return powers
@@ -236,9 +244,10 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     from ..indexing.scatter import index_select
 
     r = as_int("combinations: r", r)
-    if input.ndim != 1 or r < 0:
+    if len(input.layout.shape) != 1 or r < 0:
         raise ShapeError(
-            f"combinations: x is {input.shape}, r {r}; x must have one dimension and r"
+            f"combinations: x is {input.layout.shape}, r {r}; x must have one"
+            " dimension and r"
             " be at least 0"
         )
     choose = (
@@ -246,7 +255,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         if with_replacement
         else itertools.combinations
     )
-    rows = list(choose(range(input.shape[0]), r))
+    rows = list(choose(range(input.layout.shape[0]), r))
     if not rows or not r:
         return fill_like(
             input, (len(rows) if r else 0, r) if r else (0,), 0, input.dtype

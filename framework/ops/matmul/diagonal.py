@@ -56,13 +56,13 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     ShapeError
         If the two dimensions are one.
     """
-    first = normalize_dim("diagonal", dim1, x.ndim)
-    second = normalize_dim("diagonal", dim2, x.ndim)
+    first = normalize_dim("diagonal", dim1, len(x.layout.shape))
+    second = normalize_dim("diagonal", dim2, len(x.layout.shape))
     offset = as_int("diagonal: offset", offset)
     if first == second:
         raise ShapeError(f"diagonal: dim1 and dim2 are both {first}; they must differ")
-    rest = [dim for dim in range(x.ndim) if dim not in (first, second)]
-    rows, columns = x.shape[first], x.shape[second]
+    rest = [dim for dim in range(len(x.layout.shape)) if dim not in (first, second)]
+    rows, columns = x.layout.shape[first], x.layout.shape[second]
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     return _diagonal(permute(x, (first, second, *rest)), offset if count else 0, count)
 
@@ -88,19 +88,19 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     ShapeError
         If `x` has no dimension, or the two dimensions are one.
     """
-    if x.ndim == 0:
+    if len(x.layout.shape) == 0:
         raise ShapeError("diag_embed: x is (); it must have at least 1 dimension")
     offset = as_int("diag_embed: offset", offset)
-    first = normalize_dim("diag_embed", dim1, x.ndim + 1)
-    second = normalize_dim("diag_embed", dim2, x.ndim + 1)
+    first = normalize_dim("diag_embed", dim1, len(x.layout.shape) + 1)
+    second = normalize_dim("diag_embed", dim2, len(x.layout.shape) + 1)
     if first == second:
         raise ShapeError(
             f"diag_embed: dim1 and dim2 are both {first}; they must differ"
         )
-    if (first, second) != (x.ndim - 1, x.ndim):
+    if (first, second) != (len(x.layout.shape) - 1, len(x.layout.shape)):
         return movedim(diag_embed(x, offset), (-2, -1), (first, second))
-    size = x.shape[-1] + abs(offset)
-    shape = (*x.shape[:-1], size, size)
+    size = x.layout.shape[-1] + abs(offset)
+    shape = (*x.layout.shape[:-1], size, size)
     if x.numel() == 0:
         return fill_like(x, shape, 0, x.dtype)
     *outer, down, right = contiguous_strides(shape)
@@ -108,7 +108,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     return strided_scatter(
         fill_like(x, shape, 0, x.dtype),
         x,
-        Layout(x.shape, (*outer, down + right), start),
+        Layout(x.layout.shape, (*outer, down + right), start),
     )
 
 
@@ -120,9 +120,9 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     ShapeError
         If `x` is neither a vector nor a matrix.
     """
-    if x.ndim == 1:
+    if len(x.layout.shape) == 1:
         return diag_embed(x, diagonal)
-    if x.ndim == 2:
+    if len(x.layout.shape) == 2:
         return copy(_diagonal_of(x, diagonal))
     raise ShapeError(f"diag: x is {tuple(x.shape)}; it must have 1 or 2 dimensions")
 
@@ -139,6 +139,6 @@ def trace(x: Tensor) -> Tensor:
     ShapeError
         If `x` is no matrix.
     """
-    if x.ndim != 2:
+    if len(x.layout.shape) != 2:
         raise ShapeError(f"trace: x is {tuple(x.shape)}; it must be 2-D")
     return sum(diagonal(x))

@@ -251,15 +251,21 @@ def tensordot(
         pair = [(each,) if isinstance(each, int) else each for each in given]
     else:
         dims = as_int("tensordot: dims", dims, wanted)
-        if not 0 <= dims <= min(a.ndim, b.ndim):
+        if not 0 <= dims <= min(len(a.layout.shape), len(b.layout.shape)):
             raise ShapeError(
                 f"tensordot: dims is {dims}; it must be from 0 to the number of"
                 f" dimensions of a {tuple(a.shape)} and of b {tuple(b.shape)}"
             )
-        pair = [tuple(range(a.ndim - dims, a.ndim)), tuple(range(dims))]
-    first = [normalize_dim("tensordot", dim, a.ndim) for dim in pair[0]]
-    second = [normalize_dim("tensordot", dim, b.ndim) for dim in pair[1]]
-    met, others = [a.shape[dim] for dim in first], [b.shape[dim] for dim in second]
+        pair = [
+            tuple(range(len(a.layout.shape) - dims, len(a.layout.shape))),
+            tuple(range(dims)),
+        ]
+    first = [normalize_dim("tensordot", dim, len(a.layout.shape)) for dim in pair[0]]
+    second = [normalize_dim("tensordot", dim, len(b.layout.shape)) for dim in pair[1]]
+    met, others = (
+        [a.layout.shape[dim] for dim in first],
+        [b.layout.shape[dim] for dim in second],
+    )
     if met != others or len({*first}) < len(first) or len({*second}) < len(second):
         raise ShapeError(
             f"tensordot: dims {tuple(first)} of a {tuple(a.shape)} and {tuple(second)}"
@@ -267,10 +273,10 @@ def tensordot(
             f" {tuple(b.shape)} do not match; their sizes must be equal, each"
             " dimension once"
         )
-    rest_a = [dim for dim in range(a.ndim) if dim not in first]
-    rest_b = [dim for dim in range(b.ndim) if dim not in second]
-    rows = tuple(a.shape[dim] for dim in rest_a)
-    columns = tuple(b.shape[dim] for dim in rest_b)
+    rest_a = [dim for dim in range(len(a.layout.shape)) if dim not in first]
+    rest_b = [dim for dim in range(len(b.layout.shape)) if dim not in second]
+    rows = tuple(a.layout.shape[dim] for dim in rest_a)
+    columns = tuple(b.layout.shape[dim] for dim in rest_b)
     depth = math.prod(met)
     left = reshape(permute(a, (*rest_a, *first)), (math.prod(rows), depth))
     right = reshape(permute(b, (*second, *rest_b)), (depth, math.prod(columns)))

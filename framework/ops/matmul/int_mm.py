@@ -47,12 +47,12 @@ def int_mm(a: Tensor, b: Tensor) -> Tensor:
     -----
     `torch._int_mm`, for batches as well.
     """
-    if a.ndim < 2 or b.ndim < 2:
+    if len(a.layout.shape) < 2 or len(b.layout.shape) < 2:
         raise ShapeError(
             f"int_mm: a is {tuple(a.shape)}, b is {tuple(b.shape)}; both need two"
             " dimensions or more"
         )
-    if a.shape[-1] != b.shape[-2]:
+    if a.layout.shape[-1] != b.layout.shape[-2]:
         raise ShapeError(
             f"int_mm: inner sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)};"
             f" a.shape[-1] = {a.shape[-1]} must equal b.shape[-2] = {b.shape[-2]}"

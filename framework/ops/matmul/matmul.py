@@ -160,23 +160,26 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     ShapeError
         If an operand is a scalar, inner sizes differ, or batches do not broadcast.
     """
-    if a.ndim == 0 or b.ndim == 0:
+    shape_a, shape_b = a.layout.shape, b.layout.shape
+    if not shape_a or not shape_b:
         raise ShapeError(
-            f"matmul: a is {tuple(a.shape)}, b is {tuple(b.shape)}; both need at least"
-            " one dimension"
+            f"matmul: a is {shape_a}, b is {shape_b}; both need at least one dimension"
         )
-    left = reshape(a, (1, *a.shape)) if a.ndim == 1 else a
-    right = reshape(b, (*b.shape, 1)) if b.ndim == 1 else b
-    if left.shape[-1] != right.shape[-2]:
+    if shape_a[-1] != shape_b[-2 if len(shape_b) > 1 else 0]:
         raise ShapeError(
-            f"matmul: inner sizes differ: a is {tuple(a.shape)}, b is {tuple(b.shape)};"
-            f" a.shape[-1] = {left.shape[-1]} must equal"
-            f" b.shape[{'-2' if b.ndim > 1 else '0'}] = {right.shape[-2]}"
+            f"matmul: inner sizes differ: a is {shape_a}, b is {shape_b};"
+            f" a.shape[-1] = {shape_a[-1]} must equal"
+            f" b.shape[{'-2' if len(shape_b) > 1 else '0'}] ="
+            f" {shape_b[-2 if len(shape_b) > 1 else 0]}"
         )
+    if len(shape_a) > 1 and len(shape_b) > 1:
+        return broadcast_product("matmul", a, b, bmm)
+    left = reshape(a, (1, *shape_a)) if len(shape_a) == 1 else a
+    right = reshape(b, (*shape_b, 1)) if len(shape_b) == 1 else b
     out = broadcast_product("matmul", left, right, bmm)
-    keep = [0] * (a.ndim != 1) + [1] * (b.ndim != 1)
-    rows_columns = tuple(out.shape[-2:][k] for k in keep)
-    return reshape(out, (*out.shape[:-2], *rows_columns))
+    keep = [0] * (len(shape_a) != 1) + [1] * (len(shape_b) != 1)
+    *batch, rows, columns = out.layout.shape
+    return reshape(out, (*batch, *[(rows, columns)[k] for k in keep]))
 
 
 def broadcast_product(
@@ -186,14 +189,18 @@ def broadcast_product(
 
     `name` is what errors call the operation.
     """
-    *batch_a, m, k = a.shape
-    n = b.shape[-1]
-    if b.ndim == 2:
+    shape, shape_b = a.layout.shape, b.layout.shape
+    m, k = shape[-2:]
+    n = shape_b[-1]
+    if len(shape_b) == 2:
         # One GEMM over all rows, instead of a batch that repeats b.
-        rows = reshape(a, (1, math.prod(a.shape[:-1]), k))
-        return reshape(multiply(rows, reshape(b, (1, k, n))), (*batch_a, m, n))
-    batch = broadcast_shapes(name, tuple(batch_a), b.shape[:-2])
+        rows = reshape(a, (1, math.prod(shape[:-1]), k))
+        return reshape(multiply(rows, reshape(b, (1, k, n))), (*shape[:-1], n))
+    batch = shape[:-2]
+    if shape_b[:-2] != batch:
+        batch = broadcast_shapes(name, batch, shape_b[:-2])
+        a, b = expand(a, (*batch, m, k)), expand(b, (*batch, k, n))
     count = math.prod(batch)
-    left = reshape(expand(a, (*batch, m, k)), (count, m, k))
-    right = reshape(expand(b, (*batch, k, n)), (count, k, n))
+    left = reshape(a, (count, m, k))
+    right = reshape(b, (count, k, n))
     return reshape(multiply(left, right), (*batch, m, n))

@@ -107,7 +107,7 @@ def _remap_vjp(grad: Tensor, x_spec: TensorSpec, maps: Maps, mode: str) -> Tenso
     back = tuple(Mapped(size, -each.start) for size, each in zip(x_spec.shape, maps))
     if mode == "constant":
         return _remap(grad, back, mode)
-    if mode == "circular" and grad.shape == x_spec.shape:
+    if mode == "circular" and grad.layout.shape == x_spec.shape:
         back = tuple(Mapped(m.size, m.start % m.size) for m in back)
         return _remap(grad, back, mode)
     for dim, (size, each) in enumerate(zip(x_spec.shape, maps)):
@@ -118,7 +118,7 @@ def _remap_vjp(grad: Tensor, x_spec: TensorSpec, maps: Maps, mode: str) -> Tenso
 
 def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tensor:
     """Add the gradients of padding along one dimension to those of its sources."""
-    after = grad.shape[dim] - size - before
+    after = grad.layout.shape[dim] - size - before
     total = narrow(grad, dim, before, size)
     left = narrow(grad, dim, 0, before)
     right = narrow(grad, dim, before + size, after)
@@ -139,7 +139,7 @@ def _unpadded(grad: Tensor, dim: int, size: int, before: int, mode: str) -> Tens
 
 def _zero_padded(x: Tensor, dim: int, start: int, size: int) -> Tensor:
     """Return zeros of `size` along a dimension, with `x` from `start` on."""
-    maps = [Mapped(each, 0) for each in x.shape]
+    maps = [Mapped(each, 0) for each in x.layout.shape]
     maps[dim] = Mapped(size, -start)
     return _remap(x, tuple(maps), "constant")
 
@@ -172,10 +172,12 @@ def _mapped(
     x: Tensor, changes: dict[int, Mapped], mode: str, fill: float = 0
 ) -> Tensor:
     """Return `x` with some dimensions mapped, in as many passes as the shader needs."""
-    maps = tuple(changes.get(dim, Mapped(size, 0)) for dim, size in enumerate(x.shape))
+    maps = tuple(
+        changes.get(dim, Mapped(size, 0)) for dim, size in enumerate(x.layout.shape)
+    )
     if not changes:
         return lazy_copy(x)
-    if len(_merged(x.shape, maps)) > REMAP_DIMS:
+    if len(_merged(x.layout.shape, maps)) > REMAP_DIMS:
         first = dict(list(changes.items())[: len(changes) // 2])
         rest = {dim: each for dim, each in changes.items() if dim not in first}
         return _mapped(_mapped(x, first, mode, fill), rest, mode, fill)
@@ -184,11 +186,11 @@ def _mapped(
 
 def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of elements reversed along dimensions."""
-    wanted = normalize_dims("flip", dims, x.ndim)
+    wanted = normalize_dims("flip", dims, len(x.layout.shape))
     changes = {
-        dim: Mapped(x.shape[dim], x.shape[dim] - 1)
+        dim: Mapped(x.layout.shape[dim], x.layout.shape[dim] - 1)
         for dim in wanted
-        if x.shape[dim] > 1
+        if x.layout.shape[dim] > 1
     }
     return _mapped(x, changes, "flip")
 
@@ -211,7 +213,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         If `dims` are not two different dimensions.
     """
     dims, k = as_ints("rot90: dims", dims), as_int("rot90: k", k)
-    plane = [normalize_dim("rot90", dim, x.ndim) for dim in dims]
+    plane = [normalize_dim("rot90", dim, len(x.layout.shape)) for dim in dims]
     if len(plane) != 2 or plane[0] == plane[1]:
         raise ShapeError(
             f"rot90: dims are {dims}; they must be two different dimensions"
@@ -243,7 +245,7 @@ def roll(
         If there are not as many shifts as dimensions.
     """
     if dims is None:
-        return reshape(roll(flatten(x), shifts, 0), x.shape)
+        return reshape(roll(flatten(x), shifts, 0), x.layout.shape)
     given = as_int_or_ints("roll: shifts", shifts), as_int_or_ints("roll: dims", dims)
     pushes, wanted = ((each,) if isinstance(each, int) else each for each in given)
     if len(pushes) != len(wanted):
@@ -253,12 +255,12 @@ def roll(
         )
     total: dict[int, int] = {}
     for push, dim in zip(pushes, wanted):
-        at = normalize_dim("roll", dim, x.ndim)
+        at = normalize_dim("roll", dim, len(x.layout.shape))
         total[at] = total.get(at, 0) + push
     changes = {
-        dim: Mapped(x.shape[dim], -push % x.shape[dim])
+        dim: Mapped(x.layout.shape[dim], -push % x.layout.shape[dim])
         for dim, push in total.items()
-        if x.shape[dim] and push % x.shape[dim]
+        if x.layout.shape[dim] and push % x.layout.shape[dim]
     }
     return _mapped(x, changes, "circular")
 
@@ -295,18 +297,20 @@ def pad(
     pairs = list(zip(pad[0::2], pad[1::2]))
     if mode not in MODES[:4]:
         raise ShapeError(f"pad: mode is {mode!r}; it must be one of {MODES[:4]}")
-    if len(pad) % 2 or len(pairs) > x.ndim:
+    if len(pad) % 2 or len(pairs) > len(x.layout.shape):
         raise ShapeError(
             f"pad: {len(pad)} paddings for {x.ndim} dimensions; there must be two for"
             " each, or for the last ones"
         )
     changes = {}
     for back, (before, after) in enumerate(pairs, start=1):
-        dim, size = x.ndim - back, x.shape[-back]
+        dim, size = len(x.layout.shape) - back, x.layout.shape[-back]
         _check_padding(mode, dim, size, before, after)
         if before or after:
             changes[dim] = Mapped(size + before + after, -before)
-    sizes = dict(enumerate(x.shape)) | {dim: m.size for dim, m in changes.items()}
+    sizes = dict(enumerate(x.layout.shape)) | {
+        dim: m.size for dim, m in changes.items()
+    }
     check_numel("pad", tuple(sizes.values()))
     fill = number("pad", x.dtype, 0 if value is None else value)
     return _mapped(x, changes, mode, fill)
@@ -345,13 +349,13 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
         If there are fewer numbers than dimensions, or one is below 0.
     """
     times = _numbers("repeat: repeats", repeats)
-    if len(times) < x.ndim or min(times, default=0) < 0:
+    if len(times) < len(x.layout.shape) or min(times, default=0) < 0:
         raise ShapeError(
             f"repeat: {times} for a tensor of shape {tuple(x.shape)}; there must be a"
             " number"
             " of at least 0 for each dimension"
         )
-    sizes = (1,) * (len(times) - x.ndim) + x.shape
+    sizes = (1,) * (len(times) - len(x.layout.shape)) + x.layout.shape
     if all(each == 1 for each in times):
         return unshared(reshape(x, sizes), x)
     # (a, b) -> (1, a, 1, b) -> (m, a, n, b) -> (m a, n b)
@@ -365,7 +369,7 @@ def tile(
 ) -> Tensor:
     """Return the tensor tiled; missing numbers in front mean 1, as in NumPy."""
     times = _numbers("tile: dims", sizes if dims is None else (dims,))
-    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+    return repeat(x, (1,) * (len(x.layout.shape) - len(times)) + times)
 
 
 def _numbers(where: str, values: tuple[int | Sequence[int], ...]) -> tuple[int, ...]:

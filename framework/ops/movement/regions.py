@@ -74,7 +74,7 @@ def as_strided(
     whole = input.layout.is_contiguous and input.numel() == input.array.value.numel
     if input.requires_grad and not whole:
         raise ShapeError(
-            f"as_strided: x of shape {input.shape} is a part of its storage and"
+            f"as_strided: x of shape {input.layout.shape} is a part of its storage and"
             " requires a gradient; call x.contiguous() first"
         )
     if not whole:
@@ -101,8 +101,10 @@ def as_strided_scatter(
 
 
 def _fitting(name: str, src: Tensor, shape: Shape, x: Tensor) -> Tensor:
-    if src.shape != shape:
-        raise ShapeError(f"{name}: src is {src.shape}; it must be {tuple(shape)}")
+    if src.layout.shape != shape:
+        raise ShapeError(
+            f"{name}: src is {src.layout.shape}; it must be {tuple(shape)}"
+        )
     return src if src.dtype is x.dtype else cast(src, x.dtype)
 
 
@@ -110,7 +112,7 @@ def _replaced(
     name: str, x: Tensor, src: Tensor, part: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Return a copy of `x` with a view of it replaced."""
-    blank = x.view_of(Layout.contiguous(x.shape)) if x.numel() else x
+    blank = x.view_of(Layout.contiguous(x.layout.shape)) if x.numel() else x
     region: Layout = part(blank).layout
     source = _fitting(name, src, region.shape, x)
     return (
@@ -148,14 +150,18 @@ def slice_scatter(
     ShapeError
         If `src` has another shape, or `step` is below 1.
     """
-    at = normalize_dim("slice_scatter", dim, input.ndim)
+    at = normalize_dim("slice_scatter", dim, len(input.layout.shape))
     step = as_int("slice_scatter: step", step)
     if step < 1:
         raise ShapeError(f"slice_scatter: step is {step}; it must be at least 1")
-    first, last, _ = slice(start, end, step).indices(input.shape[at])
+    first, last, _ = slice(start, end, step).indices(input.layout.shape[at])
 
     def part(x: Tensor) -> Tensor:
-        starts, steps, sizes = [0] * x.ndim, [1] * x.ndim, list(x.shape)
+        starts, steps, sizes = (
+            [0] * len(x.layout.shape),
+            [1] * len(x.layout.shape),
+            list(x.layout.shape),
+        )
         starts[at], steps[at] = first, step
         sizes[at] = len(range(first, last, step))
         sliced: Tensor = _slice(x, tuple(starts), tuple(steps), tuple(sizes))
@@ -196,16 +202,17 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
     given = size[0] if len(size) == 1 and not isinstance(size[0], int) else size
     shape = as_ints("sum_to_size: size", given)
-    added = input.ndim - len(shape)
+    added = len(input.layout.shape) - len(shape)
     fits = added >= 0 and all(
-        n in (1, whole) for n, whole in zip(shape, input.shape[max(added, 0) :])
+        n in (1, whole) for n, whole in zip(shape, input.layout.shape[max(added, 0) :])
     )
     if not fits:
         raise ShapeError(
-            f"sum_to_size: {shape} does not broadcast to {input.shape}, the shape of x"
+            f"sum_to_size: {shape} does not broadcast to {input.layout.shape},"
+            " the shape of x"
         )
     dims = tuple(range(added)) + tuple(
-        at + added for at, n in enumerate(shape) if n != input.shape[at + added]
+        at + added for at, n in enumerate(shape) if n != input.layout.shape[at + added]
     )
     return reshape(sum(input, dims, True), shape) if dims else input.clone()
 

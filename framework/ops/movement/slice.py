@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -174,9 +176,9 @@ def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
 
 def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
     """Return a view of a slice of every dimension, which must be within it."""
-    if sizes == x.shape:
+    if sizes == x.layout.shape:
         return x
-    return _slice(x, starts, steps, sizes)
+    return _slice.of(x, starts, steps, sizes)
 
 
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
@@ -187,21 +189,34 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     ShapeError
         If the dimension does not have them.
     """
-    at = normalize_dim("narrow", dim, x.ndim)
-    if live and is_symbolic(start):
-        rows = symbolic_narrow(x, at, start, length)
-        if rows is not None:
-            return rows
-    start, length = as_int("narrow: start", start), as_int("narrow: length", length)
-    first = start + x.shape[at] if start < 0 else start
-    if not (0 <= first and 0 <= length <= x.shape[at] - first):
+    if not type(dim) is type(start) is type(length) is int:
+        dim = as_int("narrow: dim", dim)
+        if live and is_symbolic(start):
+            at = normalize_dim("narrow", dim, len(x.layout.shape))
+            rows = symbolic_narrow(x, at, start, length)
+            if rows is not None:
+                return rows
+        start = as_int("narrow: start", start)
+        length = as_int("narrow: length", length)
+    return _slice.of(x, *_narrowed(x.layout.shape, dim, start, length))
+
+
+@functools.lru_cache(maxsize=4096)
+def _narrowed(
+    shape: Shape, dim: int, start: int, length: int
+) -> tuple[Shape, Shape, Shape]:
+    """Return the slices that `narrow` chooses: starts, steps and sizes."""
+    ndim = len(shape)
+    at = normalize_dim("narrow", dim, ndim)
+    first = start + shape[at] if start < 0 else start
+    if not (0 <= first and 0 <= length <= shape[at] - first):
         raise ShapeError(
             f"narrow: {length} elements from {start} on are not within dimension {at},"
-            f" which has size {x.shape[at]}"
+            f" which has size {shape[at]}"
         )
-    starts, sizes = [0] * x.ndim, list(x.shape)
+    starts, sizes = [0] * ndim, list(shape)
     starts[at], sizes[at] = first, length
-    return _slice(x, tuple(starts), (1,) * x.ndim, tuple(sizes))
+    return tuple(starts), (1,) * ndim, tuple(sizes)
 
 
 def select(x: Tensor, dim: int, index: int) -> Tensor:
@@ -212,14 +227,14 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
     ShapeError
         If the dimension does not have it.
     """
-    at = normalize_dim("select", dim, x.ndim)
+    at = normalize_dim("select", dim, len(x.layout.shape))
     if live and is_symbolic(index):
         chosen = symbolic_index((*[slice(None)] * at, index), x.layout.shape)
         if chosen is not None:
             return taken_by_symbols(x, x, chosen)
-    position = normalize_index("select", index, at, x.shape)
+    position = normalize_index("select", index, at, x.layout.shape)
     part = narrow(x, at, position, 1)
-    return reshape(part, (*x.shape[:at], *x.shape[at + 1 :]))
+    return reshape(part, (*x.layout.shape[:at], *x.layout.shape[at + 1 :]))
 
 
 def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
@@ -230,7 +245,8 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
     IndexRangeError
         If the dimension does not have it.
     """
-    index = as_int(f"{name}: index", index)
+    if type(index) is not int:
+        index = as_int(f"{name}: index", index)
     if not -shape[dim] <= index < shape[dim]:
         raise IndexRangeError(
             f"{name}: {index} is out of range: dimension {dim} has size {shape[dim]}"
@@ -240,8 +256,8 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of every place along a dimension, which is dropped."""
-    at = normalize_dim("unbind", dim, x.ndim)
-    return tuple(select(x, at, position) for position in range(x.shape[at]))
+    at = normalize_dim("unbind", dim, len(x.layout.shape))
+    return tuple(select(x, at, position) for position in range(x.layout.shape[at]))
 
 
 def split(
@@ -261,8 +277,8 @@ def split(
     ShapeError
         If a size is below 0, or sizes do not add up to the dimension's.
     """
-    at = normalize_dim("split", dim, x.ndim)
-    whole = x.shape[at]
+    at = normalize_dim("split", dim, len(x.layout.shape))
+    whole = x.layout.shape[at]
     each = as_int_or_ints("split: split_size", split_size)
     if isinstance(each, tuple):
         sizes = list(each)
@@ -275,8 +291,8 @@ def split(
         raise ShapeError(
             f"split: sizes {sizes} do not add up to {whole}, the size of dimension {at}"
         )
-    ends = np.cumsum(sizes, dtype=np.int64)
-    return tuple(narrow(x, at, int(end) - size, size) for end, size in zip(ends, sizes))
+    ends = itertools.accumulate(sizes)
+    return tuple([narrow(x, at, end - size, size) for end, size in zip(ends, sizes)])
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
@@ -287,13 +303,13 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     ShapeError
         If `chunks` is below 1.
     """
-    at = normalize_dim("chunk", dim, x.ndim)
+    at = normalize_dim("chunk", dim, len(x.layout.shape))
     chunks = as_int("chunk: chunks", chunks)
     if chunks < 1:
         raise ShapeError(f"chunk: chunks is {chunks}; it must be at least 1")
-    if x.shape[at] == 0:
+    if x.layout.shape[at] == 0:
         return tuple(x for _ in range(chunks))
-    return split(x, ceil_div(x.shape[at], chunks), at)
+    return split(x, ceil_div(x.layout.shape[at], chunks), at)
 
 
 def tensor_split(
@@ -314,8 +330,8 @@ def tensor_split(
     ShapeError
         If the number of parts is below 1.
     """
-    at = normalize_dim("tensor_split", dim, x.ndim)
-    whole = x.shape[at]
+    at = normalize_dim("tensor_split", dim, len(x.layout.shape))
+    whole = x.layout.shape[at]
     parts = as_int_or_ints("tensor_split: indices_or_sections", indices_or_sections)
     if isinstance(parts, tuple):
         cuts = [slice(None, position).indices(whole)[1] for position in parts]

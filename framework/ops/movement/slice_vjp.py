@@ -31,7 +31,9 @@ def _slice_vjp(
 def _zero_padded(spec: TensorSpec, grad: Tensor, starts: Shape, steps: Shape) -> Tensor:
     """Return zeros with a gradient in its place."""
     zeros = fill_like(grad, spec.shape, 0, spec.dtype)
-    chosen = _slice_layout(Layout.contiguous(spec.shape), starts, steps, grad.shape)
+    chosen = _slice_layout(
+        Layout.contiguous(spec.shape), starts, steps, grad.layout.shape
+    )
     return strided_scatter(zeros, grad, chosen)
 
 

@@ -37,11 +37,11 @@ def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any
 
 
 def _rows(x: Tensor) -> Tensor:
-    return x if x.ndim > 1 else reshape(x, (1, x.numel()))
+    return x if len(x.layout.shape) > 1 else reshape(x, (1, x.numel()))
 
 
 def _planes(x: Tensor) -> Tensor:
-    return x if x.ndim > 2 else unsqueeze(_rows(x), 2)
+    return x if len(x.layout.shape) > 2 else unsqueeze(_rows(x), 2)
 
 
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
@@ -72,11 +72,11 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 
 def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...]:
-    if x.ndim <= dim:
+    if len(x.layout.shape) <= dim:
         raise ShapeError(
-            f"{name}: x is {x.shape}; it must have at least {dim + 1} dimensions"
+            f"{name}: x is {x.layout.shape}; it must have at least {dim + 1} dimensions"
         )
-    if isinstance(parts, int) and (parts < 1 or x.shape[dim] % parts):
+    if isinstance(parts, int) and (parts < 1 or x.layout.shape[dim] % parts):
         raise ShapeError(
             f"{name}: dimension {dim} of size {x.shape[dim]} does not split into"
             f" {parts} equal parts; see tensor_split"
@@ -92,16 +92,18 @@ def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     ShapeError
         If there is no such dimension, or the parts would not be equal.
     """
-    if input.ndim == 0:
+    if len(input.layout.shape) == 0:
         raise ShapeError("hsplit: x is (); it must have at least 1 dimensions")
-    return _split("hsplit", input, indices_or_sections, min(1, input.ndim - 1))
+    return _split(
+        "hsplit", input, indices_or_sections, min(1, len(input.layout.shape) - 1)
+    )
 
 
 def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of equal parts along the first of two dimensions; as `hsplit`."""
-    if input.ndim < 2:
+    if len(input.layout.shape) < 2:
         raise ShapeError(
-            f"vsplit: x is {input.shape}; it must have at least 2 dimensions"
+            f"vsplit: x is {input.layout.shape}; it must have at least 2 dimensions"
         )
     return _split("vsplit", input, indices_or_sections, 0)
 
@@ -119,9 +121,9 @@ def fliplr(input: Tensor) -> Tensor:
     ShapeError
         If there are fewer than two dimensions.
     """
-    if input.ndim < 2:
+    if len(input.layout.shape) < 2:
         raise ShapeError(
-            f"fliplr: x is {input.shape}; it must have at least 2 dimensions"
+            f"fliplr: x is {input.layout.shape}; it must have at least 2 dimensions"
         )
     return flip(input, 1)
 
@@ -134,7 +136,7 @@ def flipud(input: Tensor) -> Tensor:
     ShapeError
         If there is no dimension.
     """
-    if input.ndim < 1:
+    if len(input.layout.shape) < 1:
         raise ShapeError("flipud: x is (); it must have at least 1 dimension")
     return flip(input, 0)
 
@@ -178,7 +180,7 @@ def adjoint(input: Tensor) -> Tensor:
     ShapeError
         If there is one dimension.
     """
-    return conj(transpose(input, -2, -1) if input.ndim else input)
+    return conj(transpose(input, -2, -1) if len(input.layout.shape) else input)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -196,7 +198,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
     for each in tensors:
         if each.ndim > 2:
             raise ShapeError(
-                f"block_diag: a tensor is {each.shape}; it must have at most 2"
+                f"block_diag: a tensor is {each.layout.shape}; it must have at most 2"
                 " dimensions"
             )
     blocks = [_rows(each) for each in tensors]
@@ -224,7 +226,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         If there is none, or one is not a vector.
     """
     if not tensors or any(each.ndim != 1 for each in tensors):
-        shapes = [each.shape for each in tensors]
+        shapes = [each.layout.shape for each in tensors]
         raise ShapeError(
             f"cartesian_prod: tensors are {shapes}; there must be vectors alone"
         )

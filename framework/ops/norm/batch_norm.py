@@ -125,7 +125,7 @@ def _batch_norm_train_vjp(
 ) -> tuple[Tensor, Tensor, Tensor]:
     if is_grad_enabled():
         return _differentiable_vjp(grad, x, weight, eps)
-    count = x.shape[0] * x.shape[2]
+    count = x.layout.shape[0] * x.layout.shape[2]
     sum_grad, sum_normalized = batch_norm_sums(grad, x, mean, inverse_std)
     normalized = (x - _channels(mean)) * _channels(inverse_std)
     centred = grad - _channels(sum_grad * (1.0 / count))
@@ -188,19 +188,26 @@ def batch_norm(
     Raises
     ------
     ShapeError
-        If `x` has fewer than two dimensions, training sees fewer than two values per
-        channel, or statistics are missing when not training.
+        If `x` has fewer than two dimensions, training sees one value per channel, or
+        statistics are missing when not training.
+    ValueError
+        If `eps` is negative, or 0 in training.
 
     Notes
     -----
+    An empty batch leaves running statistics as they are.
+
     Source: Ioffe and Szegedy, arXiv:1502.03167.
     """
-    if x.ndim < 2:
+    if len(x.layout.shape) < 2:
         raise ShapeError(
             f"batch_norm: x is {tuple(x.shape)}; it must be (batch, channels, ...)"
         )
-    flat = reshape(x, (x.shape[0], x.shape[1], _inner(x.shape)))
-    channels = x.shape[1]
+    if eps <= 0.0 and (training or eps < 0.0):
+        bound = "above 0 in training" if training else "at least 0"
+        raise ValueError(f"batch_norm: eps is {eps}; it must be {bound}")
+    flat = reshape(x, (x.layout.shape[0], x.layout.shape[1], _inner(x.layout.shape)))
+    channels = x.layout.shape[1]
     scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
     shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
     if not training:
@@ -210,9 +217,11 @@ def batch_norm(
             )
         factor = rsqrt(running_var + eps) * scale
         out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
-        return reshape(out.to(x.dtype), x.shape)
+        return reshape(out.to(x.dtype), x.layout.shape)
     count = flat.shape[0] * flat.shape[2]
     if count < 2:
+        if count == 0:
+            return reshape(flat * _channels(scale) + _channels(shift), x.layout.shape)
         raise ShapeError(
             "batch_norm: training needs at least two values per channel;"
             f" x is {tuple(x.shape)}"
@@ -220,7 +229,7 @@ def batch_norm(
     out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
     unbiased = variance * (count / (count - 1))
     update_running(running_mean, running_var, mean, unbiased, momentum)
-    return reshape(out, x.shape)
+    return reshape(out, x.layout.shape)
 
 
 def update_running(

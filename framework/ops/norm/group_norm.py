@@ -52,7 +52,7 @@ def _group_norm_vjp(
         return _differentiable_vjp(grad, scaled, x, eps)
     flat = as_dtype_of(_as_channels(scaled), x.dtype)
     sums = batch_norm_sums(flat, _as_channels(x), mean, inverse_std)
-    share = x.shape[0] * x.shape[1] / max(1, x.numel())
+    share = x.layout.shape[0] * x.layout.shape[1] / max(1, x.numel())
     mean_grad, mean_product = (_of_groups(each * share, x) for each in sums)
     spread = _of_groups(inverse_std, x)
     y = (x - _of_groups(mean, x)) * spread
@@ -75,16 +75,16 @@ def _differentiable_vjp(
 
 def _as_channels(x: Tensor) -> Tensor:
     """Return the groups of all samples as channels of one sample."""
-    batch, groups, channels, inner = x.shape
+    batch, groups, channels, inner = x.layout.shape
     return reshape(x, (1, batch * groups, channels * inner))
 
 
 def _of_groups(statistic: Tensor, x: Tensor) -> Tensor:
-    return reshape(statistic, (*x.shape[:2], 1, 1))
+    return reshape(statistic, (*x.layout.shape[:2], 1, 1))
 
 
 def _of_channels(vector: Tensor) -> Tensor:
-    return reshape(vector, (*vector.shape, 1))
+    return reshape(vector, (*vector.layout.shape, 1))
 
 
 @autocast_float32
@@ -122,7 +122,7 @@ def group_norm(
     Source: Wu and He, arXiv:1803.08494.
     """
     num_groups = as_int("group_norm: num_groups", num_groups)
-    if x.ndim < 2 or num_groups < 1 or x.shape[1] % num_groups:
+    if len(x.layout.shape) < 2 or num_groups < 1 or x.layout.shape[1] % num_groups:
         raise ShapeError(
             f"group_norm: x is {tuple(x.shape)}, num_groups {num_groups}; x must be"
             " (batch,"
@@ -140,7 +140,7 @@ def _in_groups(
     eps: float,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return the normalised tensor, and mean and variance of each group."""
-    batch, channels = x.shape[:2]
+    batch, channels = x.layout.shape[:2]
     vectors = []
     for label, vector, value in (("weight", weight, 1), ("bias", bias, 0)):
         if vector is None:
@@ -152,10 +152,10 @@ def _in_groups(
         vectors.append(reshape(vector, (groups, channels // groups)))
     if x.numel() == 0:
         return x, None, None
-    parts = (batch, groups, channels // groups, math.prod(x.shape[2:]))
+    parts = (batch, groups, channels // groups, math.prod(x.layout.shape[2:]))
     source = in_storage(reshape(x, parts))
     out, centre, variance, _ = _group_norm(source, vectors[0], vectors[1], eps)
-    return as_dtype_of(reshape(out, x.shape), x.dtype), centre, variance
+    return as_dtype_of(reshape(out, x.layout.shape), x.dtype), centre, variance
 
 
 def instance_norm(
@@ -201,18 +201,18 @@ def instance_norm(
     """
     if not use_input_stats:
         return batch_norm(x, running_mean, running_var, weight, bias, eps=eps)
-    inner = math.prod(x.shape[2:])
-    if x.ndim < 3 or inner == 1:
+    inner = math.prod(x.layout.shape[2:])
+    if len(x.layout.shape) < 3 or inner == 1:
         raise ShapeError(
             f"instance_norm: x is {tuple(x.shape)}; it must be (batch, channels, ...)"
             " with at"
             " least two elements in a channel"
         )
     out, centre, variance = _in_groups(
-        "instance_norm", x, x.shape[1], weight, bias, eps
+        "instance_norm", x, x.layout.shape[1], weight, bias, eps
     )
     if running_mean is not None and centre is not None and variance is not None:
-        batched = x.shape[:2]
+        batched = x.layout.shape[:2]
         update_running(
             running_mean,
             running_var,

@@ -93,7 +93,7 @@ def _composed_layer_norm(
     out = wide * inverse_std
     out = out if weight is None else out * weight
     out = out if bias is None else out + bias
-    flat = x.shape[:1]
+    flat = x.layout.shape[:1]
     if row_mean is None:
         row_mean = fill_like(x, flat, 0, wide.dtype)
     return (

@@ -142,16 +142,18 @@ def _softmax_grad_reference(
 def _softmax_along(
     name: str, x: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
 ) -> Tensor:
-    at = normalize_dim(name, dim, x.ndim or 1)
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
     source = x if dtype is None else as_dtype_of(x, as_dtype(dtype))
     check_float(name, source)
     if x.numel() == 0:
         return source
     stored = in_storage(source)
-    if x.ndim and is_composed(stored, at):
+    if x.layout.shape and is_composed(stored, at):
         out = _composed_softmax(stored, at, logarithm)
     else:
-        rows = rows_of(stored, at) if x.ndim else reshape(stored, (1, 1, 1))
+        rows = (
+            rows_of(stored, at) if len(x.layout.shape) else reshape(stored, (1, 1, 1))
+        )
         out = reshape(_softmax(rows, logarithm), x.layout.shape)
     return as_dtype_of(out, source.dtype)
 
@@ -251,7 +253,7 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Does not overflow; of no elements, or of -inf alone, it is -inf, as in PyTorch, and
     gradients to such elements are 0. A device computes no float64.
     """
-    dims = normalize_dims("logsumexp", dim, x.ndim)
+    dims = normalize_dims("logsumexp", dim, len(x.layout.shape))
     if x.dtype.is_complex:
         raise DTypeError(
             f"logsumexp: `x` is {x.dtype.name}; it must be real; use"
@@ -262,4 +264,4 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, -math.inf, x.dtype)
     out = _logsumexp(*readable(in_storage(x), dims))
-    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
+    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)

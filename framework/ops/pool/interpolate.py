@@ -80,7 +80,9 @@ def interpolate(
     if recompute_scale_factor or mode == "area":
         factors = (None,) * len(sizes)
     rules = {
-        2 + k: _rule(mode, x.shape[2 + k], out, factor, bool(align_corners), antialias)
+        2 + k: _rule(
+            mode, x.layout.shape[2 + k], out, factor, bool(align_corners), antialias
+        )
         for k, (out, factor) in enumerate(zip(sizes, factors))
     }
     return resampled("interpolate", x, rules)
@@ -93,8 +95,8 @@ def _check(
     recompute: bool | None,
     size: int | Shape | None,
 ) -> None:
-    if x.ndim not in _MODES.get(mode, ()):
-        modes = [name for name, ndims in _MODES.items() if x.ndim in ndims]
+    if len(x.layout.shape) not in _MODES.get(mode, ()):
+        modes = [name for name, ndims in _MODES.items() if len(x.layout.shape) in ndims]
         raise ShapeError(
             f"interpolate: mode is {mode!r} for x of shape {tuple(x.shape)}; a"
             f" {x.ndim}-D"
@@ -115,7 +117,7 @@ def _wanted(
     x: Tensor, size: int | Shape | None, scale_factor: float | tuple[float, ...] | None
 ) -> tuple[Shape, tuple[float | None, ...]]:
     """Return the new sizes, and the factors where they were given."""
-    dims = x.ndim - 2
+    dims = len(x.layout.shape) - 2
     if (size is None) == (scale_factor is None):
         raise ShapeError(
             f"interpolate: size is {size} and scale_factor is {scale_factor}; one of"
@@ -138,7 +140,7 @@ def _wanted(
             f"interpolate: scale_factor is {scale_factor}; it must be one number or"
             f" {dims}, each above 0"
         )
-    sizes = tuple(math.floor(old * by) for old, by in zip(x.shape[2:], factors))
+    sizes = tuple(math.floor(old * by) for old, by in zip(x.layout.shape[2:], factors))
     return sizes, factors
 
 

@@ -225,7 +225,7 @@ def largest_of_parts(name: str, pixels: Tensor, size: Pair) -> tuple[Tensor, Ten
     ShapeError
         If a size is 0 or too large.
     """
-    (height, width), (out_h, out_w) = pixels.shape[2:], size
+    (height, width), (out_h, out_w) = pixels.layout.shape[2:], size
     if not 0 < min(height, width) <= max(height, width, out_h, out_w) <= MOST_ELEMENTS:
         raise ShapeError(
             f"{name}: x is {tuple(pixels.shape)}, output_size {size}; sizes must be"

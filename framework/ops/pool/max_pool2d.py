@@ -155,9 +155,13 @@ def _max_pool2d_input_vjp_kernel(
 
 @_max_pool2d_input_vjp.vjp
 def _max_pool2d_input_vjp_vjp(grad: Tensor, indices: Tensor) -> tuple[Tensor, None]:
-    planes = reshape(grad, (*grad.shape[:2], grad.shape[2] * grad.shape[3]))
-    places = reshape(indices, (*planes.shape[:2], indices.shape[2] * indices.shape[3]))
-    return reshape(gather(planes, 2, places), indices.shape), None
+    planes = reshape(
+        grad, (*grad.layout.shape[:2], grad.layout.shape[2] * grad.layout.shape[3])
+    )
+    places = reshape(
+        indices, (*planes.shape[:2], indices.layout.shape[2] * indices.layout.shape[3])
+    )
+    return reshape(gather(planes, 2, places), indices.layout.shape), None
 
 
 @_max_pool2d_input_vjp.reference

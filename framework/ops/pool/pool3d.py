@@ -58,7 +58,7 @@ def _windows(
         (around[1], around[2]),
         (gaps[1], gaps[2]),
     )
-    depth, height, width = x.shape[-3:]
+    depth, height, width = x.layout.shape[-3:]
     if ceil_mode:
         deep, flat = deep.rounded_up(depth, 1), flat.rounded_up(height, width)
     check_fit(name, reshape(x, (-1, 1, height, width)), flat)
@@ -91,14 +91,14 @@ def avg_pool3d(
     name = "avg_pool3d"
     deep, flat = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
     divide_by, factor = divisor(name, count_include_pad, divisor_override)
-    size = x.shape[-3:]
+    size = x.layout.shape[-3:]
     out = (deep.output(size[0], 1)[0], *flat.output(size[1], size[2]))
     sides = [
         (window.kernel[k], window.stride[k], window.padding[k])
         for window, k in ((deep, 0), (flat, 0), (flat, 1))
     ]
     rules: dict[int, Rule] = {
-        x.ndim - 3 + k: Averages(size[k], out[k], *sides[k], divide_by)
+        len(x.layout.shape) - 3 + k: Averages(size[k], out[k], *sides[k], divide_by)
         for k in range(3)
     }
     means = resampled(name, x, rules)
@@ -111,7 +111,7 @@ def _sizes(name: str, wanted: Size, x: Tensor) -> Triple:
     given = wanted if isinstance(wanted, tuple | list) else (wanted,) * 3
     filled = as_ints(
         f"{name}: output_size",
-        [old if new is None else new for old, new in zip(x.shape[-3:], given)],
+        [old if new is None else new for old, new in zip(x.layout.shape[-3:], given)],
         "an int, None, or a sequence of these",
     )
     if len(given) != 3 or min(filled) < 1:
@@ -138,7 +138,10 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
     """
     wanted = _sizes("adaptive_avg_pool3d", output_size, x)
     rules: dict[int, Rule] = {
-        x.ndim - 3 + k: Shares(x.shape[x.ndim - 3 + k], wanted[k]) for k in range(3)
+        len(x.layout.shape) - 3 + k: Shares(
+            x.layout.shape[len(x.layout.shape) - 3 + k], wanted[k]
+        )
+        for k in range(3)
     }
     return resampled("adaptive_avg_pool3d", x, rules)
 
@@ -192,7 +195,7 @@ def max_pool3d_with_indices(
     deep, flat = _windows(
         "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode
     )
-    depth, height, width = x.shape[-3:]
+    depth, height, width = x.layout.shape[-3:]
     planes = _max_pool2d(reshape(x, (-1, depth, height, width)), flat)
     size = planes[0].shape[2:]
     rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
@@ -204,13 +207,15 @@ def _joined(
 ) -> tuple[Tensor, Tensor]:
     """Return results and positions, from those in planes and of planes."""
     out, chosen = best
-    depth = x.shape[-3]
+    depth = x.layout.shape[-3]
     deep, count = out.shape[2:]
-    shape = (*x.shape[:-3], deep, *size)
+    shape = (*x.layout.shape[:-3], deep, *size)
     flat = reshape(places, (out.shape[0], depth * count))
     entries = reshape(chosen, (out.shape[0], deep * count))
     inner = gather(flat, 1, entries)
-    plane = cast(floor_divide(entries, count), int32) * (x.shape[-2] * x.shape[-1])
+    plane = cast(floor_divide(entries, count), int32) * (
+        x.layout.shape[-2] * x.layout.shape[-1]
+    )
     return reshape(out, shape), reshape(plane + inner, shape)
 
 
@@ -243,7 +248,7 @@ def adaptive_max_pool3d_with_indices(
     """
     name = "adaptive_max_pool3d"
     deep, *size = _sizes(name, output_size, x)
-    depth, height, width = x.shape[-3:]
+    depth, height, width = x.layout.shape[-3:]
     planes = largest_of_parts(
         name, reshape(x, (-1, depth, height, width)), (size[0], size[1])
     )

@@ -222,13 +222,13 @@ def multinomial(
         a device its draws mean nothing, but are classes.
     """
     _need_float("multinomial", x.dtype)
-    if x.ndim not in (1, 2) or x.shape[-1] == 0:
+    if len(x.layout.shape) not in (1, 2) or x.layout.shape[-1] == 0:
         raise ShapeError(
             f"multinomial: x is {tuple(x.shape)}; it must be (classes,) or (rows,"
             " classes)"
         )
     num_samples = as_int("multinomial: num_samples", num_samples)
-    if num_samples < 1 or (not replacement and num_samples > x.shape[-1]):
+    if num_samples < 1 or (not replacement and num_samples > x.layout.shape[-1]):
         raise ShapeError(
             f"multinomial: {num_samples} draws from {x.shape[-1]} classes; at least 1,"
             " and without replacement at most as many as classes, are possible"
@@ -242,14 +242,15 @@ def multinomial(
     weights = cast(x.detach(), float32) if x.dtype is not float32 else x.detach()
     if replacement:
         weights = expand(
-            unsqueeze(weights, -2), (*x.shape[:-1], num_samples, x.shape[-1])
+            unsqueeze(weights, -2),
+            (*x.layout.shape[:-1], num_samples, x.layout.shape[-1]),
         )
     draws = draw_exponential(x, weights.shape, float32, generator)
     # A draw of 0 would make NaN of a weight of 0.
     scores = weights / maximum(draws, LEAST_DRAW)
     if replacement:
         return argmax(scores, -1)
-    classes = arange_like(x, (x.shape[-1],), 0, 1, int32)
+    classes = arange_like(x, (x.layout.shape[-1],), 0, 1, int32)
     chosen = [argmax(scores, -1, True)]
     for _ in range(num_samples - 1):
         scores = where(eq(classes, chosen[-1]), -1.0, scores)

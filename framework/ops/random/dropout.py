@@ -20,8 +20,8 @@ def _keep(x: Tensor, p: float, stream: Stream, drawn: int | None) -> Tensor:
 
     There is a draw for each place in the first `drawn` dimensions; None means all.
     """
-    most = x.ndim if drawn is None else drawn
-    shape = (*x.shape[:most], *(1,) * (x.ndim - most))
+    most = len(x.layout.shape) if drawn is None else drawn
+    shape = (*x.layout.shape[:most], *(1,) * (len(x.layout.shape) - most))
     kept = uniform_like(x, stream, shape, float32) >= p
     return where(kept, x * (1.0 / (1.0 - p) if p < 1 else 0.0), 0.0)
 
@@ -69,13 +69,13 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
 def _channels_dropped(
     name: str, x: Tensor, p: float, training: bool, ndim: int
 ) -> Tensor:
-    if x.ndim not in (ndim - 1, ndim):
+    if len(x.layout.shape) not in (ndim - 1, ndim):
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must have {ndim} dimensions, (batch,"
             " channels,"
             f" ...), or {ndim - 1} without the batch"
         )
-    return _dropped(name, x, p, training, x.ndim - ndim + 2)
+    return _dropped(name, x, p, training, len(x.layout.shape) - ndim + 2)
 
 
 def dropout1d(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:

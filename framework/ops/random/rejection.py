@@ -7,6 +7,7 @@ elements, where rounding decides a rejection.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,7 +34,12 @@ KEYED = {"x": (float32,), "u": (float32,), "v": (float32,)}
 GAMMA, POISSON = 1, 2
 """Streams of an element's key."""
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+@functools.cache
+def _quadrature() -> tuple[np.ndarray, np.ndarray]:
+    """Return nodes and weights of Gauss and Legendre's quadrature over [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    return (nodes + 1) / 2, weights / 2
 
 
 def _blocks(u: np.ndarray, v: np.ndarray, number: int, stream: int) -> np.ndarray:
@@ -104,7 +110,7 @@ def _host_slope(x: np.ndarray, draw: np.ndarray) -> np.ndarray:
         span = np.where(below & (y > a), 18 + y, span)
         length = np.where(below, span, np.log1p(span / y))
         total = np.zeros(a.shape)
-        for node, weight in zip((_NODES + 1) / 2, _WEIGHTS / 2):
+        for node, weight in zip(*_quadrature()):
             t = length * node
             inside = (apart + t / a) * np.exp(-t - y * np.expm1(-t / a)) / a
             outside = (t - apart) * np.exp(a * t - y * np.expm1(t))
@@ -142,8 +148,8 @@ def need_float(name: str, x: object) -> None:
 
 def _keys(x: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
     source = generator or default_generator
-    first: Tensor = uniform_like(x, source.stream(), x.shape, float32)
-    second: Tensor = uniform_like(x, source.stream(), x.shape, float32)
+    first: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
+    second: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
     return first, second
 
 

@@ -86,8 +86,8 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
     """
     if not x.is_gpu or _fits(x.layout, dims):
         return x, dims
-    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
-    return copy(permute(x, kept + dims)), tuple(range(len(kept), x.ndim))
+    kept = tuple(dim for dim in range(len(x.layout.shape)) if dim not in dims)
+    return copy(permute(x, kept + dims)), tuple(range(len(kept), len(x.layout.shape)))
 
 
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:

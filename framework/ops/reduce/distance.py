@@ -76,13 +76,18 @@ def cdist(
             f"cdist: compute_mode is {compute_mode!r}; it must be one of"
             f" {COMPUTE_MODES}"
         )
-    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1] or not p >= 0:
+    if (
+        len(x1.layout.shape) < 2
+        or len(x2.layout.shape) < 2
+        or x1.layout.shape[-1] != x2.layout.shape[-1]
+        or not p >= 0
+    ):
         raise ShapeError(
-            f"cdist: x1 is {x1.shape}, x2 {x2.shape}, p {p}; both must be matrices with"
-            " as many columns, and p at least 0"
+            f"cdist: x1 is {x1.layout.shape}, x2 {x2.layout.shape}, p {p}; both must be"
+            " matrices with as many columns, and p at least 0"
         )
-    broadcast_shapes("cdist", x1.shape[:-2], x2.shape[:-2])
-    large = max(x1.shape[-2], x2.shape[-2]) > LARGE
+    broadcast_shapes("cdist", x1.layout.shape[:-2], x2.layout.shape[:-2])
+    large = max(x1.layout.shape[-2], x2.layout.shape[-2]) > LARGE
     multiplied = compute_mode == COMPUTE_MODES[1] or (
         compute_mode == COMPUTE_MODES[0] and large
     )
@@ -94,8 +99,8 @@ def cdist(
 
 
 def _norms(difference: Tensor, p: float) -> Tensor:
-    if difference.shape[-1] == 0:
-        shape = difference.shape[:-1]
+    if difference.layout.shape[-1] == 0:
+        shape = difference.layout.shape[:-1]
         zeros: Tensor = fill_like(difference, shape, 0, difference.dtype)
         return zeros
     return norm(difference, p, -1)
@@ -115,13 +120,13 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         If `input` is no matrix, or `p` is below 0.
     """
     _need_float("pdist", input)
-    if input.ndim != 2 or not p >= 0:
+    if len(input.layout.shape) != 2 or not p >= 0:
         raise ShapeError(
-            f"pdist: x is {input.shape}, p {p}; x must be 2-D and p at least 0"
+            f"pdist: x is {input.layout.shape}, p {p}; x must be 2-D and p at least 0"
         )
     first, second = (
         type(input).from_host(each.astype(np.int32), input.device)
-        for each in np.triu_indices(input.shape[0], 1)
+        for each in np.triu_indices(input.layout.shape[0], 1)
     )
     if not first.numel():
         none: Tensor = fill_like(input, (0,), 0, input.dtype)
@@ -148,16 +153,17 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         If `p` is not above 0, `maxnorm` below 0, or `input` has one dimension.
     """
     _need_float("renorm", input)
-    at = normalize_dim("renorm", dim, input.ndim)
-    if not p > 0 or not maxnorm >= 0 or input.ndim < 2:
+    at = normalize_dim("renorm", dim, len(input.layout.shape))
+    if not p > 0 or not maxnorm >= 0 or len(input.layout.shape) < 2:
         raise ShapeError(
-            f"renorm: x is {input.shape}, p {p}, maxnorm {maxnorm}; x must have at"
+            f"renorm: x is {input.layout.shape}, p {p}, maxnorm {maxnorm}; x"
+            " must have at"
             " least 2 dimensions, p be above 0 and maxnorm at least 0"
         )
-    others = tuple(each for each in range(input.ndim) if each != at)
+    others = tuple(each for each in range(len(input.layout.shape)) if each != at)
     if math.isinf(p):
         size = amax(abs(input), others, True)
     else:
         size = norm(input, p, others, True)
     scale = where(size > maxnorm, maxnorm / (size + 1e-7), 1.0)
-    return input * expand(scale, input.shape)
+    return input * expand(scale, input.layout.shape)

@@ -55,11 +55,15 @@ def gradient(
         If a dimension has not `edge_order` + 1 samples, or spacings do not fit.
     """
     if isinstance(dim, int):
-        dims: tuple[int, ...] = (normalize_dim("gradient", dim, input.ndim),)
+        dims: tuple[int, ...] = (
+            normalize_dim("gradient", dim, len(input.layout.shape)),
+        )
     elif dim is None:
-        dims = normalize_dims("gradient", None, input.ndim)
+        dims = normalize_dims("gradient", None, len(input.layout.shape))
     else:
-        dims = tuple(normalize_dim("gradient", each, input.ndim) for each in dim)
+        dims = tuple(
+            normalize_dim("gradient", each, len(input.layout.shape)) for each in dim
+        )
     spacing = 1 if spacing is None else spacing
     single = isinstance(spacing, TensorCore) or not isinstance(spacing, tuple | list)
     spacings = [spacing] * len(dims) if single else list(spacing)
@@ -76,7 +80,7 @@ def gradient(
 
 
 def _along(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
-    size = x.shape[dim]
+    size = x.layout.shape[dim]
     if size < edge_order + 1:
         raise ShapeError(
             f"gradient: dimension {dim} of shape {tuple(x.shape)} has size {size}; it"
@@ -91,7 +95,7 @@ def _along(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
                 f" ({size},)"
             )
         widths = diff(cast(widths, x.dtype))
-        widths = reshape(widths, (-1,) + (1,) * (x.ndim - 1 - dim))
+        widths = reshape(widths, (-1,) + (1,) * (len(x.layout.shape) - 1 - dim))
     else:
         widths = float(as_number("gradient: spacing", spacing))
     slopes = div(steps, widths)
@@ -100,7 +104,7 @@ def _along(x: Tensor, dim: int, spacing: Any, edge_order: int) -> Tensor:
     def part(tensor: Any, start: int, length: int) -> Any:
         if isinstance(tensor, float):
             return tensor
-        return narrow(tensor, dim - x.ndim + tensor.ndim, start, length)
+        return narrow(tensor, dim - len(x.layout.shape) + tensor.ndim, start, length)
 
     first, last = part(slopes, 0, 1), part(slopes, count - 1, 1)
     if count == 1:

@@ -49,7 +49,7 @@ def isclose(
         raise ShapeError(
             f"isclose: rtol is {rtol}, atol {atol}; neither may be below 0"
         )
-    broadcast_shapes("isclose", x.shape, other.shape)
+    broadcast_shapes("isclose", x.layout.shape, other.layout.shape)
     found = eq(x, other)
     a, b = (t if t.dtype.is_differentiable else cast(t, float32) for t in (x, other))
     within = le(abs(sub(a, b)), add(mul(abs(b), rtol), atol))
@@ -72,4 +72,4 @@ def allclose(
 
 def equal(x: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have one shape and equal elements; waits for them."""
-    return x.shape == other.shape and bool(all(eq(x, other)).item())
+    return x.layout.shape == other.layout.shape and bool(all(eq(x, other)).item())

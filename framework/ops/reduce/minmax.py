@@ -121,7 +121,7 @@ def _over(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
 ) -> Tensor:
     """Return an extreme over dimensions; a copy of a scalar `x`."""
-    dims = reduced_dims(name, dim, x.ndim)
+    dims = reduced_dims(name, dim, len(x.layout.shape))
     need_elements(name, x.spec, dims)
     if not dims:
         return lazy_copy(x)
@@ -184,7 +184,7 @@ def _holds(
     otherwise: bool,
 ) -> Tensor:
     """Return an extreme of truth values, or `otherwise` where there are none."""
-    dims = normalize_dims(name, dim, x.ndim)
+    dims = normalize_dims(name, dim, len(x.layout.shape))
     truth = x if x.dtype is bool_ else ne(x, 0)
     if x.numel() == 0:
         held = reduce_empty(x, dims, keepdim, otherwise, bool_)
@@ -275,7 +275,7 @@ def _position(
     name: str, op: Callable[..., Tensor], x: Tensor, dim: int | None, keepdim: bool
 ) -> Tensor:
     at = dim if dim is None else as_int(f"{name}: dim", dim)
-    dims = normalize_dims(name, at, x.ndim)
+    dims = normalize_dims(name, at, len(x.layout.shape))
     need_elements(name, x.spec, dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, place_dtype(x))
@@ -372,10 +372,10 @@ def _chosen(
     dim: int,
     keepdim: bool,
 ) -> ValuesIndices:
-    at = normalize_dim(name, dim, x.ndim or 1)
-    dims = (at,) if x.ndim else ()
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
+    dims = (at,) if len(x.layout.shape) else ()
     need_elements(name, x.spec, dims)
-    shape = kept_shape(x.shape, dims)
+    shape = kept_shape(x.layout.shape, dims)
     if not dims:
         indexed = lazy_copy(x), fill_like(x, shape, 0, place_dtype(x))
     elif x.numel() == 0:

@@ -108,14 +108,14 @@ def _rows(x: Tensor, dim: int) -> Tensor:
 def running_product(x: Tensor, dim: int, reverse: bool) -> Tensor:
     """Return running products along `dim`, from the end to the front if `reverse`."""
     out = _cumprod(_rows(x, dim), reverse)
-    return as_dtype_of(reshape(out, x.shape), x.dtype)
+    return as_dtype_of(reshape(out, x.layout.shape), x.dtype)
 
 
 def _prepared(
     name: str, x: Tensor, dim: int, dtype: DTypeLike | None
 ) -> tuple[Tensor, int]:
     """Return `x` in the dtype of the result, and the dimension."""
-    at = normalize_dim(name, dim, x.ndim or 1)
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
     wanted: DType = x.dtype if x.dtype.is_differentiable else whole_dtype(x)
     return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
 
@@ -138,12 +138,12 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
         The 2-byte floats are accumulated in float32.
     """
     source, at = _prepared("cumsum", x, dim, dtype)
-    if x.numel() == 0 or x.ndim == 0:
+    if x.numel() == 0 or len(x.layout.shape) == 0:
         return unshared(source, x)
     if source.dtype.is_complex:
         return by_parts(lambda part: cumsum(part, at), source)
     out = _cumsum(_rows(source, at), False)
-    return as_dtype_of(reshape(out, x.shape), source.dtype)
+    return as_dtype_of(reshape(out, x.layout.shape), source.dtype)
 
 
 @autocast_float32
@@ -153,7 +153,7 @@ def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     As `cumsum`. The gradient is right where elements are 0, too.
     """
     source, at = _prepared("cumprod", x, dim, dtype)
-    if x.numel() == 0 or x.ndim == 0:
+    if x.numel() == 0 or len(x.layout.shape) == 0:
         return unshared(source, x)
     if source.dtype.is_complex:
         return _complex_running_product(source, at)
@@ -192,7 +192,7 @@ def diff(
     ShapeError
         If `n` is below 0.
     """
-    at, n = normalize_dim("diff", dim, x.ndim), as_int("diff: n", n)
+    at, n = normalize_dim("diff", dim, len(x.layout.shape)), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
     if not n:
@@ -202,11 +202,11 @@ def diff(
         from ..movement.concat import cat
 
         x = cat(ends, at)
-    times = min(n, x.shape[at])
+    times = min(n, x.layout.shape[at])
     if not times:
         return lazy_copy(x)
     for _ in range(times):
-        size = x.shape[at] - 1
+        size = x.layout.shape[at] - 1
         later, earlier = narrow(x, at, 1, size), narrow(x, at, 0, size)
         x = logical_xor(later, earlier) if x.dtype is bool_ else sub(later, earlier)
     return x

@@ -77,11 +77,13 @@ def cov(
     ShapeError
         If `input` has more than two dimensions, or weights another shape.
     """
-    if input.ndim > 2:
-        raise ShapeError(f"cov: x is {input.shape}; it must have at most 2 dimensions")
+    if len(input.layout.shape) > 2:
+        raise ShapeError(
+            f"cov: x is {input.layout.shape}; it must have at most 2 dimensions"
+        )
     if not input.dtype.is_float:
         input = cast(input, default_dtype())
-    rows = input if input.ndim == 2 else reshape(input, (1, input.numel()))
+    rows = input if len(input.layout.shape) == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]
     weights = None
     for each in (fweights, aweights):
@@ -89,7 +91,8 @@ def cov(
             continue
         if each.shape != (count,):
             raise ShapeError(
-                f"cov: weights are {each.shape}; they must be ({count},), one for each"
+                f"cov: weights are {each.layout.shape}; they must be"
+                f" ({count},), one for each"
                 " observation"
             )
         each = cast(each, rows.dtype)
@@ -112,14 +115,14 @@ def cov(
             factor = total - correction
         product = matmul(mul(centred, weights), transpose(centred, 0, 1))
         found = product / clamp(factor, 0.0)
-    return found if rows.shape[0] != 1 else reshape(found, ())
+    return found if rows.layout.shape[0] != 1 else reshape(found, ())
 
 
 def corrcoef(input: Tensor) -> Tensor:
     """Return the correlation coefficients of variables, one a row; see `cov`."""
-    if input.ndim > 2:
+    if len(input.layout.shape) > 2:
         raise ShapeError(
-            f"corrcoef: x is {input.shape}; it must have at most 2 dimensions"
+            f"corrcoef: x is {input.layout.shape}; it must have at most 2 dimensions"
         )
     found = cov(input)
     if found.ndim == 0:
@@ -135,13 +138,13 @@ def _halves(
     name: str, y: Tensor, x: Tensor | None, dx: float, dim: int
 ) -> tuple[Tensor, int]:
     """Return the areas between neighbours, and the dimension."""
-    at = normalize_dim(name, dim, y.ndim)
-    size = y.shape[at]
+    at = normalize_dim(name, dim, len(y.layout.shape))
+    size = y.layout.shape[at]
     if x is not None and x.ndim == 1:
-        x = reshape(x, (x.shape[0],) + (1,) * (y.ndim - 1 - at))
-        along = x.ndim - (y.ndim - at)
+        x = reshape(x, (x.shape[0],) + (1,) * (len(y.layout.shape) - 1 - at))
+        along = x.ndim - (len(y.layout.shape) - at)
     elif x is not None:
-        along = at - y.ndim + x.ndim
+        along = at - len(y.layout.shape) + x.ndim
     if x is not None and x.shape[along] != size:
         raise ShapeError(
             f"{name}: x has {x.shape[along]} points, y {size} along dimension {at};"
@@ -193,13 +196,13 @@ def _running(
 
     Source: Hillis and Steele, "Data Parallel Algorithms", 1986.
     """
-    at = normalize_dim(name, dim, x.ndim or 1)
-    if x.ndim == 0:
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
+    if len(x.layout.shape) == 0:
         return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, place_dtype(x)))
     values = x.detach()
-    size = x.shape[at]
-    along = (size,) + (1,) * (x.ndim - 1 - at)
-    places = expand(arange_like(x, along, 0, 1, int32), x.shape)
+    size = x.layout.shape[at]
+    along = (size,) + (1,) * (len(x.layout.shape) - 1 - at)
+    places = expand(arange_like(x, along, 0, 1, int32), x.layout.shape)
     step = 1
     while step < size:
         rest = size - step
@@ -242,13 +245,13 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along a dimension, without overflow."""
     _need_float("logcumsumexp", input)
-    at = normalize_dim("logcumsumexp", dim, input.ndim or 1)
-    if input.ndim == 0 or input.numel() == 0:
+    at = normalize_dim("logcumsumexp", dim, len(input.layout.shape) or 1)
+    if len(input.layout.shape) == 0 or input.numel() == 0:
         return lazy_copy(input)
     most = cummax(input.detach(), at).values
     base = where(eq(abs(most), math.inf), 0.0, most)
     total = exp(sub(input, base))
-    size, step = input.shape[at], 1
+    size, step = input.layout.shape[at], 1
     # By distances that double; each sum is over exp(its base).
     while step < size:
         rest = size - step

@@ -50,8 +50,8 @@ def reduce_empty(
     x: Tensor, dims: tuple[int, ...], keepdim: bool, value: float, dtype: DType
 ) -> Tensor:
     """Return the reduction of an empty tensor: `value` everywhere."""
-    out = empty_result(x, kept_shape(x.shape, dims), value, dtype)
-    return finish(out, x.shape, dims, keepdim)
+    out = empty_result(x, kept_shape(x.layout.shape, dims), value, dtype)
+    return finish(out, x.layout.shape, dims, keepdim)
 
 
 def _need_growth(name: str, x: TensorSpec, dtype: DType) -> None:
@@ -206,7 +206,7 @@ def sum(
     -----
     Integers wrap. On a device without 64-bit integers their sum is int32.
     """
-    dims = reduced_dims("sum", dim, x.ndim)
+    dims = reduced_dims("sum", dim, len(x.layout.shape))
     wanted = result_dtype(x, dtype)
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)
@@ -222,7 +222,7 @@ def nansum(
     dtype: DTypeLike | None = None,
 ) -> Tensor:
     """Return the sum of all that is not NaN; see `sum`."""
-    reduced_dims("nansum", dim, x.ndim)
+    reduced_dims("nansum", dim, len(x.layout.shape))
     numbers = where(eq(x, x), x, 0) if x.dtype.is_differentiable else x
     return sum(numbers, dim, keepdim, dtype=dtype)
 
@@ -241,7 +241,7 @@ def mean(
     DTypeError
         If neither `dtype` nor that of `x` is a float dtype.
     """
-    dims = reduced_dims("mean", dim, x.ndim)
+    dims = reduced_dims("mean", dim, len(x.layout.shape))
     wanted = x.dtype if dtype is None else as_dtype(dtype)
     if not wanted.is_differentiable:
         raise DTypeError(
@@ -251,7 +251,7 @@ def mean(
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)
     x = as_dtype_of(x, wanted)
-    count = math.prod(x.shape[each] for each in dims)
+    count = math.prod(x.layout.shape[each] for each in dims)
     if count == 0:
         return reduce_empty(x, dims, keepdim, math.nan, wanted)
     return total(x, dims, keepdim, wanted, 1.0 / count)
@@ -272,7 +272,7 @@ def nanmean(
     DTypeError
         As `mean`.
     """
-    reduced_dims("nanmean", dim, x.ndim)
+    reduced_dims("nanmean", dim, len(x.layout.shape))
     if not x.dtype.is_float:
         return mean(x, dim, keepdim, dtype=dtype)
     total_ = nansum(x, dim, keepdim, dtype=dtype)
@@ -287,7 +287,7 @@ def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     Tensor, int64
         int32 on a device without 64-bit integers.
     """
-    dims = reduced_dims("count_nonzero", dim, x.ndim)
+    dims = reduced_dims("count_nonzero", dim, len(x.layout.shape))
     if x.dtype.is_float or x.dtype.itemsize >= 8 or not dims:
         x = ne(x, 0)
     counts = whole_dtype(x)
@@ -317,7 +317,7 @@ def _prod_kernel(
 @_prod.vjp
 def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Multiply by the product of all other elements, which may be 0."""
-    kept = tuple(dim for dim in range(x.ndim) if dim not in dims)
+    kept = tuple(dim for dim in range(len(x.layout.shape)) if dim not in dims)
     order = kept + dims
     rows = permute(x, order)
     sizes = rows.shape[len(kept) :]
@@ -331,7 +331,7 @@ def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
 
 def _shifted(rows: Tensor, front: int, back: int) -> Tensor:
     """Return rows with ones added at one end, and as much taken off at the other."""
-    inner = narrow(rows, rows.ndim - 1, back, rows.shape[-1] - 1)
+    inner = narrow(rows, len(rows.layout.shape) - 1, back, rows.layout.shape[-1] - 1)
     return pad(inner, (front, back), value=1)
 
 
@@ -365,7 +365,7 @@ def prod(
 
     The gradient is right where elements are 0, too. dtypes are those of `sum`.
     """
-    dims = reduced_dims("prod", dim, x.ndim)
+    dims = reduced_dims("prod", dim, len(x.layout.shape))
     wanted = result_dtype(x, dtype)
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)
@@ -378,4 +378,4 @@ def prod(
     held = source.dtype if source is not x and x.dtype.is_float else wanted
     walked, reduced = readable(source, dims)
     out = as_dtype_of(_prod(walked, reduced, held), wanted)
-    return finish(out, x.shape, dims, keepdim)
+    return finish(out, x.layout.shape, dims, keepdim)

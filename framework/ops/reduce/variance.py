@@ -136,13 +136,13 @@ def var(
         return one + two
     _need_float("var", x)
     dim, divided = _correction("var", dim, unbiased, correction)
-    dims = reduced_dims("var", dim, x.ndim)
-    count = math.prod(x.shape[each] for each in dims)
+    dims = reduced_dims("var", dim, len(x.layout.shape))
+    count = math.prod(x.layout.shape[each] for each in dims)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, math.nan, x.dtype)
     divisor = max(0.0, count - divided)
     out = _var(*readable(in_storage(x), dims), divisor)
-    return finish(as_dtype_of(out, x.dtype), x.shape, dims, keepdim)
+    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)
 
 
 def std(
@@ -162,7 +162,7 @@ def std(
         return sqrt(made)
     _need_float("std", x)
     dim, divided = _correction("std", dim, unbiased, correction)
-    reduced_dims("std", dim, x.ndim)
+    reduced_dims("std", dim, len(x.layout.shape))
     return _std(var(x, dim, correction=divided, keepdim=keepdim))
 
 
@@ -275,12 +275,12 @@ def norm(
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
     order = 2.0 if isinstance(p, str) else float(p)
-    dims = reduced_dims("norm", dim, x.ndim)
+    dims = reduced_dims("norm", dim, len(x.layout.shape))
     if math.isinf(order):
         return (amax if order > 0 else amin)(abs(x), dims, keepdim)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
-    return finish(_norm(x, order, dims), x.shape, dims, keepdim)
+    return finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
 
 
 @autocast_float32
@@ -303,7 +303,7 @@ def cosine_similarity(
     ShapeError
         If the shapes do not broadcast.
     """
-    shape = broadcast_shapes("cosine_similarity", x1.shape, x2.shape)
+    shape = broadcast_shapes("cosine_similarity", x1.layout.shape, x2.layout.shape)
     _need_float("cosine_similarity", x1)
     at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)

@@ -88,7 +88,9 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     -----
     The extremes decide the shape, so they are read by the host, which waits for them.
     """
-    if x.ndim != 1 or (weights is not None and weights.shape != x.shape):
+    if len(x.layout.shape) != 1 or (
+        weights is not None and weights.shape != x.layout.shape
+    ):
         found = "none" if weights is None else str(weights.shape)
         raise ShapeError(
             f"bincount: x is {tuple(x.shape)}, weights {found}; x must have one"

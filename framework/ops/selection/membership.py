@@ -142,7 +142,7 @@ def unique_consecutive(
     if return_inverse:
         runs = sub(cumsum(starts, 0, dtype=int32), 1)
         runs = as_places(runs)
-        results.append(reshape(runs, input.shape) if dim is None else runs)
+        results.append(reshape(runs, input.layout.shape) if dim is None else runs)
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
@@ -176,7 +176,7 @@ def isreal(input: Tensor) -> Tensor:
     """Return whether each element is a real number: all are that are not complex."""
     if input.dtype.is_complex:
         return eq(_imaginary_part(input), 0)
-    made: Tensor = fill_like(input, input.shape, True, bool_)
+    made: Tensor = fill_like(input, input.layout.shape, True, bool_)
     return made
 
 
@@ -215,9 +215,10 @@ def histogram(
     from ..reduce.variance import _need_float
 
     _need_float("histogram", input)
-    if weight is not None and weight.shape != input.shape:
+    if weight is not None and weight.shape != input.layout.shape:
         raise ShapeError(
-            f"histogram: weight is {weight.shape}; it must be {input.shape}"
+            f"histogram: weight is {weight.layout.shape}; it must be"
+            f" {input.layout.shape}"
         )
     edges = _edges(input, bins, range)
     count = edges.numel() - 1
@@ -244,7 +245,8 @@ def _edges(x: Tensor, bins: int | Tensor, ends: tuple[float, float] | None) -> T
     if isinstance(bins, TensorCore):
         if bins.ndim != 1 or bins.numel() < 2:
             raise ShapeError(
-                f"histogram: bins are {bins.shape}; there must be at least two edges"
+                f"histogram: bins are {bins.layout.shape}; there must be at"
+                " least two edges"
             )
         return bins
     number = as_int("histogram: bins", bins)

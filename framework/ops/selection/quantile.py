@@ -39,7 +39,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def msort(input: Tensor) -> Tensor:
     """Return the elements in order along the first dimension; see `sort`."""
-    return sort(input, 0).values if input.ndim else lazy_copy(input)
+    return sort(input, 0).values if len(input.layout.shape) else lazy_copy(input)
 
 
 def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
@@ -51,7 +51,7 @@ def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
             )
         if q.ndim > 1:
             raise ShapeError(
-                f"{name}: q is {q.shape}; it must have at most one dimension"
+                f"{name}: q is {q.layout.shape}; it must have at most one dimension"
             )
         return reshape(q, (q.numel(),)), q.ndim == 0
     if not 0 <= q <= 1:
@@ -76,15 +76,15 @@ def _quantile(
             f" {INTERPOLATIONS}"
         )
     fractions, single = _fractions(name, x, q)
-    at = normalize_dim(name, 0 if dim is None else dim, x.ndim or 1)
-    kept = (1,) * x.ndim
-    if dim is not None and x.ndim:
-        kept = (*x.shape[:at], 1, *x.shape[at + 1 :])
-    rows = flatten(x) if dim is None or not x.ndim else movedim(x, at, -1)
+    at = normalize_dim(name, 0 if dim is None else dim, len(x.layout.shape) or 1)
+    kept = (1,) * len(x.layout.shape)
+    if dim is not None and len(x.layout.shape):
+        kept = (*x.layout.shape[:at], 1, *x.layout.shape[at + 1 :])
+    rows = flatten(x) if dim is None or not len(x.layout.shape) else movedim(x, at, -1)
     size = rows.shape[-1]
     if size == 0:
         raise ShapeError(
-            f"{name}: x is {x.shape}; there are no elements to choose from"
+            f"{name}: x is {x.layout.shape}; there are no elements to choose from"
         )
     ordered = sort(rows, -1).values
     missing = sum(cast(isnan(rows), x.dtype), -1, True)
@@ -107,7 +107,7 @@ def _quantile(
 
 
 def _dropped(x: Tensor, dim: int | None, at: int) -> tuple[int, ...]:
-    return () if dim is None else (*x.shape[:at], *x.shape[at + 1 :])
+    return () if dim is None else (*x.layout.shape[:at], *x.layout.shape[at + 1 :])
 
 
 def _between(ordered: Tensor, ranks: Tensor, size: int, interpolation: str) -> Tensor:
@@ -193,7 +193,8 @@ def nanmedian(
     size = rows.shape[at]
     if size == 0:
         raise ShapeError(
-            f"nanmedian: shape {input.shape} has no elements along {at}; there is no"
+            f"nanmedian: shape {input.layout.shape} has no elements along"
+            f" {at}; there is no"
             " result"
         )
     values, indices = sort(rows, at)
@@ -220,8 +221,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     ShapeError
         If there are no elements.
     """
-    at = normalize_dim("mode", dim, input.ndim or 1)
-    if input.ndim == 0:
+    at = normalize_dim("mode", dim, len(input.layout.shape) or 1)
+    if len(input.layout.shape) == 0:
         return ValuesIndices(
             lazy_copy(input), fill_like(input, (), 0, place_dtype(input))
         )
@@ -229,7 +230,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     size = rows.shape[-1]
     if size == 0:
         raise ShapeError(
-            f"mode: shape {input.shape} has no elements along {at}; there is no result"
+            f"mode: shape {input.layout.shape} has no elements along {at};"
+            " there is no result"
         )
     values, indices = sort(rows.detach(), -1)
     first = fill_like(values, (*values.shape[:-1], 1), 1, int32)
@@ -245,6 +247,6 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     where_ = gather(indices, -1, end)
     found = [movedim(each, -1, at) for each in (gather(rows, -1, where_), where_)]
     if not keepdim:
-        kept = (*input.shape[:at], *input.shape[at + 1 :])
+        kept = (*input.layout.shape[:at], *input.layout.shape[at + 1 :])
         found = [reshape(each, kept) for each in found]
     return ValuesIndices(*found)

@@ -109,11 +109,11 @@ def _ordered(
     name: str, x: Tensor, dim: int, descending: bool, most: int | None, places: DType
 ) -> ValuesIndices:
     """Return the first `most` along a dimension, or all, and `places` of a dtype."""
-    at = normalize_dim(name, dim, x.ndim or 1)
-    if x.ndim == 0:
+    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
+    if len(x.layout.shape) == 0:
         return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, places))
-    wanted = x.shape[at] if most is None else most
-    shape: Shape = (*x.shape[:at], wanted, *x.shape[at + 1 :])
+    wanted = x.layout.shape[at] if most is None else most
+    shape: Shape = (*x.layout.shape[:at], wanted, *x.layout.shape[at + 1 :])
     if math.prod(shape) == 0:
         return ValuesIndices(
             empty_result(x, shape, 0, x.dtype), fill_like(x, shape, 0, places)
@@ -191,15 +191,15 @@ def topk(
     ShapeError
         If there are fewer than `k` elements.
     """
-    at = normalize_dim("topk", dim, x.ndim or 1)
+    at = normalize_dim("topk", dim, len(x.layout.shape) or 1)
     k = _need_among("topk", x, at, k, 0)
-    if x.ndim == 0 and k == 0:
+    if len(x.layout.shape) == 0 and k == 0:
         x = reshape(x, (1,))
     return _sorted("topk", x, at, largest, k)
 
 
 def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
-    k, size = as_int(f"{name}: k", k), x.shape[dim] if x.ndim else 1
+    k, size = as_int(f"{name}: k", k), x.layout.shape[dim] if len(x.layout.shape) else 1
     if not least <= k <= size:
         raise ShapeError(
             f"{name}: k is {k}; it must be from {least} to {size}, the size of"
@@ -229,10 +229,10 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     ShapeError
         If there are fewer than `k` elements, or `k` is below 1.
     """
-    at = normalize_dim("kthvalue", dim, x.ndim or 1)
+    at = normalize_dim("kthvalue", dim, len(x.layout.shape) or 1)
     k = _need_among("kthvalue", x, at, k, 1)
     return _select_rank(
-        _sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, x.ndim
+        _sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, len(x.layout.shape)
     )
 
 
@@ -262,7 +262,9 @@ def median(
     """
     if dim is None:
         return _median(flatten(x))
-    return _median_along(x, normalize_dim("median", dim, x.ndim or 1), keepdim)
+    return _median_along(
+        x, normalize_dim("median", dim, len(x.layout.shape) or 1), keepdim
+    )
 
 
 @composite(dtypes=NUMERIC)
@@ -280,18 +282,18 @@ def _median_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
 
 
 def _median_along(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
-    size = x.shape[dim] if x.ndim else 1
+    size = x.layout.shape[dim] if len(x.layout.shape) else 1
     if size == 0:
         raise ShapeError(
             f"median: shape {tuple(x.shape)} has no elements along {dim}; there is no"
             " result"
         )
     found = _sorted("median", x, dim, False)
-    middle = _select_rank(found, dim, (size - 1) // 2, keepdim, x.ndim)
+    middle = _select_rank(found, dim, (size - 1) // 2, keepdim, len(x.layout.shape))
     if not x.dtype.is_float:
         return middle
     # NaN, which is sorted to the end, takes the median's place.
-    last = _select_rank(found, dim, size - 1, keepdim, x.ndim)
+    last = _select_rank(found, dim, size - 1, keepdim, len(x.layout.shape))
     has_nan = ne(last.values, last.values)
     values, indices = (where(has_nan, a, b) for a, b in zip(last, middle))
     return ValuesIndices(values, indices)
@@ -432,7 +434,7 @@ def bucketize(
     right: bool = False,
 ) -> Tensor:
     """Return between which boundaries elements lie; see `searchsorted`."""
-    if boundaries.ndim != 1:
+    if len(boundaries.layout.shape) != 1:
         raise ShapeError(
             f"bucketize: boundaries are {tuple(boundaries.shape)}; they must have one"
             " dimension"

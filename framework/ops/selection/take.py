@@ -42,7 +42,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 def _take(site: str, x: Tensor, index: Tensor) -> Tensor:
     gathered = take_rows(reshape(x, (1, -1, 1)), flatten(index), site)
-    return reshape(gathered, index.shape)
+    return reshape(gathered, index.layout.shape)
 
 
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
@@ -78,7 +78,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     write = add_rows if accumulate else put_rows
     rows, source = (reshape(each, (1, -1, 1)) for each in (x, source))
     written = write(rows, flatten(index), source, "put: the flat tensor")
-    return reshape(written, x.shape)
+    return reshape(written, x.layout.shape)
 
 
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     _need_dtype("masked_scatter", x, source)
     if mask.dtype is not bool_:
         raise DTypeError(f"masked_scatter: `mask` is {mask.dtype.name}; accepted: bool")
-    shape = broadcast_shapes("masked_scatter", x.shape, mask.shape)
+    shape = broadcast_shapes("masked_scatter", x.layout.shape, mask.layout.shape)
     x, mask = expand(x, shape), expand(mask, shape)
     if source.numel() == 0 or mask.numel() == 0:
         return lazy_copy(x)

@@ -70,7 +70,7 @@ def unique(
     results = [index_select(whole, along, index_select(order, 0, places))]
     if return_inverse:
         inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
-        whole_shape = x.shape if dim is None else (size,)
+        whole_shape = x.layout.shape if dim is None else (size,)
         results.append(as_places(reshape(inverse, whole_shape)))
     if return_counts:
         ends = cat([places, fill_like(places, (1,), size, int32)])
@@ -80,16 +80,16 @@ def unique(
 
 def _slices(x: Tensor, dim: int) -> Tensor:
     """Return the slices along a dimension as rows."""
-    if x.ndim < 2:
+    if len(x.layout.shape) < 2:
         return reshape(x, (x.numel(), 1))
-    columns = [size for at, size in enumerate(x.shape) if at != dim]
+    columns = [size for at, size in enumerate(x.layout.shape) if at != dim]
     if 0 in columns:
         raise ShapeError(
             f"unique: dim is {dim} for shape {tuple(x.shape)}, whose slices have no"
             " elements;"
             " no other dimension may have size 0"
         )
-    return reshape(movedim(x, dim, 0), (x.shape[dim], math.prod(columns)))
+    return reshape(movedim(x, dim, 0), (x.layout.shape[dim], math.prod(columns)))
 
 
 def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,9 +100,9 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
     """
     order = short_argsort(rows, 0)
     starts = _changes(gather(rows, 0, order))
-    while rows.shape[1] > 1:
+    while rows.layout.shape[1] > 1:
         rows = scatter(fill_like(order, order.shape, 0, int32), 0, order, _at(starts))
-        count, width = rows.shape
+        count, width = rows.layout.shape
         if width % 2:
             rows = cat([rows, fill_like(rows, (count, 1), 0, int32)], 1)
         pairs = reshape(rows, (count, (width + 1) // 2, 2))
@@ -119,7 +119,7 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
 
 def _changes(values: Tensor) -> Tensor:
     """Return a mask of elements that differ from the one above, or have none above."""
-    count, width = values.shape
+    count, width = values.layout.shape
     first = fill_like(values, (min(count, 1), width), True, bool_)
     if count < 2:
         return first

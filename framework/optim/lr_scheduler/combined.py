@@ -8,6 +8,7 @@ from typing import Any
 
 from ...base.errors import StateError
 from ..optimizer import Optimizer
+from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 
 
@@ -42,34 +43,62 @@ class SequentialLR(LRScheduler):
                 f"SequentialLR: {len(milestones)} milestones for {len(schedulers)}"
                 " schedulers; there must be one fewer"
             )
-        self.optimizer = optimizer
-        self.schedulers = list(schedulers)
-        self.milestones = list(milestones)
+        self._schedulers = list(schedulers)
+        self._milestones = list(milestones)
         self.last_epoch = last_epoch + 1
+        self.optimizer = optimizer
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
-        # Each of them made its first step when it was made; that is undone.
-        for each in schedulers:
-            each.last_epoch -= 1
-        self.base_lrs = schedulers[0].base_lrs
-        schedulers[0]._advance()
+        self.recursive_undo()
+        first = self._schedulers[bisect.bisect_right(self._milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
 
-    def _advance(self) -> None:
+    def recursive_undo(self, sched: Any = None) -> None:
+        """Undo the first steps, which schedulers made when they were made.
+
+        Parameters
+        ----------
+        sched : LRScheduler or None
+            One of them; None means all.
+        """
+        given = self if sched is None else sched
+        if hasattr(given, "_schedulers"):
+            for each in given._schedulers:
+                self.recursive_undo(each)
+        elif hasattr(given, "last_epoch"):
+            given.last_epoch -= 1
+
+    def _advance(self, epoch: float | None = None) -> None:
         self.last_epoch += 1
-        at = bisect.bisect_right(self.milestones, self.last_epoch)
-        current = self.schedulers[at]
-        if at > 0 and self.milestones[at - 1] == self.last_epoch:
-            current.last_epoch = -1
-            current._set(current.base_lrs)
-        current._advance()
+        at = bisect.bisect_right(self._milestones, self.last_epoch)
+        current = self._schedulers[at]
+        if at > 0 and self._milestones[at - 1] == self.last_epoch:
+            current._update_lr(0)
+        else:
+            current._advance()
+        self._last_lr = current.get_last_lr()
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        """Begin anew, as a member of another one."""
+        self.last_epoch = 0
+        first = self._schedulers[bisect.bisect_right(self._milestones, 0)]
+        first._update_lr(0)
+        self._last_lr = first.get_last_lr()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch, the milestones and the states of the schedulers."""
         return _state_with_members(self)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where others stood; see `LRScheduler.load_state_dict`."""
-        _load_members(self, state_dict)
+    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
+        super()._check_state(state_dict, least)
+        _check_members_states(self._schedulers, state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        members = self._schedulers
+        super()._take_state({**state_dict, "_schedulers": members})
+        for each, state in zip(members, state_dict["_schedulers"]):
+            each._take_state(state)
 
 
 class ChainedScheduler(LRScheduler):
@@ -95,28 +124,51 @@ class ChainedScheduler(LRScheduler):
             raise ValueError("ChainedScheduler: there is no scheduler; give one")
         self.optimizer = schedulers[0].optimizer if optimizer is None else optimizer
         _check_members("ChainedScheduler", self.optimizer, schedulers)
-        self.schedulers = list(schedulers)
-        self.base_lrs = schedulers[0].base_lrs
-        self.last_epoch = 0
+        self._schedulers = list(schedulers)
+        self._last_lr = self._rates_now()
 
-    def _advance(self) -> None:
-        self.last_epoch += 1
-        for each in self.schedulers:
+    def _advance(self, epoch: float | None = None) -> None:
+        for each in self._schedulers:
             each._advance()
+        self._last_lr = self._rates_now()
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        """Begin anew, as a member of another one."""
+        for each in self._schedulers:
+            each._update_lr(0)
+        self._last_lr = self._rates_now()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the epoch and the states of the schedulers."""
         return _state_with_members(self)
 
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where others stood; see `LRScheduler.load_state_dict`."""
-        _load_members(self, state_dict)
+    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
+        super()._check_state(state_dict, least)
+        _check_members_states(self._schedulers, state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        members = self._schedulers
+        super()._take_state({**state_dict, "_schedulers": members})
+        for each, state in zip(members, state_dict["_schedulers"]):
+            each._take_state(state)
 
 
 def _check_members(
     where: str, optimizer: Optimizer, schedulers: Sequence[LRScheduler]
 ) -> None:
+    if not schedulers:
+        raise ValueError(f"{where}: there is no scheduler; give one")
     for k, each in enumerate(schedulers):
+        if not hasattr(each, "optimizer"):
+            raise TypeError(
+                f"{where}: scheduler {k} is a {type(each).__name__}; it must be a"
+                " scheduler"
+            )
+        if isinstance(each, ReduceLROnPlateau):
+            raise ValueError(
+                f"{where}: scheduler {k} is a ReduceLROnPlateau, whose steps take a"
+                " metric; call it beside"
+            )
         if each.optimizer is not optimizer:
             raise ValueError(
                 f"{where}: scheduler {k} is of another optimizer; all must be of one"
@@ -127,21 +179,21 @@ def _state_with_members(scheduler: SequentialLR | ChainedScheduler) -> dict[str,
     state = {
         name: value
         for name, value in vars(scheduler).items()
-        if name not in ("optimizer", "schedulers")
+        if name not in ("optimizer", "_schedulers")
     }
-    return state | {"_schedulers": [each.state_dict() for each in scheduler.schedulers]}
+    return state | {
+        "_schedulers": [each.state_dict() for each in scheduler._schedulers]
+    }
 
 
-def _load_members(
-    scheduler: SequentialLR | ChainedScheduler, state_dict: Mapping[str, Any]
+def _check_members_states(
+    schedulers: Sequence[LRScheduler], state_dict: Mapping[str, Any]
 ) -> None:
     states = state_dict.get("_schedulers", [])
-    if len(states) != len(scheduler.schedulers):
+    if len(states) != len(schedulers):
         raise StateError(
             f"load_state_dict: the state has {len(states)} schedulers, this one"
-            f" {len(scheduler.schedulers)}; they must be equal"
+            f" {len(schedulers)}; they must be equal"
         )
-    rest = {name: value for name, value in state_dict.items() if name != "_schedulers"}
-    LRScheduler.load_state_dict(scheduler, rest)
-    for each, state in zip(scheduler.schedulers, states):
-        each.load_state_dict(state)
+    for each, state in zip(schedulers, states):
+        each._check_state(state, -1)

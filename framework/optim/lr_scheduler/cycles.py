@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from ...base import trace_hooks
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler, Rates, rates_of_groups
+from .scheduler import (
+    LRScheduler,
+    Rates,
+    _EpochAdvance,
+    rates_of_groups,
+    state_of_function,
+)
 
 
 class CosineAnnealingLR(LRScheduler):
@@ -42,17 +49,23 @@ class CosineAnnealingLR(LRScheduler):
         """Return the rates times the ratio of this epoch's cosine to the last one's."""
         epoch, low = self.last_epoch, self.eta_min
         if epoch == 0:
-            return self.get_last_lr()
+            return self._rates_now()
         if (epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             # From the lowest rate, where the ratio has no value.
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
             return [
                 rate + (base - low) * rise
-                for base, rate in zip(self.base_lrs, self.get_last_lr())
+                for base, rate in zip(self.base_lrs, self._rates_now())
             ]
         now = 1 + math.cos(math.pi * epoch / self.T_max)
         before = 1 + math.cos(math.pi * (epoch - 1) / self.T_max)
-        return [low + (rate - low) * now / before for rate in self.get_last_lr()]
+        return [low + (rate - low) * now / before for rate in self._rates_now()]
+
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        share = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        low = self.eta_min
+        return [low + (base - low) * share for base in self.base_lrs]
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
@@ -93,6 +106,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 " be at least 1"
             )
         self.T_0, self.T_mult, self.eta_min = T_0, T_mult, eta_min
+        self.T_i = T_0
+        self.T_cur: float = last_epoch
         super().__init__(optimizer, last_epoch)
 
     def step(self, epoch: float | None = None) -> None:
@@ -108,27 +123,31 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         ValueError
             If it is below 0.
         """
-        if epoch is None:
-            super().step()
-            return
-        if epoch < 0:
+        if epoch is not None and epoch < 0:
             raise ValueError(
                 f"CosineAnnealingWarmRestarts.step: epoch is {epoch}; it must be at"
                 " least 0"
             )
-        self.last_epoch = math.floor(epoch)
-        self._set(self._rates(epoch))
+        trace_hooks.each_time(_EpochAdvance(self, epoch))
+
+    def _advance(self, epoch: float | None = None) -> None:
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        self.T_cur = self.T_cur + 1 if epoch is None else epoch
+        if epoch is not None:
+            self.T_i = self.T_0
+        while self.T_cur >= self.T_i:
+            self.T_cur -= self.T_i
+            self.T_i *= self.T_mult
+        if epoch is None:
+            super()._update_lr()
+        else:
+            super()._update_lr(math.floor(epoch))
 
     def get_lr(self) -> Rates:
         """Return the rates on the cosine of this epoch."""
-        return self._rates(self.last_epoch)
-
-    def _rates(self, epoch: float) -> Rates:
-        length, done = float(self.T_0), float(epoch)
-        while done >= length:
-            done -= length
-            length *= self.T_mult
-        share = (1 + math.cos(math.pi * done / length)) / 2
+        share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         low = self.eta_min
         return [low + (base - low) * share for base in self.base_lrs]
 
@@ -197,7 +216,7 @@ class CyclicLR(LRScheduler):
         self.total_size = float(step_size_up + down)
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma = mode, gamma
-        self.scale_fn = scale_fn
+        self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode
         if scale_fn is None:
             self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
@@ -205,8 +224,10 @@ class CyclicLR(LRScheduler):
         if cycle_momentum:
             low = rates_of_groups("CyclicLR", "base_momentum", base_momentum, optimizer)
             high = rates_of_groups("CyclicLR", "max_momentum", max_momentum, optimizer)
+            self.use_beta1 = _moves_beta1("CyclicLR", optimizer)
             self.base_momentums, self.max_momentums = low, high
-            _check_momentum("CyclicLR", optimizer)
+            if last_epoch == -1:
+                _note_momentums(optimizer, low, high)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, rates):
                 group["lr"] = rate
@@ -219,7 +240,9 @@ class CyclicLR(LRScheduler):
         x = 1.0 + self.last_epoch / self.total_size - cycle
         up = x <= self.step_ratio
         height = x / self.step_ratio if up else (x - 1) / (self.step_ratio - 1)
-        height *= self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
+        height *= self.scale_fn(
+            cycle if self.scale_mode == "cycle" else self.last_epoch
+        )
         if self.cycle_momentum:
             for group, low, high in zip(
                 self.optimizer.param_groups, self.base_momentums, self.max_momentums
@@ -230,13 +253,25 @@ class CyclicLR(LRScheduler):
             for low, high in zip(self.base_lrs, self.max_lrs)
         ]
 
-    def _scale(self, at: float) -> float:
-        if self.scale_fn is not None:
-            return self.scale_fn(at)
+    def scale_fn(self, x: float) -> float:
+        """Return the height of a cycle or step."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
         if self.mode == "exp_range":
-            factor: float = self.gamma**at
+            factor: float = self.gamma**x
             return factor
-        return 1.0 if self.mode == "triangular" else 1 / (2.0 ** (at - 1))
+        return 1.0 if self.mode == "triangular" else 1 / (2.0 ** (x - 1))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the optimizer; of `scale_fn`, its attributes."""
+        function = state_of_function(self._scale_fn_custom)
+        return super().state_dict() | {"_scale_fn_custom": function}
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        own = self._scale_fn_custom
+        super()._take_state({**state_dict, "_scale_fn_custom": own})
+        if own is not None:
+            vars(own).update(state_dict.get("_scale_fn_custom") or {})
 
 
 class OneCycleLR(LRScheduler):
@@ -306,7 +341,7 @@ class OneCycleLR(LRScheduler):
                 f" {anneal_strategy!r}; they must be in [0, 1], and cos or linear"
             )
         self.total_steps = total_steps
-        self.anneal_strategy = anneal_strategy
+        self._anneal_func_type = anneal_strategy
         rise = float(pct_start * total_steps) - 1
         phases = [(rise, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
         if three_phase:
@@ -317,7 +352,9 @@ class OneCycleLR(LRScheduler):
             last = ("initial_lr", "min_lr", "max_momentum", "max_momentum")
         else:
             last = ("max_lr", "min_lr", "base_momentum", "max_momentum")
-        self.phases = [*phases, (float(total_steps - 1), *last)]
+        phases.append((float(total_steps - 1), *last))
+        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+        self._schedule_phases = [dict[str, Any](zip(names, each)) for each in phases]
         highest = rates_of_groups("OneCycleLR", "max_lr", max_lr, optimizer)
         self.cycle_momentum = cycle_momentum
         if last_epoch == -1:
@@ -326,15 +363,14 @@ class OneCycleLR(LRScheduler):
                 group["max_lr"] = rate
                 group["min_lr"] = group["initial_lr"] / final_div_factor
         if cycle_momentum:
-            _check_momentum("OneCycleLR", optimizer)
-            low = rates_of_groups(
-                "OneCycleLR", "base_momentum", base_momentum, optimizer
+            self.use_beta1 = _moves_beta1("OneCycleLR", optimizer)
+            momentums = {"base_momentum": base_momentum, "max_momentum": max_momentum}
+            low, high = (
+                rates_of_groups("OneCycleLR", name, value, optimizer)
+                for name, value in momentums.items()
             )
-            high = rates_of_groups(
-                "OneCycleLR", "max_momentum", max_momentum, optimizer
-            )
-            for group, least, most in zip(optimizer.param_groups, low, high):
-                group["base_momentum"], group["max_momentum"] = least, most
+            if last_epoch == -1:
+                _note_momentums(optimizer, low, high)
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> Rates:
@@ -345,33 +381,42 @@ class OneCycleLR(LRScheduler):
                 f" {self.total_steps}"
             )
         start = 0.0
-        phases = iter(self.phases)
-        end, first, last, momentum, next_momentum = next(phases)
-        while self.last_epoch > end and end < self.total_steps - 1:
-            start = end
-            end, first, last, momentum, next_momentum = next(phases)
-        share = (self.last_epoch - start) / (end - start)
+        phases = iter(self._schedule_phases)
+        phase = next(phases)
+        while self.last_epoch > phase["end_step"] < self.total_steps - 1:
+            start, phase = phase["end_step"], next(phases)
+        share = (self.last_epoch - start) / (phase["end_step"] - start)
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(self._between(group[first], group[last], share))
+            ends = group[phase["start_lr"]], group[phase["end_lr"]]
+            rates.append(self._between(*ends, share))
             if self.cycle_momentum:
-                pair = group[momentum], group[next_momentum]
-                _set_momentum(group, self._between(*pair, share))
+                ends = group[phase["start_momentum"]], group[phase["end_momentum"]]
+                _set_momentum(group, self._between(*ends, share))
         return rates
 
     def _between(self, start: float, end: float, share: float) -> float:
-        if self.anneal_strategy == "linear":
+        if self._anneal_func_type == "linear":
             return (end - start) * share + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
 
 
-def _check_momentum(where: str, optimizer: Optimizer) -> None:
+def _moves_beta1(where: str, optimizer: Optimizer) -> bool:
+    """Return whether the momentum of an optimizer is the first of its betas."""
     group = optimizer.param_groups[0]
     if "momentum" not in group and "betas" not in group:
         raise ValueError(
             f"{where}: {type(optimizer).__name__} has neither momentum nor betas; pass"
             " cycle_momentum=False"
         )
+    return "betas" in group
+
+
+def _note_momentums(optimizer: Optimizer, low: Rates, high: Rates) -> None:
+    """Begin with the highest momentum, and note the bounds in the groups."""
+    for group, least, most in zip(optimizer.param_groups, low, high):
+        _set_momentum(group, most)
+        group["max_momentum"], group["base_momentum"] = most, least
 
 
 def _set_momentum(group: dict[str, Any], momentum: float) -> None:

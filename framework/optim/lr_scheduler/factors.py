@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler, Rates
+from .scheduler import LRScheduler, Rates, state_of_function
 
 Rule = Callable[[int], float]
 """Factor of an epoch."""
@@ -54,6 +54,20 @@ class LambdaLR(LRScheduler):
             for base, rule in zip(self.base_lrs, self.lr_lambdas)
         ]
 
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the optimizer and functions.
+
+        Of functions that are objects it has the attributes, of others None.
+        """
+        rules = [state_of_function(each) for each in self.lr_lambdas]
+        return super().state_dict() | {"lr_lambdas": rules}
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        rules = state_dict.get("lr_lambdas", [])
+        super()._take_state({**state_dict, "lr_lambdas": self.lr_lambdas})
+        for own, attributes in zip(self.lr_lambdas, rules):
+            vars(own).update(attributes or {})
+
 
 class MultiplicativeLR(LambdaLR):
     """Multiplies the learning rate by a function of the epoch; see `LambdaLR`."""
@@ -61,10 +75,10 @@ class MultiplicativeLR(LambdaLR):
     def get_lr(self) -> Rates:
         """Return the rates times the functions' values, from the first epoch on."""
         if not self.last_epoch:
-            return self.get_last_lr()
+            return self._rates_now()
         return [
             rate * rule(self.last_epoch)
-            for rate, rule in zip(self.get_last_lr(), self.lr_lambdas)
+            for rate, rule in zip(self._rates_now(), self.lr_lambdas)
         ]
 
 
@@ -97,6 +111,11 @@ class StepLR(LRScheduler):
         changes = self.last_epoch and self.last_epoch % self.step_size == 0
         return self._scaled(self.gamma if changes else 1.0)
 
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        factor: float = self.gamma ** (self.last_epoch // self.step_size)
+        return [base * factor for base in self.base_lrs]
+
 
 class MultiStepLR(LRScheduler):
     """Multiplies the learning rate by a factor at given epochs.
@@ -124,8 +143,14 @@ class MultiStepLR(LRScheduler):
 
     def get_lr(self) -> Rates:
         """Return the rates times `gamma` for each such milestone."""
-        factor: float = self.gamma ** self.milestones[self.last_epoch]
+        factor: float = self.gamma ** self.milestones.get(self.last_epoch, 0)
         return self._scaled(factor)
+
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        past = [count for at, count in self.milestones.items() if at <= self.last_epoch]
+        factor: float = self.gamma ** sum(past)
+        return [base * factor for base in self.base_lrs]
 
 
 class ExponentialLR(LRScheduler):
@@ -148,6 +173,11 @@ class ExponentialLR(LRScheduler):
     def get_lr(self) -> Rates:
         """Return the rates times `gamma`, from the first epoch on."""
         return self._scaled(self.gamma if self.last_epoch else 1.0)
+
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        factor: float = self.gamma**self.last_epoch
+        return [base * factor for base in self.base_lrs]
 
 
 class LinearLR(LRScheduler):
@@ -194,11 +224,17 @@ class LinearLR(LRScheduler):
         if epoch == 0:
             return self._scaled(self.start_factor)
         if epoch > whole:
-            return self.get_last_lr()
+            return self._rates_now()
         step = self.end_factor - self.start_factor
         return self._scaled(
             1.0 + step / (whole * self.start_factor + (epoch - 1) * step)
         )
+
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        share = min(self.total_iters, self.last_epoch) / self.total_iters
+        factor = self.start_factor + (self.end_factor - self.start_factor) * share
+        return [base * factor for base in self.base_lrs]
 
 
 class ConstantLR(LRScheduler):
@@ -240,6 +276,11 @@ class ConstantLR(LRScheduler):
             1.0 / self.factor if self.last_epoch == self.total_iters else 1.0
         )
 
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        factor = 1.0 if self.last_epoch >= self.total_iters else self.factor
+        return [base * factor for base in self.base_lrs]
+
 
 class PolynomialLR(LRScheduler):
     """Lowers the learning rate to 0 along a power of the epochs left.
@@ -268,6 +309,11 @@ class PolynomialLR(LRScheduler):
         """Return the rates times the ratio of this epoch's power to the last one's."""
         epoch, whole = self.last_epoch, self.total_iters
         if epoch == 0 or epoch > whole:
-            return self.get_last_lr()
+            return self._rates_now()
         left, before = 1.0 - epoch / whole, 1.0 - (epoch - 1) / whole
         return self._scaled((left / before) ** self.power)
+
+    def _get_closed_form_lr(self) -> Rates:
+        """Return the rates of an epoch that the first ones lead to."""
+        left = 1.0 - min(self.total_iters, self.last_epoch) / self.total_iters
+        return [base * left**self.power for base in self.base_lrs]

@@ -63,17 +63,36 @@ class ReduceLROnPlateau(LRScheduler):
                 f"ReduceLROnPlateau: mode is {mode!r}, threshold_mode"
                 f" {threshold_mode!r}; they must be min or max, and rel or abs"
             )
-        self.mode, self.factor, self.patience = mode, factor, patience
-        self.threshold, self.threshold_mode = threshold, threshold_mode
-        self.cooldown, self.eps = cooldown, eps
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(
+                f"ReduceLROnPlateau: a {type(optimizer).__name__} was given; it must be"
+                " an Optimizer"
+            )
+        self.factor = factor
+        self.optimizer = optimizer
+        single = not isinstance(min_lr, list | tuple)
+        self.default_min_lr: Any = min_lr if single else None
         self.min_lrs = rates_of_groups("ReduceLROnPlateau", "min_lr", min_lr, optimizer)
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.last_epoch = 0
+        self._last_lr = self._rates_now()
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget the metrics so far."""
+        self.best = self.mode_worse
         self.cooldown_counter = self.num_bad_epochs = 0
-        self.best = math.inf if mode == "min" else -math.inf
-        super().__init__(optimizer)
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether epochs are not counted, as the rate was lowered lately."""
+        return self.cooldown_counter > 0
 
     def get_lr(self) -> Rates:
         """Return the present rates."""
-        return self.get_last_lr()
+        return self._rates_now()
 
     def is_better(self, value: float, best: float) -> bool:
         """Return whether a value is an improvement on the best."""
@@ -85,29 +104,44 @@ class ReduceLROnPlateau(LRScheduler):
             bound = best + sign * self.threshold
         return value < bound if self.mode == "min" else value > bound
 
-    def step(self, metrics: Any) -> None:  # type: ignore[override]  # PyTorch's
+    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]  # PyTorch's
         """Count an epoch, and lower the rates if the metric no longer improves.
 
         Parameters
         ----------
         metrics : float or Tensor of one element
+        epoch : int or None
+            The epoch that it is; deprecated, as in PyTorch.
         """
         trace_hooks.refuse(
             "ReduceLROnPlateau.step: it reads a metric on the host, which a replay"
             " cannot do; call it outside of the function"
         )
         value = float(metrics)
-        self.last_epoch += 1
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self.is_better(value, self.best):
             self.best, self.num_bad_epochs = value, 0
         else:
             self.num_bad_epochs += 1
-        if self.cooldown_counter > 0:
+        if self.in_cooldown:
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
-            for group, least in zip(self.optimizer.param_groups, self.min_lrs):
+            for group, least in zip(self.optimizer.param_groups, self._least()):
                 reduced = max(group["lr"] * self.factor, least)
                 if group["lr"] - reduced > self.eps:
                     group["lr"] = reduced
             self.cooldown_counter, self.num_bad_epochs = self.cooldown, 0
+        self._last_lr = self._rates_now()
+
+    def _least(self) -> Rates:
+        """Return the lower bounds, of groups added since too."""
+        missing = len(self.optimizer.param_groups) - len(self.min_lrs)
+        if missing and self.default_min_lr is None:
+            raise RuntimeError(
+                f"ReduceLROnPlateau.step: min_lrs are {self.min_lrs}, and there are"
+                f" {len(self.optimizer.param_groups)} groups; set one for each"
+            )
+        if missing:
+            self.min_lrs = [self.default_min_lr] * len(self.optimizer.param_groups)
+        return self.min_lrs

@@ -6,11 +6,16 @@ and rates changed between steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Mapping
+from copy import copy
+from types import FunctionType
 from typing import Any
 
 from ...base import trace_hooks
 from ...base.errors import StateError
+from ...dispatch.diagnosis import explain_constructor
+from ...tensor.tensor import Tensor
 from ..optimizer import Optimizer
 from ..state_dict import is_number
 
@@ -18,14 +23,8 @@ Rates = list[float]
 """Learning rates of the groups."""
 
 
-_OF_PYTORCH = {
-    "_get_lr_called_within_step",
-    "_is_initial",
-    "_last_lr",
-    "_step_count",
-    "verbose",
-}
-"""What states of PyTorch's schedulers have besides, and rates do not depend on."""
+_OF_OTHERS = {"verbose", "_is_initial", "_get_lr_called_within_step"}
+"""What states of some of PyTorch's versions have, and rates do not depend on."""
 
 
 class LRScheduler:
@@ -52,9 +51,21 @@ class LRScheduler:
     ------
     TypeError
         If something else than an optimizer is given.
-    ValueError
+    KeyError
         If it goes on from an epoch, and a group has no "initial_lr".
+
+    Notes
+    -----
+    States are PyTorch's: either library goes on from a state of the other.
     """
+
+    # What PyTorch notes beside a step; states have them.
+    _is_initial = False
+    _get_lr_called_within_step = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        explain_constructor(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         where = type(self).__name__
@@ -64,49 +75,82 @@ class LRScheduler:
                 " Optimizer"
             )
         self.optimizer = optimizer
-        self.last_epoch = last_epoch
         for group in optimizer.param_groups:
             if last_epoch == -1:
                 group.setdefault("initial_lr", group["lr"])
             elif "initial_lr" not in group:
-                raise ValueError(
+                raise KeyError(
                     f"{where}: last_epoch is {last_epoch}, and a group has no"
                     " initial_lr; begin with last_epoch=-1, or set it"
                 )
         self.base_lrs: Rates = [group["initial_lr"] for group in optimizer.param_groups]
-        self._advance()
+        self.last_epoch = last_epoch
+        self._initial_step()
 
     def get_lr(self) -> Rates:
         """Return the learning rates of `last_epoch`; each scheduler defines it."""
         raise NotImplementedError(f"{type(self).__name__}.get_lr: it is not defined")
 
-    def step(self) -> None:
-        """Set the learning rates of the next epoch."""
-        trace_hooks.each_time(_EpochAdvance(self))
+    def step(self, epoch: int | None = None) -> None:
+        """Set the learning rates of the next epoch.
 
-    def _advance(self) -> None:
-        self.last_epoch += 1
-        self._set(self.get_lr())
+        Parameters
+        ----------
+        epoch : int or None
+            Another epoch to set them of; deprecated, as in PyTorch.
+        """
+        if epoch is not None:
+            warnings.warn(
+                f"{type(self).__name__}.step: epoch is deprecated; call step()",
+                UserWarning,
+                stacklevel=2,
+            )
+        trace_hooks.each_time(_EpochAdvance(self, epoch))
 
-    def _set(self, rates: Iterable[float]) -> None:
+    def _initial_step(self) -> None:
+        """Make the step that begins."""
+        self._step_count = 0
+        self._advance()
+
+    def _advance(self, epoch: float | None = None) -> None:
+        """Count a step, and set the rates of the next epoch or of the one given."""
+        self._step_count += 1
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: float | None = None) -> None:
+        if epoch is None:
+            self.last_epoch += 1
+            rates = self.get_lr()
+        else:
+            self.last_epoch = int(epoch)
+            closed_form = getattr(self, "_get_closed_form_lr", self.get_lr)
+            rates = closed_form()
         for group, rate in zip(self.optimizer.param_groups, rates):
             group["lr"] = rate
+        self._last_lr = self._rates_now()
 
     def get_last_lr(self) -> Rates:
-        """Return the learning rate of each group."""
+        """Return the learning rate of each group that the last step has set."""
+        return self._last_lr
+
+    def _rates_now(self) -> Rates:
+        """Return the groups' present rates."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def _scaled(self, factor: float) -> Rates:
         """Return the present rates times a factor."""
-        return [rate * factor for rate in self.get_last_lr()]
+        return [rate * factor for rate in self._rates_now()]
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimizer and functions."""
-        return {
+        state = {
             name: value
             for name, value in vars(self).items()
             if name != "optimizer" and not _has_functions(value)
         }
+        if "_step_count" in state:
+            state |= dict.fromkeys(("_is_initial", "_get_lr_called_within_step"), False)
+        return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Go on where another scheduler stood; the optimizer has a state of its own.
@@ -117,38 +161,61 @@ class LRScheduler:
             If it is no such state, a number is below 0, or the number of groups
             differs; nothing has been changed then.
         """
+        self._check_state(state_dict)
+        self._take_state(state_dict)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        """Load a state that has been checked."""
+        vars(self).update(
+            {
+                name: copy(value)
+                for name, value in state_dict.items()
+                if name not in _OF_OTHERS
+            }
+        )
+
+    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
+        """Raise `StateError` if a state is none of this scheduler.
+
+        `least` is the first epoch: -1 where a `SequentialLR` has not begun with it.
+        """
         known = state_dict if isinstance(state_dict, Mapping) else {}
-        epoch: object = known.get("last_epoch")
-        base_lrs: Any = known.get("base_lrs")
-        if type(epoch) is not int or epoch < 0 or not _are_rates(base_lrs):
+        own = self.state_dict()
+        epoch: object = known.get("last_epoch", 0 if "last_epoch" not in own else None)
+        names = [name for name in ("base_lrs", "_last_lr") if name in own]
+        # A state may be older than the note of the last rates.
+        names = [name for name in names if name in known or name == "base_lrs"]
+        lists: Any = {name: known.get(name) for name in names}
+        is_epoch = type(epoch) is int and epoch >= least
+        if not known or not is_epoch or not all(map(_are_rates, lists.values())):
+            said = "".join(f", {name} {value!r}" for name, value in lists.items())
             raise StateError(
-                f"load_state_dict: last_epoch is {epoch!r}, base_lrs {base_lrs!r};"
-                " they must be an int and a list of numbers, all at least 0, as"
-                " state_dict() gives"
+                f"load_state_dict: last_epoch is {epoch!r}{said}; they must be an int"
+                " and lists of numbers, all at least 0, as state_dict() gives"
             )
-        if len(base_lrs) != len(self.base_lrs):
-            raise StateError(
-                f"load_state_dict: the state has {len(base_lrs)} groups, the optimizer"
-                f" {len(self.base_lrs)}; they must be equal"
-            )
-        wrong = sorted(set(known) - set(vars(self)) - _OF_PYTORCH)
+        for rates in lists.values():
+            if len(rates) != len(self.optimizer.param_groups):
+                raise StateError(
+                    f"load_state_dict: the state has {len(rates)} groups, the optimizer"
+                    f" {len(self.optimizer.param_groups)}; they must be equal"
+                )
+        wrong = sorted(set(known) - set(own) - _OF_OTHERS)
         if wrong:
             raise StateError(
                 f"load_state_dict: {type(self).__name__} has no {', '.join(wrong)};"
                 " it must be the state of such a scheduler"
             )
-        vars(self).update({name: known[name] for name in known if name in vars(self)})
-        self.base_lrs = list(base_lrs)
 
 
 class _EpochAdvance:
     """Epoch advance of a scheduler, as a host action of a trace."""
 
-    def __init__(self, scheduler: LRScheduler) -> None:
+    def __init__(self, scheduler: LRScheduler, epoch: float | None = None) -> None:
         self._scheduler = scheduler
+        self._epoch = epoch
 
     def __call__(self) -> None:
-        self._scheduler._advance()
+        self._scheduler._advance(self._epoch)
 
     def mark(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Return what a step changes: of schedulers, and of groups but parameters."""
@@ -172,19 +239,26 @@ class _EpochAdvance:
         """Return the scheduler, and those that it is made of, at any depth."""
         found = [self._scheduler]
         for each in found:
-            found += getattr(each, "schedulers", [])
+            found += getattr(each, "_schedulers", [])
         return found
 
 
 def _are_rates(values: object) -> bool:
     return isinstance(values, list | tuple) and all(
-        is_number(each) and each >= 0 for each in values
+        isinstance(each, Tensor) or (is_number(each) and each >= 0) for each in values
     )
 
 
 def _has_functions(value: object) -> bool:
     each = value if isinstance(value, list) else [value]
     return any(map(callable, each))
+
+
+def state_of_function(function: object) -> dict[str, Any] | None:
+    """Return what a state has of a function: the attributes of a callable object."""
+    if function is None or isinstance(function, FunctionType):
+        return None
+    return dict(getattr(function, "__dict__", {}))
 
 
 def rates_of_groups(

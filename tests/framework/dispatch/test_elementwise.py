@@ -202,3 +202,24 @@ def test_zero_dimensional_operands_of_the_host(gpu: GpuDevice) -> None:
     assert [scaled(z).tolist() for _ in range(2)] == [[6.0, -3.0]] * 2
     captured.fill_(4.0)
     assert scaled(z).tolist() == [8.0, -4.0]
+
+
+@pytest.mark.core
+def test_a_cached_call_on_the_host_checks_what_its_key_leaves_open() -> None:
+    x, y = fw.ones(3), fw.ones(3, requires_grad=True)
+    for scale in (2, 0.5, -0.0, True, fw.ones(3)):
+        for each in (x, y, x):
+            out = ops.mul(each, scale)
+            factor = 1.0 if isinstance(scale, fw.Tensor) else float(scale)
+            assert out.tolist() == [factor] * 3
+            assert out.requires_grad is each.requires_grad
+    for _ in range(2):
+        assert (x + np.float64(0.1)).dtype is fw.float32
+        assert (x + 1j).dtype is fw.complex64
+        with pytest.raises(TypeError, match="`y` is a list"):
+            ops.add(x, [1.0])
+        with pytest.raises(DTypeError, match="beyond every float"):
+            ops.add(x, 1 << 2000)
+    ops.mul(y, y).sum().backward()
+    assert y.grad is not None
+    assert y.grad.tolist() == [2.0] * 3

@@ -86,6 +86,7 @@ def test_elements_are_aligned_however_sizes_mix(path: Path) -> None:
         "c": "float32",
     }
     assert all(array.tolist() == [1, 1, 1] for array in loaded.values())
+    assert list(fw.load(path)) == list(state)
 
 
 def test_nothing_is_a_valid_state(path: Path) -> None:

@@ -16,7 +16,7 @@ from vkbackend.framework.io.structure import pack, unpack
 NESTED = {
     "numbers": [1, -(1 << 80), 2.5, 0.1, -0.0, math.inf, -math.inf, 1j, True, None],
     "texts": ("", "ä\ud800", b"\x00\xff", OrderedDict(b=1, a=())),
-    3: {(1, "x"): {1, 2}, None: frozenset("ab"), 2.5: fw.Size((2, 3))},
+    3: {(1, "x"): {1, 2}, None: frozenset("a"), 2.5: fw.Size((2, 3))},
     "kinds": [fw.bfloat16, fw.device("cpu")],
 }
 

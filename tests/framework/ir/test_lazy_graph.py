@@ -12,7 +12,7 @@ from vkbackend.framework.ir.lazy_graph import (
     Node,
     Operand,
     Value,
-    lazy_array,
+    lazy_node,
     observe,
     pin,
     pinned_array,
@@ -73,14 +73,13 @@ def test_a_form_does_not_hold_the_numbers() -> None:
     assert nodes[0].inputs == (Operand(value, layout),)
 
 
-def test_an_array_of_a_pending_value_is_what_the_constructors_make() -> None:
+def test_a_lazy_node_is_what_the_constructors_make() -> None:
     signature = Node.of(
         REGISTRY["exp"], (), (Layout.contiguous((6,)),), (fw.float32,)
     ).signature
-    node, array = lazy_array(signature, (), (2.0,))
+    node = lazy_node(signature, (), (2.0,))
     (value,) = node.outputs
-    assert array.value is value
-    assert (array.version, array.former, value.external_refs) == (0, None, 1)
+    assert (node.values, node.arrays, value.external_refs) == ((), (), 0)
     assert (value.numel, value.dtype, value.buffer) == (6, fw.float32, None)
     assert (value.node, node.signature, node.numbers) == (node, signature, (2.0,))
 

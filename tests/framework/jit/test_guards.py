@@ -381,15 +381,17 @@ def test_the_structure_of_modules_counts(gpu: GpuDevice) -> None:
         assert run.traces == len(changes)
 
 
-def test_options_other_than_the_learning_rate_trace_again(gpu: GpuDevice) -> None:
+def test_options_other_than_rate_and_momentum_trace_again(gpu: GpuDevice) -> None:
     one, other = (Training(gpu, "AdamW", jitted) for jitted in (True, False))
     for each in (one, other):
         fw.manual_seed(9)
-        for k in range(6):
+        for k in range(7):
             if k == 3:
                 each.optimizer.param_groups[0]["lr"] = 0.5
             if k == 4:
                 each.optimizer.param_groups[0]["betas"] = (0.5, 0.7)
+            if k == 5:
+                each.optimizer.param_groups[0]["eps"] = 1e-3
             each.step(*each.batch())
     same(one, other)
     assert one.step.traces == 3

@@ -43,6 +43,13 @@ def written(table: Any, cache: Any, row: Any, pos: Any) -> Any:
     return table.index_copy(0, index, row.reshape((1, 4))), places, table[pos - 1, 2]
 
 
+def beside(table: Any, cache: Any, row: Any, pos: Any) -> Any:
+    index = fw.tensor([1, 0], device=row.device)
+    cache[index, pos] = row
+    cache[index, pos - 1, 2] = 7.0
+    return cache[index, pos], cache[..., pos, index], table[pos, index]
+
+
 def draws(table: Any, cache: Any, row: Any, pos: Any) -> Any:
     return fw.rand(4, device=row.device) * pos + table[pos]
 
@@ -91,6 +98,7 @@ CASES: dict[str, Case] = {
     "position": (position, POSITIONS, 3),
     "span": (span, POSITIONS, 3),
     "written": (written, POSITIONS[1:], 3),
+    "beside": (beside, POSITIONS[1:], 3),
     "draws": (draws, POSITIONS, 3),
     "branch": (branch, POSITIONS, 4),
     "size": (size, [0, 1, 2, 3, 4, 3, 4], 5),

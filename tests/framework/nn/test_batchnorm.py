@@ -111,3 +111,17 @@ def test_statistics_that_are_no_longer_tracked(place: Device) -> None:
     x = fw.tensor([[1.0, 2.0], [3.0, 6.0]], device=place)
     np.testing.assert_allclose(layer(x).numpy(), [[-1, -1], [1, 1]], atol=1e-4)
     assert layer.running_mean.tolist() == [0, 0]
+
+
+def test_an_empty_batch(place: Device) -> None:
+    """Statistics stay, and gradients are 0, as in PyTorch."""
+    layer = nn.BatchNorm1d(3).to(place)
+    x = fw.zeros((0, 3, 2), device=place, requires_grad=True)
+    out = layer(x)
+    out.sum().backward()
+    assert tuple(out.shape) == (0, 3, 2)
+    assert layer.running_mean.tolist() == layer.weight.grad.tolist() == [0.0] * 3
+    assert layer.running_var.tolist() == [1.0] * 3
+    assert layer.num_batches_tracked.item() == 1
+    with pytest.raises(ValueError, match="eps is 0; it must be above 0 in training"):
+        nn.BatchNorm1d(3, eps=0).to(place)(fw.ones((2, 3), device=place))

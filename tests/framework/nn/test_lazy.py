@@ -37,6 +37,13 @@ def test_optimizers_keep_the_parameter() -> None:
     assert weight.grad is not None
 
 
+def test_conversions_before_the_first_call() -> None:
+    layer = nn.LazyBatchNorm1d().double()
+    assert layer.weight.dtype is layer.running_mean.dtype is fw.float64
+    assert layer(fw.ones(3, 2, dtype=fw.float64)).dtype is fw.float64
+    assert nn.LazyConv1d(2, 1).to_empty(device="cpu").has_uninitialized_params()
+
+
 def test_refusals() -> None:
     weight = nn.UninitializedParameter()
     with pytest.raises(RuntimeError, match="it has no shape before the layer's first"):

@@ -18,6 +18,7 @@ LAYERS: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize(("name", "args", "shape"), LAYERS)
 def test_first_call(name: str, args: Any, shape: tuple[int, ...]) -> None:
     check_first_call(name, args, shape)

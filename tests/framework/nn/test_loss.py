@@ -130,6 +130,8 @@ def test_ctc(place: Device) -> None:
 def test_older_flags_and_names() -> None:
     with pytest.warns(UserWarning, match="reduction='sum' instead"):
         assert nn.MSELoss(size_average=False).reduction == "sum"
+    with pytest.raises(TypeError, match="HuberLoss: delta is 1j"):
+        nn.HuberLoss(delta=1j)  # type: ignore[arg-type]  # refused
     with pytest.warns(FutureWarning, match="NLLLoss2d is deprecated"):
         layer = nn.NLLLoss2d(ignore_index=1)
     x = fw.log_softmax(fw.ones((1, 3, 2, 2)), 1)
@@ -137,6 +139,7 @@ def test_older_flags_and_names() -> None:
     assert_close(layer(x, labels), np.float32(np.log(3)), scale=2)
 
 
+@pytest.mark.torch213
 def test_linear_and_cross_entropy(place: Device, rng: np.random.Generator) -> None:
     options: dict[str, Any] = {"out_features": (2,), "bias": True, "ignore_index": 1}
     theirs = torch.nn.LinearCrossEntropyLoss(5, 3, **options)

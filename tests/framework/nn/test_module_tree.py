@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -187,3 +188,36 @@ def test_walks_take_pytorchs_options() -> None:
         ]
 
     assert answers(Ours(), nn) == answers(Theirs(), torch.nn)
+
+
+def registrations(library: Any, kind: Any) -> list[Any]:
+    """Return what hooks of registrations see, and what they put in place."""
+    module: Any = sys.modules["torch.nn.modules.module"]
+    if library is fw:
+        module = fw.nn.modules.module
+    seen: list[Any] = []
+    handles = [
+        getattr(module, f"register_module_{what}_registration_hook")(
+            lambda own, name, value, what=what: seen.append(
+                (what, type(own).__name__.lower(), name, value is None)
+            )
+        )
+        for what in ("parameter", "buffer", "module")
+    ]
+    own = kind()
+    own.weight = library.nn.Parameter(library.ones(2))
+    own.mean = library.ones(3)
+    own.inner = own.none = own.mean = own.weight = None
+    own.other = library.nn.BatchNorm1d(1)
+    for handle in handles:
+        handle.remove()
+    handle = module.register_module_parameter_registration_hook(
+        lambda _, __, value: library.nn.Parameter(value.detach() * 0 + 7)
+    )
+    own.weight = library.nn.Parameter(library.ones(2))
+    handle.remove()
+    return [[(a, "", *rest) for a, _, *rest in seen], own.weight.tolist()]
+
+
+def test_hooks_of_registrations_are_pytorchs() -> None:
+    assert registrations(fw, Ours) == registrations(torch, Theirs)

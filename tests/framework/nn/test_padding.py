@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend.framework as fw
 from tests.framework.nn.layers import compare
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
@@ -56,3 +57,5 @@ def test_the_number_of_paddings_is_checked() -> None:
     assert str(raised.value) == (
         "ReflectionPad2d: padding is (1, 2); it must be one number or 4"
     )
+    with pytest.raises(ValueError, match="it must be 3-D, or 2-D without a batch"):
+        nn.CircularPad1d(1)(fw.ones(2, 3, 4, 5))

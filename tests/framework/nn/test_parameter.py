@@ -5,6 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
@@ -74,3 +75,13 @@ def test_attributes() -> None:
     # As in PyTorch.
     assert not vars(copy.deepcopy(weight))
     assert not vars(plain + 1)
+
+
+def test_a_deep_copy_has_no_gradient() -> None:
+    """A plain tensor's has, as in PyTorch."""
+    for library in (fw, torch):
+        weight, plain = library.nn.Parameter(library.ones(1)), library.ones(1)
+        plain.requires_grad_()
+        (weight * plain).sum().backward()
+        assert copy.deepcopy(weight).grad is None
+        assert copy.deepcopy(plain).grad.tolist() == [1.0]

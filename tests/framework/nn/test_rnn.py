@@ -156,6 +156,10 @@ def test_training_under_jit(gpu: GpuDevice) -> None:
         (lambda nn: nn.LSTM(IN, 0), ValueError),
         (lambda nn: nn.RNN(IN, SIZE, nonlinearity="gelu"), ValueError),
         (lambda nn: nn.LSTM(2.5, SIZE), TypeError),
+        (lambda nn: nn.LSTM(0, SIZE), ValueError),
+        (lambda nn: nn.GRU(IN, SIZE, bias=1), TypeError),
+        (lambda nn: nn.RNN(IN, SIZE, batch_first="no"), TypeError),
+        (lambda nn: nn.RNN(IN, SIZE).double()(nn.Linear(IN, 4).weight), ValueError),
     ],
 )
 def test_what_is_refused(make: Any, error: type[Exception]) -> None:

@@ -426,3 +426,27 @@ def test_a_scale_that_was_never_made_is_made_again(
     assert scaler.scale(loss).item() == 8.0
     with pytest.raises(RuntimeError, match="injected"):
         scaled.item()
+
+
+def test_what_scaling_takes_and_how_its_rule_is_set() -> None:
+    found = []
+    for library in (fw, torch):
+        scaler = library.amp.GradScaler("cpu", init_scale=4.0)
+        x = library.ones(2)
+        pair = scaler.scale([x, (x, x * 2)])
+        assert [type(pair), type(pair[1])] == [list, tuple]
+        rest = [each.tolist() for each in scaler.scale(each for each in (x, x))]
+        for bad in (3, [3]):
+            with pytest.raises(ValueError, match="outputs"):
+                scaler.scale(bad)
+        scaler.set_growth_factor(3.0)
+        scaler.set_backoff_factor(0.25)
+        scaler.set_growth_interval(7)
+        rule = scaler.get_growth_factor(), scaler.get_backoff_factor()
+        rule = *rule, scaler.get_growth_interval(), scaler.state_dict()
+        x.requires_grad_()
+        scaler.scale(x.sum()).backward()
+        with pytest.raises(RuntimeError):
+            scaler.step(library.optim.SGD([x], lr=0.1), closure=lambda: 1)
+        found.append((pair[0].tolist(), pair[1][1].tolist(), rest, rule))
+    assert found[0] == found[1]

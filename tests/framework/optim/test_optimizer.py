@@ -116,12 +116,22 @@ def test_bad_arguments_are_named() -> None:
         optim.SGD([])
     with pytest.raises(DTypeError, match=r"^ASGD: a parameter is complex64"):
         optim.ASGD([leaf().detach().to(fw.complex64).requires_grad_()])
-    with pytest.raises(ValueError, match="SGD: str is no tensor"):
+    with pytest.raises(TypeError, match="SGD: str is no tensor"):
         optim.SGD(["weight"])  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="is no leaf that requires a gradient"):
+    with pytest.raises(TypeError, match="SGD: a tensor was given"):
+        optim.SGD(x)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="SGD: the parameters are a set"):
+        optim.SGD([{"params": {x}}])
+    with pytest.raises(TypeError, match="a list was given; it must be a dict"):
+        optim.SGD([x]).add_param_group([x])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is no leaf: an operation computed it"):
         optim.SGD([x * 2])
-    with pytest.raises(ValueError, match="is no leaf that requires a gradient"):
-        optim.SGD([fw.ones(2)])
+    with pytest.raises(ValueError, match="some groups have names"):
+        optim.SGD([x]).add_param_group({"params": [("y", leaf())]})
+    with pytest.raises(ValueError, match="both must be numbers, or both tensors"):
+        optim.Adam([x], betas=(0.9, fw.tensor(0.99)))  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="Adafactor: eps is -1"):
+        optim.Adafactor([x], eps=(-1.0, 1e-3))
     with pytest.raises(ValueError, match=r"of shape \(2,\) comes twice"):
         optim.SGD([x, x])
     with pytest.raises(ValueError, match="SGD: lr is -1"):
@@ -250,7 +260,7 @@ def test_groups_keep_names_and_options_of_users() -> None:
     x = leaf()
     optimizer = optim.SGD([("weight", x)], lr=0.5)  # type: ignore[list-item]
     assert optimizer.param_groups[0]["param_names"] == ["weight"]
-    optimizer.add_param_group({"params": [leaf()], "lr_scale": 0.1})
+    optimizer.add_param_group({"params": [("other", leaf())], "lr_scale": 0.1})
     assert optimizer.state_dict()["param_groups"][1]["lr_scale"] == 0.1
 
 
@@ -266,3 +276,43 @@ def test_learning_rate_in_a_tensor() -> None:
     x.sum().backward()
     optimizer.step()
     np.testing.assert_allclose(x.detach().numpy(), 0.5, 1e-5)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_frozen_parameters_are_left_and_may_thaw(jitted: bool, place: Device) -> None:
+    """Whether gradients are required is seen at each step, as in PyTorch."""
+    found = []
+    for library, on in ((fw, place), (torch, "cpu")):
+        layer = library.nn.Linear(2, 2)
+        with library.no_grad():
+            layer.weight.fill_(0.5)
+            layer.bias.zero_()
+        layer = layer.to(on)
+        layer.bias.requires_grad_(False)
+        groups = [{"params": []}, {"params": layer.parameters()}]
+        optimizer = library.optim.AdamW(groups, lr=0.1)
+        x = library.ones(1, 2).to(on)
+
+        def step(
+            x: Any,
+            layer: Any = layer,
+            optimizer: Any = optimizer,
+            library: Any = library,
+        ) -> Any:
+            optimizer.zero_grad()
+            loss = (layer(x) ** 2).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run: Any = fw.jit(step) if jitted and library is fw else step
+        for bias, weight in ((False, True), (True, True), (True, False)):
+            layer.bias.requires_grad_(bias)
+            layer.weight.requires_grad_(weight)
+            optimizer.zero_grad()
+            for _ in range(3):
+                run(x)
+        found.append([each.detach().cpu().numpy() for each in layer.parameters()])
+        assert sorted(optimizer.state_dict()["state"]) == [0, 1]
+    for ours, theirs in zip(*found):
+        np.testing.assert_allclose(ours, theirs, 1e-5)

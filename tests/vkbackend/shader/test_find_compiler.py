@@ -39,6 +39,7 @@ def script(path: Path, body: str) -> Path:
     return path
 
 
+@pytest.mark.slangpy
 def test_slangpy_comes_first_and_is_not_imported() -> None:
     code = (
         "import sys; from vkbackend.shader.find_compiler import compiler, describe;"
@@ -71,6 +72,7 @@ def test_without_any_compiler_the_remedy_is_named(path_folder: Path) -> None:
     assert message.endswith("pip install 'vkbackend[glslang]'")
 
 
+@pytest.mark.slangpy
 def test_switch_chooses_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     path = compiler().path
     monkeypatch.setenv(config.GLSLANG.name, path)

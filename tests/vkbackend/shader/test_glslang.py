@@ -28,7 +28,14 @@ void main() {
 """
 
 
-@pytest.fixture(params=["slangpy", "libshaderc.so.1", "glslangValidator", "glslc"])
+@pytest.fixture(
+    params=[
+        pytest.param("slangpy", marks=pytest.mark.slangpy),
+        "libshaderc.so.1",
+        "glslangValidator",
+        "glslc",
+    ]
+)
 def found(request: pytest.FixtureRequest) -> Compiler:
     """Return each kind of compiler that this machine has."""
     name: str = request.param
@@ -76,6 +83,7 @@ def test_threads_compile_at_the_same_time(found: Compiler) -> None:
     assert len({words for words, _ in alone}) == 32
 
 
+@pytest.mark.slangpy
 def test_slang_validates_and_disassembles() -> None:
     (path,) = _slangpy_libraries()
     slang = open_library(path)
@@ -98,6 +106,7 @@ def stderr_and_descriptors() -> tuple[tuple[int, int], int]:
     return stderr_file(), len(os.listdir("/proc/self/fd"))
 
 
+@pytest.mark.slangpy
 def test_an_interrupt_of_validation_gives_stderr_back() -> None:
     slang = open_library(_slangpy_libraries()[0])
     assert isinstance(slang, SlangGlslang)
@@ -130,6 +139,7 @@ def test_an_interrupt_of_validation_gives_stderr_back() -> None:
     assert stderr_and_descriptors() == before
 
 
+@pytest.mark.slangpy
 @pytest.mark.filterwarnings("ignore:.*use of fork")
 def test_a_child_forked_beside_a_validation_has_its_stderr(
     monkeypatch: pytest.MonkeyPatch,

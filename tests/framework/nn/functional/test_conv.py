@@ -24,6 +24,7 @@ def test_channels_last_of_all(place: Device) -> None:
 OWN = {"rope", "swiglu"}
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", functional.__all__)
 def test_names_are_pytorchs(name: str) -> None:
     assert (name in OWN) != hasattr(torch.nn.functional, name)

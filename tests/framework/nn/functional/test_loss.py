@@ -33,6 +33,7 @@ LOSSES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.torch213
 def test_linear_cross_entropy(place: Device) -> None:
     labels, shares = np.array([1, 0, 2, 2]), np.abs(drawn(4, 3, 2)) + 0.1
     name = "linear_cross_entropy"

@@ -32,6 +32,12 @@ def test_unpooled(dims: int, place: Device) -> None:
 def test_power_averages(dims: int, place: Device) -> None:
     x = np.abs(drawn(*SHAPE[: 2 + dims])) + 0.1
     beside(f"lp_pool{dims}d", place, x, 3, 2, 2, True, scale=16)
+
+
+@pytest.mark.torch213
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_power_averages_of_infinite_power(dims: int, place: Device) -> None:
+    x = np.abs(drawn(*SHAPE[: 2 + dims])) + 0.1
     beside(f"lp_pool{dims}d", place, x, float("inf"), 2)
 
 
@@ -48,6 +54,10 @@ def test_random_windows(dims: int, place: Device) -> None:
         return_indices=True,
         _random_samples=draws,
     )
+    pool, one = F.__dict__[f"fractional_max_pool{dims}d"], fw.tensor(x[0], device=place)
+    pooled = pool(one, 2, 3, _random_samples=fw.tensor(draws, device=place))
+    batch = pool(one[None], 2, 3, _random_samples=fw.tensor(draws, device=place))
+    assert pooled.tolist() == batch[0].tolist()  # the samples of others are left
     ratio = F.__dict__[f"fractional_max_pool{dims}d"](
         fw.tensor(x, device=place), 2, output_ratio=0.5
     )

@@ -122,3 +122,25 @@ def test_nothing_counts(make: Make) -> None:
     total.backward()
     assert total.item() == 0
     assert (x.grad.numpy() == 0).all()
+
+
+def test_second_derivatives_in_double_and_of_nothing() -> None:
+    draws = np.random.default_rng(0).standard_normal((3, 4))
+    for label in (1, -100):
+        found = []
+        for library in (fw, torch):
+            x = library.tensor(draws, requires_grad=True)
+            labels = library.tensor([label] * 3)
+            loss = library.nn.functional.cross_entropy(x, labels, label_smoothing=0.15)
+            grad = library.autograd.grad(loss, x, create_graph=True)[0]
+            square = (grad * grad).sum()
+            found.append(library.autograd.grad(square, x)[0].numpy())
+        np.testing.assert_allclose(*found, 1e-12, 1e-15)
+
+
+def test_arguments_that_do_not_go_together() -> None:
+    x, half = fw.ones(2, 3), fw.ones(3, dtype="float16")
+    with pytest.raises(ValueError, match="ignore_index is 1 beside probabilities"):
+        ops.cross_entropy(x, x, ignore_index=1)
+    with pytest.raises(TypeError, match="weight is float16, x is float32"):
+        ops.cross_entropy(x, fw.tensor([0, 1]), half)

@@ -51,7 +51,8 @@ def test_a_step_that_is_rolled_back_leaves_no_trace() -> None:
 
     def state() -> list[Any]:
         groups = [(group["lr"], group["momentum"]) for group in own.param_groups]
-        return [*groups, *[each.last_epoch for each in (scheduler, *members)]]
+        epochs = [each.last_epoch for each in members]
+        return [*groups, *epochs, *scheduler.get_last_lr()]
 
     before, mark = state(), advance.mark()
     advance()

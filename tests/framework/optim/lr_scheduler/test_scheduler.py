@@ -1,12 +1,17 @@
 """States of schedulers, and schedulers of one's own."""
 
+import copy
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.framework.optim.lr_scheduler.schedules import (
     optimizer,
+    torch_optimizer,
 )
 from vkbackend.framework import optim
 from vkbackend.framework.base.errors import StateError
@@ -54,3 +59,113 @@ def test_what_is_no_state_is_refused(state: Any) -> None:
     with pytest.raises(StateError, match=r"^load_state_dict: last_epoch is "):
         scheduler.load_state_dict(state)
     assert scheduler.state_dict() == before
+
+
+class Decay:
+    """A rule that is an object, of which states have the attributes."""
+
+    def __init__(self, base: float) -> None:
+        self.base = base
+
+    def __call__(self, epoch: int) -> float:
+        return self.base**epoch
+
+
+def in_turn(s: Any, o: Any, *others: Any) -> Any:
+    """Return schedulers in turn, or two together."""
+    first = s.ConstantLR(o, 0.1, 3)
+    if not others:
+        return s.ChainedScheduler([first, s.ExponentialLR(o, 0.9)], optimizer=o)
+    return s.SequentialLR(o, [first, *others], [3, 11][: len(others)])
+
+
+SCHEDULERS: dict[str, Callable[[Any, Any], Any]] = {
+    "LambdaLR": lambda s, o: s.LambdaLR(o, [lambda epoch: 0.9**epoch, Decay(0.95)]),
+    "MultiplicativeLR": lambda s, o: s.MultiplicativeLR(o, lambda epoch: 0.95),
+    "StepLR": lambda s, o: s.StepLR(o, 3, 0.5),
+    "MultiStepLR": lambda s, o: s.MultiStepLR(o, [2, 5, 5, 9], 0.5),
+    "ConstantLR": lambda s, o: s.ConstantLR(o, 0.3, 9),
+    "LinearLR": lambda s, o: s.LinearLR(o, 0.3, 0.9, 12),
+    "ExponentialLR": lambda s, o: s.ExponentialLR(o, 0.9),
+    "PolynomialLR": lambda s, o: s.PolynomialLR(o, 12, 2.0),
+    "CosineAnnealingLR": lambda s, o: s.CosineAnnealingLR(o, 5, 0.01),
+    "WarmRestarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, 2, 0.01),
+    "CyclicLR": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, 5),
+    "CyclicLR-exp": lambda s, o: s.CyclicLR(
+        o, 0.01, [0.2, 0.3], 4, mode="exp_range", gamma=0.9, cycle_momentum=False
+    ),
+    "CyclicLR-own": lambda s, o: s.CyclicLR(o, 0.01, 0.2, 4, scale_fn=Decay(0.5)),
+    "OneCycleLR": lambda s, o: s.OneCycleLR(o, [0.3, 0.4], 30),
+    "OneCycleLR-three": lambda s, o: s.OneCycleLR(
+        o, 0.3, epochs=3, steps_per_epoch=10, three_phase=True, anneal_strategy="linear"
+    ),
+    "ReduceLROnPlateau": lambda s, o: s.ReduceLROnPlateau(
+        o, factor=0.5, patience=1, cooldown=1, min_lr=[0.0, 0.1]
+    ),
+    "Sequential": lambda s, o: in_turn(
+        s, o, s.ExponentialLR(o, 0.9), s.CosineAnnealingLR(o, 5)
+    ),
+    "Chained": in_turn,
+}
+
+
+def states(steps: int, scheduler: Any) -> list[list[float]]:
+    """Make steps; return the rates and momenta after each."""
+    found = []
+    for step in range(steps):
+        is_plateau = type(scheduler).__name__ == "ReduceLROnPlateau"
+        scheduler.step(*([1.0 / (1 + step // 3)] if is_plateau else []))
+        groups = scheduler.optimizer.param_groups
+        found.append([value for g in groups for value in (g["lr"], g["momentum"])])
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler:UserWarning")
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_either_library_goes_on_from_a_state_of_the_other(name: str) -> None:
+    libraries = (
+        (lr_scheduler, optimizer),
+        (torch.optim.lr_scheduler, torch_optimizer),
+    )
+    ours, theirs = (SCHEDULERS[name](space, make()) for space, make in libraries)
+    np.testing.assert_allclose(states(7, ours), states(7, theirs), 1e-9, 1e-12)
+    given = [copy.deepcopy(each.state_dict()) for each in (ours, theirs)]
+    assert given[0].keys() == given[1].keys()
+    options = [
+        {k: v for k, v in group.items() if k in ours.optimizer.param_groups[0]}
+        for group in theirs.optimizer.param_groups
+    ]
+    expected = states(20, theirs)
+    for (space, make), state in zip(libraries, reversed(given)):
+        scheduler = SCHEDULERS[name](space, make())
+        for group, known in zip(scheduler.optimizer.param_groups, options):
+            group.update({k: v for k, v in known.items() if k != "params"})
+        scheduler.load_state_dict(state)
+        assert scheduler.get_last_lr() == pytest.approx(options_lr(options))
+        np.testing.assert_allclose(states(20, scheduler), expected, 1e-9, 1e-12)
+
+
+def options_lr(options: list[dict[str, Any]]) -> list[float]:
+    return [group["lr"] for group in options]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_an_epoch_that_is_given() -> None:
+    """It is deprecated; where there is one, the closed form is taken."""
+    for name in list(SCHEDULERS)[:10]:
+        ours = SCHEDULERS[name](lr_scheduler, optimizer())
+        theirs = SCHEDULERS[name](torch.optim.lr_scheduler, torch_optimizer())
+        for epoch in (4, 2, 13):
+            ours.step(epoch)
+            theirs.step(epoch)
+            assert ours.get_last_lr() == pytest.approx(theirs.get_last_lr()), name
+    with pytest.warns(UserWarning, match=r"StepLR\.step: epoch is deprecated"):
+        optim.StepLR(optimizer(), 2).step(1)
+
+
+def test_an_epoch_to_go_on_from() -> None:
+    with pytest.raises(KeyError, match="a group has no initial_lr"):
+        optim.StepLR(optimizer(), 2, last_epoch=3)
+    plateau = lr_scheduler.ReduceLROnPlateau(optimizer())
+    with pytest.raises(ValueError, match="scheduler 0 is a ReduceLROnPlateau"):
+        lr_scheduler.ChainedScheduler([plateau])

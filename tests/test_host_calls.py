@@ -1,0 +1,73 @@
+"""Calls of Python functions that a warm eager call makes: its cost on the host."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.nn import functional
+
+CALLS: dict[str, tuple[int, Callable[..., object]]] = {
+    "abs": (4, lambda x, y, w, b: x.abs()),
+    "mul": (5, lambda x, y, w, b: x * y),
+    "mul, a number": (5, lambda x, y, w, b: x * 2.0),
+    "where": (11, lambda x, y, w, b: fw.where(x > 0, x, y)),
+    "clamp": (12, lambda x, y, w, b: x.clamp(0, 1)),
+    "view": (7, lambda x, y, w, b: x.view(8, 4)),
+    "transpose": (4, lambda x, y, w, b: x.transpose(0, 1)),
+    "unsqueeze": (6, lambda x, y, w, b: x.unsqueeze(0)),
+    "split": (15, lambda x, y, w, b: x.split(2)),
+    "getitem": (9, lambda x, y, w, b: x[1:3]),
+    "cat": (24, lambda x, y, w, b: fw.cat([x, y])),
+    "sum": (33, lambda x, y, w, b: x.sum(1)),
+    "softmax": (33, lambda x, y, w, b: x.softmax(-1)),
+    "layer_norm": (55, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
+    "matmul": (25, lambda x, y, w, b: x @ w),
+    "linear": (22, lambda x, y, w, b: functional.linear(x, w, b)),
+    "zeros": (28, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
+    "ones_like": (12, lambda x, y, w, b: fw.ones_like(x)),
+    "shape": (1, lambda x, y, w, b: x.shape),
+}
+"""The most calls of Python functions, and what is called."""
+
+WARM = 3
+"""Calls before: the first is checked, the next may record."""
+
+
+def made(call: Callable[[], object]) -> int:
+    """Return how many Python functions a call calls, itself not counted."""
+    count = 0
+
+    def count_call(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    former = sys.getprofile()
+    sys.setprofile(count_call)
+    try:
+        result = call()
+    finally:
+        sys.setprofile(former)
+    del result
+    return count - 1
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="comprehensions are no calls there"
+)
+def test_a_warm_call_makes_few_calls(gpu: GpuDevice) -> None:
+    x, y, w = (fw.ones(*sizes, device=gpu) for sizes in ((4, 8), (4, 8), (8, 8)))
+    b = fw.ones(8, device=gpu)
+    fw.stack([x, y]).sum().item()  # nothing pending: none of the calls below begins
+    found = {}
+    for name, (most, call) in CALLS.items():
+        for _ in range(WARM):
+            call(x, y, w, b)
+        count = made(lambda call=call: call(x, y, w, b)) - 1
+        if count > most:
+            found[name] = count, most
+    assert not found, "more calls than before; see the profile of what was changed"
