@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-import multiprocessing
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
@@ -190,6 +189,8 @@ class DataLoader:
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
         if isinstance(context, str):
+            import multiprocessing
+
             methods = multiprocessing.get_all_start_methods()
             if context not in methods:
                 raise ValueError(
