@@ -143,7 +143,7 @@ class DataLoader:
         self.dataset = dataset
         self.num_workers = num_workers
         is_batched = batch_size is not None or batch_sampler is not None
-        self.collate_fn = collate_fn or (
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (
             default_collate if is_batched else default_convert
         )
         self.pin_memory = pin_memory
