@@ -54,10 +54,10 @@ class MambaBlock(nn.Module):
         self.dt_proj.bias._no_reinit = True
 
     def forward(self, x):
-        (b, l, d) = x.shape
+        (b, length, d) = x.shape
         x_and_res = self.in_proj(x)
         (x, res) = x_and_res.split(split_size=[self.d_inner, self.d_inner], dim=-1)
-        x = self.conv1d(x.transpose(1, 2))[..., :l].transpose(1, 2)
+        x = self.conv1d(x.transpose(1, 2))[..., :length].transpose(1, 2)
         x = F.silu(x)
         A = -torch.exp(self.A_log.float())
         delta, B, C = self.x_proj(x).split(
@@ -68,7 +68,7 @@ class MambaBlock(nn.Module):
         deltaB_u = torch.einsum("bld,bln,bld->bldn", delta, B, x)
         h = torch.zeros((b, self.d_inner, self.d_state), device=deltaA.device)
         ys = []
-        for i in range(l):
+        for i in range(length):
             h = deltaA[:, i] * h + deltaB_u[:, i]
             ys.append(torch.einsum("bdn,bn->bd", h, C[:, i, :]))
         y = torch.stack(ys, dim=1)
