@@ -2,7 +2,8 @@
 
 Error (vkbackend.errors)
 ├── ShapeError (ValueError, RuntimeError)   shapes or dimensions that do not fit
-│   └── IndexRangeError (IndexError)   an index or dimension that is not there
+│   ├── IndexRangeError (IndexError)   an index or dimension that is not there
+│   └── DatasetError (TypeError, AssertionError)   datasets that do not fit
 ├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
 ├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
@@ -26,6 +27,10 @@ class ShapeError(Error, ValueError, RuntimeError):
 
 class IndexRangeError(ShapeError, IndexError):
     """An index or a dimension that is out of range."""
+
+
+class DatasetError(ShapeError, TypeError, AssertionError):
+    """Datasets or tensors that are no dataset together."""
 
 
 class DomainError(Error, RuntimeError):

@@ -15,7 +15,7 @@ from ..base.philox import bits, default_generator
 from ..dispatch.diagnosis import explaining
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
-from .collate import default_convert, map_arrays, stack_samples
+from .collate import default_collate, default_convert, map_arrays, stack_samples
 from .dataset import IterableDataset, Subset
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 from .worker import Worker, WorkerInfo
@@ -23,6 +23,12 @@ from .worker import Worker, WorkerInfo
 Batches = Generator[Any, None, None]
 _END = object()
 """In the place of a batch of a worker whose samples are at their end."""
+
+_FIXED = {
+    *("batch_size", "batch_sampler", "sampler", "drop_last", "dataset"),
+    "persistent_workers",
+}
+"""Attributes that are not set on a loader that is made."""
 
 
 @explaining
@@ -48,24 +54,28 @@ class DataLoader:
     drop_last : bool, default False
         Whether an incomplete last batch is left out.
     timeout : float, default 0
-        Seconds to wait for a worker's batch; 0 means any.
+        Seconds to wait for a worker's batch; 0 means any. Only with workers.
     worker_init_fn : callable, optional
         Called in each worker with its number.
     generator : Generator, optional
         Where the order and the workers' seeds come from; what `fw.manual_seed` seeds
         if not given.
     prefetch_factor : int, optional
-        Batches that each worker works ahead; 2 if not given.
+        Batches that each worker works ahead; 2 if not given. Only with workers.
     device : Device, str or None
         Where the batches go; the next one is uploaded before one is handed out. None
         leaves them where the samples are. PyTorch's loader does not have it.
     pin_memory, pin_memory_device, persistent_workers, multiprocessing_context, in_order
-        Taken for PyTorch's sake, without effect: workers are threads.
+        Taken for PyTorch's sake, without effect: workers are threads. The third and
+        fourth only with workers.
 
     Raises
     ------
     ValueError
-        If a size is out of range, or arguments exclude each other.
+        If a size is out of range, or arguments exclude each other; and if an attribute
+        that says what batches are made of is set later.
+    AssertionError
+        When it is iterated over, if `timeout` is given without workers.
 
     Notes
     -----
@@ -113,9 +123,20 @@ class DataLoader:
             ("prefetch_factor", prefetch_factor, 1),
             ("timeout", timeout, 0),
         ):
-            if value is not None and value < least:
+            is_number = isinstance(value, int | float)
+            if value is not None and not (is_number and value >= least):
                 raise ValueError(
-                    f"DataLoader: {name} is {value}; it must be at least {least}"
+                    f"DataLoader: {name} is {value!r}; it must be at least {least}"
+                )
+        for name, value in (
+            ("prefetch_factor", prefetch_factor),
+            ("persistent_workers", persistent_workers or None),
+            ("multiprocessing_context", multiprocessing_context),
+        ):
+            if value is not None and not num_workers:
+                raise ValueError(
+                    f"DataLoader: {name} is {value!r}, but num_workers is 0; leave it"
+                    " out, or have workers"
                 )
         if not num_workers and (prefetch_factor is not None or persistent_workers):
             what = "persistent_workers" if persistent_workers else "prefetch_factor"
@@ -126,13 +147,21 @@ class DataLoader:
         self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
         self.dataset = dataset
         self.num_workers = num_workers
-        self.collate_fn = collate_fn
+        is_batched = batch_size is not None or batch_sampler is not None
+        self.collate_fn: Callable[[Any], Any] = collate_fn or (
+            default_collate if is_batched else default_convert
+        )
         self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
         self.timeout = timeout
         self.worker_init_fn = worker_init_fn
         self.generator = generator
-        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        if prefetch_factor is None and num_workers:
+            prefetch_factor = 2
+        self.prefetch_factor = prefetch_factor
         self.persistent_workers = persistent_workers
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
         self.device = None if device is None else get_device(device)
         if batch_sampler is not None:
             batch_size, drop_last = None, False
@@ -148,6 +177,33 @@ class DataLoader:
         self.batch_sampler: Any = batch_sampler
         if batch_sampler is None and batch_size is not None and not self._is_iterable:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, drop_last)
+        self._is_made = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _FIXED and "_is_made" in self.__dict__:
+            raise ValueError(
+                f"DataLoader: {name} is set on a loader that is made; make another one"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """A context of `multiprocessing`, which has no effect; None if not given."""
+        return self._context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        if isinstance(context, str):
+            import multiprocessing
+
+            methods = multiprocessing.get_all_start_methods()
+            if context not in methods:
+                raise ValueError(
+                    f"DataLoader: multiprocessing_context is {context!r}; it must be"
+                    f" one of {', '.join(methods)}"
+                )
+            context = multiprocessing.get_context(context)
+        self._context = context
 
     def _check_order(
         self, shuffle: Any, sampler: Any, batch_sampler: Any, size: Any, drop: bool
@@ -198,7 +254,16 @@ class DataLoader:
         order = self.sampler if self.batch_sampler is None else self.batch_sampler
         return len(order)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> LoaderIterator:
+        if self.timeout and not self.num_workers:
+            raise AssertionError(
+                f"DataLoader: timeout is {self.timeout}, but num_workers is 0; leave it"
+                " out, or have workers"
+            )
+        return LoaderIterator(self, self._batches())
+
+    def _batches(self) -> Batches:
+        """Yield the batches of one pass, where they go."""
         batches = self._threaded() if self.num_workers else self._inline()
         placed = (map_arrays(self._place, batch) for batch in batches)
         try:
@@ -224,31 +289,28 @@ class DataLoader:
     def _fetch(self, order: Any) -> Any:
         """Return one batch on the host, or one sample."""
         if self.batch_sampler is None:
-            return self._converted(self.dataset[order])
+            return self.collate_fn(self.dataset[order])
         dataset, indices = self.dataset, list(order)
         while type(dataset) is Subset:
             indices = [dataset.indices[index] for index in indices]
             dataset = dataset.dataset
         fetch_batch = getattr(dataset, "fetch_batch", None)
-        if fetch_batch is not None and self.collate_fn is None:
+        if fetch_batch is not None and self.collate_fn is default_collate:
             return _as_list(fetch_batch(indices))
         if hasattr(dataset, "__getitems__"):
             return self._collated(dataset.__getitems__(indices))
         return self._collated([dataset[index] for index in indices])
 
     def _collated(self, samples: list[Any]) -> Any:
-        return (self.collate_fn or stack_samples)(samples)
-
-    def _converted(self, sample: Any) -> Any:
-        if self.collate_fn is not None:
-            return self.collate_fn(sample)
-        return default_convert(sample)
+        if self.collate_fn is default_collate:
+            return stack_samples(samples)
+        return self.collate_fn(samples)
 
     def _next_of(self, samples: Iterator[Any]) -> Any:
         """Return the next batch of an iterable dataset, or `_END`."""
         if self.batch_size is None:
             sample = next(samples, _END)
-            return sample if sample is _END else self._converted(sample)
+            return sample if sample is _END else self.collate_fn(sample)
         batch = list(itertools.islice(samples, self.batch_size))
         if not batch or (self.drop_last and len(batch) < self.batch_size):
             return _END
@@ -286,7 +348,7 @@ class DataLoader:
         ended: set[int] = set()
         asked = self._asked(workers, ended)
         try:
-            ahead = self.num_workers * self.prefetch_factor
+            ahead = self.num_workers * (self.prefetch_factor or 1)
             waiting.extend(itertools.islice(asked, ahead))
             while waiting:
                 worker, future = waiting.popleft()
@@ -334,6 +396,31 @@ class DataLoader:
                 f"DataLoader: worker {worker.info.id} has made no batch for"
                 f" {self.timeout} seconds, which is the timeout"
             ) from None
+
+
+class LoaderIterator(Iterator[Any]):
+    """One pass over a loader; its length is that of the whole pass.
+
+    Parameters
+    ----------
+    loader : DataLoader
+    batches : generator
+        Of its batches.
+    """
+
+    def __init__(self, loader: DataLoader, batches: Batches) -> None:
+        self._loader = loader
+        self._batches = batches
+
+    def __next__(self) -> Any:
+        return next(self._batches)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def close(self) -> None:
+        """Stop the workers, and end the pass."""
+        self._batches.close()
 
 
 def _as_list(batch: Any) -> Any:

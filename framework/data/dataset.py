@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ..base.errors import ShapeError
+from ..base.errors import DatasetError, IndexRangeError
 from ..base.philox import Generator, default_generator
 from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
@@ -42,15 +42,12 @@ class Dataset(Generic[Sample]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[Sample]):
+class IterableDataset(Dataset[Sample], Iterable[Sample]):
     """Samples one after the other; subclasses define `__iter__`.
 
     With workers, each iterates over a copy of its own: without `get_worker_info` in
     `__iter__`, which says which part is its, every sample comes once for each worker.
     """
-
-    def __iter__(self) -> Iterator[Sample]:
-        raise NotImplementedError(f"{type(self).__name__}.__iter__: it is not defined")
 
     def __add__(self, other: Dataset[Any]) -> Any:
         return ChainDataset([self, other])
@@ -69,7 +66,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     Raises
     ------
-    ShapeError
+    DatasetError
         If there are none, or their first sizes differ.
 
     Examples
@@ -86,7 +83,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         )
         shapes = [tuple(each.shape) for each in self.tensors]
         if not shapes or not all(shapes) or len({shape[0] for shape in shapes}) != 1:
-            raise ShapeError(
+            raise DatasetError(
                 f"TensorDataset: the tensors are {shapes};"
                 " their first dimensions must be there and equal"
             )
@@ -100,7 +97,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
 
     def fetch_batch(self, indices: Sequence[int]) -> tuple[Any, ...]:
         """Return the samples of several indices, stacked; of host tensors, arrays."""
-        if any(each.is_gpu for each in self.tensors):
+        if any(each.is_gpu or each.requires_grad for each in self.tensors):
             return self[list(indices)]
         if self._arrays is None:
             self._arrays = tuple(each.detach().numpy() for each in self.tensors)
@@ -166,19 +163,17 @@ class ConcatDataset(Dataset[Any]):
 
     Raises
     ------
-    ValueError
-        If there is none.
-    TypeError
-        If one is an `IterableDataset`, which has no indices.
+    DatasetError
+        If there is none, or one is an `IterableDataset`, which has no indices.
     """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
-            raise ValueError("ConcatDataset: there is no dataset; give at least one")
+            raise DatasetError("ConcatDataset: there is no dataset; give at least one")
         for each in self.datasets:
             if isinstance(each, IterableDataset):
-                raise TypeError(
+                raise DatasetError(
                     f"ConcatDataset: {type(each).__name__} has no indices; use"
                     " ChainDataset"
                 )
@@ -191,7 +186,7 @@ class ConcatDataset(Dataset[Any]):
     def __getitem__(self, index: int) -> Any:
         place = index + len(self) if index < 0 else index
         if not 0 <= place < len(self):
-            raise IndexError(
+            raise IndexRangeError(
                 f"ConcatDataset: index is {index}; it must be from {-len(self)} to"
                 f" {len(self) - 1}"
             )
@@ -209,7 +204,7 @@ class ChainDataset(IterableDataset[Any]):
 
     Raises
     ------
-    TypeError
+    DatasetError
         When it is iterated over, if one is no `IterableDataset`.
     """
 
@@ -219,7 +214,7 @@ class ChainDataset(IterableDataset[Any]):
     def __iter__(self) -> Iterator[Any]:
         for each in self.datasets:
             if not isinstance(each, IterableDataset):
-                raise TypeError(
+                raise DatasetError(
                     f"ChainDataset: a dataset is a {type(each).__name__}; it must be an"
                     " IterableDataset"
                 )

@@ -8,8 +8,10 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from ..base.errors import ShapeError
 from ..base.philox import Generator, default_generator, integers, uniform
 from ..dispatch.diagnosis import explain_constructor
+from ..tensor.from_data import as_tensor
 
 Index = TypeVar("Index", covariant=True)
 
@@ -72,7 +74,7 @@ class RandomSampler(Sampler[int]):
     TypeError
         If `replacement` is no bool.
     ValueError
-        If `num_samples` is not above 0.
+        If `num_samples`, given or not, is not above 0.
     """
 
     def __init__(
@@ -86,17 +88,15 @@ class RandomSampler(Sampler[int]):
             raise TypeError(
                 f"RandomSampler: replacement is {replacement!r}; it must be a bool"
             )
-        if num_samples is not None and (
-            not isinstance(num_samples, int) or num_samples <= 0
-        ):
-            raise ValueError(
-                f"RandomSampler: num_samples is {num_samples}; it must be an int"
-                " above 0"
-            )
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
+        if not isinstance(self.num_samples, int) or self.num_samples <= 0:
+            raise ValueError(
+                f"RandomSampler: num_samples is {self.num_samples}, of"
+                f" {len(data_source)} samples; it must be an int above 0"
+            )
 
     @property
     def num_samples(self) -> int:
@@ -108,8 +108,6 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         generator = self.generator or default_generator
         count, wanted = len(self.data_source), self.num_samples
-        if count == 0:
-            return
         if self.replacement:
             yield from integers(wanted, generator.stream(), count).tolist()
             return
@@ -164,8 +162,15 @@ class WeightedRandomSampler(Sampler[int]):
     Raises
     ------
     ValueError
-        If `num_samples` is not above 0, or weights are not a row of numbers of at
-        least 0 with one above, or fewer than are drawn without replacement.
+        If `num_samples` is no int above 0, `replacement` no bool, or weights are not a
+        row of numbers of at least 0 with one above.
+    ShapeError
+        If more are drawn without replacement than have a weight above 0.
+
+    Attributes
+    ----------
+    weights : Tensor, shape (samples,), float64
+        On the host; a later draw is by what they are then.
     """
 
     def __init__(
@@ -185,18 +190,23 @@ class WeightedRandomSampler(Sampler[int]):
                 f"WeightedRandomSampler: num_samples is {num_samples}; it must be above"
                 " 0"
             )
-        self.weights = np.asarray(weights, np.float64)
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"WeightedRandomSampler: replacement is {replacement!r}; it must be a"
+                " bool"
+            )
+        array = np.asarray(weights, np.float64)
+        self.weights = as_tensor(array)
         self.num_samples = num_samples
         self.replacement = replacement
         self.generator = generator
-        array = self.weights
         if array.ndim != 1 or not (array >= 0).all() or not array.sum() > 0:
             raise ValueError(
                 f"WeightedRandomSampler: weights have shape {array.shape}; they must be"
                 " a row of numbers of at least 0, not all 0"
             )
         if not replacement and num_samples > np.count_nonzero(array):
-            raise ValueError(
+            raise ShapeError(
                 f"WeightedRandomSampler: {num_samples} samples of"
                 f" {np.count_nonzero(array)} with a weight above 0; without replacement"
                 " at most as many are possible"
@@ -204,18 +214,19 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = self.generator or default_generator
+        weights = self.weights.numpy()
         if self.replacement:
             drawn = uniform(self.num_samples, generator.stream()).astype(np.float64)
-            ends = np.cumsum(self.weights)
+            ends = np.cumsum(weights)
             places = np.searchsorted(ends, drawn * ends[-1], side="right")
             # Rounding may lead past the last weight above 0.
-            places = np.minimum(places, np.flatnonzero(self.weights)[-1])
+            places = np.minimum(places, np.flatnonzero(weights)[-1])
             yield from places.tolist()
             return
         # Efraimidis and Spirakis, Weighted Random Sampling with a Reservoir, 2006
-        drawn = uniform(len(self.weights), generator.stream()).astype(np.float64)
+        drawn = uniform(len(weights), generator.stream()).astype(np.float64)
         with np.errstate(divide="ignore"):
-            keys = -np.log1p(-drawn) / self.weights
+            keys = -np.log1p(-drawn) / weights
         yield from np.argsort(keys, kind="stable")[: self.num_samples].tolist()
 
     def __len__(self) -> int:

@@ -20,6 +20,7 @@ from ..autograd.engine import no_grad
 from ..base.errors import ShapeError
 from ..base.philox import Generator
 from ..dispatch.diagnosis import explained
+from ..ops.elementwise.complex_numbers import view_as_complex
 from ..ops.elementwise.special import host_erfc
 from ..tensor.random import rand, randn
 from ..tensor.tensor import Tensor
@@ -64,8 +65,12 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill with draws from the uniform distribution over [a, b)."""
-    return _assign(tensor, rand(tensor.shape, generator=generator) * (b - a) + a)
+    """Fill with draws from the uniform distribution over [a, b).
+
+    Both parts of complex numbers are such draws.
+    """
+    draws = rand(_shape_of_parts(tensor), generator=generator)
+    return _assign_parts(tensor, draws * (b - a) + a)
 
 
 def normal_(
@@ -74,8 +79,14 @@ def normal_(
     std: float = 1.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill with draws from a normal distribution."""
-    return _assign(tensor, randn(tensor.shape, generator=generator) * std + mean)
+    """Fill with draws from a normal distribution.
+
+    Each part of complex numbers has half of the variance.
+    """
+    if tensor.dtype.is_complex:
+        std = std / math.sqrt(2.0)
+    draws = randn(_shape_of_parts(tensor), generator=generator)
+    return _assign_parts(tensor, draws * std + mean)
 
 
 def trunc_normal_(
@@ -424,6 +435,17 @@ def _kaiming_std(
 def _assign(tensor: Tensor, values: Tensor) -> Tensor:
     with no_grad():
         return tensor.copy_(values)
+
+
+def _shape_of_parts(tensor: Tensor) -> tuple[int, ...]:
+    """Return the shape of a tensor's real numbers; see `view_as_real`."""
+    return (*tensor.shape, 2) if tensor.dtype.is_complex else tuple(tensor.shape)
+
+
+def _assign_parts(tensor: Tensor, values: Tensor) -> Tensor:
+    return _assign(
+        tensor, view_as_complex(values) if tensor.dtype.is_complex else values
+    )
 
 
 def _assign_host(tensor: Tensor, values: np.ndarray) -> Tensor:

@@ -33,7 +33,8 @@ class ModuleConversion(ModuleState):
         device : Device, str or int, optional
             "cpu", "gpu" or a device's name.
         dtype : DType or str, optional
-            A float dtype; buffers and parameters of other kinds keep theirs.
+            A float or complex dtype; buffers and parameters that are neither keep
+            theirs.
         tensor : Tensor, optional
             Its device and dtype are taken.
         non_blocking, memory_format
@@ -42,17 +43,17 @@ class ModuleConversion(ModuleState):
         Raises
         ------
         TypeError
-            If the dtype is no float one, or an argument is unknown.
+            If the dtype is neither, or an argument is unknown.
         """
         device, dtype = _destination(args, kwargs)
-        if dtype is not None and not dtype.is_float:
+        if dtype is not None and not dtype.is_differentiable:
             raise TypeError(
                 f"{type(self).__name__}.to: dtype is {dtype.name}; modules are cast to"
-                " float dtypes only"
+                " float or complex dtypes only"
             )
 
         def convert(tensor: Tensor) -> Tensor:
-            wanted = dtype if tensor.dtype.is_float else None
+            wanted = dtype if tensor.dtype.is_differentiable else None
             return tensor.to(device=device, dtype=wanted)
 
         return self._apply(convert)
@@ -93,19 +94,24 @@ class ModuleConversion(ModuleState):
 
     def float(self: Self) -> Self:
         """Cast what is of a float dtype to float32, in place; return self."""
-        return self.to(dtype=float32)
+        return self._cast_floats(float32)
 
     def double(self: Self) -> Self:
         """Cast what is of a float dtype to float64, in place; return self."""
-        return self.to(dtype=float64)
+        return self._cast_floats(float64)
 
     def half(self: Self) -> Self:
         """Cast what is of a float dtype to float16, in place; return self."""
-        return self.to(dtype=float16)
+        return self._cast_floats(float16)
 
     def bfloat16(self: Self) -> Self:
         """Cast what is of a float dtype to bfloat16, in place; return self."""
-        return self.to(dtype=bfloat16_)
+        return self._cast_floats(bfloat16_)
+
+    def _cast_floats(self: Self, dtype: DType) -> Self:
+        return self._apply(
+            lambda tensor: tensor.to(dtype) if tensor.dtype.is_float else tensor
+        )
 
     def share_memory(self: Self) -> Self:
         """Do what `Tensor.share_memory_` does with everything; return self."""

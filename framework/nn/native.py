@@ -7,13 +7,13 @@ which have no effect.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from .. import ops
 from ..base.errors import ShapeError
 from ..tensor.tensor import Tensor
 from . import functional
+from .functional.dropout import drop_channels
 from .functional.embedding import MODES, renormalize
 
 REDUCTIONS = ("none", "mean", "sum")
@@ -105,27 +105,12 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Return (batch, channels, ...) with channels dropped."""
-    return _channels_dropped(input, p, train, False)
+    return drop_channels("feature_dropout", input, p, train, False)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Replace the elements by `feature_dropout` of them."""
-    return _channels_dropped(input, p, train, True)
-
-
-def _channels_dropped(input: Tensor, p: float, train: bool, inplace: bool) -> Tensor:
-    if input.ndim < 2:
-        raise ShapeError(
-            f"feature_dropout: input is {input.layout.shape}; it must be"
-            " (batch, channels,"
-            " ...)"
-        )
-    shape = (*input.shape[:2], math.prod(input.shape[2:]))
-    rows = ops.reshape(input, shape)
-    if not inplace:
-        return ops.reshape(ops.dropout1d(rows, p, train), input.shape)
-    functional.dropout1d(input.view(*shape), p, train, True)
-    return input
+    return drop_channels("feature_dropout_", input, p, train, True)
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:

@@ -229,7 +229,7 @@ class Muon(Optimizer):
                 self._state[parameter] = state
             buffer = state["momentum_buffer"]
             assign_each(ema, [(buffer, grad)], (1.0 - momentum,))
-            along = grad + (buffer - grad) * momentum if group["nesterov"] else buffer
+            along = grad.lerp(buffer, momentum) if group["nesterov"] else buffer
             direction = _orthogonal(along, group).to(parameter.dtype)
             shape = parameter.shape
 
@@ -258,8 +258,12 @@ def _orthogonal(matrix: Tensor, group: Group) -> Tensor:
     tall = x.shape[0] > x.shape[1]
     if tall:
         x = x.T
-    x = x / x.float().square().sum().sqrt().clamp(min=group["eps"]).to(bfloat16)
+    norm = x.float().square().sum().sqrt().to(bfloat16)
+    x = x / norm.clamp(min=group["eps"])
     for _ in range(group["ns_steps"]):
-        gram = matmul(x, x.T)
-        x = x * a + matmul(gram * b + matmul(gram, gram) * c, x)
+        # A product and what is added to it are rounded once, as by PyTorch's addmm.
+        wide = x.float()
+        gram = matmul(wide, wide.T).to(bfloat16).float()
+        update = (gram * b + matmul(gram, gram) * c).to(bfloat16).float()
+        x = (wide * a + matmul(update, wide)).to(bfloat16)
     return x.T if tall else x

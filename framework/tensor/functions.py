@@ -34,7 +34,7 @@ ALIASES = """
     arctan2:atan2 arctanh:atanh clip:clamp concat:cat concatenate:cat divide:div
     fix:trunc ger:outer greater:gt greater_equal:ge less:lt less_equal:le
     moveaxis:movedim multiply:mul negative:neg not_equal:ne row_stack:vstack
-    subtract:sub swapdims:transpose trapz:trapezoid true_divide:div
+    dsmm:mm spmm:mm subtract:sub swapdims:transpose trapz:trapezoid true_divide:div
 """
 """Second names, each with that of the function of `ops`."""
 

@@ -38,6 +38,29 @@ def dropout(
     return ops.dropout(input, p, training)
 
 
+def drop_channels(
+    name: str, input: Tensor, p: float, training: bool, inplace: bool, drawn: int = 2
+) -> Tensor:
+    """Drop all that lies in a place of the first `drawn` dimensions, one or two."""
+    sizes = input.layout.shape
+    if len(sizes) < drawn:
+        raise ShapeError(f"{name}: input is {sizes}; it must be (batch, channels, ...)")
+    shape = (*(1,) * (2 - drawn), *sizes[:drawn], math.prod(sizes[drawn:]))
+    if not inplace:
+        return ops.reshape(ops.dropout1d(ops.reshape(input, shape), p, training), sizes)
+    dropout1d(input.view(*shape), p, training, True)
+    return input
+
+
+def _warn_of_dims(name: str, ndim: int) -> None:
+    """Warn that `dropout` is what an input of so many dimensions needs."""
+    warnings.warn(
+        f"{name}: input is {ndim}-D, without the dimensions that it drops together;"
+        " use dropout for that",
+        stacklevel=3,
+    )
+
+
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
@@ -54,9 +77,14 @@ def dropout2d(
 
     Notes
     -----
-    Three dimensions are (batch, channels, length), as in PyTorch, with a warning.
+    Three dimensions are (batch, channels, length), as in PyTorch, with a warning. Other
+    numbers from two on are (batch, channels, ...), with a warning too.
     """
-    if len(input.layout.shape) == 3:
+    ndim = len(input.layout.shape)
+    if ndim not in (3, 4):
+        _warn_of_dims("dropout2d", ndim)
+        return drop_channels("dropout2d", input, p, training, inplace)
+    if ndim == 3:
         warnings.warn(
             "dropout2d: input is 3-D, taken for (batch, channels, length); use"
             " dropout1d for that",
@@ -71,7 +99,17 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels of (batch, channels, depth, height, width)."""
+    """Drop whole channels of (batch, channels, depth, height, width).
+
+    Notes
+    -----
+    Four dimensions have no batch. Other numbers neither, with a warning, as in PyTorch:
+    all that lies in a place of the first is dropped together.
+    """
+    ndim = len(input.layout.shape)
+    if ndim not in (4, 5):
+        _warn_of_dims("dropout3d", ndim)
+        return drop_channels("dropout3d", input, p, training, inplace, 1)
     if inplace:
         return change(input, ops.dropout3d, p, training)
     return ops.dropout3d(input, p, training)

@@ -1,6 +1,6 @@
 """Making one batch of many samples."""
 
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict, defaultdict, namedtuple
 from typing import Any
 
 import numpy as np
@@ -9,9 +9,12 @@ import torch
 from torch.utils.data import default_collate as theirs
 
 import vkbackend.framework as fw
+from vkbackend.framework import data
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.data.collate import (
+    collate,
     default_collate,
+    default_collate_fn_map,
     default_convert,
     map_arrays,
 )
@@ -68,8 +71,8 @@ def test_tensors_stay_where_they_are(make: Any) -> None:
 
 def test_conversion_of_a_sample() -> None:
     sample = default_convert({"x": (np.zeros(2), np.float32(1)), "name": "a"})
-    assert isinstance(sample["x"], tuple)
-    assert sample["x"][0].dtype is fw.float64
+    assert isinstance(sample["x"], list)
+    assert [each.dtype for each in sample["x"]] == [fw.float64, fw.float32]
     assert sample["name"] == "a"
     assert default_convert(np.array(["a"])).tolist() == ["a"]
 
@@ -87,3 +90,30 @@ def test_bad_samples_are_named() -> None:
         default_collate([object()])
     with pytest.raises(TypeError, match="it must hold numbers"):
         default_collate([np.array(["a"])])
+
+
+def test_mappings_keep_their_class_and_tensors_their_gradients() -> None:
+    sample = defaultdict(int, a=1)
+    batch = default_collate([sample, sample])
+    assert type(batch) is defaultdict
+    assert (batch["a"].tolist(), sample["a"], batch["b"]) == ([1, 1], 1, 0)
+    x = fw.ones(2, requires_grad=True)
+    assert default_collate([x, x]).requires_grad
+    loader = data.DataLoader(data.TensorDataset(fw.ones(3, requires_grad=True)), 2)
+    assert next(iter(loader))[0].requires_grad
+    assert default_collate([1, 2.5]).dtype is fw.float32
+    with pytest.raises(TypeError, match="samples are tensors and int"):
+        default_collate([fw.ones(()), 2])
+
+
+def test_functions_for_other_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def total(batch: Any, *, collate_fn_map: Any) -> Any:
+        return sum(batch)
+
+    assert collate([{"a": 1j}, {"a": 2j}], collate_fn_map={complex: total}) == {"a": 3j}
+    with pytest.raises(TypeError, match="is made of complex"):
+        default_collate([(1j, 1)])
+    monkeypatch.setitem(default_collate_fn_map, complex, total)
+    found = default_collate([(1j, 1), (2j, 5)])
+    assert (found[0], found[1].tolist()) == (3j, [1, 5])
+    assert collate([1.0], collate_fn_map=default_collate_fn_map).dtype is fw.float64

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch.utils.data as theirs
 
 import vkbackend.framework as fw
 from vkbackend.framework import data
@@ -212,6 +213,11 @@ def test_strings_and_nested_samples() -> None:
         ({"shuffle": True, "sampler": [1]}, "shuffle and sampler were given"),
         ({"batch_sampler": [[1]], "batch_size": 2}, "leave these out"),
         ({"batch_size": None, "drop_last": True}, "drop_last was given without"),
+        ({"prefetch_factor": 2}, "prefetch_factor is 2, but num_workers is 0"),
+        ({"persistent_workers": True}, "persistent_workers is True, but num_workers"),
+        ({"multiprocessing_context": "fork"}, "context is 'fork', but num_workers is"),
+        ({"multiprocessing_context": "x", "num_workers": 1}, "must be one of fork"),
+        ({"batch_size": "a"}, "batch_size is 'a'; it must be at least 1"),
     ],
 )
 def test_arguments_that_exclude_each_other(options: dict[str, Any], text: str) -> None:
@@ -220,11 +226,8 @@ def test_arguments_that_exclude_each_other(options: dict[str, Any], text: str) -
 
 
 def test_an_iterable_dataset_has_its_own_order() -> None:
-    class Numbers(data.IterableDataset[int]):
-        pass
-
     with pytest.raises(ValueError, match="has an order of its own"):
-        data.DataLoader(Numbers(), shuffle=True)
+        data.DataLoader(data.ChainDataset([]), shuffle=True)
 
 
 def test_a_worker_that_takes_too_long() -> None:
@@ -242,3 +245,26 @@ def test_a_worker_that_takes_too_long() -> None:
     threading.Timer(0.5, held.set).start()
     with pytest.raises(RuntimeError, match=r"no batch for 0\.01 seconds"):
         next(batches)
+
+
+def test_attributes_are_pytorchs() -> None:
+    for options in ({}, {"batch_size": None}, {"num_workers": 1}):
+        given: dict[str, Any] = options
+        ours, other = (
+            data.DataLoader(Squares(), **given),
+            theirs.DataLoader([1], **given),
+        )
+        for name in (
+            *("batch_size", "num_workers", "pin_memory", "drop_last", "timeout"),
+            *("worker_init_fn", "multiprocessing_context", "generator", "in_order"),
+            *("prefetch_factor", "persistent_workers", "pin_memory_device"),
+        ):
+            assert getattr(ours, name) == getattr(other, name)
+        assert ours.collate_fn.__name__ == other.collate_fn.__name__
+        for name in ("batch_size", "sampler", "dataset"):
+            with pytest.raises(ValueError, match=f"{name} is set on a loader"):
+                setattr(ours, name, None)
+    batches = iter(data.DataLoader(Squares(), 5))
+    assert (len(batches), iter(batches)) == (5, batches)
+    with pytest.raises(AssertionError, match=r"timeout is 3, but num_workers is 0"):
+        iter(data.DataLoader(Squares(), timeout=3))

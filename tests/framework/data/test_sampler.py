@@ -31,7 +31,8 @@ def test_random() -> None:
     fw.manual_seed(0)
     drawn = list(data.RandomSampler(TEN, replacement=True, num_samples=200))
     assert set(drawn) == set(TEN)
-    assert list(data.RandomSampler([])) == []
+    with pytest.raises(ValueError, match="num_samples is 0, of 0 samples"):
+        data.RandomSampler([])
 
 
 def test_random_among_indices() -> None:

@@ -166,3 +166,15 @@ def test_names_without_underscore() -> None:
 def test_too_few_dimensions(name: str, options: dict[str, float]) -> None:
     with pytest.raises(ShapeError, match=f"{name}: the tensor is"):
         getattr(init, name)(fw.zeros(3), **options)
+
+
+def test_complex_numbers_have_two_drawn_parts() -> None:
+    fw.manual_seed(0)
+    drawn = init.normal_(fw.empty(4000, dtype=fw.complex64), 1.0, 2.0).numpy()
+    for part in (drawn.real, drawn.imag):
+        assert part.mean() == pytest.approx(1.0, abs=0.1)
+        assert part.std() == pytest.approx(2.0**0.5, abs=0.05)
+    drawn = init.uniform_(fw.empty(4000, dtype=fw.complex64), -1.0, 3.0).numpy()
+    for part in (drawn.real, drawn.imag):
+        assert -1 <= part.min() < -0.95
+        assert 2.95 < part.max() < 3

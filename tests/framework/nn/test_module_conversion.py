@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
@@ -61,3 +62,14 @@ def test_gradients_move_along(gpu: GpuDevice) -> None:
     assert module.weight.grad is not None
     assert module.weight.grad.device is gpu
     assert module.weight.grad.dtype is fw.float16
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_complex_modules() -> None:
+    """They are cast by `to` alone, as in PyTorch; counters stay integers."""
+    for library in (fw, torch):
+        layer = library.nn.BatchNorm1d(2).to(library.complex64)
+        assert layer.weight.dtype is layer.running_mean.dtype is library.complex64
+        assert layer.num_batches_tracked.dtype is library.int64
+        assert layer.double().weight.dtype is library.complex64
+        assert layer.to(library.float64).weight.dtype is library.float64

@@ -1,11 +1,13 @@
 """State dicts that an optimizer refuses: nothing of them is loaded."""
 
+import sys
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.interruption import Interrupter
@@ -229,3 +231,91 @@ def test_state_is_there_when_it_is_asked_for() -> None:
     assert other.state[x] == {}
     other.step()
     assert set(other.state[x]) >= {"exp_avg", "exp_avg_sq"}
+
+
+OF_PYTORCH = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS",
+    "Muon", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD",
+]  # fmt: skip
+
+
+def converted(state: Any, tensor: type, make: Callable[[Any], Any]) -> Any:
+    """Return a state with its tensors made by another library."""
+    if isinstance(state, tensor):
+        return make(state.detach().numpy())  # type: ignore[attr-defined]
+    if isinstance(state, dict):
+        return {key: converted(each, tensor, make) for key, each in state.items()}
+    if isinstance(state, list | tuple):
+        return type(state)(converted(each, tensor, make) for each in state)
+    return state
+
+
+def advance(optimizer: Any, params: list[Any], make: Callable[[Any], Any]) -> None:
+    """Make 50 steps: by random gradients, or of a quadratic by its closure."""
+    rng = np.random.default_rng(3)
+    for _ in range(50):
+        if type(optimizer).__name__ == "LBFGS":
+
+            def closure() -> Any:
+                optimizer.zero_grad()
+                scale = make(np.linspace(1.0, 2.0, 5, dtype=np.float32))
+                loss = sum(((each - 1.0) ** 2 * scale).sum() for each in params)
+                loss.backward()  # type: ignore[union-attr]
+                return loss
+
+            optimizer.step(closure)
+            continue
+        for each in params:
+            each.grad = make(rng.normal(size=tuple(each.shape)).astype(np.float32))
+        optimizer.step()
+
+
+# Where the loss is maximised, or sits at a change of sign, PyTorch in float32 is as far
+# from PyTorch in float64: gradients that do not depend on the parameters are the test.
+# Muon's directions are of bfloat16: the last bit of its momentum, which a fused
+# multiply-add rounds once, and the order of a sum in a product decide a tie there.
+@pytest.mark.wide
+@pytest.mark.parametrize("name", OF_PYTORCH)
+def test_states_of_pytorch_continue_both_ways(
+    name: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("expecttest")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    from torch.testing._internal.common_optimizers import optim_db
+
+    (info,) = (each for each in optim_db if each.optim_cls.__name__ == name)
+    shapes = [(4, 5), (3, 5)] if name == "Muon" else [(4, 5), (5,)]
+    for given in info.optim_inputs_func("cpu"):
+        atol = 1e-5
+        if name == "Muon":
+            # Two last bits of a direction below 2.
+            atol = 2 * 2**-7 * float(given.kwargs.get("lr", 1e-3))
+        arrays = [rng.normal(size=each).astype(np.float32) for each in shapes]
+
+        def theirs(
+            arrays: list[Any] = arrays, options: Any = given.kwargs
+        ) -> tuple[Any, list[Any]]:
+            params = [torch.tensor(each, requires_grad=True) for each in arrays]
+            return info.optim_cls(params, **deepcopy(options)), params
+
+        first, source = theirs()
+        advance(first, source, torch.tensor)
+        ours = [fw.tensor(x.detach().numpy(), requires_grad=True) for x in source]
+        options = converted(given.kwargs, torch.Tensor, fw.tensor)
+        found = getattr(optim, name)(ours, **options)
+        state = deepcopy(first.state_dict())
+        found.load_state_dict(converted(state, torch.Tensor, fw.tensor))
+        advance(found, ours, fw.tensor)
+        advance(first, source, torch.tensor)
+        second, back = theirs([x.detach().numpy() for x in ours])
+        second.load_state_dict(converted(found.state_dict(), fw.Tensor, torch.tensor))
+        for x, y in zip(ours, source):
+            np.testing.assert_allclose(
+                x.detach().numpy(), y.detach().numpy(), 1e-5, atol, err_msg=given.desc
+            )
+        advance(found, ours, fw.tensor)
+        advance(second, back, torch.tensor)
+        for x, y in zip(ours, back):
+            np.testing.assert_allclose(
+                x.detach().numpy(), y.detach().numpy(), 1e-5, atol, err_msg=given.desc
+            )

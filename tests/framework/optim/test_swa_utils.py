@@ -3,6 +3,7 @@
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.optim import swa_utils as theirs
@@ -181,3 +182,56 @@ def test_signatures_are_pytorchs(name: str) -> None:
         for library in (swa_utils, theirs)
     )
     assert ours == expected
+
+
+@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler:UserWarning")
+def test_either_library_goes_on_from_a_state_of_the_other() -> None:
+    """Averages, statistics and the rate."""
+
+    def parts(library: Any) -> tuple[Any, Any, Any]:
+        space: Any = library.optim.swa_utils
+        model = library.nn.Sequential(
+            library.nn.Linear(2, 2), library.nn.BatchNorm1d(2)
+        )
+        averaged = space.AveragedModel(model, use_buffers=True)
+        made = library.optim.SGD(model.parameters(), lr=0.5)
+        return model, averaged, space.SWALR(made, 0.1, anneal_epochs=4)
+
+    def advance(library: Any, model: Any, averaged: Any, rates: Any) -> None:
+        with library.no_grad():
+            for each in model.parameters():
+                each.mul_(1.5)
+        model(library.tensor([[1.0, 2.0], [3.0, 5.0]]))
+        averaged.update_parameters(model)
+        rates.step()
+
+    def numbers(averaged: Any, rates: Any) -> list[np.ndarray]:
+        found = [each.numpy() for each in averaged.state_dict().values()]
+        return [*found, np.array(rates.get_last_lr())]
+
+    ours, other = parts(fw), parts(torch)
+    ours[0].load_state_dict(other[0].state_dict())
+    for _ in range(3):
+        advance(fw, *ours)
+        advance(torch, *other)
+    swapped = parts(fw), parts(torch)
+    arrays = {name: each.numpy() for name, each in ours[1].state_dict().items()}
+    swapped[0][1].load_state_dict(other[1].state_dict())
+    swapped[1][1].load_state_dict({k: torch.tensor(v) for k, v in arrays.items()})
+    for (model, _, rates), (known, _, given) in zip(swapped, (other, ours)):
+        state = known.state_dict().items()
+        copied = {name: torch.tensor(each.numpy()) for name, each in state}
+        model.load_state_dict(copied)
+        rates.load_state_dict(given.state_dict())
+        rates.optimizer.param_groups[0]["lr"] = given.get_last_lr()[0]
+    for _ in range(3):
+        for library, trained in (
+            (fw, ours),
+            (torch, other),
+            *zip((fw, torch), swapped),
+        ):
+            advance(library, *trained)
+    expected = numbers(*other[1:])
+    for trained in (ours, *swapped):
+        for found, wanted in zip(numbers(*trained[1:]), expected):
+            np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)

@@ -12,6 +12,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.lower import WORKGROUP
 from vkbackend.framework.codegen.rowwise_kernel import fuses_rows
+from vkbackend.framework.scheduler import plan
 
 pytestmark = pytest.mark.core
 
@@ -231,3 +232,25 @@ def test_large_launches_stay_alone_on_a_software_device(gpu: GpuDevice) -> None:
     software = gpu.gpu.info.kind == "software"
     assert (gpu.gpu.counters - before).dispatches == (2 if software else 1)
     assert all(float(each.sum()) == 2 * each.numel() for each in kept)
+
+
+def test_equal_steps_of_a_loop_are_one_kernel(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built, build = [], plan.build_chosen_kernel
+
+    def counting(nodes: Any, *args: Any, **options: Any) -> Any:
+        built.append([node.op.name for node in nodes])
+        return build(nodes, *args, **options)
+
+    monkeypatch.setattr(plan, "build_chosen_kernel", counting)
+    w, x = (fw.tensor(matrix(k) / 20, device=gpu) for k in range(2))
+    for steps in (5, 9):
+        h, expected = x, matrix(1) / 20
+        for _ in range(steps):
+            h = ops.tanh((h * 2 + x) @ w) * x
+            expected = np.tanh((expected * 2 + matrix(1) / 20) @ (matrix(0) / 20))
+            expected = expected * (matrix(1) / 20)
+        built.clear()
+        assert_close(h.numpy(), expected.astype(np.float32))
+        assert len(built) <= 3  # the first step, the others, the last

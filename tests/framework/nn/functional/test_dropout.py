@@ -31,6 +31,13 @@ def test_channels_together(place: Device) -> None:
         values = F.dropout2d(x.reshape(50, 20, 6)).numpy().reshape(1000, -1)
     assert (values == values[:, :1]).all()
     assert len(np.unique(values)) == 2
+    flat = fw.ones((50, 20), device=place)
+    with pytest.warns(UserWarning, match="dropout2d: input is 2-D"):
+        assert set(np.unique(F.dropout2d(flat).numpy())) == {0, 2}
+    with pytest.warns(UserWarning, match="dropout3d: input is 2-D"):
+        values = F.dropout3d(flat, inplace=True).numpy()
+    assert (values == values[:, :1]).all()
+    np.testing.assert_array_equal(values, flat.numpy())
 
 
 def test_in_place(place: Device) -> None:
@@ -45,5 +52,10 @@ def test_in_place(place: Device) -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ShapeError, match="alpha_dropout: p is 2; it must be from 0"):
         F.alpha_dropout(fw.ones(3), 2, True)
+    with (
+        pytest.warns(UserWarning, match="dropout2d: input is 1-D"),
+        pytest.raises(ShapeError, match="dropout2d: input is"),
+    ):
+        F.dropout2d(fw.ones(3))
     with pytest.raises(ShapeError, match="feature_alpha_dropout: input is"):
         F.feature_alpha_dropout(fw.ones(3), 0.5, True)
