@@ -196,7 +196,9 @@ def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     size = out.layout.shape[-1]
     v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
     by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
-    inner = _quotient(matmul(turned(v), by_v), w - turned(w))
+    turning = matmul(turned(v), by_v)
+    # Symmetric, as PyTorch's, though one triangle alone is read.
+    inner = _quotient((turning - turned(turning)) * 0.5, w - turned(w))
     inner = inner + diag_embed(squeeze(by_w, -2))
     return matmul(matmul(v, inner), turned(v))
 
@@ -244,10 +246,12 @@ def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def cofactors(x: Tensor) -> Tensor:
     """Return the determinant's derivatives, of singular matrices too."""
+    if not x.numel():
+        return x.detach()
     u, s, vh = np.linalg.svd(read(x))
     sign = np.linalg.det(u) * np.linalg.det(vh)
     others = np.stack(
-        [np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])] or [s], -1
+        [np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1
     )
     return back((u * (others * sign[..., None])[..., None, :]) @ vh, x)
 

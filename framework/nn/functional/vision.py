@@ -23,10 +23,10 @@ def pad(
 ) -> Tensor:
     """Return a copy with elements added at, or taken off, both ends of dimensions.
 
-    See `ops.pad`. In the modes "reflect" and "replicate" too a number below 0 takes
+    See `ops.pad`. In the modes "reflect" and "circular" too a number below 0 takes
     elements off, before others are added.
     """
-    if mode in ("reflect", "replicate") and min(pad, default=0) < 0:
+    if mode in ("reflect", "circular") and min(pad, default=0) < 0:
         input = ops.pad(input, [min(each, 0) for each in pad])
         pad = [max(each, 0) for each in pad]
     return ops.pad(input, pad, mode, value)

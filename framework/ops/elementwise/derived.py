@@ -321,4 +321,12 @@ def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     device_dtypes=(float32,),
 )
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
-    """Return the next number from `x` towards `y`; it has no gradient."""
+    """Return the next number from `x` towards `y`.
+
+    Its gradient by `x` is 1, and 0 where both are equal; that by `y` is 0.
+    """
+
+
+@nextafter.vjp
+def nextafter_vjp(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return where(eq(x, y), 0.0, grad), mul(grad, 0.0)

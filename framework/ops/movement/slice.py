@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import STORED
+from ...base.dtype import STORED, int32
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
     Layout,
@@ -171,7 +171,26 @@ def _as_strided_layout(own: Layout, layout: Layout) -> Layout | None:
 
 @as_strided.vjp
 def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
-    return strided_scatter(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
+    zeros: Tensor = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    if not layout.numel or not _overlaps(layout):
+        return strided_scatter(zeros, grad, layout)
+    from ..indexing.scatter import scatter_add
+    from ..source import arange_like
+    from .rearrange import flatten
+
+    places = arange_like(grad, (x_spec.numel,), 0, 1, int32)
+    at = flatten(as_strided(places, layout))
+    return scatter_add(flatten(zeros), 0, at, flatten(grad)).reshape(x_spec.shape)
+
+
+def _overlaps(layout: Layout) -> bool:
+    """Return whether an element may be in a layout twice."""
+    reach = 0
+    for stride, size in sorted(zip(layout.strides, layout.shape)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False
 
 
 def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:

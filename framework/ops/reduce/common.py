@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import (
-    ANY,
+    STORED,
     DType,
     float32,
     int32,
@@ -95,7 +95,7 @@ def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     return few or all(len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims))
 
 
-@composite(dtypes=ANY)
+@composite(dtypes=STORED)
 def empty_result(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
     """Return the result of an empty tensor: `value`, everywhere."""
     return fill_like(x, shape, value, dtype)

@@ -246,8 +246,8 @@ def norm(
     Parameters
     ----------
     x : Tensor, float
-    p : number, "fro" or None
-        The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
+    p : number, "fro", "nuc" or None
+        "nuc" is the sum of the singular values of a matrix. The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
         largest |x|, minus infinity the smallest, 0 how many elements are not 0.
     dim : int, sequence of int or None
         None means all.
@@ -272,8 +272,17 @@ def norm(
         x = as_dtype_of(x, as_dtype(dtype))
     _need_float("norm", x)
     p = "fro" if p is None else p
+    if p == "nuc":
+        from ..matrix_functions import matrix_norm
+
+        if dim is None and len(x.layout.shape) != 2:
+            raise ShapeError(
+                f'norm: x is {tuple(x.shape)}; for "nuc" it must be a matrix, or dim'
+                " name two dimensions"
+            )
+        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
     if isinstance(p, str) and p != "fro":
-        raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
+        raise ShapeError(f'norm: p is {p!r}; it must be a number, "fro" or "nuc"')
     order = 2.0 if isinstance(p, str) else float(p)
     dims = reduced_dims("norm", dim, len(x.layout.shape))
     if math.isinf(order):
