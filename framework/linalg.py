@@ -98,7 +98,10 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
             f"linalg.cross: input is {tuple(input.shape)}, other {tuple(other.shape)};"
             " they must have as many dimensions"
         )
-    if not {*input.shape[dim : dim + 1 or None], *other.shape[dim : dim + 1 or None]} == {3}:
+    if (
+        -input.ndim <= dim < input.ndim
+        and not input.shape[dim] == other.shape[dim] == 3
+    ):
         raise ShapeError(
             f"linalg.cross: dimension {dim} of shapes {tuple(input.shape)} and"
             f" {tuple(other.shape)} must have size 3 in both"

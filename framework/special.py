@@ -10,10 +10,10 @@ from . import ops
 from .base.dtype import float32
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
+from .ops.elementwise import special as _special
 from .ops.elementwise.bessel import i0, i0e, i1, i1e
 from .ops.elementwise.exponential import xlog1py
 from .ops.elementwise.gamma import zeta
-from .ops.elementwise import special as _special
 from .ops.elementwise.special import erfcx
 from .tensor.tensor import Tensor
 

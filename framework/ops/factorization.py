@@ -18,6 +18,7 @@ from ..base.shape import TensorSpec
 from ..dispatch.declare import composite
 from .elementwise.binary import mul
 from .elementwise.compare import eq, where
+from .elementwise.unary import copy
 from .indexing.masked import tril, triu
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
@@ -233,6 +234,25 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
+def pseudo_inverse(x: Tensor, found: Tensor) -> Tensor:
+    """Return the pseudo-inverse that was found, with its gradient at a constant rank.
+
+    Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear
+    least squares problems whose variables separate, 1973.
+    """
+    return copy(found)
+
+
+@pseudo_inverse.vjp
+def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, None]:
+    other, across = turned(out), turned(grad)
+    left = across - matmul(x, matmul(out, across))
+    right = across - matmul(matmul(across, out), x)
+    inner = matmul(matmul(left, out), other) + matmul(matmul(other, out), right)
+    return inner - matmul(matmul(other, grad), other), None
+
+
+@composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
     return back(np.linalg.det(read(x)), x)
@@ -250,9 +270,7 @@ def cofactors(x: Tensor) -> Tensor:
         return x.detach()
     u, s, vh = np.linalg.svd(read(x))
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    others = np.stack(
-        [np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1
-    )
+    others = np.stack([np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1)
     return back((u * (others * sign[..., None])[..., None, :]) @ vh, x)
 
 

@@ -384,10 +384,16 @@ def pinv(
 ) -> Tensor:
     """Return pseudo-inverses; singular values up to a tolerance count as 0.
 
-    Of a `hermitian` one the lower triangle is read, as by `eigh`.
+    Of a `hermitian` one the lower triangle is read, as by `eigh`. The gradient takes
+    the rank as constant, as PyTorch's does.
     """
     if A.numel() == 0:
         return turned(A)
+    found = _pinv(A.detach(), atol, rtol, hermitian)
+    return factors.pseudo_inverse(A, found)
+
+
+def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
     if hermitian:
         values, vectors = eigh(A)
         size = abs(values)

@@ -147,14 +147,15 @@ def linspace(
         raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
     start, end = as_number("linspace: start", start), as_number("linspace: end", end)
     compute = kind if kind.is_float else float32
+    whole = not kind.is_float and not kind.is_complex
     last = max(steps - 1, 1)
     like = anchor(place_of(device))
-    if not kind.is_float:
+    if whole:
         start, end = int(start), int(end)
-        # Exactly, where the products fit: a rounded float would be cut to its neighbour.
+        # Exactly, where products fit: a rounded float would be cut to its neighbour.
         if max(abs(start), abs(end)) * last < 1 << 30:
-            whole = ops.arange_like(like, (steps,), start * last, end - start, int32)
-            exact: Tensor = ops.div(whole, last, rounding_mode="trunc")
+            parts = ops.arange_like(like, (steps,), start * last, end - start, int32)
+            exact: Tensor = ops.div(parts, last, rounding_mode="trunc")
             return finished("linspace", exact.to(kind), requires_grad, out, layout)
     apart = (end - start) / (steps - 1) if steps > 1 else 0.0
     made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)

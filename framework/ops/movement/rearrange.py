@@ -278,8 +278,7 @@ def pad(
     x : Tensor
     pad : sequence of int
         Elements added before and after, for the last dimension, then the one before
-        it, and so on. Below 0 they are taken off, with `mode` "constant" or
-        "replicate".
+        it, and so on. Below 0 they are taken off, with `mode` "constant" only.
     mode : str
         "constant": `value`; "reflect": the elements within, mirrored at the last one;
         "replicate": the last one; "circular": those of the other end.
@@ -320,7 +319,7 @@ def pad(
 def _check_padding(mode: str, dim: int, size: int, before: int, after: int) -> None:
     """Raise `ShapeError` if a dimension cannot be padded so."""
     most = {"reflect": size - 1, "circular": size}.get(mode, max(before, after, 0))
-    least = -size if mode in ("constant", "replicate") else 0
+    least = -size if mode == "constant" else 0
     enough = size > 0 or mode == "constant" or not (before or after)
     if min(before, after) < least or max(before, after) > most or not enough:
         raise ShapeError(

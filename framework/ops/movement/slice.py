@@ -180,7 +180,7 @@ def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
 
     places = arange_like(grad, (x_spec.numel,), 0, 1, int32)
     at = flatten(as_strided(places, layout))
-    return scatter_add(flatten(zeros), 0, at, flatten(grad)).reshape(x_spec.shape)
+    return reshape(scatter_add(flatten(zeros), 0, at, flatten(grad)), x_spec.shape)
 
 
 def _overlaps(layout: Layout) -> bool:
@@ -228,7 +228,11 @@ def _narrowed(
     ndim = len(shape)
     at = normalize_dim("narrow", dim, ndim)
     first = start + shape[at] if start < 0 else start
-    if not (0 <= first and 0 <= length <= shape[at] - first):
+    if not 0 <= first <= shape[at]:
+        raise IndexRangeError(
+            f"narrow: start is {start}; dimension {at} has size {shape[at]}"
+        )
+    if not 0 <= length <= shape[at] - first:
         raise ShapeError(
             f"narrow: {length} elements from {start} on are not within dimension {at},"
             f" which has size {shape[at]}"

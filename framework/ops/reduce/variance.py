@@ -247,8 +247,9 @@ def norm(
     ----------
     x : Tensor, float
     p : number, "fro", "nuc" or None
-        "nuc" is the sum of the singular values of a matrix. The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
-        largest |x|, minus infinity the smallest, 0 how many elements are not 0.
+        The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
+        largest |x|, minus infinity the smallest, 0 how many elements are not 0, "nuc"
+        the sum of a matrix's singular values.
     dim : int, sequence of int or None
         None means all.
     keepdim : bool, default False
@@ -266,13 +267,12 @@ def norm(
     The gradient of a norm that is 0 is 0, as in PyTorch. Elements are not scaled, so
     squares beyond the range of the dtype that they are summed in give infinity.
     """
-    if x.dtype.is_complex:
+    if x.dtype.is_complex and p != "nuc":
         x = abs(x)
     if dtype is not None:
         x = as_dtype_of(x, as_dtype(dtype))
-    _need_float("norm", x)
-    p = "fro" if p is None else p
     if p == "nuc":
+        from ...base.validation import as_ints
         from ..matrix_functions import matrix_norm
 
         if dim is None and len(x.layout.shape) != 2:
@@ -280,7 +280,10 @@ def norm(
                 f'norm: x is {tuple(x.shape)}; for "nuc" it must be a matrix, or dim'
                 " name two dimensions"
             )
-        return matrix_norm(x, "nuc", (-2, -1) if dim is None else dim, keepdim)
+        pair = (-2, -1) if dim is None else as_ints("norm: dim", dim)
+        return matrix_norm(x, "nuc", (pair[0], pair[-1]), keepdim)
+    _need_float("norm", x)
+    p = "fro" if p is None else p
     if isinstance(p, str) and p != "fro":
         raise ShapeError(f'norm: p is {p!r}; it must be a number, "fro" or "nuc"')
     order = 2.0 if isinstance(p, str) else float(p)
