@@ -176,11 +176,12 @@ def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
         return strided_scatter(zeros, grad, layout)
     from ..indexing.scatter import scatter_add
     from ..source import arange_like
-    from .rearrange import flatten
 
     places = arange_like(grad, (x_spec.numel,), 0, 1, int32)
-    at = flatten(as_strided(places, layout))
-    return reshape(scatter_add(flatten(zeros), 0, at, flatten(grad)), x_spec.shape)
+    at = reshape(as_strided(places, layout), (layout.numel,))
+    flat = reshape(grad, (layout.numel,))
+    zeros = fill_like(grad, (x_spec.numel,), 0, x_spec.dtype)
+    return reshape(scatter_add(zeros, 0, at, flat), x_spec.shape)
 
 
 def _overlaps(layout: Layout) -> bool:
