@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import STORED, int32
+from ...base.dtype import STORED
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
     Layout,
@@ -159,7 +159,10 @@ def strided_scatter_reference(
 
 @movement(dtypes=STORED)
 def as_strided(x: Tensor, layout: Layout) -> Tensor:
-    """Return a view of the row-major elements of `x` by a layout of their own."""
+    """Return a view of the row-major elements of `x` by a layout of their own.
+
+    Its gradient rule is in `slice_vjp`.
+    """
 
 
 @as_strided.layout
@@ -167,31 +170,6 @@ def _as_strided_layout(own: Layout, layout: Layout) -> Layout | None:
     if not own.is_contiguous:
         return None
     return layout._replace(offset=layout.offset + own.offset)
-
-
-@as_strided.vjp
-def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
-    zeros: Tensor = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
-    if not layout.numel or not _overlaps(layout):
-        return strided_scatter(zeros, grad, layout)
-    from ..indexing.scatter import scatter_add
-    from ..source import arange_like
-
-    places = arange_like(grad, (x_spec.numel,), 0, 1, int32)
-    at = reshape(as_strided(places, layout), (layout.numel,))
-    flat = reshape(grad, (layout.numel,))
-    zeros = fill_like(grad, (x_spec.numel,), 0, x_spec.dtype)
-    return reshape(scatter_add(zeros, 0, at, flat), x_spec.shape)
-
-
-def _overlaps(layout: Layout) -> bool:
-    """Return whether an element may be in a layout twice."""
-    reach = 0
-    for stride, size in sorted(zip(layout.strides, layout.shape)):
-        if size > 1 and stride <= reach:
-            return True
-        reach += (size - 1) * stride
-    return False
 
 
 def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:

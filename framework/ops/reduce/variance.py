@@ -20,7 +20,7 @@ from ..elementwise.complex_numbers import imag
 from ..elementwise.derived import real
 from ..elementwise.exponential import pow
 from ..elementwise.unary import abs, sign, sqrt
-from ..view import expand
+from ..view import expand, movedim
 from .common import as_dtype_of, in_storage, readable
 from .minmax import amax, amin
 from .sum import Dims, finish, mean, reduce_empty, sum, total
@@ -273,7 +273,7 @@ def norm(
         x = as_dtype_of(x, as_dtype(dtype))
     if p == "nuc":
         from ...base.validation import as_ints
-        from ..matrix_functions import matrix_norm
+        from ..linear_algebra import svdvals
 
         if dim is None and len(x.layout.shape) != 2:
             raise ShapeError(
@@ -281,7 +281,11 @@ def norm(
                 " name two dimensions"
             )
         pair = (-2, -1) if dim is None else as_ints("norm: dim", dim)
-        return matrix_norm(x, "nuc", (pair[0], pair[-1]), keepdim)
+        matrix = movedim(x, (pair[0], pair[-1]), (-2, -1))
+        summed = sum(svdvals(matrix), -1)
+        return finish(
+            summed, x.layout.shape, reduced_dims("norm", pair, x.ndim), keepdim
+        )
     _need_float("norm", x)
     p = "fro" if p is None else p
     if isinstance(p, str) and p != "fro":
