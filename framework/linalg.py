@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from . import ops
-from .base.errors import LinAlgError
+from .base.errors import LinAlgError, ShapeError
 from .dispatch.keywords import takes_keywords as _taking
 from .ops import linear_algebra as _functions
 from .ops import matrix_functions as _others
@@ -93,6 +93,19 @@ vector_norm = _taking(_others.vector_norm)
 @_taking
 def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
     """Return cross products of vectors of 3 along a dimension."""
+    if input.ndim != other.ndim:
+        raise ShapeError(
+            f"linalg.cross: input is {tuple(input.shape)}, other {tuple(other.shape)};"
+            " they must have as many dimensions"
+        )
+    if (
+        -input.ndim <= dim < input.ndim
+        and not input.shape[dim] == other.shape[dim] == 3
+    ):
+        raise ShapeError(
+            f"linalg.cross: dimension {dim} of shapes {tuple(input.shape)} and"
+            f" {tuple(other.shape)} must have size 3 in both"
+        )
     first, second = ops.broadcast_tensors(input, other)
     return ops.cross(first, second, dim)
 
@@ -100,6 +113,7 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 @_taking
 def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
     """Return the matrix of powers 0 to N - 1 of each element, ascending, in batches."""
+    x = x if x.ndim else ops.reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     one = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)
     if count == 1:

@@ -10,10 +10,11 @@ from . import ops
 from .base.dtype import float32
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
+from .ops.elementwise import special as _special
 from .ops.elementwise.bessel import i0, i0e, i1, i1e
 from .ops.elementwise.exponential import xlog1py
 from .ops.elementwise.gamma import zeta
-from .ops.elementwise.special import erfcx, log_ndtr
+from .ops.elementwise.special import erfcx
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -90,6 +91,12 @@ xlogy = ops.xlogy
 
 def _fractional(x: Tensor) -> Tensor:
     return x if x.dtype.is_differentiable else ops.cast(x, float32)
+
+
+@takes_keywords
+def log_ndtr(input: Tensor) -> Tensor:
+    """Return logarithms of the normal distribution function; integers as float32."""
+    return _special.log_ndtr(_fractional(input))
 
 
 @takes_keywords

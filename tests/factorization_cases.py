@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from tests.case import Case, Draw, Sample, sample
+from vkbackend.framework import linalg
 from vkbackend.framework.dispatch.op import REGISTRY
 
 MATRICES = (sample((3, 3)), sample((2, 5, 5)), sample((1, 1)), sample((0, 3, 3)))
@@ -111,6 +112,13 @@ FACTORIZATIONS = {
     ),
     "eigh_factors": row("eigh_factors", eigh, MATRICES, symmetric, False),
     "svd_factors": row("svd_factors", svd, TALL, plain),
+    "pseudo_inverse": Case(
+        lambda x: linalg.pinv(plain(x)),
+        TALL,
+        None,
+        lambda x: torch.linalg.pinv(plain(x)),
+        scale=50,
+    ),
     "determinant": row("determinant", torch.linalg.det, MATRICES, regular),
     "cofactors": row("cofactors", cofactors, FEWER, regular),
     "log_determinant": row(

@@ -26,7 +26,7 @@ READERS = ("nonzero", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eigh_factors", "linear_solution",
-    "log_determinant", "lu_factors", "qr_factors", "svd_factors",
+    "log_determinant", "lu_factors", "pseudo_inverse", "qr_factors", "svd_factors",
     "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""

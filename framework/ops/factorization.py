@@ -18,6 +18,7 @@ from ..base.shape import TensorSpec
 from ..dispatch.declare import composite
 from .elementwise.binary import mul
 from .elementwise.compare import eq, where
+from .elementwise.unary import copy
 from .indexing.masked import tril, triu
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
@@ -196,7 +197,9 @@ def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     size = out.layout.shape[-1]
     v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
     by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
-    inner = _quotient(matmul(turned(v), by_v), w - turned(w))
+    turning = matmul(turned(v), by_v)
+    # Symmetric, as PyTorch's, though one triangle alone is read.
+    inner = _quotient((turning - turned(turning)) * 0.5, w - turned(w))
     inner = inner + diag_embed(squeeze(by_w, -2))
     return matmul(matmul(v, inner), turned(v))
 
@@ -231,6 +234,25 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
+def pseudo_inverse(x: Tensor, found: Tensor) -> Tensor:
+    """Return the pseudo-inverse that was found, with its gradient at a constant rank.
+
+    Source: Golub and Pereyra, The differentiation of pseudo-inverses and nonlinear
+    least squares problems whose variables separate, 1973.
+    """
+    return copy(found)
+
+
+@pseudo_inverse.vjp
+def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, None]:
+    other, across = turned(out), turned(grad)
+    left = across - matmul(x, matmul(out, across))
+    right = across - matmul(matmul(across, out), x)
+    inner = matmul(matmul(left, out), other) + matmul(matmul(other, out), right)
+    return inner - matmul(matmul(other, grad), other), None
+
+
+@composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
     return back(np.linalg.det(read(x)), x)
@@ -244,11 +266,11 @@ def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def cofactors(x: Tensor) -> Tensor:
     """Return the determinant's derivatives, of singular matrices too."""
+    if not x.numel():
+        return x.detach()
     u, s, vh = np.linalg.svd(read(x))
     sign = np.linalg.det(u) * np.linalg.det(vh)
-    others = np.stack(
-        [np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])] or [s], -1
-    )
+    others = np.stack([np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1)
     return back((u * (others * sign[..., None])[..., None, :]) @ vh, x)
 
 

@@ -59,9 +59,12 @@ def pooling_window(
     """
     check_images(name, x, dims)
     kernel = pair(f"{name}: kernel_size", kernel_size, 1, dims)
+    steps = kernel
+    if stride is not None and stride not in ((), []):
+        steps = pair(f"{name}: stride", stride, 1, dims)
     window = Window(
         kernel,
-        kernel if stride is None else pair(f"{name}: stride", stride, 1, dims),
+        steps,
         pair(f"{name}: padding", padding, 0, dims),
         pair(f"{name}: dilation", dilation, 1, dims),
     )

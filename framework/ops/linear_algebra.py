@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtype import int32
+from ..base.dtype import int32, int64
 from ..base.errors import DTypeError, LinAlgError, ShapeError
 from ..base.shape import broadcast_shapes
 from . import factorization as factors
@@ -384,10 +384,16 @@ def pinv(
 ) -> Tensor:
     """Return pseudo-inverses; singular values up to a tolerance count as 0.
 
-    Of a `hermitian` one the lower triangle is read, as by `eigh`.
+    Of a `hermitian` one the lower triangle is read, as by `eigh`. The gradient takes
+    the rank as constant, as PyTorch's does.
     """
     if A.numel() == 0:
         return turned(A)
+    found = _pinv(A.detach(), atol, rtol, hermitian)
+    return factors.pseudo_inverse(A, found)
+
+
+def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
     if hermitian:
         values, vectors = eigh(A)
         size = abs(values)
@@ -438,18 +444,44 @@ def lstsq(
     *,
     driver: str | None = None,
 ) -> Lstsq:
-    """Return the X that makes A X - B smallest, by the pseudo-inverse."""
+    """Return the X that makes A X - B smallest, by the pseudo-inverse.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    B : Tensor, shape (..., m, k) or (..., m)
+    rcond : float or None
+        Singular values below this part of the largest count as 0.
+    driver : {"gelsy", "gels", "gelsd", "gelss"} or None
+        Changes only which of the other results are empty, as in PyTorch: "gels" gives
+        no rank, "gelsy", which is the default, no residuals, and the last two alone
+        give singular values.
+
+    Raises
+    ------
+    ValueError
+        If the driver is another.
+    """
+    driver = "gelsy" if driver is None else driver
+    if driver not in ("gels", "gelsy", "gelsd", "gelss"):
+        raise ValueError(
+            f"lstsq: driver is {driver!r}; it must be gels, gelsy, gelsd or gelss"
+        )
     vector = len(B.layout.shape) + 1 == len(A.layout.shape)
     b = unsqueeze(B, -1) if vector else B
     solution = matmul(pinv(A, rtol=rcond), b)
     rows, columns = A.layout.shape[-2:]
     none: Tensor = fill_like(A, (0,), 0, A.dtype)
     residuals = none
-    if rows > columns:
+    if rows > columns and driver != "gelsy":
         difference = matmul(A, solution) - b
         residuals = sum(difference * difference, -2)
     out = squeeze(solution, -1) if vector else solution
-    return Lstsq(out, residuals, matrix_rank(A, rtol=rcond), none)
+    rank: Tensor = fill_like(A, (0,), 0, int64)
+    if driver != "gels":
+        rank = matrix_rank(A, rtol=rcond)
+    values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else none
+    return Lstsq(out, residuals, rank, values)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
@@ -476,7 +508,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
 
 def _order(pivots: Tensor, rows: int) -> np.ndarray:
     """Return the order of rows that pivots make."""
-    swaps = read(pivots).reshape(-1, pivots.layout.shape[-1]) - 1
+    *batch, count = pivots.layout.shape
+    swaps = read(pivots).reshape(math.prod(batch), count) - 1
     order = np.tile(np.arange(rows), (len(swaps), 1))
     every = np.arange(len(swaps))
     for j in range(swaps.shape[1]):

@@ -15,6 +15,7 @@ from ..base.errors import ShapeError
 from ..base.shape import normalize_dim
 from ..base.validation import as_int
 from .elementwise.cast import cast
+from .elementwise.complex_numbers import conj
 from .factorization import identity, read, turned
 from .indexing.masked import tril
 from .linear_algebra import (
@@ -185,8 +186,8 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return sums of products along a dimension."""
-    return sum(x * y, dim)
+    """Return sums of products along a dimension; of complex `x`, its conjugates."""
+    return sum(conj(x) * y, dim)
 
 
 def linalg_diagonal(

@@ -114,13 +114,22 @@ def scalar_tensor(
     layout: Any = None,
     device: DeviceLike = None,
     pin_memory: bool = False,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Return a number as a tensor without dimensions, of the default dtype; see `full`.
 
     The dtype is that also for an int or a bool, as in PyTorch.
     """
     kind = default_dtype() if dtype is None else dtype
-    return full((), s, dtype=kind, device=device, layout=layout, pin_memory=pin_memory)
+    return full(
+        (),
+        s,
+        dtype=kind,
+        device=device,
+        requires_grad=requires_grad,
+        layout=layout,
+        pin_memory=pin_memory,
+    )
 
 
 def empty(

@@ -46,6 +46,7 @@ def arange(
         The last number is before `end` by at most `step`.
     dtype : DType, str or None
         None means int64 if all three are integers, otherwise the default float dtype.
+        int64 cuts all three towards zero first, as PyTorch does.
     device, requires_grad, out, layout, pin_memory
         As in `full`.
 
@@ -57,14 +58,17 @@ def arange(
     first, last = (0, start) if end is None else (start, end)
     first, last = as_number("arange: start", first), as_number("arange: end", last)
     step = as_number("arange: step", step)
+    numbers = (first, last, step)
+    whole = all(isinstance(each, int | np.integer) for each in numbers)
+    if not whole and dtype is not None and as_dtype(dtype) is int64:
+        first, last, step = numbers = (int(first), int(last), int(step))
+        whole = True
     if step == 0 or (last - first) * step < 0:
         raise ShapeError(
             f"arange: from {first} to {last} in steps of {step}; the step must lead"
             " from start to end"
         )
     count = math.ceil((last - first) / step)
-    numbers = (first, last, step)
-    whole = all(isinstance(each, int | np.integer) for each in numbers)
     kind = as_dtype(dtype) if dtype is not None else int64 if whole else default_dtype()
     place = place_of(device)
     if not whole and kind.kind != "float":
@@ -143,11 +147,17 @@ def linspace(
         raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
     start, end = as_number("linspace: start", start), as_number("linspace: end", end)
     compute = kind if kind.is_float else float32
-    if not kind.is_float:
-        start, end = int(start), int(end)
-    apart = (end - start) / (steps - 1) if steps > 1 else 0.0
+    whole = not kind.is_float and not kind.is_complex
     last = max(steps - 1, 1)
     like = anchor(place_of(device))
+    if whole:
+        start, end = int(start), int(end)
+        # Exactly, where products fit: a rounded float would be cut to its neighbour.
+        if max(abs(start), abs(end)) * last < 1 << 30:
+            parts = ops.arange_like(like, (steps,), start * last, end - start, int32)
+            exact: Tensor = ops.div(parts, last, rounding_mode="trunc")
+            return finished("linspace", exact.to(kind), requires_grad, out, layout)
+    apart = (end - start) / (steps - 1) if steps > 1 else 0.0
     made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
     return finished("linspace", made.to(kind), requires_grad, out, layout)
 
@@ -165,8 +175,13 @@ def logspace(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return `base` raised to `steps` exponents from `start` to `end`."""
+    """Return `base` raised to `steps` exponents from `start` to `end`.
+
+    An integer `dtype` cuts both exponents, and then the powers, towards zero.
+    """
     kind = default_dtype() if dtype is None else as_dtype(dtype)
+    if not kind.is_float and not kind.is_complex:
+        start, end = int(start), int(end)
     exponents = linspace(start, end, steps, kind if kind.is_float else None, device)
     made = ops.pow(base, exponents).to(kind)
     return finished("logspace", made, requires_grad, out, layout)

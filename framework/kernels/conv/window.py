@@ -122,6 +122,8 @@ def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:
         If it is neither, or a number is below `least`.
     """
     numbers = as_int_or_ints(name, value)
+    if not isinstance(numbers, int) and len(numbers) == 1:
+        numbers = numbers[0]
     given = (numbers,) * dims if isinstance(numbers, int) else numbers
     if len(given) != dims or min(given) < least:
         forms = "one number or (height, width), each" if dims == 2 else "one number,"

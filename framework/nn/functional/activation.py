@@ -136,7 +136,7 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 
 def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|)."""
-    return ops.softsign(input)
+    return ops.softsign(input if input.dtype.is_differentiable else input.float())
 
 
 def tanh(input: Tensor) -> Tensor:

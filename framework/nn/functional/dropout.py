@@ -172,9 +172,9 @@ def feature_alpha_dropout(
     Raises
     ------
     ShapeError
-        Also if `input` has fewer than two dimensions.
+        Also if `input` has fewer than two dimensions while training.
     """
-    if len(input.layout.shape) < 2:
+    if training and len(input.layout.shape) < 2:
         raise ShapeError(
             f"feature_alpha_dropout: input is {tuple(input.shape)}; it must be (batch,"
             " channels, ...)"

@@ -24,7 +24,10 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return `input` where the target is 1, max(0, margin - input) where it is -1."""
+    """Return `input` where the target is 1, max(0, margin - input) where it is -1.
+
+    Any other target has both, as in PyTorch.
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return ops.hinge_embedding_loss(input, target, margin=margin, reduction=reduction)
 
@@ -115,7 +118,7 @@ def multi_margin_loss(
     ----------
     input : Tensor, shape (batch, classes) or (classes,), float
         Scores.
-    target : Tensor, shape (batch,) or (), integer
+    target : Tensor, shape (batch,), (1,) or (), integer
         Classes.
     p : int, default 1
         Power of what is lacking: 1 or 2.
@@ -134,6 +137,13 @@ def multi_margin_loss(
     reduction = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
+    if not input.layout.shape:
+        input = ops.reshape(input, (1,))
+    if len(input.layout.shape) == 1 and target.layout.shape == (1,):
+        losses = multi_margin_loss(
+            ops.unsqueeze(input, 0), target, p, margin, weight, reduction="none"
+        )
+        return reduced_loss("multi_margin_loss", losses, reduction)
     if (
         len(input.layout.shape) not in (1, 2)
         or target.layout.shape != input.layout.shape[:-1]
@@ -193,6 +203,8 @@ def multilabel_margin_loss(
         If shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    if not input.layout.shape and not target.layout.shape:
+        input, target = (ops.reshape(each, (1,)) for each in (input, target))
     if (
         len(input.layout.shape) not in (1, 2)
         or target.layout.shape != input.layout.shape

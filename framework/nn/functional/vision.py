@@ -23,13 +23,27 @@ def pad(
 ) -> Tensor:
     """Return a copy with elements added at, or taken off, both ends of dimensions.
 
-    See `ops.pad`. In the modes "reflect" and "replicate" too a number below 0 takes
-    elements off, before others are added.
+    See `ops.pad`. In the other modes too a number below 0 takes elements off, before
+    others are added; where it takes all, "replicate" repeats the last that it took.
     """
-    if mode in ("reflect", "replicate") and min(pad, default=0) < 0:
+    if mode != "constant" and min(pad, default=0) < 0:
+        if mode == "replicate":
+            pad = _kept(input.layout.shape, pad)
         input = ops.pad(input, [min(each, 0) for each in pad])
         pad = [max(each, 0) for each in pad]
     return ops.pad(input, pad, mode, value)
+
+
+def _kept(shape: Shape, pad: Sequence[int]) -> list[int]:
+    """Return paddings that leave an element of each dimension to repeat."""
+    numbers = list(pad)
+    for at, size in zip(range(0, len(numbers), 2), reversed(shape)):
+        for side, other in ((at, at + 1), (at + 1, at)):
+            beyond = 1 - size - numbers[side]
+            if size and beyond > 0 and numbers[other] >= beyond:
+                numbers[side] += beyond
+                numbers[other] -= beyond
+    return numbers
 
 
 def interpolate(

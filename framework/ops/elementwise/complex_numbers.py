@@ -13,6 +13,7 @@ import numpy as np
 from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
 from ...base.errors import DTypeError, ShapeError
 from ...dispatch.declare import elementwise
+from ...ir.copied_part import CopiedPart
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -142,8 +143,8 @@ def view_as_real(input: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (..., 2), float32 or float64
-        In storage of its own, unlike in PyTorch: a change of it in place does not
-        reach `input`.
+        In storage of its own, unlike in PyTorch: a change of it in place raises
+        `NotImplementedError` while `input` is there, as it would not reach it.
 
     Raises
     ------
@@ -155,7 +156,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
     real = input.dtype.to_real()
     parts = arange_like(input, (2,), 0, 1, real)
-    return _component(input.unsqueeze(-1), parts)
+    return copied(_component(input.unsqueeze(-1), parts), input)
 
 
 def view_as_complex(input: Tensor) -> Tensor:
@@ -168,8 +169,8 @@ def view_as_complex(input: Tensor) -> Tensor:
     Returns
     -------
     Tensor, shape (...), complex64 or complex128
-        In storage of its own, unlike in PyTorch: a change of it in place does not
-        reach `input`.
+        In storage of its own, unlike in PyTorch: a change of it in place raises
+        `NotImplementedError` while `input` is there, as it would not reach it.
 
     Raises
     ------
@@ -184,7 +185,7 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"view_as_complex: the shape is {tuple(input.shape)}; the last size must"
             " be 2"
         )
-    return _complex_of(input.select(-1, 0), input.select(-1, 1))
+    return copied(_complex_of(input.select(-1, 0), input.select(-1, 1)), input)
 
 
 def complex(real: Tensor, imag: Tensor) -> Tensor:
@@ -227,13 +228,21 @@ def by_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 def imag(input: Tensor) -> Tensor:
     """Return the imaginary part of each element, in storage of its own.
 
+    A change of it in place raises, as of `view_as_real`.
+
     Raises
     ------
     DTypeError
         If `input` is not complex.
     """
     need_complex("imag", input)
-    return _imaginary_part(input)
+    return copied(_imaginary_part(input), input)
+
+
+def copied(part: Tensor, source: Tensor) -> Tensor:
+    """Return a fresh copy of parts of a tensor, as one that refuses other elements."""
+    part.array = CopiedPart.made(part.array, source.array)
+    return part
 
 
 def need_complex(name: str, x: Tensor) -> None:

@@ -28,7 +28,7 @@ from .compare import (
     lt,
     where,
 )
-from .complex_numbers import _angle, _complex_sign, _real_part
+from .complex_numbers import _angle, _complex_sign, _real_part, copied
 from .exponential import exp2, log, log2, pow
 from .gamma import lgamma
 from .trigonometric import sin
@@ -68,9 +68,10 @@ def positive(input: Tensor) -> Tensor:
 def real(input: Tensor) -> Tensor:
     """Return the real part of each element; of a real tensor itself.
 
-    Of a complex one in storage of its own, unlike in PyTorch.
+    Of a complex one in storage of its own, unlike in PyTorch: a change of it in place
+    raises `NotImplementedError` while `input` is there.
     """
-    return _real_part(input) if input.dtype.is_complex else input
+    return copied(_real_part(input), input) if input.dtype.is_complex else input
 
 
 def angle(input: Tensor) -> Tensor:
@@ -321,4 +322,12 @@ def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     device_dtypes=(float32,),
 )
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
-    """Return the next number from `x` towards `y`; it has no gradient."""
+    """Return the next number from `x` towards `y`.
+
+    Its gradient by `x` is 1, and 0 where both are equal; that by `y` is 0.
+    """
+
+
+@nextafter.vjp
+def nextafter_vjp(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return where(eq(x, y), 0.0, grad), mul(grad, 0.0)

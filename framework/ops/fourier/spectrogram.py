@@ -204,9 +204,11 @@ def istft(
         )
     norm = "ortho" if normalized else None
     frames = transpose(x, 1, 2)
-    parts = irfft(frames, size, norm=norm) if half else ifft(frames, norm=norm)
-    if not half and not return_complex:
-        parts = parts.real
+    if return_complex:
+        parts = ifft(frames, norm=norm)
+    else:
+        # The upper half is taken to be the lower one's conjugate, as in PyTorch.
+        parts = irfft(narrow(frames, 2, 0, size // 2 + 1), size, norm=norm)
     signal = _overlapped(mul(parts, weights), hop)
     count = x.shape[2]
     squares = expand(square(weights), (1, count, size))

@@ -287,11 +287,11 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """Return `x` where the target is 1, and max(0, margin - x) where it is -1.
 
-    Other parameters as in `mse_loss`.
+    Any other target has both. Other parameters as in `mse_loss`.
     """
     _check("hinge_embedding_loss", x, target, reduction)
     apart = clamp_min(margin - x, 0.0)
-    losses = where(eq(target, 1.0), x, 0.0) + where(eq(target, -1.0), apart, 0.0)
+    losses = where(eq(target, -1.0), 0.0, x) + where(eq(target, 1.0), 0.0, apart)
     return reduced(losses, reduction)
 
 

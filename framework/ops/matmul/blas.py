@@ -208,6 +208,9 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must broadcast to {tuple(shape)}"
         )
+    if not (product.dtype.is_float or product.dtype.is_complex):
+        # Integers take integer factors, cut towards zero as in PyTorch.
+        beta, alpha = int(beta), int(alpha)
     scaled = product if alpha == 1 else product * alpha
     if beta == 0:
         return scaled

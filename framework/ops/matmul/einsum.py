@@ -221,6 +221,19 @@ def _stacked(
     return reshape(full, tuple(math.prod(_all(part, sizes)) for part in parts))
 
 
+def _without_ones(
+    x: Tensor, other: Tensor, dims: list[int], others: list[int]
+) -> Tensor:
+    """Return `x` summed over those dimensions which meet one of size 1."""
+    sizes, sizes_of_other = x.layout.shape, other.layout.shape
+    ones = [
+        dim
+        for dim, own in zip(dims, others)
+        if sizes_of_other[own] == 1 and sizes[dim] != 1
+    ]
+    return sum(x, ones, True) if ones else x
+
+
 @autocast_promote
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2
@@ -243,7 +256,11 @@ def tensordot(
     Raises
     ------
     ShapeError
-        If there are no such dimensions, or their sizes differ.
+        If there are no such dimensions, or their sizes differ and neither is 1.
+
+    Notes
+    -----
+    A dimension that meets one of size 1 is summed, as in PyTorch.
     """
     wanted = "an int, or a sequence of ints for each tensor"
     if isinstance(dims, list | tuple) and len(dims) == 2:
@@ -262,6 +279,8 @@ def tensordot(
         ]
     first = [normalize_dim("tensordot", dim, len(a.layout.shape)) for dim in pair[0]]
     second = [normalize_dim("tensordot", dim, len(b.layout.shape)) for dim in pair[1]]
+    if len(first) == len(second):
+        a, b = _without_ones(a, b, first, second), _without_ones(b, a, second, first)
     met, others = (
         [a.layout.shape[dim] for dim in first],
         [b.layout.shape[dim] for dim in second],

@@ -159,7 +159,10 @@ def strided_scatter_reference(
 
 @movement(dtypes=STORED)
 def as_strided(x: Tensor, layout: Layout) -> Tensor:
-    """Return a view of the row-major elements of `x` by a layout of their own."""
+    """Return a view of the row-major elements of `x` by a layout of their own.
+
+    Its gradient rule is in `slice_vjp`.
+    """
 
 
 @as_strided.layout
@@ -167,11 +170,6 @@ def _as_strided_layout(own: Layout, layout: Layout) -> Layout | None:
     if not own.is_contiguous:
         return None
     return layout._replace(offset=layout.offset + own.offset)
-
-
-@as_strided.vjp
-def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
-    return strided_scatter(fill_like(grad, x_spec.shape, 0, x_spec.dtype), grad, layout)
 
 
 def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
@@ -209,7 +207,11 @@ def _narrowed(
     ndim = len(shape)
     at = normalize_dim("narrow", dim, ndim)
     first = start + shape[at] if start < 0 else start
-    if not (0 <= first and 0 <= length <= shape[at] - first):
+    if not 0 <= first <= shape[at]:
+        raise IndexRangeError(
+            f"narrow: start is {start}; dimension {at} has size {shape[at]}"
+        )
+    if not 0 <= length <= shape[at] - first:
         raise ShapeError(
             f"narrow: {length} elements from {start} on are not within dimension {at},"
             f" which has size {shape[at]}"

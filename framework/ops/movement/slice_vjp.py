@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...autograd.partial_grad import GradSlice, PartialGrad
+from ...base.dtype import int32
 from ...base.shape import Layout, Shape, TensorSpec
-from ..source import fill_like
+from ..indexing.scatter import scatter_add
+from ..source import arange_like, fill_like
+from ..view import reshape
 from .concat import cat
-from .slice import _slice, _slice_layout, strided_scatter
+from .slice import _slice, _slice_layout, as_strided, strided_scatter
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -62,3 +65,25 @@ def _tiles(shape: Shape, parts: Sequence[GradSlice], dim: int) -> bool:
             return False
         end += sizes[dim]
     return end == shape[dim]
+
+
+@as_strided.vjp
+def _as_strided_vjp(grad: Tensor, x_spec: TensorSpec, layout: Layout) -> Tensor:
+    zeros: Tensor = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    if not layout.numel or not _overlaps(layout):
+        return strided_scatter(zeros, grad, layout)
+    places = arange_like(grad, (x_spec.numel,), 0, 1, int32)
+    at = reshape(as_strided(places, layout), (layout.numel,))
+    flat = reshape(grad, (layout.numel,))
+    zeros = fill_like(grad, (x_spec.numel,), 0, x_spec.dtype)
+    return reshape(scatter_add(zeros, 0, at, flat), x_spec.shape)
+
+
+def _overlaps(layout: Layout) -> bool:
+    """Return whether an element may be in a layout twice."""
+    reach = 0
+    for stride, size in sorted(zip(layout.strides, layout.shape)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += (size - 1) * stride
+    return False

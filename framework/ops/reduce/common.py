@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import (
-    ANY,
+    STORED,
     DType,
     float32,
     int32,
@@ -15,7 +15,7 @@ from ...base.dtype import (
     uint32,
     uint64,
 )
-from ...base.errors import ShapeError
+from ...base.errors import IndexRangeError
 from ...base.shape import Layout, Shape, TensorSpec
 from ...dispatch.declare import composite
 from ...kernels.reduce import MAX_DIMS, split_dims
@@ -95,7 +95,7 @@ def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     return few or all(len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims))
 
 
-@composite(dtypes=ANY)
+@composite(dtypes=STORED)
 def empty_result(x: Tensor, shape: Shape, value: float, dtype: DType) -> Tensor:
     """Return the result of an empty tensor: `value`, everywhere."""
     return fill_like(x, shape, value, dtype)
@@ -107,9 +107,9 @@ def empty_result_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
 
 
 def need_elements(name: str, x: TensorSpec, dims: tuple[int, ...]) -> None:
-    """Raise `ShapeError` if there is nothing to reduce."""
+    """Raise `IndexRangeError` if there is nothing to reduce."""
     if any(x.shape[dim] == 0 for dim in dims):
-        raise ShapeError(
+        raise IndexRangeError(
             f"{name}: shape {tuple(x.shape)} has no elements along {dims}; there is no"
             " result"
         )

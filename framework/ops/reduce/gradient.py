@@ -64,6 +64,8 @@ def gradient(
         dims = tuple(
             normalize_dim("gradient", each, len(input.layout.shape)) for each in dim
         )
+    if len({*dims}) < len(dims):
+        raise ShapeError(f"gradient: dim is {dims}; each dimension may be there once")
     spacing = 1 if spacing is None else spacing
     single = isinstance(spacing, TensorCore) or not isinstance(spacing, tuple | list)
     spacings = [spacing] * len(dims) if single else list(spacing)
@@ -73,7 +75,8 @@ def gradient(
             f" {len(dims)} dimensions; edge_order must be 1 or 2, and there be one"
             " spacing for each"
         )
-    samples = input if input.dtype.is_float else cast(input, float32)
+    kept = input.dtype.is_float or input.dtype.is_complex
+    samples = input if kept else cast(input, float32)
     return tuple(
         _along(samples, at, each, edge_order) for at, each in zip(dims, spacings)
     )

@@ -6,12 +6,20 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import default_dtype, int32
-from ...base.errors import ShapeError
+from ...base.dtype import (
+    complex64,
+    complex128,
+    default_dtype,
+    float32,
+    float64,
+    int32,
+)
+from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
+from ..elementwise.complex_numbers import conj, view_as_complex, view_as_real
 from ..elementwise.exponential import exp, log
 from ..elementwise.unary import abs, lazy_copy, sqrt
 from ..indexing.scatter import gather
@@ -81,8 +89,13 @@ def cov(
         raise ShapeError(
             f"cov: x is {input.layout.shape}; it must have at most 2 dimensions"
         )
-    if not input.dtype.is_float:
+    if not (input.dtype.is_float or input.dtype.is_complex):
         input = cast(input, default_dtype())
+    if fweights is not None and fweights.dtype.kind not in ("int", "uint"):
+        raise DTypeError(
+            f"cov: fweights are {fweights.dtype.name}; they must be integers"
+        )
+    real = {complex64: float32, complex128: float64}.get(input.dtype, input.dtype)
     rows = input if len(input.layout.shape) == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]
     weights = None
@@ -95,11 +108,11 @@ def cov(
                 f" ({count},), one for each"
                 " observation"
             )
-        each = cast(each, rows.dtype)
+        each = cast(each, real)
         weights = each if weights is None else mul(weights, each)
     if weights is None:
         centred = sub(rows, sum(rows, 1, True) / count)
-        product = matmul(centred, transpose(centred, 0, 1))
+        product = matmul(centred, conj(transpose(centred, 0, 1)))
         least = max(0, count - correction)
         found = product / least if least else product * math.inf
     else:
@@ -109,11 +122,11 @@ def cov(
         if aweights is not None:
             factor = sub(
                 total,
-                sum(mul(weights, cast(aweights, rows.dtype))) / total * correction,
+                sum(mul(weights, cast(aweights, real))) / total * correction,
             )
         else:
             factor = total - correction
-        product = matmul(mul(centred, weights), transpose(centred, 0, 1))
+        product = matmul(mul(centred, weights), conj(transpose(centred, 0, 1)))
         found = product / clamp(factor, 0.0)
     return found if rows.layout.shape[0] != 1 else reshape(found, ())
 
@@ -129,7 +142,12 @@ def corrcoef(input: Tensor) -> Tensor:
         return found / found
     size = found.shape[0]
     places = arange_like(found, (1, size), 0, 1, int32)
-    deviations = sqrt(reshape(gather(found, 0, places), (size,)))
+    variances = reshape(gather(found, 0, places), (size,))
+    if found.dtype.is_complex:
+        deviations = sqrt(reshape(narrow(view_as_real(variances), 1, 0, 1), (size,)))
+        parts = view_as_real(found / unsqueeze(deviations, 1) / deviations)
+        return view_as_complex(clamp(parts, -1.0, 1.0))
+    deviations = sqrt(variances)
     scaled = found / unsqueeze(deviations, 1) / deviations
     return clamp(scaled, -1.0, 1.0)
 

@@ -20,7 +20,7 @@ from ..elementwise.complex_numbers import imag
 from ..elementwise.derived import real
 from ..elementwise.exponential import pow
 from ..elementwise.unary import abs, sign, sqrt
-from ..view import expand
+from ..view import expand, movedim
 from .common import as_dtype_of, in_storage, readable
 from .minmax import amax, amin
 from .sum import Dims, finish, mean, reduce_empty, sum, total
@@ -246,9 +246,10 @@ def norm(
     Parameters
     ----------
     x : Tensor, float
-    p : number, "fro" or None
+    p : number, "fro", "nuc" or None
         The p-th root of the sum of |x|^p; "fro" and None are 2. Infinity gives the
-        largest |x|, minus infinity the smallest, 0 how many elements are not 0.
+        largest |x|, minus infinity the smallest, 0 how many elements are not 0, "nuc"
+        the sum of a matrix's singular values.
     dim : int, sequence of int or None
         None means all.
     keepdim : bool, default False
@@ -266,14 +267,29 @@ def norm(
     The gradient of a norm that is 0 is 0, as in PyTorch. Elements are not scaled, so
     squares beyond the range of the dtype that they are summed in give infinity.
     """
-    if x.dtype.is_complex:
+    if x.dtype.is_complex and p != "nuc":
         x = abs(x)
     if dtype is not None:
         x = as_dtype_of(x, as_dtype(dtype))
+    if p == "nuc":
+        from ...base.validation import as_ints
+        from ..linear_algebra import svdvals
+
+        if dim is None and len(x.layout.shape) != 2:
+            raise ShapeError(
+                f'norm: x is {tuple(x.shape)}; for "nuc" it must be a matrix, or dim'
+                " name two dimensions"
+            )
+        pair = (-2, -1) if dim is None else as_ints("norm: dim", dim)
+        matrix = movedim(x, (pair[0], pair[-1]), (-2, -1))
+        summed = sum(svdvals(matrix), -1)
+        return finish(
+            summed, x.layout.shape, reduced_dims("norm", pair, x.ndim), keepdim
+        )
     _need_float("norm", x)
     p = "fro" if p is None else p
     if isinstance(p, str) and p != "fro":
-        raise ShapeError(f'norm: p is {p!r}; it must be a number or "fro"')
+        raise ShapeError(f'norm: p is {p!r}; it must be a number, "fro" or "nuc"')
     order = 2.0 if isinstance(p, str) else float(p)
     dims = reduced_dims("norm", dim, len(x.layout.shape))
     if math.isinf(order):

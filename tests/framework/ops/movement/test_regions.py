@@ -11,6 +11,7 @@ T.diagflat(m)
 T.diagflat(v3, 1)
 T.as_strided(m, (2, 2), (1, 2))
 T.as_strided(m, (2, 2), (1, 2), 1)
+T.as_strided(m, (2, 3), (1, 1)) * 2
 !T.as_strided_scatter(m, T.zeros(2, 2), (2, 2), (1, 2))
 T.select_scatter(m, T.zeros(4), 0, 1)
 T.slice_scatter(m, T.zeros(2, 4), dim=0, start=1)
