@@ -138,11 +138,6 @@ class DataLoader:
                     f"DataLoader: {name} is {value!r}, but num_workers is 0; leave it"
                     " out, or have workers"
                 )
-        if not num_workers and (prefetch_factor is not None or persistent_workers):
-            what = "persistent_workers" if persistent_workers else "prefetch_factor"
-            raise ValueError(
-                f"DataLoader: {what} is given, num_workers 0; it needs at least 1"
-            )
         self._is_iterable = isinstance(dataset, IterableDataset)
         self._check_order(shuffle, sampler, batch_sampler, batch_size, drop_last)
         self.dataset = dataset
