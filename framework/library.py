@@ -14,6 +14,7 @@ from .tensor.tensor import Tensor
 
 __all__ = [
     "CustomOpDef",
+    "Library",
     "custom_op",
     "register_autograd",
     "register_fake",
@@ -21,6 +22,21 @@ __all__ = [
 ]
 
 _ops: dict[str, CustomOpDef] = {}
+
+
+class Library:
+    """PyTorch's table of operators, which is not here: making one raises.
+
+    Raises
+    ------
+    NotImplementedError
+        Always: `custom_op` defines one op.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(
+            "library.Library is not here: define ops by custom_op, each for itself"
+        )
 
 
 class CustomOpDef:

@@ -70,6 +70,8 @@ def test_devices_have_kernels(place: Device) -> None:
 
 
 def test_refusals() -> None:
+    with pytest.raises(NotImplementedError, match="custom_op"):
+        library.Library("mine", "DEF")
     for name in ("plain", "::x", "a::", "matmul::x"):
         with pytest.raises(ValueError, match="custom_op"):
             library.custom_op(name, lambda x: x, mutates_args=())

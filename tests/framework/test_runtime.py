@@ -1,6 +1,7 @@
 """Settings of the runtime."""
 
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn

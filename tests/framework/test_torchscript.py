@@ -1,6 +1,7 @@
 """Names of `torch.jit` leave functions as they are."""
 
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn

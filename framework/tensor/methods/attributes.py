@@ -176,7 +176,7 @@ class AttributeMethods:
     def to_dense(
         self: Tensor, dtype: Any = None, *, masked_grad: bool = True
     ) -> Tensor:
-        """Return the tensor itself, which is dense; in another dtype if that is given."""
+        """Return the tensor itself, which is dense; in a dtype if one is given."""
         return self if dtype is None else self.to(dtype)
 
     def is_distributed(self: Tensor) -> bool:
