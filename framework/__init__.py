@@ -105,6 +105,8 @@ from .nn.native import (
 )
 from .jit import jit as jit
 from .runtime import (
+    SymFloat as SymFloat,
+    SymInt as SymInt,
     get_device_module as get_device_module,
     sym_float as sym_float,
     sym_int as sym_int,
@@ -135,10 +137,6 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
-from .base.symbolic_number import (
-    SymbolicFloat as _SymbolicFloat,
-    SymbolicInt as _SymbolicInt,
-)
 from .cuda import (
     AcceleratorError as AcceleratorError,
     OutOfMemoryError as OutOfMemoryError,
@@ -519,7 +517,6 @@ from .addresses import finder as _finder
 from . import torchscript as _torchscript
 
 eval = _evaluate
-SymInt, SymFloat = _SymbolicInt, _SymbolicFloat
 _torchscript.install()
 _finder.install()
 

@@ -15,10 +15,13 @@ from .base.defaults import set_default_device, set_default_dtype
 from .base.device import devices, find_device
 from .base.dtype import DType
 from .base.modes import get_autocast_dtype, is_autocast_enabled
+from .base.symbolic_number import SymbolicFloat, SymbolicInt
 from .jit import Jitted, jit
 from .tensor.type_names import TYPES
 
 __all__ = [
+    "SymFloat",
+    "SymInt",
     "are_deterministic_algorithms_enabled",
     "clear_autocast_cache",
     "compile",
@@ -49,6 +52,8 @@ __all__ = [
     "use_deterministic_algorithms",
 ]
 
+
+SymInt, SymFloat = SymbolicInt, SymbolicFloat
 
 _MODULES = {"vulkan": "accelerator", "gpu": "accelerator", "cpu": "cpu"}
 _MODULES |= {name: name for name in ("cuda", "xpu", "mps")}
