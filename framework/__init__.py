@@ -105,6 +105,14 @@ from .nn.native import (
 )
 from .jit import jit as jit
 from .runtime import (
+    SymFloat as SymFloat,
+    SymInt as SymInt,
+    get_device_module as get_device_module,
+    sym_float as sym_float,
+    sym_int as sym_int,
+    sym_max as sym_max,
+    sym_min as sym_min,
+    sym_not as sym_not,
     _assert as _assert,
     clear_autocast_cache as clear_autocast_cache,
     get_autocast_cpu_dtype as get_autocast_cpu_dtype,
@@ -225,6 +233,11 @@ from .base.memory_format import (
     layout as layout,
     memory_format as memory_format,
     preserve_format as preserve_format,
+    sparse_bsc as sparse_bsc,
+    sparse_bsr as sparse_bsr,
+    sparse_coo as sparse_coo,
+    sparse_csc as sparse_csc,
+    sparse_csr as sparse_csr,
     strided as strided,
 )
 from .base.numbers import (

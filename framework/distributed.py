@@ -8,27 +8,37 @@ group was not initialised; what needs a group raises `NotImplementedError`, or P
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from enum import Enum
 from typing import Any, NoReturn
 
 __all__ = [
     "Backend",
+    "GroupMember",
+    "P2POp",
     "ProcessGroup",
     "ReduceOp",
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",
     "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
     "barrier",
+    "batch_isend_irecv",
     "broadcast",
     "broadcast_object_list",
+    "default_pg_timeout",
     "destroy_process_group",
     "gather",
     "gather_object",
     "get_backend",
+    "get_global_rank",
+    "get_process_group_ranks",
     "get_rank",
     "get_world_size",
     "group",
+    "init_device_mesh",
     "init_process_group",
     "irecv",
     "is_available",
@@ -45,6 +55,7 @@ __all__ = [
     "reduce_scatter",
     "reduce_scatter_tensor",
     "scatter",
+    "scatter_object_list",
     "send",
 ]
 
@@ -73,6 +84,17 @@ class Backend(str):
 
 class ProcessGroup:
     """A group of processes; there is none."""
+
+
+class GroupMember:
+    """Members of groups, which are None: there is none."""
+
+    WORLD: ProcessGroup | None = None
+    NON_GROUP_MEMBER: ProcessGroup | None = None
+
+
+default_pg_timeout = timedelta(minutes=30)
+"""How long PyTorch's processes wait for each other."""
 
 
 class group:  # noqa: N801 - PyTorch's name
@@ -169,6 +191,14 @@ send = _absent("send")
 recv = _absent("recv")
 isend = _absent("isend")
 irecv = _absent("irecv")
+get_process_group_ranks = _absent("get_process_group_ranks")
+init_device_mesh = _absent("init_device_mesh")
+get_global_rank = _absent("get_global_rank")
+P2POp = _absent("P2POp")
+all_to_all_single = _absent("all_to_all_single")
+all_to_all = _absent("all_to_all")
+batch_isend_irecv = _absent("batch_isend_irecv")
+scatter_object_list = _absent("scatter_object_list")
 
 # A package for Python, as PyTorch's has `distributed.fsdp` and others below it.
 __path__: list[str] = []

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 17
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 class _Folder:
@@ -128,7 +128,7 @@ def load_state_dict_from_url(
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (file_name or os.path.basename(urlparse(url).path))
     if not path.exists():
-        match = _HASH.search(path.name) if check_hash else None
+        match = HASH_REGEX.search(path.name) if check_hash else None
         download_url_to_file(url, str(path), match and match[1], progress)
     return _load_file(path, map_location=map_location)
 

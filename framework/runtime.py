@@ -5,25 +5,30 @@ Results do not depend on a setting here: every kernel is deterministic.
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable
 from typing import Any
 
 from .autograd.anomaly_mode import set_detect_anomaly
 from .base.defaults import set_default_device, set_default_dtype
-from .base.device import find_device
+from .base.device import devices, find_device
 from .base.dtype import DType
 from .base.modes import get_autocast_dtype, is_autocast_enabled
+from .base.symbolic_number import SymbolicFloat, SymbolicInt
 from .jit import Jitted, jit
 from .tensor.type_names import TYPES
 
 __all__ = [
+    "SymFloat",
+    "SymInt",
     "are_deterministic_algorithms_enabled",
     "clear_autocast_cache",
     "compile",
     "get_autocast_cpu_dtype",
     "get_autocast_gpu_dtype",
     "get_deterministic_debug_mode",
+    "get_device_module",
     "get_num_interop_threads",
     "get_num_threads",
     "is_autocast_cache_enabled",
@@ -39,8 +44,71 @@ __all__ = [
     "set_num_threads",
     "set_warn_always",
     "show_config",
+    "sym_float",
+    "sym_int",
+    "sym_max",
+    "sym_min",
+    "sym_not",
     "use_deterministic_algorithms",
 ]
+
+
+SymInt, SymFloat = SymbolicInt, SymbolicFloat
+
+_MODULES = {"vulkan": "accelerator", "gpu": "accelerator", "cpu": "cpu"}
+_MODULES |= {name: name for name in ("cuda", "xpu", "mps")}
+
+
+def get_device_module(device: Any = None) -> Any:
+    """Return the module of functions of a device: `fw.accelerator` of a Vulkan one.
+
+    Parameters
+    ----------
+    device : Device, str or None
+        None is the best Vulkan device, and the host where there is none.
+
+    Raises
+    ------
+    RuntimeError
+        If there is no module of that name.
+    """
+    if device is None:
+        kind = "vulkan" if len(devices()) > 1 else "cpu"
+    else:
+        kind = str(getattr(device, "type", device)).partition(":")[0]
+    if kind not in _MODULES:
+        raise RuntimeError(
+            f"get_device_module: there is no module of {kind!r}; there is one of"
+            f" {', '.join(_MODULES)}"
+        )
+    return importlib.import_module(f".{_MODULES[kind]}", __package__)
+
+
+def sym_int(a: Any) -> int:
+    """Return a number as an int, towards 0."""
+    return int(a)
+
+
+def sym_float(a: Any) -> float:
+    """Return a number as a float."""
+    return float(a)
+
+
+def sym_max(a: Any, b: Any) -> Any:
+    """Return the larger of two numbers; a float if one is."""
+    found = max(a, b)
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+def sym_min(a: Any, b: Any) -> Any:
+    """Return the smaller of two numbers; a float if one is."""
+    found = min(a, b)
+    return float(found) if isinstance(a, float) or isinstance(b, float) else found
+
+
+def sym_not(a: Any) -> bool:
+    """Return the opposite of a truth value."""
+    return not a
 
 
 class _Settings:

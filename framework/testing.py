@@ -13,7 +13,7 @@ from .tensor.from_data import as_tensor
 from .tensor.random import rand, randint
 from .tensor.tensor import Tensor
 
-__all__ = ["assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 _TOLERANCES = {
     "float16": (1e-3, 1e-5),
@@ -82,6 +82,24 @@ def assert_close(
     if wrong:
         said = msg(wrong) if callable(msg) else msg or wrong
         raise AssertionError(said)
+
+
+def assert_allclose(
+    actual: Any,
+    expected: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    equal_nan: bool = True,
+    msg: str = "",
+) -> None:
+    """Raise if values are not close, whatever their dtypes; see `assert_close`."""
+    options = {"check_device": True, "check_dtype": False, "check_stride": False}
+    options |= {"equal_nan": equal_nan}
+    given = actual if isinstance(actual, Tensor) else as_tensor(actual)
+    wanted = expected if isinstance(expected, Tensor) else as_tensor(expected)
+    assert_close(
+        given, wanted.to(given.device), rtol=rtol, atol=atol, msg=msg or None, **options
+    )
 
 
 def _difference(

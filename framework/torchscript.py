@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Final, NoReturn
+from types import UnionType
+from typing import Any, Final, NoReturn, Union, get_args, get_origin
 
 from . import nn
 from .jit import jit
@@ -19,6 +20,7 @@ __all__ = [
     "Final",
     "ScriptFunction",
     "ScriptModule",
+    "TracerWarning",
     "annotate",
     "boolean_dispatch",
     "export",
@@ -43,6 +45,10 @@ __all__ = [
     "unused",
     "wait",
 ]
+
+
+class TracerWarning(Warning):
+    """What PyTorch says of traces that may hold for their inputs alone; not here."""
 
 
 class ScriptModule(nn.Module):
@@ -122,6 +128,36 @@ def freeze(mod: Any, *args: Any, **kwargs: Any) -> Any:
 def optimize_for_inference(mod: Any, *args: Any, **kwargs: Any) -> Any:
     """Return a module as it is."""
     return mod
+
+
+def _is_instance(obj: Any, target_type: Any) -> bool:
+    """Return whether something is of a type, also one such as `list[Tensor]`.
+
+    Parameters
+    ----------
+    obj
+    target_type : type, annotation, or tuple of these
+        Elements of lists, tuples and dictionaries are looked at, too.
+    """
+    if type(target_type) is tuple:
+        return any(_is_instance(obj, each) for each in target_type)
+    origin, parts = get_origin(target_type), get_args(target_type)
+    if target_type is Any:
+        return True
+    if origin is None:
+        return isinstance(obj, target_type or type(None))
+    if origin is Union or origin is UnionType:
+        return _is_instance(obj, parts)
+    if not isinstance(obj, origin):
+        return False
+    if origin is dict:
+        pairs = [
+            (each, parts[at]) for two in obj.items() for at, each in enumerate(two)
+        ]
+        return all(_is_instance(each, kind) for each, kind in pairs)
+    if origin is tuple and parts[-1:] != (...,):
+        return len(obj) == len(parts) and all(map(_is_instance, obj, parts))
+    return all(_is_instance(each, parts[0]) for each in obj)
 
 
 def is_scripting() -> bool:
@@ -208,3 +244,5 @@ def install() -> None:
         value = globals()[name]
         setattr(jit, name, value)
         setattr(package, name, value)
+    for home in (jit, package):
+        setattr(home, "isinstance", _is_instance)  # noqa: B010 - hides Python's own

@@ -10,7 +10,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
-from .table import ABSENT, ADDRESSES, LAZY, Entry
+from .table import ABSENT, ADDRESSES, LAZY, OWN, Entry
 
 ROOT = "vkbackend.framework"
 
@@ -49,7 +49,8 @@ class Address(ModuleType):
         self._why, names = ABSENT.get(self._address, ("", ""))
         self._absent = {*names.split()}
         nothing: Entry = ((), {})
-        self._sources, self._own = ADDRESSES.get(self._address, nothing)
+        self._sources, own = ADDRESSES.get(self._address, nothing)
+        self._own = own | OWN.get(self._address, {})
         super().__init__(name, f"PyTorch's address `{self._address}`. {self._why}")
 
     def __getattr__(self, name: str) -> Any:

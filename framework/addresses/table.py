@@ -4,7 +4,7 @@ from __future__ import annotations
 
 LAZY = tuple(
     """
-    accelerator compiler cpu distributed distributions hub multiprocessing
+    accelerator compiler cpu distributed distributions hub library multiprocessing
     overrides profiler testing types nn.parallel nn.utils.prune
     utils.benchmark utils.tensorboard
     """.split()
@@ -124,7 +124,7 @@ ADDRESSES: dict[str, Entry] = {
         "range_pop": "profiler:range_pop",
         "mark": "profiler:mark",
     }),
-    "autograd.profiler": (("profiler",), {}),
+    "autograd.profiler": (("profiler",), {"emit_itt": "profiler:emit_nvtx"}),
     "serialization": (("io.serialization", "io.locations"), {}),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),
@@ -133,6 +133,8 @@ ADDRESSES: dict[str, Entry] = {
         ("python.typing", "torchscript"),
         {"boolean_dispatch": "torchscript:boolean_dispatch"},
     ),
+    "distributed.constants": (("distributed",), {}),
+    "distributed.distributed_c10d": (("distributed",), {}),
     "distributed.elastic": ((), {}),
     "distributed.elastic.multiprocessing": ((), {}),
     "distributed.elastic.multiprocessing.errors": (
@@ -155,6 +157,23 @@ _ONE_PROCESS = "one process computes on one device."
 _NO_GRAPHS = "`fw.jit` traces and replays, `fw.graph` shows what was traced."
 _NO_QUANTIZATION = "int8 tensors beside a scale, which `ops.int_mm` multiplies."
 
+_SHARDED = (
+    "FullyShardedDataParallel MixedPrecision ShardingStrategy CPUOffload"
+    " BackwardPrefetch StateDictType StateDictConfig FullStateDictConfig"
+    " ShardedStateDictConfig LocalStateDictConfig FullOptimStateDictConfig"
+    " ShardedOptimStateDictConfig OptimStateKeyType FSDPModule MixedPrecisionPolicy"
+    " OffloadPolicy CPUOffloadPolicy fully_shard register_fsdp_forward_method"
+)
+_COLLECTIVES = (
+    "all_reduce all_gather all_to_all broadcast gather reduce reduce_scatter scatter"
+)
+
+OWN: dict[str, dict[str, str]] = {
+    "onnx": {"is_in_onnx_export": "torchscript:is_tracing"},
+    "fx": {"wrap": "torchscript:export"},
+}
+"""By address of what is not here: names that have an answer all the same."""
+
 ABSENT: dict[str, tuple[str, str]] = {
     "onnx": (
         "save weights with `fw.save` as safetensors.",
@@ -162,16 +181,10 @@ ABSENT: dict[str, tuple[str, str]] = {
     ),
     "fx": (
         _NO_GRAPHS,
-        "symbolic_trace wrap Proxy Tracer Graph GraphModule Node Interpreter"
-        " Transformer",
+        "symbolic_trace Proxy Tracer Graph GraphModule Node Interpreter Transformer",
     ),
     "export": (_NO_GRAPHS, "export Dim ExportedProgram save load"),
     "package": ("use Python's packages.", "PackageExporter PackageImporter"),
-    "library": (
-        "write `autograd.Function`, and kernels with `vkbackend`.",
-        "custom_op Library define impl register_fake register_autograd register_kernel"
-        " triton_op opcheck",
-    ),
     "masked": (
         "use `where`, `masked_fill`, and masks of the functions themselves.",
         "masked_tensor as_masked_tensor MaskedTensor is_masked_tensor",
@@ -206,10 +219,58 @@ ABSENT: dict[str, tuple[str, str]] = {
     "nn.parallel._functions": (_ONE_PROCESS, "Scatter Gather Broadcast"),
     "cuda.comm": (_CUDA, "broadcast broadcast_coalesced reduce_add scatter gather"),
     "cuda.nccl": (_CUDA, "version is_available"),
-    "distributed.fsdp": (
+    "distributed.fsdp": (_ONE_PROCESS, _SHARDED),
+    "distributed.fsdp.api": (_ONE_PROCESS, _SHARDED),
+    "distributed.fsdp.fully_sharded_data_parallel": (_ONE_PROCESS, _SHARDED),
+    "distributed.fsdp.sharded_grad_scaler": (_ONE_PROCESS, "ShardedGradScaler"),
+    "distributed.fsdp.wrap": (
         _ONE_PROCESS,
-        "FullyShardedDataParallel MixedPrecision ShardingStrategy CPUOffload"
-        " BackwardPrefetch StateDictType FullStateDictConfig fully_shard",
+        "enable_wrap wrap transformer_auto_wrap_policy size_based_auto_wrap_policy"
+        " always_wrap_policy lambda_auto_wrap_policy ModuleWrapPolicy"
+        " CustomPolicy",
+    ),
+    "distributed.tensor": (
+        _ONE_PROCESS,
+        "DTensor Placement Shard Replicate Partial DeviceMesh distribute_tensor"
+        " distribute_module init_device_mesh",
+    ),
+    "distributed.tensor.parallel": (
+        _ONE_PROCESS,
+        "parallelize_module ParallelStyle ColwiseParallel RowwiseParallel"
+        " SequenceParallel PrepareModuleInput PrepareModuleOutput loss_parallel",
+    ),
+    "distributed.device_mesh": (_ONE_PROCESS, "DeviceMesh init_device_mesh"),
+    "distributed.checkpoint": (
+        "`fw.save` and `fw.load` write and read a state.",
+        "save load async_save save_state_dict load_state_dict FileSystemWriter"
+        " FileSystemReader DefaultLoadPlanner DefaultSavePlanner",
+    ),
+    "distributed.checkpoint.state_dict": (
+        "modules and optimizers have `state_dict` and `load_state_dict`.",
+        "StateDictOptions get_model_state_dict set_model_state_dict"
+        " get_optimizer_state_dict set_optimizer_state_dict get_state_dict"
+        " set_state_dict",
+    ),
+    "distributed.checkpoint.default_planner": (
+        _ONE_PROCESS,
+        "DefaultLoadPlanner DefaultSavePlanner",
+    ),
+    "distributed.checkpoint.optimizer": (
+        _ONE_PROCESS,
+        "load_sharded_optimizer_state_dict",
+    ),
+    "distributed.nn": (_ONE_PROCESS, _COLLECTIVES),
+    "distributed.nn.functional": (_ONE_PROCESS, _COLLECTIVES),
+    "distributed.run": (_ONE_PROCESS, "run main get_args_parser"),
+    "distributed.algorithms.ddp_comm_hooks": (_ONE_PROCESS, "register_ddp_comm_hook"),
+    "distributed.algorithms.ddp_comm_hooks.default_hooks": (
+        _ONE_PROCESS,
+        "allreduce_hook fp16_compress_hook bf16_compress_hook fp16_compress_wrapper"
+        " bf16_compress_wrapper",
+    ),
+    "futures": (
+        "device work is asynchronous by itself; `concurrent.futures` for the rest.",
+        "Future collect_all wait_all",
     ),
     "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
     "distributed.algorithms": (_ONE_PROCESS, ""),

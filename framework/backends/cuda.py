@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..nn.sdpa_kernel import SDPBackend
+from ..nn.attention.backend import SDPBackend
 
 __all__ = [
     "SDPBackend",

@@ -1,6 +1,6 @@
 """Apple's Metal: there is none."""
 
-__all__ = ["is_available", "is_built"]
+__all__ = ["is_available", "is_built", "is_macos_or_newer"]
 
 
 def is_available() -> bool:
@@ -10,4 +10,9 @@ def is_available() -> bool:
 
 def is_built() -> bool:
     """Return False: the library does not use Metal."""
+    return False
+
+
+def is_macos_or_newer(major: int, minor: int) -> bool:
+    """Return False: no system is asked for."""
     return False

@@ -29,9 +29,9 @@ class memory_format:  # noqa: N801 - PyTorch's name
 
 
 class layout:  # noqa: N801 - PyTorch's name
-    """Layout of a tensor; `strided` is the only one.
+    """Layout of a tensor; all are `strided`, which alone can be asked for.
 
-    It equals `Tensor.layout`, which tells the strides themselves.
+    That equals `Tensor.layout`, which tells the strides themselves.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class layout:  # noqa: N801 - PyTorch's name
         return f"torch.{self.name}"
 
     def __eq__(self, other: object) -> bool:
-        return self is other or isinstance(other, Layout)
+        return self is other or (self is strided and isinstance(other, Layout))
 
     def __hash__(self) -> int:
         return hash(self.name)
@@ -60,6 +60,11 @@ preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")
 strided = layout("strided")
+sparse_coo = layout("sparse_coo")
+sparse_csr = layout("sparse_csr")
+sparse_csc = layout("sparse_csc")
+sparse_bsr = layout("sparse_bsr")
+sparse_bsc = layout("sparse_bsc")
 
 
 def check_layout(where: str, given: object) -> None:

@@ -39,6 +39,9 @@ class ASGD(CountingOptimizer):
 
     Notes
     -----
+    A scheduler's learning rate is that of the next step; in PyTorch, it is that of the
+    step after the next, because the rate of a step is kept in the state of the last.
+
     Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging,
     1992.
     """

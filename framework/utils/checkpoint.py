@@ -29,9 +29,11 @@ __all__ = [
     "checkpoint",
     "checkpoint_sequential",
     "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
@@ -39,6 +41,17 @@ Contexts = tuple[AbstractContextManager[Any], AbstractContextManager[Any]]
 
 class CheckpointError(GradError):
     """A checkpointed function that does other things when it runs again."""
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Return no states: devices draw by `fw.get_rng_state`, all by one."""
+    return [], []
+
+
+def set_device_states(
+    devices: Any, states: Any, *, device_type: str | None = None
+) -> None:
+    """Do nothing; see `get_device_states`."""
 
 
 def noop_context_fn() -> Contexts:

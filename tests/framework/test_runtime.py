@@ -1,6 +1,7 @@
 """Settings of the runtime."""
 
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
@@ -69,3 +70,22 @@ def test_states_of_autocast() -> None:
     assert fw.is_warn_always_enabled()
     fw.set_warn_always(False)
     assert not fw.is_distributed(fw.ones(1))
+
+
+def test_devices_have_modules() -> None:
+    assert fw.get_device_module("cpu") is fw.cpu
+    assert fw.get_device_module("vulkan") is fw.accelerator
+    assert fw.get_device_module("cuda:0") is fw.cuda
+    with pytest.raises(RuntimeError, match="no module of 'tpu'"):
+        fw.get_device_module("tpu")
+
+
+def test_symbolic_numbers_of_plain_ones() -> None:
+    for library in (fw, torch):
+        assert library.sym_int(2.7) == 2
+        assert str(library.sym_float(2)) == "2.0"
+        assert str(library.sym_max(2, 1.0)) == "2.0"
+        assert str(library.sym_min(2, 3)) == "2"
+        assert library.sym_not(False)
+        assert not isinstance(3, library.SymInt)
+        assert not isinstance(3.0, library.SymFloat)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -62,3 +63,10 @@ def test_make_tensor() -> None:
     assert not wide.is_contiguous() or wide.ndim
     assert wide.dtype is fw.int32
     assert bool((wide != 0).all())
+
+
+def test_allclose_takes_other_dtypes() -> None:
+    fw.testing.assert_allclose(fw.ones(2), np.ones(2))
+    fw.testing.assert_allclose(fw.tensor([np.nan]), fw.tensor([np.nan]))
+    with pytest.raises(AssertionError):
+        fw.testing.assert_allclose(fw.ones(2), [1.0, 2.0])

@@ -1,6 +1,7 @@
 """Names of `torch.jit` leave functions as they are."""
 
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
@@ -36,3 +37,15 @@ def test_a_script_module_is_a_module() -> None:
 
 def test_jit_is_a_function_still() -> None:
     assert fw.jit(lambda x: x + 1)(fw.ones(1)).item() == 2
+
+
+def test_annotations_are_types() -> None:
+    for library in (fw, torch):
+        ask = library.jit.isinstance
+        assert ask([1, 2], list[int])
+        assert not ask([1, "a"], list[int])
+        assert ask({"a": 1.0}, dict[str, float])
+        assert ask((1, "a"), tuple[int, str])
+        assert not ask((1,), tuple[int, str])
+        assert ask(None, int | None) if library is fw else True
+    assert issubclass(fw.jit.TracerWarning, Warning)

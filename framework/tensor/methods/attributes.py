@@ -170,6 +170,23 @@ class AttributeMethods:
             )
         return bool(self.item())
 
+    @property
+    def name(self: Tensor) -> None:
+        """None: tensors have no names."""
+
+    def to_dense(
+        self: Tensor, dtype: Any = None, *, masked_grad: bool = True
+    ) -> Tensor:
+        """Return the tensor itself, which is dense; in a dtype if one is given."""
+        return self if dtype is None else self.to(dtype)
+
+    def is_distributed(self: Tensor) -> bool:
+        """Return False: one process has all of it."""
+        return False
+
+    def record_stream(self: Tensor, s: Any) -> None:
+        """Do nothing: memory is kept until the work that uses it is done."""
+
     def pin_memory(self: Tensor, device: Any = None) -> Tensor:
         """Return the tensor itself: staging memory is the library's own."""
         return self

@@ -1,7 +1,7 @@
 """What the tables name is there."""
 
 from vkbackend.framework.addresses.finder import resolved
-from vkbackend.framework.addresses.table import ABSENT, ADDRESSES, LAZY
+from vkbackend.framework.addresses.table import ABSENT, ADDRESSES, LAZY, OWN
 
 NEEDS_A_PACKAGE = {"utils.tensorboard"}
 
@@ -10,6 +10,10 @@ def test_sources_are_there() -> None:
     for sources, own in ADDRESSES.values():
         for source in (*sources, *own.values()):
             assert resolved(source) is not None
+    for own in OWN.values():
+        for source in own.values():
+            assert resolved(source) is not None
+    assert {*OWN} <= {*ABSENT}
     for name in LAZY:
         if name not in NEEDS_A_PACKAGE:
             assert resolved(name).__doc__

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from .. import ops
-from ..base.dtype import DTypeLike, bool_
-from ..base.errors import ShapeError
-from ..base.validation import as_int
-from ..tensor.factories import DeviceLike, zeros
-from ..tensor.tensor import Tensor
-from . import functional, init
-from .functional.multi_head_attention import check_inputs, score_mask
-from .linear import NonDynamicallyQuantizableLinear
-from .module import Module
-from .parameter import Parameter
-from .sdpa_kernel import SDPBackend, sdpa_kernel
+from ... import ops
+from ...base.dtype import DTypeLike, bool_
+from ...base.errors import ShapeError
+from ...base.validation import as_int
+from ...tensor.factories import DeviceLike, zeros
+from ...tensor.tensor import Tensor
+from .. import functional, init
+from ..functional.multi_head_attention import check_inputs, score_mask
+from ..linear import NonDynamicallyQuantizableLinear
+from ..module import Module
+from ..parameter import Parameter
 
-__all__ = ["MultiheadAttention", "SDPBackend", "sdpa_kernel"]
+__all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
