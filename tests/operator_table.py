@@ -12,6 +12,7 @@ import types
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -330,3 +331,30 @@ def rows(
 def place(name: str) -> Device:
     """Return the host or the Vulkan device."""
     return CPU if name == "host" else fw.device()
+
+
+SWEEPS = tuple(f"host {dtype}" for dtype in ("float32", "int64", "bool", "float16"))
+SWEEPS += "host error", "lavapipe float32"
+"""Where the table runs, and of which dtype its samples are; or its refused calls."""
+
+KNOWN = Path(__file__).parent / "data" / "operator_table.txt"
+"""Differences that there are: sweep, operator, kind, and how many calls differ."""
+
+
+def found_in(sweep: str) -> dict[str, int]:
+    """Run a sweep; return how many calls differ, by operator and kind."""
+    where, dtype = sweep.split()
+    return {
+        f"{name} {kind}": number
+        for name, count, _ in rows(table(), dtype, place(where))
+        for kind, number in sorted(count.items())
+    }
+
+
+if __name__ == "__main__":
+    lines = [
+        f"{sweep} {key} {number}\n"
+        for sweep in SWEEPS
+        for key, number in found_in(sweep).items()
+    ]
+    KNOWN.write_text("".join(lines))
