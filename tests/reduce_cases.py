@@ -247,9 +247,9 @@ REDUCE = {
         bad=(
             not_float("norm", ops.norm),
             Bad(
-                lambda ones: ops.norm(ones(2), "nuc"),
+                lambda ones: ops.norm(ones(2), "l1"),
                 ShapeError,
-                "norm: p is 'nuc'; it must be a number or \"fro\"",
+                'norm: p is \'l1\'; it must be a number, "fro" or "nuc"',
             ),
         ),
     ),

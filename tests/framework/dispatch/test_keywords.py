@@ -70,7 +70,7 @@ def test_an_argument_under_two_names() -> None:
 
 
 def test_what_is_no_tensor() -> None:
-    with pytest.raises(TypeError, match="sum: x is a str; it must be a tensor"):
+    with pytest.raises(TypeError, match="sum: x is '3'; it must be a tensor"):
         fw.sum("3")  # type: ignore[arg-type]
 
 

@@ -122,6 +122,7 @@ def _texts(result: Any) -> Any:
     return type(result), repr(result)
 
 
+@pytest.mark.int64
 @pytest.mark.parametrize("name", CASES)
 def test_a_trace_serves_other_numbers(name: str, gpu: GpuDevice) -> None:
     function, numbers, traces = CASES[name]
