@@ -231,19 +231,31 @@ def custom_op(
     space, colons, short = name.partition("::")
     if not (space and colons and short.isidentifier()):
         raise ValueError(f"custom_op: name is {name!r}; it must be 'namespace::name'")
-    home = ops.__dict__.get(space)
-    if home is not None and not isinstance(home, SimpleNamespace):
+    if space in vars(ops):
         raise ValueError(
             f"custom_op: {space!r} is a name of the library; choose another namespace"
         )
 
     def define(function: Callable[..., Any]) -> CustomOpDef:
         made = _ops[name] = CustomOpDef(name, function, device_types)
-        found = ops.__dict__.setdefault(space, SimpleNamespace())
-        setattr(found, short, made)
         return made
 
     return define if fn is None else define(fn)
+
+
+def _namespace(space: str) -> SimpleNamespace:
+    """Return the ops of a program's namespace, which `fw.ops` is asked for."""
+    names = {
+        name.partition("::")[2]: op
+        for name, op in _ops.items()
+        if name.partition("::")[0] == space
+    }
+    if not names:
+        raise AttributeError(f"module {ops.__name__!r} has no attribute {space!r}")
+    return SimpleNamespace(**names)
+
+
+vars(ops)["__getattr__"] = _namespace
 
 
 def _found(name: str, op: Any) -> CustomOpDef:

@@ -1,6 +1,5 @@
 """Functions that count as one op, beside PyTorch's."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,13 +10,6 @@ from tests.compare import assert_close
 from vkbackend.framework import library
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import GradError
-
-
-@pytest.fixture(autouse=True)
-def _names() -> Iterator[None]:
-    """Take the ops out of the library's namespace again."""
-    yield
-    fw.ops.__dict__.pop("tests_vk", None)
 
 
 def program(lib: Any, tensor: Any) -> list[Any]:
