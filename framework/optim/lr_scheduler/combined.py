@@ -12,7 +12,39 @@ from .plateau import ReduceLROnPlateau
 from .scheduler import LRScheduler
 
 
-class SequentialLR(LRScheduler):
+class _Combined(LRScheduler):
+    """Scheduler whose state holds those of others, `_schedulers`."""
+
+    _schedulers: list[LRScheduler]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the scheduler's own state and those of its schedulers."""
+        own = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("optimizer", "_schedulers")
+        }
+        return own | {"_schedulers": [each.state_dict() for each in self._schedulers]}
+
+    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
+        super()._check_state(state_dict, least)
+        states = state_dict.get("_schedulers", [])
+        if len(states) != len(self._schedulers):
+            raise StateError(
+                f"load_state_dict: the state has {len(states)} schedulers, this one"
+                f" {len(self._schedulers)}; they must be equal"
+            )
+        for each, state in zip(self._schedulers, states):
+            each._check_state(state, -1)
+
+    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
+        members = self._schedulers
+        super()._take_state({**state_dict, "_schedulers": members})
+        for each, state in zip(members, state_dict["_schedulers"]):
+            each._take_state(state)
+
+
+class SequentialLR(_Combined):
     """Runs schedulers one after the other.
 
     Parameters
@@ -86,22 +118,8 @@ class SequentialLR(LRScheduler):
         first._update_lr(0)
         self._last_lr = first.get_last_lr()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the epoch, the milestones and the states of the schedulers."""
-        return _state_with_members(self)
 
-    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
-        super()._check_state(state_dict, least)
-        _check_members_states(self._schedulers, state_dict)
-
-    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
-        members = self._schedulers
-        super()._take_state({**state_dict, "_schedulers": members})
-        for each, state in zip(members, state_dict["_schedulers"]):
-            each._take_state(state)
-
-
-class ChainedScheduler(LRScheduler):
+class ChainedScheduler(_Combined):
     """Runs several schedulers in each step.
 
     Parameters
@@ -138,20 +156,6 @@ class ChainedScheduler(LRScheduler):
             each._update_lr(0)
         self._last_lr = self._rates_now()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the epoch and the states of the schedulers."""
-        return _state_with_members(self)
-
-    def _check_state(self, state_dict: Mapping[str, Any], least: int = 0) -> None:
-        super()._check_state(state_dict, least)
-        _check_members_states(self._schedulers, state_dict)
-
-    def _take_state(self, state_dict: Mapping[str, Any]) -> None:
-        members = self._schedulers
-        super()._take_state({**state_dict, "_schedulers": members})
-        for each, state in zip(members, state_dict["_schedulers"]):
-            each._take_state(state)
-
 
 def _check_members(
     where: str, optimizer: Optimizer, schedulers: Sequence[LRScheduler]
@@ -173,27 +177,3 @@ def _check_members(
             raise ValueError(
                 f"{where}: scheduler {k} is of another optimizer; all must be of one"
             )
-
-
-def _state_with_members(scheduler: SequentialLR | ChainedScheduler) -> dict[str, Any]:
-    state = {
-        name: value
-        for name, value in vars(scheduler).items()
-        if name not in ("optimizer", "_schedulers")
-    }
-    return state | {
-        "_schedulers": [each.state_dict() for each in scheduler._schedulers]
-    }
-
-
-def _check_members_states(
-    schedulers: Sequence[LRScheduler], state_dict: Mapping[str, Any]
-) -> None:
-    states = state_dict.get("_schedulers", [])
-    if len(states) != len(schedulers):
-        raise StateError(
-            f"load_state_dict: the state has {len(states)} schedulers, this one"
-            f" {len(schedulers)}; they must be equal"
-        )
-    for each, state in zip(schedulers, states):
-        each._check_state(state, -1)
