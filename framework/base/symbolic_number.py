@@ -8,6 +8,8 @@ leaves a guard: a replay has to find the same answer.
 Ints are affine forms over atoms, so that `(pos + 4) - pos` is the plain number 4.
 """
 
+# Longer than most: ints, floats, their guards and their table are one arithmetic.
+
 from __future__ import annotations
 
 import math

@@ -4,6 +4,8 @@ Parameters, buffers and children are plain attributes, so that reading one costs
 reading an attribute costs; the registry beside them tells names apart by their role.
 """
 
+# Longer than most: the registry and all walks over it share what a name stands for.
+
 from __future__ import annotations
 
 import sys
