@@ -1,5 +1,7 @@
 """PyTorch's table of operators gives what it gives there, but for known differences."""
 
+import sys
+
 import pytest
 
 import vkbackend
@@ -10,6 +12,12 @@ pytestmark = [
     pytest.mark.checkout,
     pytest.mark.filterwarnings("ignore"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep to itself what the table's import adds to the path."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
 
 
 def known(sweep: str) -> dict[str, int]:
@@ -37,4 +45,6 @@ def test_on_the_host(sweep: str) -> None:
 
 
 def test_on_a_device(device: vkbackend.Device) -> None:
+    if "llvmpipe" not in device.info.name:
+        pytest.skip("the known differences are those of lavapipe")
     check("lavapipe float32")
