@@ -30,6 +30,7 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "linear": (22, lambda x, y, w, b: functional.linear(x, w, b)),
     "zeros": (28, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
     "ones_like": (12, lambda x, y, w, b: fw.ones_like(x)),
+    "fill_like": (8, lambda x, y, w, b: fw.ops.fill_like(x, x.shape, 1, x.dtype)),
     "shape": (1, lambda x, y, w, b: x.shape),
 }
 """The most calls of Python functions, and what is called."""

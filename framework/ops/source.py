@@ -28,7 +28,7 @@ from ..base.dtype import (
 )
 from ..base.errors import DTypeError, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
-from ..base.shape import Layout, Shape
+from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
 from ..dispatch import batching
 from ..dispatch.call_cache import CallCache, recorded_result
@@ -49,7 +49,7 @@ STARTS = {
 }
 """Name and dtype of the leaf value of an expression."""
 
-_REPEATED = frozenset({*PLAIN, float, tuple})
+_REPEATED = frozenset({*PLAIN, float, tuple, Size})
 """Types of arguments of cached calls; numbers that replays read again are others."""
 
 MOST_INDEXED = 1 << 31

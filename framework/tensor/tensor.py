@@ -395,12 +395,13 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
                 " tensor or None"
             )
         return grad
-    if output.numel() != 1:
+    layout = output.layout
+    if layout.numel != 1:
         raise GradError(
-            f"backward: the tensor has shape {tuple(output.shape)};"
+            f"backward: the tensor has shape {layout.shape};"
             " pass gradient= or reduce it to a scalar"
         )
-    seed: Tensor = ops.fill_like(output, output.shape, 1, output.dtype)
+    seed: Tensor = ops.fill_like(output, layout.shape, 1, output.dtype)
     return seed
 
 
