@@ -60,7 +60,9 @@ ORDER = {
     "vkbackend.tools": """
         __init__
         exit_status run_script
-        drivers bindings spirv doctor ulp op_table from_pytorch
+        drivers bindings spirv doctor ulp op_table
+        used_names
+        from_pytorch
         fusion_report autotune bench
         check
     """,

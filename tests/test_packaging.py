@@ -14,7 +14,7 @@ from tests.tree import FOLDERS, ROOT
 pytestmark = pytest.mark.checkout
 
 IGNORED = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
-INSTALLED = (".py", ".comp", ".glsl", ".toml", "py.typed")
+INSTALLED = (".py", ".comp", ".glsl", ".toml", ".txt", "py.typed")
 
 
 def sources() -> dict[str, Path]:

@@ -24,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 import vkbackend.framework as fw
+from vkbackend.tools import used_names
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -196,6 +197,7 @@ def render() -> str:
     known = remarks()
     rows = [*states()]
     text = known.heading.format(version=version) + counts(rows)
+    text += f"\n{used_names.section(lambda name: remark(name, known.absent) or '')}"
     for space in names:
         title = "torch" if space == "torch" else f"torch.{space}"
         text += f"\n## {title}\n\n"

@@ -10,31 +10,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
 
+from ..base.absent import absent
 from .table import ABSENT, ADDRESSES, LAZY, OWN, Entry
 
 ROOT = "vkbackend.framework"
-
-
-class Absent:
-    """What PyTorch has and this library has not: making or calling one raises.
-
-    Raises
-    ------
-    NotImplementedError
-        Always; the text says what to do instead.
-    """
-
-    _said = ""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise NotImplementedError(self._said)
-
-
-def absent(address: str, name: str, why: str) -> type[Absent]:
-    """Return the class that stands for a name that is not here."""
-    said = f"{address}.{name} is not here: {why}"
-    doc = f"Raise `NotImplementedError`: {why}"
-    return type(name, (Absent,), {"_said": said, "__doc__": doc, "__module__": address})
 
 
 class Address(ModuleType):

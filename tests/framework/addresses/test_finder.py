@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.addresses.finder import absent, resolved
+from vkbackend.framework.addresses.finder import resolved
+from vkbackend.framework.base.absent import absent
 
 LINES = Path(__file__).parents[2] / "data" / "pytorch_lines.txt"
 IMPORT = re.compile(r"\b(from|import) torch\b")
