@@ -7,7 +7,7 @@ The names stand in used_names.txt, with the number of packages that use each.
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,9 @@ def section(reason: Callable[[str], str]) -> str:
             by_text.setdefault(said[:1].upper() + said[1:], []).append(row)
     for said, each in by_text.items():
         listed = " ".join(f"`{row.name}`" for row in each)
-        text += f"| {listed} | {', '.join(str(row.packages) for row in each)} | {said} |\n"
+        text += (
+            f"| {listed} | {', '.join(str(row.packages) for row in each)} | {said} |\n"
+        )
     return text
 
 

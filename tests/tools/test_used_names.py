@@ -12,7 +12,9 @@ LEAST_WORKS, LEAST_IMPORTS = 0.91, 0.98
 def test_shares() -> None:
     rows = used_names.used()
     works, imports = used_names.shares(rows)
-    others = [f"{row.name}: {row.why or row.state}" for row in rows if row.state != HERE]
+    others = [
+        f"{row.name}: {row.why or row.state}" for row in rows if row.state != HERE
+    ]
     assert works >= LEAST_WORKS, others
     assert imports >= LEAST_IMPORTS, others
     assert all(row.why for row in rows if row.state == RAISES)
