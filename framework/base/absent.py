@@ -1,4 +1,4 @@
-"""What PyTorch has and this library has not: it can be imported, and raises when used."""
+"""What PyTorch has and this library has not: it is imported, and raises when used."""
 
 from __future__ import annotations
 
