@@ -8,9 +8,10 @@ from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32
+from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
-from .reduction import check_reduction, chosen_reduction, reduced_loss
+from .reduction import chosen_reduction, reduced_loss
 
 LEAST_SQUARE = 1e-12
 """Added to the squared lengths of `cosine_embedding_loss`, as in PyTorch."""
