@@ -26,6 +26,7 @@ from .common import (
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
+
 @composite(dtypes={"gates": FLOAT, "h0": FLOAT, "weight": FLOAT, "mask": (bool_,)})
 def rnn_steps(
     gates: Tensor, h0: Tensor, weight: Tensor, mask: Tensor | None, rectified: bool
