@@ -52,7 +52,7 @@ def rnn_steps(
     """
     if on_host(gates):
         given = views(gates, h0, weight, mask)
-        return made(_host_steps(*given, rectified=rectified), gates)
+        return made(_host_steps(*given, rectified), gates)
     h, hidden = h0, []
     for step in range(gates.layout.shape[0]):
         total = gates[step] + h @ weight.mT
@@ -94,7 +94,7 @@ def rnn_steps_vjp(
 ) -> tuple[Tensor | None, ...]:
     if on_host(grad):
         arrays = views(grad, out, gates, h0, weight, mask)
-        answers = _host_gradients(*arrays, rectified=rectified)
+        answers = _host_gradients(*arrays, rectified)
         return *[made(each, grad) for each in answers], None
     before = shifted(h0, out)
     total = gates + before @ weight.mT

@@ -94,7 +94,7 @@ def _host_steps(
             of_h = h @ weight.T
             if bias is not None:
                 of_h += bias
-            r, z, n, hn = _host_gates(given, of_h)
+            _, z, n, _ = _host_gates(given, of_h)
             new = np.subtract(h, n, out=out[step])
             new *= z
             new += n
