@@ -52,7 +52,7 @@ def rnn_steps(
     """
     if on_host(gates):
         given = views(gates, h0, weight, mask)
-        return made(_host_steps(*given, rectified), gates)
+        return made(_host_steps(rectified, *given), gates)
     h, hidden = h0, []
     for step in range(gates.layout.shape[0]):
         total = gates[step] + h @ weight.mT
@@ -63,11 +63,11 @@ def rnn_steps(
 
 
 def _host_steps(
+    rectified: bool,
     gates: np.ndarray,
     h: np.ndarray,
     weight: np.ndarray,
     mask: np.ndarray | None,
-    rectified: bool,
 ) -> np.ndarray:
     """Return what `rnn_steps` does."""
     out = np.empty((*gates.shape[:2], h.shape[-1]), gates.dtype)
@@ -94,7 +94,7 @@ def rnn_steps_vjp(
 ) -> tuple[Tensor | None, ...]:
     if on_host(grad):
         arrays = views(grad, out, gates, h0, weight, mask)
-        answers = _host_gradients(*arrays, rectified)
+        answers = _host_gradients(rectified, *arrays)
         return *[made(each, grad) for each in answers], None
     before = shifted(h0, out)
     total = gates + before @ weight.mT
@@ -114,13 +114,13 @@ def rnn_steps_vjp(
 
 
 def _host_gradients(
+    rectified: bool,
     grad: np.ndarray,
     out: np.ndarray,
     gates: np.ndarray,
     h0: np.ndarray,
     weight: np.ndarray,
     mask: np.ndarray | None,
-    rectified: bool,
 ) -> tuple[np.ndarray, ...]:
     """Return what `rnn_steps_vjp` does, without the mask's None."""
     before, dh = states_before(h0, out), np.zeros_like(h0)
