@@ -121,7 +121,8 @@ def test_grad_of_another_shape(make: Make) -> None:
 def test_grad_of_another_dtype(make: Make) -> None:
     x = make(np.ones(3, np.float32), grad=True)
     (x * 2).backward(make(np.ones(3, np.int32)))
-    assert x.grad.dtype is fw.float32 and x.grad.tolist() == [2, 2, 2]
+    assert x.grad.dtype is fw.float32
+    assert x.grad.tolist() == [2, 2, 2]
     with pytest.raises(DTypeError) as raised:
         (x * 2).backward(make(np.ones(3, np.complex64)))
     assert str(raised.value) == (
