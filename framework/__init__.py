@@ -476,6 +476,11 @@ from .base.modes import (
     is_autocast_enabled as is_autocast_enabled,
 )
 from .debug.profiler import profile as profile
+from .tensor.binomial import binomial as binomial
+from .tensor.matrix_norms import (
+    frobenius_norm as frobenius_norm,
+    nuclear_norm as nuclear_norm,
+)
 from .tensor.random import (
     normal as normal,
     rand as rand,

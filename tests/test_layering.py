@@ -51,7 +51,8 @@ ORDER = {
         utils
         amp backends cpu cuda distributed fft linalg mps profiler random runtime special
         version xpu
-        accelerator addresses compiler hub library multiprocessing overrides testing
+        accelerator addresses compiler futures hub library multiprocessing overrides
+        testing
         torchscript types
         __init__
         examples

@@ -5,8 +5,8 @@ from __future__ import annotations
 LAZY = tuple(
     """
     accelerator compiler cpu distributed distributions hub library multiprocessing
-    overrides profiler testing types nn.parallel nn.utils.prune
-    utils.benchmark utils.tensorboard
+    futures overrides profiler testing types nn.parallel nn.utils.prune
+    utils.benchmark utils.flop_counter utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
@@ -191,13 +191,14 @@ OWN: dict[str, dict[str, str]] = {
 ABSENT: dict[str, tuple[str, str]] = {
     "onnx": (
         "save weights with `fw.save` as safetensors.",
-        "export dynamo_export register_custom_op_symbolic OperatorExportTypes",
+        "export dynamo_export register_custom_op_symbolic OperatorExportTypes"
+        " ONNXProgram",
     ),
     "fx": (
         _NO_GRAPHS,
         "symbolic_trace Proxy Tracer Graph GraphModule Node Interpreter Transformer",
     ),
-    "export": (_NO_GRAPHS, "export Dim ExportedProgram save load"),
+    "export": (_NO_GRAPHS, "export ExportedProgram save load draft_export"),
     "package": ("use Python's packages.", "PackageExporter PackageImporter"),
     "masked": (
         "use `where`, `masked_fill`, and masks of the functions themselves.",
@@ -256,10 +257,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "allreduce_hook fp16_compress_hook bf16_compress_hook fp16_compress_wrapper"
         " bf16_compress_wrapper",
     ),
-    "futures": (
-        "device work is asynchronous by itself; `concurrent.futures` for the rest.",
-        "Future collect_all wait_all",
-    ),
     "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
     "distributed.algorithms.join": (_ONE_PROCESS, "Join Joinable JoinHook"),
     "distributed.rpc": (_ONE_PROCESS, "init_rpc rpc_sync rpc_async remote shutdown"),
@@ -271,7 +268,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "functions take tensors, and no mode sees their calls.",
         "TorchDispatchMode",
     ),
-    "utils.flop_counter": ("`fw.profile` times kernels.", "FlopCounterMode"),
     "utils.mobile_optimizer": ("there is one library.", "optimize_for_mobile"),
     "utils.collect_env": (
         "`vkdoctor` says what there is of Vulkan on a machine.",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from .. import ops
 from ..autograd.grad_mode import no_grad
+from ..tensor.binomial import binomial
 from ..tensor.tensor import Tensor
 from . import constraints
 from .constraints import Constraint, dependent_property
@@ -205,12 +206,10 @@ class Binomial(Trials):
 
     Notes
     -----
-    A draw counts successes of single trials, in parts of `MOST_TRIALS`, so its cost
-    grows with the number of trials.
+    A draw counts successes of single trials, so its cost grows with their number.
     """
 
     has_enumerate_support = True
-    MOST_TRIALS = 4096
     arg_constraints = {
         "total_count": constraints.nonnegative_integer,
         "probs": constraints.unit_interval,
@@ -257,17 +256,7 @@ class Binomial(Trials):
     def sample(self, sample_shape: Iterable[int] = ()) -> Tensor:
         """Return draws without a gradient; reads the largest number of trials."""
         shape = self._extended_shape(sample_shape)
-        with no_grad():
-            trials = int(self.total_count.max().item())
-            count = filled(0, self.probs.expand(shape))
-            for start in range(0, trials, self.MOST_TRIALS):
-                size = min(self.MOST_TRIALS, trials - start)
-                drawn = ops.draw_uniform(self.probs, (size, *shape), self.probs.dtype)
-                index = counted(size, self.probs, start)
-                index = index.reshape((size, *(1,) * len(shape)))
-                hit = (drawn < self.probs) & (index < self.total_count)
-                count = count + hit.to(count.dtype).sum(0)
-            return count
+        return binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability of `value`."""

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from ..base.device import Device, find_device
+from . import torch_archive
 
 __all__ = [
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",
     "get_safe_globals",
+    "get_unsafe_globals_in_checkpoint",
+    "location_tag",
+    "normalize_storage_type",
     "safe_globals",
 ]
 
@@ -38,3 +44,40 @@ def get_safe_globals() -> list[Any]:
 def safe_globals(safe_globals: Sequence[Any]) -> AbstractContextManager[None]:
     """Return a block in which nothing changes: `load` runs no code."""
     return nullcontext()
+
+
+def location_tag(storage: Any) -> str:
+    """Return where a storage or a tensor is, as a file tells it."""
+    return str(storage.device)
+
+
+def normalize_storage_type(storage_type: Any) -> Any:
+    """Return a class of tensors or storages as it is: there is one for each dtype."""
+    return storage_type
+
+
+def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
+    """Return what a file of `torch.save` asks for and `load` refuses.
+
+    Parameters
+    ----------
+    f : path or binary file
+        In the format of PyTorch since 1.6.
+
+    Returns
+    -------
+    list of str
+        Modules and names, sorted; without them the file is loaded.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no such file.
+    """
+    if isinstance(f, str | os.PathLike):
+        content = Path(f).read_bytes()
+    else:
+        place = f.tell()
+        content = f.read()
+        f.seek(place)
+    return torch_archive.refused_globals("get_unsafe_globals_in_checkpoint", content)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import pickletools
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,6 +94,46 @@ def read(where: str, content: bytes, place: Place) -> Any:
         ) from error
 
 
+def refused_globals(where: str, content: bytes) -> list[str]:
+    """Return the globals of an archive's pickle that `read` refuses; runs nothing.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no archive, or damaged.
+    """
+    refused: set[str] = set()
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            reader = _Archive(archive, len(content), lambda tensor, told: CPU)
+            for module, name in _named(reader.pickle()):
+                try:
+                    reader.find(module, name)
+                except DTypeError:
+                    continue
+                except UnsafeFileError:
+                    refused.add(f"{module}.{name}")
+    except _DAMAGE as error:
+        raise FileFormatError(
+            f"{where}: it is no complete file of torch.save: {type(error).__name__}:"
+            f" {error}; it may be cut off, or of another format"
+        ) from error
+    return sorted(refused)
+
+
+def _named(content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield module and name of each global of a pickle."""
+    texts: list[str] = []
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name == "GLOBAL":
+            module, _, name = str(argument).partition(" ")
+            yield module, name
+        elif opcode.name == "STACK_GLOBAL":
+            yield texts[-2], texts[-1]
+        elif isinstance(argument, str):
+            texts.append(argument)
+
+
 _DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -124,8 +165,12 @@ class _Archive:
             self._big_endian = order[self._entry("byteorder")]
 
     def read(self) -> Any:
-        reader = PickleReader(self._find, self._storage)
-        return reader.read(self._entry("data.pkl"))
+        reader = PickleReader(self.find, self._storage)
+        return reader.read(self.pickle())
+
+    def pickle(self) -> bytes:
+        """Return the pickle that tells what there is."""
+        return self._entry("data.pkl")
 
     def _entry(self, name: str) -> bytes:
         info = self._archive.getinfo(self._folder + name)
@@ -133,7 +178,8 @@ class _Archive:
             raise FileFormatError(f"its entry {name} is compressed, or too large")
         return self._archive.read(info)
 
-    def _find(self, module: str, name: str) -> Any:
+    def find(self, module: str, name: str) -> Any:
+        """Return what a global stands for; raises where it is refused."""
         module = "builtins" if module == "__builtin__" else module
         whole = f"{module}.{name}"
         if whole in self._globals:

@@ -2,5 +2,6 @@
 
 from . import checkpoint as checkpoint
 from . import data as data
+from .tensor_swap import swap_tensors as swap_tensors
 
-__all__ = ["checkpoint", "data"]
+__all__ = ["checkpoint", "data", "swap_tensors"]

@@ -84,6 +84,7 @@ from .grid import (
     affine_grid,
     grid_sample,
 )
+from .grouped import grouped_mm
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -220,6 +221,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
