@@ -24,7 +24,6 @@ from ..base.device import Device, GpuDevice
 from ..base.errors import DTypeError
 from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
-from ..ir.copied_part import CopiedPart
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
@@ -338,8 +337,6 @@ class Optimizer(HookedOptimizer):
                 f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
                 " real numbers; make view_as_real(z).clone() the parameter"
             )
-        if isinstance(parameter.array, CopiedPart):
-            parameter.array.check()
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
