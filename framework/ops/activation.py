@@ -235,7 +235,7 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
         return _gelu_exact(x)
     if approximate == "tanh":
         return _gelu_tanh(x)
-    raise ValueError(
+    raise ShapeError(
         f'gelu: approximate is {approximate!r}; it must be "none" or "tanh"'
     )
 
@@ -344,10 +344,10 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     Raises
     ------
     ShapeError
-        If there is not one weight, or one for each channel.
+        If there is not one weight, or one for each channel, in one dimension or none.
     """
     channels = x.layout.shape[1] if len(x.layout.shape) > 1 else 1
-    if weight.numel() not in (1, channels):
+    if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise ShapeError(
             f"prelu: x is {tuple(x.shape)}, weight {tuple(weight.shape)}; there must"
             " be one weight,"

@@ -18,6 +18,7 @@ from ..base.shape import broadcast_shapes
 from . import factorization as factors
 from .elementwise.cast import cast
 from .elementwise.compare import where
+from .elementwise.unary import with_zero_gradient
 from .factorization import WIDE, back, identity, read, turned
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
@@ -122,7 +123,7 @@ def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
 def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
     """Return signs of determinants, and the logarithms of their sizes."""
     size, sign = factors.log_determinant(_matrix("slogdet", A))
-    return SlogDet(sign.detach(), size)
+    return SlogDet(with_zero_gradient(sign.detach(), size), size)
 
 
 def logdet(input: Tensor) -> Tensor:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base.dtype import DTypeLike, as_dtype
+from ..base.dtype import DTypeLike, as_dtype, bfloat16, float16, float32
 from ..base.errors import ShapeError
 from ..base.shape import normalize_dim
 from ..base.validation import as_int
 from .elementwise.cast import cast
 from .elementwise.complex_numbers import conj
+from .elementwise.unary import with_zero_gradient
 from .factorization import identity, read, turned
 from .indexing.masked import tril
 from .linear_algebra import (
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
     """Return powers of square matrices; of their inverses where `n` is negative."""
     n = as_int("matrix_power: n", n)
+    if not n:
+        return with_zero_gradient(positive_power(A, 0), A)
     return positive_power(A if n >= 0 else inv(A), abs(n))
 
 
@@ -62,6 +65,8 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
 
     The largest row sum of sizes is read, which waits for it.
     """
+    if A.dtype in (float16, bfloat16):
+        return cast(matrix_exp(cast(A, float32)), A.dtype)
     _matrix("matrix_exp", A)
     if not A.numel():
         return A
@@ -233,7 +238,8 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
         vector = narrow(lower, -1, k, 1) + unit
         size = unsqueeze(narrow(tau, -1, k, 1), -1)
         out = out - matmul(matmul(out, vector), turned(vector)) * size
-    return narrow(out, -1, 0, columns)
+    out = narrow(out, -1, 0, columns)
+    return out if tau.layout.shape[-1] else with_zero_gradient(out, A)
 
 
 def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:

@@ -16,7 +16,7 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..autograd.views import check_overwrite
 from ..base.dtype import can_cast, float32
-from ..base.errors import DeviceMismatchError, DTypeError, ShapeError
+from ..base.errors import DeviceMismatchError, DomainError, DTypeError, ShapeError
 from ..base.modes import autocast_disabled
 from ..base.philox import Generator
 from ..base.shape import Layout, broadcast_shapes
@@ -287,11 +287,11 @@ def fill_exponential(
 
     Raises
     ------
-    ValueError
+    DomainError
         If `lambd` is not above 0.
     """
     if not lambd > 0:
-        raise ValueError(f"exponential_: lambd is {lambd!r}; it must be above 0")
+        raise DomainError(f"exponential_: lambd is {lambd!r}; it must be above 0")
     return assign(x, _drawn(ops.draw_exponential, x, generator) * (1.0 / lambd))
 
 

@@ -124,6 +124,16 @@ def _ramp(
     return made.to(dtype)
 
 
+def _end(where: str, value: float) -> float:
+    """Return a number that a sequence starts or ends with."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise ShapeError(
+            f"{where} is a tensor of shape {tuple(value.shape)}; it must be a number,"
+            " or a tensor without dimensions"
+        )
+    return as_number(where, value)
+
+
 def linspace(
     start: float,
     end: float,
@@ -145,7 +155,7 @@ def linspace(
     steps = as_int("linspace: steps", steps)
     if steps < 0:
         raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
-    start, end = as_number("linspace: start", start), as_number("linspace: end", end)
+    start, end = _end("linspace: start", start), _end("linspace: end", end)
     compute = kind if kind.is_float else float32
     whole = not kind.is_float and not kind.is_complex
     last = max(steps - 1, 1)
@@ -180,6 +190,7 @@ def logspace(
     An integer `dtype` cuts both exponents, and then the powers, towards zero.
     """
     kind = default_dtype() if dtype is None else as_dtype(dtype)
+    start, end = _end("logspace: start", start), _end("logspace: end", end)
     if not kind.is_float and not kind.is_complex:
         start, end = int(start), int(end)
     exponents = linspace(start, end, steps, kind if kind.is_float else None, device)

@@ -10,6 +10,7 @@ from typing import Literal
 
 from ... import ops
 from ...base.dtype import DTypeLike, as_dtype
+from ...base.errors import DomainError
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
 
@@ -187,11 +188,11 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
 
     Raises
     ------
-    ValueError
+    DomainError
         If `lambd` is below 0.
     """
     if lambd < 0:
-        raise ValueError(f"softshrink: lambd is {lambd}; it must be at least 0")
+        raise DomainError(f"softshrink: lambd is {lambd}; it must be at least 0")
     lower = ops.where(input < -lambd, input + lambd, input * 0.0)
     return ops.where(input > lambd, input - lambd, lower)
 
@@ -225,7 +226,7 @@ def rrelu(
 
     Raises
     ------
-    ValueError
+    DomainError
         If `lower` is above `upper`.
 
     Notes
@@ -233,7 +234,7 @@ def rrelu(
     Source: Xu et al., arXiv:1505.00853.
     """
     if lower > upper:
-        raise ValueError(
+        raise DomainError(
             f"rrelu: lower is {lower}, upper {upper}; lower must be the smaller"
         )
     if not training:

@@ -8,6 +8,7 @@ from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32
+from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance
 from .reduction import chosen_reduction, reduced_loss
@@ -135,6 +136,7 @@ def multi_margin_loss(
         If shapes do not fit, `p` is another, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    check_reduction("multi_margin_loss", reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: p is {p}; it must be 1 or 2")
     if not input.layout.shape:
@@ -203,6 +205,7 @@ def multilabel_margin_loss(
         If shapes do not fit, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    check_reduction("multilabel_margin_loss", reduction)
     if not input.layout.shape and not target.layout.shape:
         input, target = (ops.reshape(each, (1,)) for each in (input, target))
     if (
@@ -215,6 +218,11 @@ def multilabel_margin_loss(
             " both must be (batch, classes), or without batch"
         )
     classes = input.layout.shape[-1]
+    if not classes:
+        raise ShapeError(
+            f"multilabel_margin_loss: input is {tuple(input.shape)}; there must be"
+            " classes"
+        )
     given = ops.cumsum(ops.cast(target < 0, int32), -1) == 0
     labels = ops.where(given, target, 0)
     numbers = ops.arange_like(input, (classes,), 0, 1, int32)

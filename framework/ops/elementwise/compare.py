@@ -240,6 +240,11 @@ def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is larger; NaN stays NaN."""
 
 
+@clamp_min.bools
+def clamp_min_bools(x: Tensor, min: Tensor | bool) -> Tensor:
+    return logical_or(x, min)
+
+
 @clamp_min.vjp
 def clamp_min_vjp(
     grad: Tensor, x: Tensor, min: Tensor | float, needs: tuple[bool, bool]
@@ -250,6 +255,11 @@ def clamp_min_vjp(
 @elementwise(glsl="x < max || x != x ? x : max", reference=np.minimum, dtypes=NUMERIC)
 def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is smaller; NaN stays NaN."""
+
+
+@clamp_max.bools
+def clamp_max_bools(x: Tensor, max: Tensor | bool) -> Tensor:
+    return logical_and(x, max)
 
 
 @clamp_max.vjp

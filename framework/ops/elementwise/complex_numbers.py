@@ -26,6 +26,11 @@ def conj_physical(x: Tensor) -> Tensor:
 conj_physical.complexes(glsl="vec2(x.x, -x.y)", linear=True)
 
 
+@conj_physical.bools
+def conj_physical_bools(x: Tensor) -> Tensor:
+    return x.clone()
+
+
 @conj_physical.vjp
 def conj_physical_vjp(grad: Tensor) -> Tensor:
     return conj_physical(grad)

@@ -32,7 +32,7 @@ from .complex_numbers import _angle, _complex_sign
 from .exponential import exp2, log, log2, pow
 from .gamma import lgamma
 from .trigonometric import sin
-from .unary import abs, copy, floor, sign
+from .unary import abs, copy, floor, sign, with_zero_gradient
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -86,12 +86,13 @@ def fill(input: Tensor, value: Tensor | float) -> Tensor:
     """
     if not isinstance(value, TensorCore):
         made: Tensor = fill_like(input, tuple(input.layout.shape), value, input.dtype)
-        return made
+        return with_zero_gradient(made, input)
     if value.ndim:
         raise ShapeError(
             f"fill: value is {tuple(value.shape)}; it must have no dimension"
         )
-    return copy(expand(cast(value, input.dtype), tuple(input.layout.shape)))
+    made = copy(expand(cast(value, input.dtype), tuple(input.layout.shape)))
+    return with_zero_gradient(made, input)
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:

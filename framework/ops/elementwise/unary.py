@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType
+from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise, movement
@@ -77,6 +77,14 @@ def flat(grad: Tensor) -> Tensor:
     return zeros
 
 
+def with_zero_gradient(result: Tensor, x: Tensor) -> Tensor:
+    """Return a result that is constant in `x`, and whose gradient by it is 0."""
+    if not x.requires_grad:
+        return result
+    nothing = (sign(x) if x.dtype.is_float else x) * 0.0
+    return result + nothing
+
+
 @autocast_float32
 @elementwise(glsl="x * x", reference=np.square, dtypes=NUMERIC)
 def square(x: Tensor) -> Tensor:
@@ -84,6 +92,12 @@ def square(x: Tensor) -> Tensor:
 
 
 square.complexes(glsl="complex_product(x, x)")
+
+
+@square.bools
+def square_bools(x: Tensor) -> Tensor:
+    whole: Tensor = x.to(int64)
+    return whole
 
 
 @square.vjp

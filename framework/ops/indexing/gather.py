@@ -42,11 +42,10 @@ from ...ir.kernel_call import (
 from ...kernels.linear import linear_dispatch, word_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, where
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
-from ..source import arange_like, fill_like
-from ..view import expand, flatten, reshape
+from ..source import fill_like
+from ..view import flatten, reshape
 from .segment_sum import argsort_keys, sorted_segment_sum, sum_dtype
 
 if TYPE_CHECKING:
@@ -317,22 +316,15 @@ def _put_kernel(
 
 @_put.vjp
 def _put_vjp(
-    grad: Tensor, base_spec: TensorSpec, index: Tensor, source_spec: TensorSpec,
-    needs: tuple[bool, bool, bool],
-) -> tuple[Tensor | None, None, Tensor | None]:  # fmt: skip
+    grad: Tensor, index: Tensor, source_spec: TensorSpec, needs: tuple[bool, bool, bool]
+) -> tuple[Tensor | None, None, Tensor | None]:
     grad_base, grad_source = None, None
     if needs[0]:
         zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
         grad_base = _put(grad, index, zeros, UNCHECKED)
     if needs[2]:
-        # Of duplicate indices only the last was written.
-        entries = source_spec.shape[1]
-        numbers = arange_like(grad, (1, entries, 1), 0, 1, int32)
-        numbers = expand(numbers, source_spec.shape)
-        nobody = fill_like(grad, base_spec.shape, -1, int32)
-        last = _take(_put(nobody, index, numbers, UNCHECKED), index, UNCHECKED)
-        taken = _take(grad, index, UNCHECKED)
-        grad_source = where(eq(last, numbers), taken, 0.0)
+        # Duplicates all get it, though only the last was written: as in PyTorch.
+        grad_source = _take(grad, index, UNCHECKED)
     return grad_base, None, grad_source
 
 

@@ -123,25 +123,34 @@ def _where_form(
     return where(condition, input, other)
 
 
+def _need_real(x: Tensor, value: object, is_complex: bool) -> None:
+    if is_complex and not x.dtype.is_complex:
+        raise DTypeError(
+            f"masked_fill: value is {value}; it must be real, as x is {x.dtype.name}"
+        )
+
+
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with `value`, a number or a tensor of one, where the mask holds.
 
     Raises
     ------
     ShapeError
-        If the shapes do not broadcast, or the value has several elements.
+        If the shapes do not broadcast, or a value that is a tensor has dimensions.
     DTypeError
-        If the mask is not bool.
+        If the mask is not bool, or only the value is complex.
     """
     if mask.dtype is not bool_:
         raise DTypeError(f"masked_fill: `mask` is {mask.dtype.name}; accepted: bool")
     if isinstance(value, TensorCore):
-        if value.numel() != 1:
+        if value.ndim:
             raise ShapeError(
-                f"masked_fill: value is {tuple(value.shape)}; it must have one element"
+                f"masked_fill: value is {tuple(value.shape)}; it must have no dimension"
             )
-        value = cast(reshape(value, ()), x.dtype)
+        _need_real(x, value, value.dtype.is_complex)
+        value = cast(value, x.dtype)
     else:
+        _need_real(x, value, isinstance(value, complex))
         value = number("masked_fill", x.dtype, value)
         value = bool(value) if x.dtype is bool_ else value
     return where(mask, value, x)

@@ -17,7 +17,7 @@ from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import div, floor_divide, mul
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, maximum, minimum, where
+from ..elementwise.compare import eq, maximum, minimum, ne, where
 from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
@@ -251,6 +251,11 @@ def _scattered(
         order = argsort_keys(places)
         places, values = (_gathered(each, order) for each in (places, source))
         values = _segmented_scan(places, values, rows.layout.shape[1], combine)
+        if values.requires_grad and values.numel() > 1:
+            # Only the end of a segment counts, and `put_rows` does not tell.
+            count = values.numel()
+            after = cat([narrow(places, 0, 1, count - 1), places[-1:] * 0 - 2])
+            values = where(ne(places, after), values, values.detach())
         out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
         return reshape(out, base.layout.shape)
 

@@ -11,6 +11,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
+from ..elementwise.compare import logical_and, logical_or
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
 from ..movement.rearrange import roll
@@ -41,6 +42,14 @@ def addr(
 ) -> Tensor:
     """Return beta * input + alpha * outer(vec1, vec2)."""
     _check_dims("addr", vec1=(vec1, 1), vec2=(vec2, 1))
+    if input.dtype is vec1.dtype is vec2.dtype is bool_:
+        for name, factor in (("beta", beta), ("alpha", alpha)):
+            if isinstance(factor, float):
+                raise DTypeError(
+                    f"addr: {name} is {factor}; of bools it must be an int"
+                )
+        product = logical_and(unsqueeze(vec1, -1), logical_and(vec2, bool(alpha)))
+        return logical_or(logical_and(input, bool(beta)), product)
     return _added("addr", input, outer(vec1, vec2), beta, alpha)
 
 

@@ -214,7 +214,10 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     dims = tuple(range(added)) + tuple(
         at + added for at, n in enumerate(shape) if n != input.layout.shape[at + added]
     )
-    return reshape(sum(input, dims, True), shape) if dims else input.clone()
+    if not dims:
+        # PyTorch adds up what has no dimension, so bools become integers.
+        return input.clone() if shape else sum(input)
+    return reshape(sum(input, dims, True), shape)
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import STORED
+from ...base.dtype import STORED, bool_
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
     Layout,
@@ -24,7 +24,7 @@ from ...base.shape import (
 from ...base.symbolic_number import is_symbolic, live
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
-from ...eager.base_tensor import strided
+from ...eager.base_tensor import TensorCore, strided
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.linear import word_dispatch
 from ..indexing.symbolic_index import (
@@ -179,6 +179,17 @@ def slices(x: Tensor, starts: Shape, steps: Shape, sizes: Shape) -> Tensor:
     return _slice.of(x, starts, steps, sizes)
 
 
+def _need_start(start: object) -> None:
+    if isinstance(start, bool):
+        raise TypeError(f"narrow: start is {start}; it must be an int")
+    if isinstance(start, TensorCore) and (start.ndim or start.dtype is bool_):
+        raise ShapeError(
+            f"narrow: start is a tensor of {start.dtype.name} and shape"
+            f" {tuple(start.shape)}; it must be an int, or an integer tensor without"
+            " dimensions"
+        )
+
+
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a view of `length` neighbours along one dimension, from `start` on.
 
@@ -188,6 +199,7 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
         If the dimension does not have them.
     """
     if not type(dim) is type(start) is type(length) is int:
+        _need_start(start)
         dim = as_int("narrow: dim", dim)
         if live and is_symbolic(start):
             at = normalize_dim("narrow", dim, len(x.layout.shape))

@@ -16,6 +16,7 @@ from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, where
 from ..elementwise.complex_numbers import numbers_of
+from ..elementwise.unary import with_zero_gradient
 from ..indexing.segment_sum import argsort_keys
 from ..movement.concat import cat
 from ..reduce.minmax import argmax
@@ -150,7 +151,7 @@ def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
     Returns
     -------
     Tensor, shape and dtype of `x`
-        Without a gradient.
+        Its gradient is 0.
 
     Raises
     ------
@@ -164,7 +165,7 @@ def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
         good = (chances >= 0) & (chances <= 1)
         _need_host("bernoulli", x, good, "probabilities are from 0 to 1")
     chosen = random_uniform(x, _stream(generator)) < x.detach()
-    return cast(chosen, x.dtype)
+    return with_zero_gradient(cast(chosen, x.dtype), x)
 
 
 def normal(

@@ -13,8 +13,9 @@ from ...base.dtype import (
     float32,
     float64,
     int32,
+    promote,
 )
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
@@ -84,6 +85,8 @@ def cov(
     ------
     ShapeError
         If `input` has more than two dimensions, or weights another shape.
+    DomainError
+        If, on the host, a weight is below 0.
     """
     if len(input.layout.shape) > 2:
         raise ShapeError(
@@ -96,6 +99,8 @@ def cov(
             f"cov: fweights are {fweights.dtype.name}; they must be integers"
         )
     real = {complex64: float32, complex128: float64}.get(input.dtype, input.dtype)
+    if aweights is not None and aweights.dtype.is_float:
+        real = promote(real, aweights.dtype)
     rows = input if len(input.layout.shape) == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]
     weights = None
@@ -108,6 +113,8 @@ def cov(
                 f" ({count},), one for each"
                 " observation"
             )
+        if not each.is_gpu and each.numel() and (each.host_view() < 0).any():
+            raise DomainError("cov: a weight is below 0; weights must be at least 0")
         each = cast(each, real)
         weights = each if weights is None else mul(weights, each)
     if weights is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ... import ops
 from ...base.dtype import float32
-from ...base.errors import ShapeError
+from ...base.errors import DomainError, ShapeError
 from ...eager.base_tensor import TensorCore, operand
 from ..inplace import (
     assign,
@@ -101,7 +101,15 @@ class FillMethods:
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by draws from the Cauchy distribution."""
+        """Replace the elements by draws from the Cauchy distribution.
+
+        Raises
+        ------
+        DomainError
+            If `sigma` is not above 0.
+        """
+        if not sigma > 0:
+            raise DomainError(f"cauchy_: sigma is {sigma!r}; it must be above 0")
         return assign(self, _uniform_angle(self, generator).tan() * sigma + median)
 
     def log_normal_(
@@ -111,7 +119,15 @@ class FillMethods:
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by exponentials of normal draws."""
+        """Replace the elements by exponentials of normal draws.
+
+        Raises
+        ------
+        DomainError
+            If `std` is not above 0.
+        """
+        if not std > 0:
+            raise DomainError(f"log_normal_: std is {std!r}; it must be above 0")
         like = self.detach()
         drawn = ops.draw_normal(like, like.shape, like.dtype, generator)
         return assign(self, ops.exp(drawn * std + mean))
@@ -123,11 +139,11 @@ class FillMethods:
 
         Raises
         ------
-        ValueError
+        DomainError
             If `p` is not between 0 and 1.
         """
         if not 0 < p < 1:
-            raise ValueError(f"geometric_: p is {p!r}; it must be between 0 and 1")
+            raise DomainError(f"geometric_: p is {p!r}; it must be between 0 and 1")
         like = self.detach()
         drawn = ops.draw_exponential(like, like.shape, float32, generator)
         return assign(self, ops.floor(drawn * (-1.0 / math.log1p(-p))) + 1.0)

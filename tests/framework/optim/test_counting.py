@@ -38,10 +38,14 @@ def test_steps_are_pytorchs(
     compare(getattr(optim, name), getattr(torch.optim, name), options, place, rng)
 
 
-def layers(name: str, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+def layers(
+    name: str, options: dict[str, Any], double: bool
+) -> tuple[Any, Any, Any, Any]:
     """Return equal layers of both libraries, and their optimizers."""
     torch.manual_seed(0)
     theirs, ours = torch.nn.Linear(4, 3), nn.Linear(4, 3)
+    if double:
+        theirs, ours = theirs.double(), ours.double()
     ours.load_state_dict(to_ours(theirs.state_dict()))
     mine = getattr(optim, name)(ours.parameters(), **options)
     other = getattr(torch.optim, name)(theirs.parameters(), **options)
@@ -85,8 +89,12 @@ def steps(layer: Any, optimizer: Any, x: Any, count: int) -> list[float]:
 def test_states_continue_in_the_other_library(
     name: str, options: dict[str, Any], count: int
 ) -> None:
-    array = np.random.default_rng(1).standard_normal((5, 4)).astype(np.float32)
-    ours, mine, theirs, other = layers(name, options)
+    # Near a minimum Adafactor's steps change sign: fifty of them make a last bit of
+    # float32 into thousandths, in PyTorch alone as well.
+    double = count > 4
+    array = np.random.default_rng(1).standard_normal((5, 4))
+    array = array.astype(np.float64 if double else np.float32)
+    ours, mine, theirs, other = layers(name, options, double)
     x, given = fw.tensor(array), torch.tensor(array)
     expected = steps(theirs, other, given, count)
     np.testing.assert_allclose(steps(ours, mine, x, count), expected, 1e-5)
@@ -94,7 +102,7 @@ def test_states_continue_in_the_other_library(
     ours.load_state_dict(to_ours(theirs.state_dict()))
     mine.load_state_dict(to_ours(other.state_dict()))
     state = to_theirs(mine.state_dict())
-    fresh = torch.nn.Linear(4, 3)
+    fresh = torch.nn.Linear(4, 3, dtype=given.dtype)
     fresh.load_state_dict(to_theirs(ours.state_dict()))
     continued = getattr(torch.optim, name)(fresh.parameters(), **options)
     continued.load_state_dict(state)

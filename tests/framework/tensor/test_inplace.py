@@ -259,7 +259,7 @@ def test_random_integers_of_a_dtype(dtype: str, most: int, place: Device) -> Non
 def test_exponential_draws_of_no_rate(place: Device) -> None:
     x = fw.ones(3, device=place)
     for rate in (0, -1.0, float("nan")):
-        with pytest.raises(ValueError, match=r"^exponential_: lambd is "):
+        with pytest.raises(RuntimeError, match=r"^exponential_: lambd is "):
             x.exponential_(rate)
     assert x.tolist() == [1, 1, 1]
 

@@ -61,7 +61,7 @@ def test_nonzero_as_tuple(shape: tuple[int, ...], place: Device) -> None:
 
 def test_fill_with_a_tensor(place: Device) -> None:
     x, mask = fw.ones(3, device=place), fw.tensor([True, False, True], device=place)
-    value = fw.tensor([7.0], device=place)
+    value = fw.tensor(7.0, device=place)
     assert ops.masked_fill(x, mask, value).tolist() == [7, 1, 7]
 
 
@@ -71,7 +71,7 @@ def test_fill_with_a_tensor(place: Device) -> None:
         (
             lambda x: ops.masked_fill(x, x > 0, x),
             ShapeError,
-            "masked_fill: value is (2,); it must have one element",
+            "masked_fill: value is (2,); it must have no dimension",
         ),
         (
             lambda x: ops.masked_select(x, x),
@@ -95,7 +95,7 @@ def test_bad_input(
 
 def test_values_that_masked_fill_takes(place: Device) -> None:
     x = fw.tensor([1.0, 2.0, 3.0], device=place)
-    one = fw.tensor([-5.0], device=place)
+    one = fw.tensor(-5.0, device=place)
     values: tuple[Any, ...] = np.float32(-5), np.int64(-5), one
     for value in values:
         assert ops.masked_fill(x, x > 1, value).tolist() == [1, -5, -5]
