@@ -101,6 +101,9 @@ class DerivedArray(Array):
 
     @version.setter
     def version(self, count: int) -> None:
+        # After `replace`: what has been kept is the content of this version.
+        if self._count == self.source.version:
+            self._count = count
         self.source.version = count
 
     def rebind(self, value: Value) -> None:

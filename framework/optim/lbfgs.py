@@ -33,6 +33,11 @@ class Trial(NamedTuple):
     slope: float
 
 
+def _real(x: Tensor) -> Tensor:
+    """Return a tensor, a complex one as the view of its parts."""
+    return view_as_real(x) if x.dtype.is_complex else x
+
+
 class LBFGS(Optimizer):
     """Limited-memory Broyden-Fletcher-Goldfarb-Shanno method.
 
@@ -133,14 +138,14 @@ class LBFGS(Optimizer):
 
     def _flat_grad(self) -> Tensor:
         parts = [
-            (each * 0 if each.grad is None else each.grad).reshape(-1)
+            _real(each * 0 if each.grad is None else each.grad).reshape(-1)
             for each in self._params
         ]
         return cat(parts, 0)
 
     def _move(self, length: float, direction: Tensor) -> None:
         start = 0
-        for each in self._params:
+        for each in map(_real, self._params):
             part = direction[start : start + each.numel()].reshape(each.shape)
             each.add_(part, alpha=length)
             start += each.numel()

@@ -28,6 +28,7 @@ from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
+from .complex_parameters import as_real
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .hooks import (
     KINDS,
@@ -168,8 +169,16 @@ class Optimizer(HookedOptimizer):
     TypeError
         If what is given are no tensors, or they are in a set or alone.
     DTypeError
-        If a parameter is complex.
+        If a parameter is complex, and `takes_complex` False.
+
+    Notes
+    -----
+    A complex parameter is to `update` the real tensor of its parts, a view, and so are
+    its gradient and its state, as in PyTorch.
     """
+
+    takes_complex: ClassVar[bool] = True
+    """Whether parameters may be complex."""
 
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
@@ -332,7 +341,7 @@ class Optimizer(HookedOptimizer):
                 f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf:"
                 " an operation computed it; pass model.parameters()"
             )
-        if parameter.dtype.is_complex:
+        if parameter.dtype.is_complex and not self.takes_complex:
             raise DTypeError(
                 f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
                 " real numbers; make view_as_real(z).clone() the parameter"
@@ -539,10 +548,11 @@ class Optimizer(HookedOptimizer):
                     for parameter in group["params"]
                     if parameter.grad is not None
                 ]
+                changed += [parameter for parameter, _ in updates]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
-                self.update_all(updates, group)
-                changed += [parameter for parameter, _ in updates]
+                with as_real(updates, self._state) as real:
+                    self.update_all(real, group)
         return changed
 
     def __repr__(self) -> str:
