@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
-from ..ops import cat
+from ..ops import cat, view_as_real
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer, Params
 from .state_dict import StateSpec
