@@ -133,7 +133,30 @@ ADDRESSES: dict[str, Entry] = {
         ("python.typing", "torchscript"),
         {"boolean_dispatch": "torchscript:boolean_dispatch"},
     ),
+    "distributed.algorithms": ((), {}),
     "distributed.constants": (("distributed",), {}),
+    "distributed.nn": (("distributed.differentiable",), {}),
+    "distributed.nn.functional": (("distributed.differentiable",), {}),
+    "distributed.fsdp": (("distributed.sharding",), {}),
+    "distributed.fsdp.api": (("distributed.sharding",), {}),
+    "distributed.fsdp.fully_sharded_data_parallel": (("distributed.sharding",), {}),
+    "distributed.fsdp.wrap": (("distributed.wrap_policy",), {}),
+    "distributed.tensor": (
+        ("distributed.placement",),
+        {
+            "DeviceMesh": "distributed:DeviceMesh",
+            "init_device_mesh": "distributed:init_device_mesh",
+        },
+    ),
+    "distributed.tensor.placement_types": (("distributed.placement",), {}),
+    "distributed.tensor.parallel": (("distributed.placement",), {}),
+    "distributed.tensor.parallel.style": (("distributed.placement",), {}),
+    "distributed.checkpoint": (("distributed.state_files",), {}),
+    "distributed.checkpoint.filesystem": (("distributed.state_files",), {}),
+    "distributed.checkpoint.default_planner": (("distributed.state_files",), {}),
+    "distributed.checkpoint.state_dict_saver": (("distributed.state_files",), {}),
+    "distributed.checkpoint.state_dict_loader": (("distributed.state_files",), {}),
+    "distributed.checkpoint.state_dict": (("distributed.named_states",), {}),
     "distributed.distributed_c10d": (("distributed",), {}),
     "distributed.elastic": ((), {}),
     "distributed.elastic.multiprocessing": ((), {}),
@@ -157,16 +180,7 @@ _ONE_PROCESS = "one process computes on one device."
 _NO_GRAPHS = "`fw.jit` traces and replays, `fw.graph` shows what was traced."
 _NO_QUANTIZATION = "int8 tensors beside a scale, which `ops.int_mm` multiplies."
 
-_SHARDED = (
-    "FullyShardedDataParallel MixedPrecision ShardingStrategy CPUOffload"
-    " BackwardPrefetch StateDictType StateDictConfig FullStateDictConfig"
-    " ShardedStateDictConfig LocalStateDictConfig FullOptimStateDictConfig"
-    " ShardedOptimStateDictConfig OptimStateKeyType FSDPModule MixedPrecisionPolicy"
-    " OffloadPolicy CPUOffloadPolicy fully_shard register_fsdp_forward_method"
-)
-_COLLECTIVES = (
-    "all_reduce all_gather all_to_all broadcast gather reduce reduce_scatter scatter"
-)
+_SHARDED = "FullyShardedDataParallel FSDPModule UnshardHandle fully_shard"
 
 OWN: dict[str, dict[str, str]] = {
     "onnx": {"is_in_onnx_export": "torchscript:is_tracing"},
@@ -220,47 +234,21 @@ ABSENT: dict[str, tuple[str, str]] = {
     "cuda.comm": (_CUDA, "broadcast broadcast_coalesced reduce_add scatter gather"),
     "cuda.nccl": (_CUDA, "version is_available"),
     "distributed.fsdp": (_ONE_PROCESS, _SHARDED),
-    "distributed.fsdp.api": (_ONE_PROCESS, _SHARDED),
     "distributed.fsdp.fully_sharded_data_parallel": (_ONE_PROCESS, _SHARDED),
     "distributed.fsdp.sharded_grad_scaler": (_ONE_PROCESS, "ShardedGradScaler"),
-    "distributed.fsdp.wrap": (
-        _ONE_PROCESS,
-        "enable_wrap wrap transformer_auto_wrap_policy size_based_auto_wrap_policy"
-        " always_wrap_policy lambda_auto_wrap_policy ModuleWrapPolicy"
-        " CustomPolicy",
-    ),
     "distributed.tensor": (
         _ONE_PROCESS,
-        "DTensor Placement Shard Replicate Partial DeviceMesh distribute_tensor"
-        " distribute_module init_device_mesh",
+        "DTensor distribute_tensor distribute_module",
     ),
-    "distributed.tensor.parallel": (
-        _ONE_PROCESS,
-        "parallelize_module ParallelStyle ColwiseParallel RowwiseParallel"
-        " SequenceParallel PrepareModuleInput PrepareModuleOutput loss_parallel",
-    ),
-    "distributed.device_mesh": (_ONE_PROCESS, "DeviceMesh init_device_mesh"),
+    "distributed.tensor.parallel": (_ONE_PROCESS, "parallelize_module loss_parallel"),
     "distributed.checkpoint": (
-        "`fw.save` and `fw.load` write and read a state.",
-        "save load async_save save_state_dict load_state_dict FileSystemWriter"
-        " FileSystemReader DefaultLoadPlanner DefaultSavePlanner",
-    ),
-    "distributed.checkpoint.state_dict": (
-        "modules and optimizers have `state_dict` and `load_state_dict`.",
-        "StateDictOptions get_model_state_dict set_model_state_dict"
-        " get_optimizer_state_dict set_optimizer_state_dict get_state_dict"
-        " set_state_dict",
-    ),
-    "distributed.checkpoint.default_planner": (
-        _ONE_PROCESS,
-        "DefaultLoadPlanner DefaultSavePlanner",
-    ),
-    "distributed.checkpoint.optimizer": (
-        _ONE_PROCESS,
+        "`save` and `load` write and read a state.",
         "load_sharded_optimizer_state_dict",
     ),
-    "distributed.nn": (_ONE_PROCESS, _COLLECTIVES),
-    "distributed.nn.functional": (_ONE_PROCESS, _COLLECTIVES),
+    "distributed.checkpoint.optimizer": (
+        "`get_optimizer_state_dict`, `load` and `set_optimizer_state_dict`.",
+        "load_sharded_optimizer_state_dict",
+    ),
     "distributed.run": (_ONE_PROCESS, "run main get_args_parser"),
     "distributed.algorithms.ddp_comm_hooks": (_ONE_PROCESS, "register_ddp_comm_hook"),
     "distributed.algorithms.ddp_comm_hooks.default_hooks": (
@@ -273,7 +261,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "Future collect_all wait_all",
     ),
     "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
-    "distributed.algorithms": (_ONE_PROCESS, ""),
     "distributed.algorithms.join": (_ONE_PROCESS, "Join Joinable JoinHook"),
     "distributed.rpc": (_ONE_PROCESS, "init_rpc rpc_sync rpc_async remote shutdown"),
     "utils.cpp_extension": (

@@ -6,12 +6,17 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ..base.errors import GradError
+from ..base.scoped_setting import SettingScope
 from ..eager.base_tensor import TensorCore
 from .batched import rules_for
 from .engine import accumulate_leaf
 from .engine import backward as run_backward
+from .grad_mode import grad_mode
 from .gradient_hooks import retain_grad
+from .tape import GradientEdge, GradientLike
 
 Tensors = Any
 """A tensor, or a sequence of them."""
@@ -29,7 +34,7 @@ def backward(
 
     Parameters
     ----------
-    tensors : Tensor or sequence of Tensor
+    tensors : Tensor, GradientEdge, or sequence of them
         What is differentiated: the sum of each times its gradient.
     grad_tensors : Tensor, sequence of Tensor or None, optional
         Gradients of `tensors`; None for those of one element means 1.
@@ -57,16 +62,21 @@ def backward(
     >>> x.grad.tolist()
     [3.0, 5.0]
     """
+    if grad_tensors is not None and grad_variables is not None:
+        raise GradError(
+            "backward: grad_tensors and grad_variables are both given; give the first"
+        )
     outputs = _as_tuple("backward", tensors)
     given = grad_variables if grad_tensors is None else grad_tensors
     seeds = _seeds("backward", outputs, given)
     wanted = None if inputs is None else _as_tuple("backward", inputs)
     if wanted is not None:
         _check_inputs("backward", wanted)
+        wanted = tuple(map(_as_leaf, wanted))
         for each in wanted:
             retain_grad(each)
     grads = run_backward(
-        outputs,
+        _as_edges(outputs),
         seeds,
         retain_graph=create_graph if retain_graph is None else retain_graph,
         create_graph=create_graph,
@@ -74,7 +84,8 @@ def backward(
     )
     for each, grad in zip(wanted or (), grads):
         if each.grad_node is None and grad is not None:
-            accumulate_leaf(each, grad, hook=False)
+            with SettingScope(grad_mode, create_graph):
+                accumulate_leaf(each, grad, hook=False)
 
 
 def grad(
@@ -92,9 +103,9 @@ def grad(
 
     Parameters
     ----------
-    outputs : Tensor or sequence of Tensor
+    outputs : Tensor, GradientEdge, or sequence of them
         What is differentiated: the sum of each times its gradient.
-    inputs : Tensor or sequence of Tensor
+    inputs : Tensor, GradientEdge, or sequence of them
         With respect to what: leaves, or results on the way to `outputs`.
     grad_outputs : Tensor, sequence of Tensor or None, optional
         Gradients of `outputs`; None for those of one element means 1.
@@ -160,15 +171,15 @@ def grad(
     else:
         seeds = _seeds("grad", results, grad_outputs)
         grads = run_backward(
-            results,
+            _as_edges(results),
             seeds,
-            inputs=wanted,
+            inputs=_as_edges(wanted),
             retain_graph=retain,
             create_graph=create_graph,
         )
     for at, each in enumerate(wanted):
         if grads[at] is None and materialize_grads:
-            grads[at] = each.detach().new_zeros(each.shape)
+            grads[at] = _filled(each, 0)
         elif grads[at] is None and not allow_unused:
             raise GradError(
                 f"grad: no output depends on input {at}; pass allow_unused=True to get"
@@ -185,6 +196,11 @@ def _batched(
     create_graph: bool,
 ) -> list[Any]:
     """Return the gradients of one pass for each row of `grad_outputs`, stacked."""
+    if grad_outputs is None:
+        raise GradError(
+            "grad: is_grads_batched is True and grad_outputs None; give the batch of"
+            " gradients"
+        )
     rows = _as_tuple("grad", grad_outputs)
     count = rows[0].shape[0]
     found = []
@@ -192,9 +208,9 @@ def _batched(
         last = row == count - 1
         found.append(
             run_backward(
-                outputs,
+                _as_edges(outputs),
                 [each[row] for each in rows],
-                inputs=inputs,
+                inputs=_as_edges(inputs),
                 retain_graph=retain or not last,
                 create_graph=create_graph,
             )
@@ -210,8 +226,41 @@ def _batched(
     return stacked
 
 
+def _as_edges(tensors: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return tensors, and edges as the engine has them."""
+    return tuple([e.edge if type(e) is GradientEdge else e for e in tensors])
+
+
+def _as_leaf(tensor: Any) -> Any:
+    """Return the tensor that `.grad` is of."""
+    if type(tensor) is not GradientEdge:
+        return tensor
+    target = tensor.edge.target
+    if not isinstance(target, TensorCore):
+        raise GradError(
+            f"backward: an input is an edge to {target.name()}, which has no .grad;"
+            " give the tensor, or the edge of a leaf"
+        )
+    return target
+
+
+def _filled(like: Any, value: int) -> Any:
+    """Return the gradient of a tensor, or of an edge, filled with a number."""
+    if type(like) is not GradientEdge:
+        own = like.detach()
+        return own.new_ones(own.shape) if value else own.new_zeros(own.shape)
+    about = like.ownership_token
+    if not isinstance(about, GradientLike):
+        raise GradError(
+            "grad: an edge is given whose tensor is not known; give its gradient, or"
+            " take the edge from get_gradient_edge"
+        )
+    one = about.kind.from_host(np.full((), value), about.device, about.spec.dtype)
+    return one.expand(about.spec.shape)
+
+
 def _as_tuple(name: str, tensors: Tensors) -> tuple[Any, ...]:
-    if isinstance(tensors, TensorCore):
+    if isinstance(tensors, TensorCore | GradientEdge):
         return (tensors,)
     if not isinstance(tensors, Sequence) and not hasattr(tensors, "__iter__"):
         raise TypeError(
@@ -220,7 +269,7 @@ def _as_tuple(name: str, tensors: Tensors) -> tuple[Any, ...]:
         )
     found = tuple(tensors)
     for each in found:
-        if each is not None and not isinstance(each, TensorCore):
+        if each is not None and not isinstance(each, TensorCore | GradientEdge):
             raise TypeError(
                 f"{name}: a {type(each).__name__} was given; it must be a tensor"
             )
@@ -231,7 +280,7 @@ def _check_inputs(name: str, inputs: tuple[Any, ...]) -> None:
     if not inputs:
         raise GradError(f"{name}: inputs is empty; give one tensor or more")
     for at, each in enumerate(inputs):
-        if not each.requires_grad:
+        if type(each) is not GradientEdge and not each.requires_grad:
             raise GradError(
                 f"{name}: input {at} does not require a gradient; set"
                 " requires_grad=True on it before it is used"
@@ -258,6 +307,8 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
     """
     if grad is not None:
         return grad
+    if type(output) is GradientEdge:
+        return _filled(output, 1)
     if not output.requires_grad:
         raise GradError(
             f"{name}: the tensor does not require a gradient;"
@@ -268,4 +319,4 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
             f"{name}: the tensor has shape {tuple(output.shape)};"
             " pass its gradient or reduce it to a scalar"
         )
-    return output.detach().new_ones(output.shape)
+    return _filled(output, 1)

@@ -28,7 +28,12 @@ from .grad_mode import (
 from .grad_mode import (
     no_grad as no_grad,
 )
-from .gradient_hooks import hooked, hooked_after, hooked_before
+from .gradient_hooks import (
+    after_accumulation,
+    hooked,
+    hooked_after,
+    hooked_before,
+)
 from .partial_grad import PartialGrad, dense
 from .tape import (
     Edge as Edge,
@@ -53,28 +58,19 @@ if TYPE_CHECKING:
     from ..base.shape import Shape
 
 
-class _Callbacks(threading.local):
-    """Calls of this thread that wait for the end of its backward pass."""
+class _Running(threading.local):
+    """Backward passes of this thread that run, one within the other."""
 
     def __init__(self) -> None:
-        self.queue: list[Callable[[], object]] = []
+        self.passes: list[BackwardPass] = []
 
 
-_callbacks = _Callbacks()
+_running = _Running()
 
 
-def queue_callback(callback: Callable[[], object]) -> bool:
-    """Call a function at the end of the backward pass that runs in this thread.
-
-    Returns
-    -------
-    bool
-        Whether it was not yet to be called then.
-    """
-    if callback in _callbacks.queue:
-        return False
-    _callbacks.queue.append(callback)
-    return True
+def running_pass() -> BackwardPass | None:
+    """Return the innermost backward pass that runs in this thread."""
+    return _running.passes[-1] if _running.passes else None
 
 
 check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
@@ -82,26 +78,26 @@ check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
 
 
 def backward(
-    outputs: Sequence[TensorCore],
+    outputs: Sequence[TensorCore | Edge],
     grads: Sequence[TensorCore],
     *,
     retain_graph: bool = False,
     create_graph: bool = False,
-    inputs: Sequence[TensorCore] | None = None,
+    inputs: Sequence[TensorCore | Edge] | None = None,
 ) -> list[Any]:
     """Accumulate gradients from `outputs` into the leaves, or return those of `inputs`.
 
     Parameters
     ----------
-    outputs : sequence of Tensor
+    outputs : sequence of Tensor or Edge
         Roots of the backward pass.
     grads : sequence of Tensor
-        Gradient of each output, of its shape, dtype and device.
+        Gradient of each output, of its shape and device; it is cast to its dtype.
     retain_graph : bool, default False
         Keep the saved tensors, so that another backward pass is possible.
     create_graph : bool, default False
         Record the backward pass itself, so that gradients can be differentiated.
-    inputs : sequence of Tensor or None
+    inputs : sequence of Tensor or Edge, or None
         Return these gradients (None where there is no path) and leave `.grad` alone.
 
     Raises
@@ -112,52 +108,59 @@ def backward(
     ShapeError, DTypeError, DeviceMismatchError
         If a gradient does not go with its output.
     """
-    backward_pass = BackwardPass(create_graph, retain_graph or create_graph, inputs)
+    backward_pass = BackwardPass(create_graph, retain_graph, inputs)
+    roots: list[Edge] = []
     for output, grad in zip(outputs, grads):
-        edge = edge_of(output)
+        edge = output if isinstance(output, Edge) else edge_of(output)
         if edge is None:
             raise GradError(
                 "backward: the tensor does not require a gradient;"
                 " set requires_grad=True on something it is computed from"
             )
-        _check_seed(output, grad)
+        if not isinstance(output, Edge):
+            grad = _seed(output, grad)
+        roots.append(edge)
         backward_pass.add(edge, grad)
+    passes = _running.passes
+    passes.append(backward_pass)
     try:
         with SettingScope(grad_mode, create_graph), autocast_disabled():
-            for node in backward_pass.needed(_sorted_nodes(outputs)):
+            nodes = backward_pass.needed(_sorted_nodes(roots))
+            if _has_hooks(nodes):
+                backward_pass.count_uses(nodes)
+            for node in nodes:
                 backward_pass.visit(node)
-            results = backward_pass.results()
-            while _callbacks.queue:
-                _callbacks.queue.pop(0)()
-            return results
-    except BaseException:
-        _callbacks.queue.clear()
-        raise
+                if backward_pass.uses is not None:
+                    backward_pass.accumulate_after(node)
+            return backward_pass.results()
+    finally:
+        passes.pop()
 
 
-def _check_seed(output: TensorCore, grad: TensorCore) -> None:
-    """Refuse a gradient that is not of its output's shape, dtype and device."""
+def _seed(output: TensorCore, grad: Any) -> Any:
+    """Return an output's gradient in its dtype; its shape and device must agree."""
     if grad.shape != output.shape:
         raise ShapeError(
             f"backward: grad has shape {tuple(grad.shape)};"
             f" it must have the tensor's shape {tuple(output.shape)}"
         )
-    if grad.dtype is not output.dtype:
+    if grad.dtype.is_complex is not output.dtype.is_complex:
         raise DTypeError(
-            f"backward: grad is {grad.dtype.name};"
-            f" it must have the tensor's dtype {output.dtype.name}"
+            f"backward: grad is {grad.dtype.name}, the tensor {output.dtype.name};"
+            " both must be complex, or neither"
         )
     if grad.device is not output.device:
         raise DeviceMismatchError(
             f"backward: grad is on {grad.device}, the tensor on {output.device};"
             " move one with .to()"
         )
+    return grad if grad.dtype is output.dtype else grad.to(output.dtype)
 
 
-def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
+def _sorted_nodes(roots: Sequence[Edge]) -> list[GradNode]:
     """Return every reachable node, last first: recorded order is topological."""
     found: dict[int, GradNode] = {}
-    stack = [output.grad_node for output in outputs if output.grad_node is not None]
+    stack = [edge[0] for edge in roots if isinstance(edge[0], GradNode)]
     while stack:
         node = stack.pop()
         if node.sequence in found:
@@ -167,6 +170,17 @@ def _sorted_nodes(outputs: Sequence[TensorCore]) -> list[GradNode]:
             if edge is not None and isinstance(edge.target, GradNode):
                 stack.append(edge.target)
     return [found[key] for key in sorted(found, reverse=True)]
+
+
+def _has_hooks(nodes: list[GradNode]) -> bool:
+    """Return whether a node, or a leaf that it has an edge to, has hooks."""
+    for node in nodes:
+        if node.hooks is not None or type(node) is not GradNode:
+            return True
+        for edge in node.edges:
+            if edge is not None and getattr(edge[0], "hooks", None) is not None:
+                return True
+    return False
 
 
 class _Overwritten:
@@ -196,19 +210,40 @@ class _Overwritten:
 
 
 class BackwardPass:
-    """State of a backward pass: accumulated gradients by node output."""
+    """State of a backward pass: accumulated gradients by node output.
+
+    Attributes
+    ----------
+    pending : dict of (int, int) to Tensor
+        Gradients so far, by node or leaf and output.
+    leaves : dict of int to Tensor
+        Leaves that gradients have arrived at and that have not accumulated them.
+    hooked : set of (int, int)
+        Outputs whose hooks have run.
+    uses : dict of int to int, or None
+        For each leaf the edges to it that have not been passed, where hooks can tell
+        when it accumulates; without hooks all leaves do at the end.
+    """
 
     def __init__(
-        self, create_graph: bool, retain: bool, inputs: Sequence[TensorCore] | None
+        self,
+        create_graph: bool,
+        retain: bool,
+        inputs: Sequence[TensorCore | Edge] | None,
     ) -> None:
         self.create_graph = create_graph
         self.retain = retain
         self.pending: dict[tuple[int, int], Any] = {}
         self.leaves: dict[int, TensorCore] = {}
         self.hooked: set[tuple[int, int]] = set()
-        self.wanted = None
+        self.captured: dict[tuple[int, int], Any] = {}
+        self.uses: dict[int, int] | None = None
+        self.visited: set[int] = set()
+        self.wanted: list[Edge | None] | None = None
         if inputs is not None:
-            self.wanted = [edge_of(tensor) for tensor in inputs]
+            self.wanted = [
+                each if isinstance(each, Edge) else edge_of(each) for each in inputs
+            ]
 
     def needed(self, nodes: list[GradNode]) -> list[GradNode]:
         """Return the nodes, last first, whose rules the wanted gradients need."""
@@ -224,6 +259,38 @@ class BackwardPass:
                     needed.add(id(node))
                     break
         return [node for node in nodes if id(node) in needed]
+
+    def count_uses(self, nodes: list[GradNode]) -> None:
+        """Note which nodes the pass visits, and how many edges lead to each leaf."""
+        uses: dict[int, int] = {}
+        self.uses = uses
+        self.visited = {id(node) for node in nodes}
+        for node in nodes:
+            for edge in node.edges:
+                if edge is not None and not isinstance(edge[0], GradNode):
+                    uses[id(edge[0])] = uses.get(id(edge[0]), 0) + 1
+
+    def reaches(self, edge: Edge) -> bool:
+        """Return whether a gradient along an edge, if there is one, is passed on."""
+        at = id(edge[0])
+        if at in self.visited:
+            return True
+        if self.wanted is None:
+            return at in (self.uses or ()) or at in self.leaves
+        return any(each is not None and each[0] is edge[0] for each in self.wanted)
+
+    def accumulate_after(self, node: GradNode) -> None:
+        """Accumulate into the leaves that no other node leads to any more."""
+        uses = self.uses
+        assert uses is not None
+        for edge in node.edges:
+            if edge is None or isinstance(edge[0], GradNode):
+                continue
+            at = id(edge[0])
+            uses[at] -= 1
+            if not uses[at] and self.wanted is None and at in self.leaves:
+                leaf = self.leaves.pop(at)
+                accumulate_leaf(leaf, dense(self.pending.pop((at, 0))))
 
     def add(self, edge: Edge, grad: Any) -> None:
         """Accumulate a gradient along an edge."""
@@ -308,6 +375,9 @@ class BackwardPass:
         grad = self.pending.get(key)
         if grad is not None:
             grad = dense(grad)
+            if self.wanted is not None and id(node) in self.visited:
+                # What is asked for at a node on the way is what arrives there.
+                self.captured[key] = grad
             if node.hooks is not None:
                 grad = node.hooks.at_output(key[1], grad)
             self.pending[key] = grad
@@ -355,12 +425,12 @@ class BackwardPass:
         for edge in self.wanted:
             if edge is not None:
                 self._at_input(edge)
-        return [
-            None
-            if edge is None
-            else dense(self.pending.get((id(edge.target), edge.output)))
-            for edge in self.wanted
-        ]
+        found = []
+        for edge in self.wanted:
+            key = None if edge is None else (id(edge.target), edge.output)
+            own = None if key is None else self.pending.get(key)
+            found.append(dense(self.captured.get(key, own) if key else own))
+        return found
 
     def _at_input(self, edge: Edge) -> None:
         """Run the hooks of a requested input that have not run."""
@@ -383,8 +453,10 @@ def accumulate_leaf(leaf: TensorCore, grad: Any, *, hook: bool = True) -> None:
     `hook` False means that those on the gradient have run.
     """
     hooks = leaf.hooks
-    if hooks is not None and hook:
-        grad = hooked(hooks.gradient, grad)
+    if hooks is not None:
+        if hook:
+            grad = hooked(hooks.gradient, grad)
+        (grad,) = hooked_before(hooks.before, (grad,))
     trace = trace_hooks.listener()
     if trace is not None:
         trace.on_grad_write(leaf, cleared=False)
@@ -396,13 +468,12 @@ def accumulate_leaf(leaf: TensorCore, grad: Any, *, hook: bool = True) -> None:
             step == 0 and size > 1 for size, step in zip(shape, strides)
         )
         leaf.own_grad = grad.clone() if repeated else grad.alias()
-    elif grad.needs_grad or leaf.own_grad.needs_grad:
+    elif is_grad_enabled():
         leaf.own_grad = leaf.own_grad + grad
     else:
         _add_in_place(leaf.own_grad, grad)
     if hooks is not None:
-        for each in [*hooks.accumulated.values()]:
-            each(leaf)
+        after_accumulation(hooks, leaf, grad)
 
 
 def _add_in_place(total: Any, grad: Any) -> None:

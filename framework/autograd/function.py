@@ -14,7 +14,7 @@ from ..eager.base_tensor import TensorCore, assembled
 from .batched import rules_for
 from .grad_mode import grad_mode, is_grad_enabled
 from .gradient_hooks import move_kept_gradient
-from .saved_tensors_hooks import pack_hooks, unpacked
+from .saved_tensors_hooks import pack_hooks, packed_by, unpacked
 from .tape import Edge, GradNode, edge_of, next_sequence
 from .views import check_overwrite, sharing_tensors
 
@@ -110,6 +110,7 @@ class FunctionNode(FunctionCtx, GradNode):
         self._without_gradient: tuple[Any, ...] = ()
         self._materialize = True
         self.selective = False
+        self.aliases: tuple[int, ...] = ()
         self._outputs: list[TensorSpec | None] = []
 
     @property
@@ -185,6 +186,12 @@ class FunctionNode(FunctionCtx, GradNode):
         dirty = {id(each) for each in self._dirty}
         inputs = {id(each) for each in args}
         fixed = {id(each) for each in self._without_gradient}
+        if not dirty <= {id(each) for each in outputs}:
+            raise GradError(
+                f"{self.name()}: forward marked a tensor as dirty that it does not"
+                " return; it must return each"
+            )
+        shared = {id(each.array) for each in args if isinstance(each, TensorCore)}
         made = []
         for at, each in enumerate(outputs):
             if not isinstance(each, TensorCore):
@@ -196,11 +203,13 @@ class FunctionNode(FunctionCtx, GradNode):
             if id(each) in dirty:
                 if taped and not plain:
                     self._overwrite(each, at)
-                made.append(each)
+                made.append(each.detach() if plain or not taped else each)
                 continue
             own = each
             if id(each) in inputs or each.needs_grad:
                 own = each.detach()
+            if taped and id(each.array) in shared:
+                self.aliases = (*self.aliases, at)
             if taped and not plain:
                 own.needs_grad = True
                 own.grad_node, own.grad_index = self, at
@@ -243,7 +252,7 @@ class FunctionNode(FunctionCtx, GradNode):
             pack, self.saved["unpack"] = hooks
             for at, saved in enumerate(kept):
                 if saved is not None:
-                    kept[at] = saved._replace(tensor=pack(saved.tensor.detach()))
+                    kept[at] = saved._replace(tensor=_packed(pack, saved))
 
     # The backward pass
 
@@ -251,7 +260,7 @@ class FunctionNode(FunctionCtx, GradNode):
         """Return the gradients of the arguments, by the user's rule."""
         self.selective = selective
         if self._materialize:
-            grads = self._materialized(grads)
+            grads = self.materialized(grads)
         answers = self._rule()(self, *grads)
         if not isinstance(answers, tuple):
             answers = (answers,)
@@ -273,7 +282,7 @@ class FunctionNode(FunctionCtx, GradNode):
             return own.backward
         return own.vjp
 
-    def _materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    def materialized(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return gradients with zeros instead of None."""
         (like, *_) = [each for each in grads if each is not None]
         return tuple(
@@ -296,7 +305,7 @@ class FunctionNode(FunctionCtx, GradNode):
                 " is no tensor; return None for it"
             )
         if not isinstance(answer, TensorCore):
-            raise TypeError(
+            raise GradError(
                 f"{self.op_name}: backward returned a {type(answer).__name__} for"
                 f" argument {at}; return a tensor or None"
             )
@@ -306,6 +315,15 @@ class FunctionNode(FunctionCtx, GradNode):
                 f" {tuple(answer.shape)} for argument {at}, whose shape is"
                 f" {tuple(spec.shape)}"
             )
+
+
+def _packed(pack: Callable[[Any], Any], saved: SavedForBackward) -> Any:
+    """Return what a hook makes of a saved tensor."""
+    tensor = saved.tensor
+    if (saved.edge or saved.output) is not None and not tensor.needs_grad:
+        tensor = tensor.detach()
+        tensor.needs_grad = tensor.dtype.is_differentiable
+    return packed_by(pack, tensor)
 
 
 def _sums_to(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

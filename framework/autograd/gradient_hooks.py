@@ -32,13 +32,26 @@ class LeafHooks:
         Called with the gradient before it is accumulated.
     accumulated : OrderedDict
         Called with the leaf after that.
+    before, after : OrderedDict
+        Those of its `AccumulateGrad`: called with the gradient in a tuple after those
+        on the gradient, and with () and that tuple at the end.
     """
 
-    __slots__ = ("accumulated", "gradient")
+    KINDS = ("gradient", "accumulated", "before", "after")
+    __slots__ = KINDS
 
-    def __init__(self, gradient: Hooks, accumulated: Hooks) -> None:
-        self.gradient = gradient
-        self.accumulated = accumulated
+    gradient: Hooks
+    accumulated: Hooks
+    before: Hooks
+    after: Hooks
+
+    def __init__(self, like: LeafHooks | None = None) -> None:
+        for kind in self.KINDS:
+            setattr(self, kind, OrderedDict() if like is None else getattr(like, kind))
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return any(getattr(self, kind) for kind in self.KINDS)
 
 
 class NodeHooks:
@@ -111,6 +124,20 @@ def hooked_after(
     return answers
 
 
+def after_accumulation(hooks: LeafHooks, leaf: TensorCore, grad: Any) -> None:
+    """Run the hooks of a leaf that has accumulated a gradient."""
+    for hook in [*hooks.accumulated.values()]:
+        answer = hook(leaf)
+        if answer is not None:
+            raise TypeError(
+                f"hook: one after accumulation returned a {type(answer).__name__}; it"
+                " must return None"
+            )
+    for hook in [*hooks.after.values()]:
+        if hook((), (grad,)) is not None:
+            raise GradError("hook: one after AccumulateGrad must return None")
+
+
 def _check_answer(answer: object, grad: TensorCore) -> None:
     if not isinstance(answer, TensorCore):
         raise TypeError(
@@ -122,6 +149,11 @@ def _check_answer(answer: object, grad: TensorCore) -> None:
             f"hook: it returned a tensor of shape {tuple(answer.shape)}; it must be of"
             " the"
             f" gradient's shape {tuple(grad.shape)}"
+        )
+    if answer.dtype is not grad.dtype or answer.device is not grad.device:
+        raise GradError(
+            f"hook: it returned a tensor of {answer.dtype.name} on {answer.device}; it"
+            f" must be as the gradient: {grad.dtype.name} on {grad.device}"
         )
 
 
@@ -149,7 +181,7 @@ def register_hook(tensor: TensorCore, hook: Callable[[Any], Any]) -> RemovableHa
             " requires_grad=True on it, or on what it is computed from"
         )
     if tensor.grad_node is None:
-        return _register_on_leaf(tensor, hook, accumulated=False)
+        return register_on_leaf(tensor, hook, "gradient")
     hooks = hooks_of(tensor.grad_node).gradient
     own = hooks.setdefault(tensor.grad_index, OrderedDict())
     handle: RemovableHandle = put(own, hook)
@@ -165,14 +197,15 @@ def register_after_accumulation(
             "register_post_accumulate_grad_hook: the tensor is no leaf that requires a"
             " gradient, and only those accumulate one; use register_hook"
         )
-    return _register_on_leaf(tensor, hook, accumulated=True)
+    return register_on_leaf(tensor, hook, "accumulated")
 
 
-def _register_on_leaf(
-    leaf: TensorCore, hook: Callable[[Any], Any], *, accumulated: bool
+def register_on_leaf(
+    leaf: TensorCore, hook: Callable[..., Any], kind: str
 ) -> RemovableHandle:
-    hooks = leaf.hooks or LeafHooks(OrderedDict(), OrderedDict())
-    own = hooks.accumulated if accumulated else hooks.gradient
+    """Register a hook of a kind of `LeafHooks`; return its handle."""
+    hooks = leaf.hooks or LeafHooks()
+    own: Hooks = getattr(hooks, kind)
     reference = weakref.ref(leaf)
 
     def removed() -> None:
@@ -189,8 +222,7 @@ def _register_on_leaf(
 def _changed(leaf: TensorCore, hooks: LeafHooks) -> None:
     """Give a leaf its hooks as another object, which guards of `jit` see."""
     trace_hooks.structure_changed()
-    filled = hooks.gradient or hooks.accumulated
-    leaf.hooks = LeafHooks(hooks.gradient, hooks.accumulated) if filled else None
+    leaf.hooks = LeafHooks(hooks) if hooks else None
 
 
 def retain_grad(tensor: TensorCore) -> None:

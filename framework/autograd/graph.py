@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import abc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..eager.base_tensor import TensorCore
-from .engine import queue_callback
+from .engine import BackwardPass, running_pass
 from .gradient_hooks import register_hook
 from .saved_tensors_hooks import (
     allow_mutation_on_saved_tensors,
@@ -18,8 +19,14 @@ from .saved_tensors_hooks import (
     save_on_cpu,
     saved_tensors_hooks,
 )
-from .tape import AccumulateGrad
-from .tape import GradNode as Node
+from .tape import (
+    AccumulateGrad,
+    Edge,
+    GradientEdge,
+    GradientLike,
+    GradNode,
+    edge_of,
+)
 
 __all__ = [
     "GradientEdge",
@@ -34,21 +41,17 @@ __all__ = [
 ]
 
 
-class GradientEdge(NamedTuple):
-    """Edge of the tape that a tensor's gradient comes along.
+class Node(abc.ABC):  # noqa: B024 - classes are nodes by the hook below
+    """Node of the tape: what `grad_fn` and `next_functions` give.
 
-    Attributes
-    ----------
-    node : Node or AccumulateGrad
-    output_nr : int
-        Which output of the node it is.
-    ownership_token : object
-        None: the node keeps itself alive.
+    All nodes have `name()`, `next_functions`, `metadata`, a dict of the program's own,
+    `register_hook` and `register_prehook`.
     """
 
-    node: Node | AccumulateGrad
-    output_nr: int
-    ownership_token: Any = None
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        """Return whether a class is one of nodes."""
+        return cls is Node and issubclass(kind, GradNode | AccumulateGrad)
 
 
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
@@ -64,14 +67,15 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
             "get_gradient_edge: the tensor does not require a gradient; set"
             " requires_grad=True on what it is computed from"
         )
+    like = GradientLike(tensor.spec, tensor.device, tensor.results)
     if tensor.grad_node is None:
-        return GradientEdge(AccumulateGrad(tensor), 0)
-    return GradientEdge(tensor.grad_node, tensor.grad_index)
+        return GradientEdge(AccumulateGrad(tensor), 0, like)
+    return GradientEdge(tensor.grad_node, tensor.grad_index, like)
 
 
 def increment_version(tensor: TensorCore | Sequence[TensorCore]) -> None:
     """Count a change in place that was made past the library."""
-    for each in [tensor] if isinstance(tensor, TensorCore) else tensor:
+    for each in [tensor] if isinstance(tensor, TensorCore) else [*tensor]:
         each.array.version += 1
 
 
@@ -87,8 +91,8 @@ def register_multi_grad_hook(
     fn : callable
         Called with the list of their gradients, with `mode` "any" with the first one.
     mode : {"all", "any"}
-        At the end of the pass, with None for tensors that it does not reach, or with
-        the first gradient.
+        Once all gradients of the pass are there, with None for tensors that it does not
+        reach, or with the first gradient.
 
     Returns
     -------
@@ -98,27 +102,27 @@ def register_multi_grad_hook(
     ------
     ValueError
         If the mode is another one.
+    GradError
+        If a tensor does not require a gradient.
     """
     if mode not in ("all", "any"):
         raise ValueError(
             f'register_multi_grad_hook: mode is {mode!r}; it must be "all" or "any"'
         )
-    local = threading.local()
+    edges: list[Any] = [edge_of(each) for each in tensors]
+    calls = _PassCalls()
 
     def hook_at(at: int) -> Callable[[Any], None]:
         def hook(grad: Any) -> None:
-            if queue_callback(ended):
-                local.found = {}
-                if mode == "any":
-                    fn(grad)
-            local.found[at] = grad
+            found = calls.of_pass(edges)
+            found.grads[at] = grad
+            found.arrived += 1
+            if mode == "any" and found.arrived == 1:
+                fn(grad)
+            elif mode == "all" and found.arrived == found.expected:
+                fn(found.grads)
 
         return hook
-
-    def ended() -> None:
-        found, local.found = local.found, {}
-        if mode == "all":
-            fn([found.get(at) for at in range(len(tensors))])
 
     own: OrderedDict[int, Any] = OrderedDict()
     handles = [register_hook(each, hook_at(at)) for at, each in enumerate(tensors)]
@@ -132,3 +136,30 @@ def register_multi_grad_hook(
     # The handle holds what it refers to weakly.
     together.hooks = own  # type: ignore[attr-defined]
     return together
+
+
+class _Arrived:
+    """Gradients that have arrived in a pass, of those that will."""
+
+    def __init__(self, running: BackwardPass | None, edges: list[Edge]) -> None:
+        self.running = running
+        self.grads: list[Any] = [None] * len(edges)
+        self.arrived = 0
+        self.expected = len(edges)
+        if running is not None:
+            self.expected = sum(map(running.reaches, edges))
+
+
+class _PassCalls(threading.local):
+    """Of each thread what has arrived in its pass."""
+
+    def __init__(self) -> None:
+        self.found: _Arrived | None = None
+
+    def of_pass(self, edges: list[Edge]) -> _Arrived:
+        """Return what has arrived in the pass that runs, at first nothing."""
+        running = running_pass()
+        found = self.found
+        if found is None or found.running is not running:
+            self.found = found = _Arrived(running, edges)
+        return found

@@ -12,7 +12,7 @@ from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import Array
 from . import saved_tensors
 from .grad_mode import no_grad
-from .tape import GradNode, Saved
+from .tape import Edge, GradNode, Saved
 
 PackHook = Callable[[Any], Any]
 
@@ -29,7 +29,7 @@ class saved_tensors_hooks(SettingScope):  # noqa: N801 - PyTorch's name
     Parameters
     ----------
     pack_hook : callable
-        From a tensor, off the tape, to any object.
+        From a tensor to any object: a leaf itself, or the elements of another tensor.
     unpack_hook : callable
         From that to a tensor of the same shape, dtype and device, when it is needed.
 
@@ -79,7 +79,7 @@ def _packing_node(*arguments: Any) -> GradNode:
     hooks = pack_hooks.top.value
     if hooks is not None:
         node.kind = None
-        packed: Any = _PackedSaved(arguments[4], *hooks)
+        packed: Any = _PackedSaved(node, *hooks)
         node.saved = packed
     return node
 
@@ -87,16 +87,17 @@ def _packing_node(*arguments: Any) -> GradNode:
 class _PackedSaved:
     """What a node saved, packed; in the place of its dict."""
 
-    def __init__(self, saved: dict[str, Any], pack: PackHook, unpack: PackHook) -> None:
+    def __init__(self, node: GradNode, pack: PackHook, unpack: PackHook) -> None:
         self._unpack = unpack
+        saved = node.saved
+        assert saved is not None
         self._saved = saved
         self._packed: dict[str, Any] = {}
-        with no_grad():
-            for name, value in saved.items():
-                if type(value) is Saved:
-                    self._packed[name] = pack(value.tensor())
-                    # The edge stays; the elements are the hook's.
-                    saved[name] = value.edge
+        for name, value in saved.items():
+            if type(value) is Saved:
+                self._packed[name] = packed_by(pack, _given(value, node.edges))
+                # The edge stays; the elements are the hook's.
+                saved[name] = value.edge
 
     def items(self) -> Iterator[tuple[str, Any]]:
         for name, value in self._saved.items():
@@ -115,6 +116,36 @@ class _PackedSaved:
         array = tensor.array
         kept = array, tensor.layout, tensor.device, tensor.results
         return Saved(*kept, array.version, edge)
+
+
+def _given(saved: Saved, edges: tuple[Edge | None, ...]) -> Any:
+    """Return what a pack hook is given: a leaf, or an alias that requires a gradient.
+
+    No tensor on the tape, as a hook that keeps its output's would keep the node.
+    """
+    edge = None
+    if saved.edge is not None and saved.edge >= 0:
+        edge = edges[saved.edge]
+        if edge is None:
+            return saved.tensor()
+        if isinstance(edge.target, TensorCore):
+            return edge.target
+    tensor = saved.tensor()
+    tensor.needs_grad = tensor.dtype.is_differentiable
+    return tensor
+
+
+def packed_by(pack: PackHook, tensor: Any) -> Any:
+    """Return what a hook makes of a tensor, which it may not change."""
+    version = tensor.array.version
+    with no_grad():
+        packed = pack(tensor)
+    if tensor.array.version != version:
+        raise GradError(
+            "saved_tensors_hooks: the pack hook changed its argument in place; it must"
+            " change a copy"
+        )
+    return packed
 
 
 def unpacked(unpack: PackHook, packed: Any) -> Any:
@@ -152,7 +183,7 @@ class save_on_cpu(saved_tensors_hooks):  # noqa: N801 - PyTorch's name
 
 
 def _to_host(tensor: Any) -> Any:
-    return tensor.device, tensor.cpu()
+    return tensor.device, tensor.detach().cpu()
 
 
 def _from_host(packed: Any) -> Any:
@@ -165,17 +196,38 @@ def _snapshot(tensor: Any) -> Any:
     return type(tensor).make(shared, tensor.layout, tensor.device)
 
 
+class _Snapshots(saved_tensors_hooks):
+    """Block in which saved tensors may be changed in place afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__(_snapshot, lambda tensor: tensor)
+
+    def _recreate_cm(self) -> _Snapshots:
+        return _Snapshots()
+
+    def clear(self) -> None:
+        """Do nothing: each node has its own snapshots, and frees them."""
+
+
 def allow_mutation_on_saved_tensors() -> saved_tensors_hooks:
     """Return a block in which saved tensors may be changed in place afterwards.
 
     Backward passes use the elements that were saved. Nothing is copied: a change in
     place makes a new value, and the saved one stays.
     """
-    return saved_tensors_hooks(_snapshot, lambda tensor: tensor)
+    return _Snapshots()
 
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Refuse `saved_tensors_hooks` within a block, with an error message."""
+    """Refuse `saved_tensors_hooks` within a block, with an error message.
+
+    Raises
+    ------
+    GradError
+        When it is entered within such hooks.
+    """
+    if pack_hooks.top.value is not None:
+        raise GradError(error_message)
     with SettingScope(_refusal, error_message):
         yield

@@ -12,8 +12,7 @@ from .gradient_hooks import (
     NodeHooks,
     hooks_of,
     put,
-    register_after_accumulation,
-    register_hook,
+    register_on_leaf,
 )
 
 if TYPE_CHECKING:
@@ -87,6 +86,7 @@ class GradNode:
         "edges",
         "hooks",
         "kind",
+        "noted",
         "op_name",
         "saved",
         "sequence",
@@ -130,6 +130,18 @@ class GradNode:
 
     def __repr__(self) -> str:
         return f"<{self.name()} at {id(self):#x}>"
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """What a program notes on the node."""
+        try:
+            return self.noted
+        except AttributeError:
+            self.noted: dict[Any, Any] = {}
+            return self.noted
+
+    def _sequence_nr(self) -> int:
+        return self.sequence
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -189,22 +201,57 @@ class AccumulateGrad:
 
     def name(self) -> str:
         """Return the node's name."""
-        return "AccumulateGrad"
+        return "torch::autograd::AccumulateGrad"
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """What a program notes on the leaf's node."""
+        found: dict[Any, Any] = vars(self.variable).setdefault("_node_metadata", {})
+        return found
+
+    def _sequence_nr(self) -> int:
+        # Above those of all nodes: a leaf accumulates as soon as it can.
+        return 2**64 - 1
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn` with () and the tuple of the gradient, once it is accumulated."""
-        return register_after_accumulation(
-            self.variable, lambda leaf: fn((), (leaf.own_grad,))
-        )
+        return register_on_leaf(self.variable, fn, "after")
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn` with the tuple of the gradient; it may return another one."""
+        return register_on_leaf(self.variable, fn, "before")
 
-        def hook(grad: Any) -> Any:
-            answer = fn((grad,))
-            return answer[0] if isinstance(answer, tuple) else answer
 
-        return register_hook(self.variable, hook)
+class GradientLike(NamedTuple):
+    """What a gradient along an edge is like."""
+
+    spec: TensorSpec
+    device: Device
+    kind: type[Any]
+
+
+class GradientEdge(NamedTuple):
+    """Edge of the tape that a tensor's gradient comes along.
+
+    Attributes
+    ----------
+    node : Node or AccumulateGrad
+    output_nr : int
+        Which output of the node it is.
+    ownership_token : object
+        What a gradient along it is like, where that is known.
+    """
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+    @property
+    def edge(self) -> Edge:
+        """The edge as the engine has it."""
+        if isinstance(self.node, AccumulateGrad):
+            return Edge(self.node.variable, 0)
+        return Edge(self.node, self.output_nr)
 
 
 def edge_of(tensor: TensorCore) -> Edge | None:

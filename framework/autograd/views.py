@@ -42,7 +42,18 @@ def sharing_tensors(tensor: TensorCore) -> list[TensorCore]:
 
 
 def check_overwrite(tensor: TensorCore) -> None:
-    """Raise `GradError` if a recorded change would overwrite a leaf with a gradient."""
+    """Raise `GradError` if a change in place cannot be recorded.
+
+    It would overwrite a leaf with a gradient, or what a `Function` made of its input
+    without a copy, whose own gradient rule it would pass by.
+    """
+    if tensor.grad_index in getattr(tensor.grad_node, "aliases", ()):
+        assert tensor.grad_node is not None
+        raise GradError(
+            f"in place: the tensor is output {tensor.grad_index} of"
+            f" {tensor.grad_node.name()}, which shares the elements of an input; change"
+            " a copy, x.clone()"
+        )
     for each in sharing_tensors(tensor):
         if each.needs_grad and each.grad_node is None:
             what = "the tensor is" if each is tensor else "the tensor is a view of"

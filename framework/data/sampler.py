@@ -10,6 +10,7 @@ import numpy as np
 
 from ..base.errors import ShapeError
 from ..base.philox import Generator, default_generator, integers, uniform
+from ..base.process_group import group_for
 from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
 
@@ -297,8 +298,8 @@ class DistributedSampler(Sampler[int]):
     Parameters
     ----------
     dataset : Dataset
-    num_replicas, rank : int
-        Number of processes, and which of them this is.
+    num_replicas, rank : int, optional
+        Number of processes, and which of them this is; by default the process group's.
     shuffle : bool, default True
         Whether the order changes with `set_epoch`.
     seed : int, default 0
@@ -309,7 +310,7 @@ class DistributedSampler(Sampler[int]):
     Raises
     ------
     ValueError
-        If `rank` is no number of a process.
+        If `rank` is no number of a process, or there is no process group to ask.
     """
 
     def __init__(
@@ -321,11 +322,10 @@ class DistributedSampler(Sampler[int]):
         seed: int = 0,
         drop_last: bool = False,
     ) -> None:
-        if num_replicas is None or rank is None:
-            raise RuntimeError(
-                "DistributedSampler: num_replicas and rank are missing; there is no"
-                " process group to ask"
-            )
+        if num_replicas is None:
+            num_replicas = group_for("DistributedSampler").size()
+        if rank is None:
+            rank = group_for("DistributedSampler").rank()
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"DistributedSampler: rank is {rank}; it must be from 0 to"

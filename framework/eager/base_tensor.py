@@ -192,6 +192,10 @@ class TensorCore:
                 trace.on_grad_write(self, cleared=True)
         self.own_grad = grad
 
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
     def _warn_of_no_gradient(self) -> None:
         node = self.grad_node
         assert node is not None

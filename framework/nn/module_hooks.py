@@ -16,7 +16,6 @@ from ..autograd.function import Function
 from ..autograd.grad_mode import is_grad_enabled
 from ..base import trace_hooks
 from ..base.hooks import RemovableHandle
-from ..jit.pytree import tree_map
 from ..tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -148,25 +147,32 @@ def call(module: Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the result of a module with the hooks around it."""
     own = hooks_or_none(module)
     called: set[int] = set()
+    results: list[Any] = []
     try:
-        return _call(module, own, args, kwargs, called)
+        return _call(module, own, args, kwargs, called, results)
     except Exception:
+        given = args, kwargs, results[-1] if results else None
         for hooks in (everywhere, own):
             for key, hook in tuple(hooks.forward.items()):
                 if key in hooks.always and key not in called:
-                    _late(module, hook, key in hooks.with_kwargs, args, kwargs)
+                    _late(module, hook, key in hooks.with_kwargs, *given)
         raise
 
 
 def _late(
-    module: Module, hook: Callable[..., Any], named: bool, args: Any, kwargs: Any
+    module: Module,
+    hook: Callable[..., Any],
+    named: bool,
+    args: Any,
+    kwargs: Any,
+    result: Any,
 ) -> None:
     """Call a hook after an error; errors of its own are printed, not raised."""
     try:
         if named:
-            hook(module, args, kwargs, None)
+            hook(module, args, kwargs, result)
         else:
-            hook(module, args, None)
+            hook(module, args, result)
     except Exception as error:
         sys.stderr.write(
             f"{type(module).__name__}: a forward hook with always_call raised"
@@ -180,6 +186,7 @@ def _call(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     called: set[int],
+    results: list[Any],
 ) -> Any:
     args, kwargs = _before(module, own, args, kwargs)
     watched = own.backward or own.backward_pre
@@ -190,6 +197,7 @@ def _call(
     result = module.forward(*args, **kwargs)
     for hooks in (everywhere, own):
         for key, hook in tuple(hooks.forward.items()):
+            results[:] = [result]
             called.add(key)
             if key in hooks.with_kwargs:
                 answer = hook(module, args, kwargs, result)
@@ -234,6 +242,8 @@ class _BackwardPass:
         self._taped = False
         self._inputs = 0
         self._places: list[int] = []
+        self._outputs = 0
+        self._output_places: list[int] = []
         self._grads: tuple[Any, ...] | None = None
 
     def at_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -250,24 +260,29 @@ class _BackwardPass:
         return tuple(found)
 
     def at_outputs(self, result: Any) -> Any:
-        """Return the results, with their gradients going through the hooks."""
-        leaves: list[Tensor] = []
+        """Return the results, with their gradients going through the hooks.
 
-        def collect(part: Any) -> Any:
-            if isinstance(part, Tensor):
-                leaves.append(part)
-            return part
-
-        tree_map(result, collect)
-        if not is_grad_enabled() or not any(each.requires_grad for each in leaves):
+        They are a tensor, or those in a tuple: the others have no hooks in PyTorch.
+        """
+        if not isinstance(result, tuple):
+            return self.at_outputs((result,))[0]
+        places = [at for at, each in enumerate(result) if isinstance(each, Tensor)]
+        if not is_grad_enabled() or not any(result[at].requires_grad for at in places):
             return result
-        passed = iter(_AtOutputs.apply(self, *leaves))
-        return tree_map(
-            result, lambda part: next(passed) if isinstance(part, Tensor) else part
-        )
+        self._outputs, self._output_places = len(result), places
+        passed = _AtOutputs.apply(self, *[result[at] for at in places])
+        found = [*result]
+        for at, each in zip(places, passed):
+            found[at] = each
+        kind: Any = type(result)
+        return kind._make(found) if hasattr(kind, "_make") else kind(found)
 
     def outputs_done(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the gradients of the results after the hooks on them."""
+        whole: list[Any] = [None] * self._outputs
+        for at, each in zip(self._output_places, grads):
+            whole[at] = each
+        grads = tuple(whole)
         for hook in self._before:
             answer = hook(self._module, grads)
             if answer is not None:
@@ -275,10 +290,15 @@ class _BackwardPass:
         self._grads = grads
         if not self._taped:
             self._answers((None,) * self._inputs)
-        return grads
+        return tuple([grads[at] for at in self._output_places])
 
     def inputs_done(self, grads: Sequence[Any]) -> tuple[Any, ...]:
-        """Return the gradients of the arguments after the hooks on them."""
+        """Return the gradients of the arguments after the hooks on them.
+
+        Results that are in other structures than a tuple have no hooks.
+        """
+        if self._grads is None:
+            return tuple(grads)
         whole: list[Any] = [None] * self._inputs
         for at, each in zip(self._places, grads):
             whole[at] = each
@@ -309,12 +329,11 @@ class _AtInputs(Function):
     def forward(ctx: Any, pass_: _BackwardPass, *tensors: Tensor) -> Any:
         """Return the tensors."""
         ctx.pass_ = pass_
-        ctx.set_materialize_grads(False)
-        return tensors
+        return _passed(ctx, tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Return the gradients after the hooks."""
+        """Return the gradients after the hooks, at first zeros where there is none."""
         return None, *ctx.pass_.inputs_done(grads)
 
 
@@ -326,12 +345,12 @@ class _AtOutputs(Function):
         """Return the tensors."""
         ctx.pass_ = pass_
         ctx.set_materialize_grads(False)
-        return tensors
+        return _passed(ctx, tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Return the gradients after the hooks."""
-        return None, *ctx.pass_.outputs_done(grads)
+        return None, *ctx.materialized(ctx.pass_.outputs_done(grads))
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
@@ -380,3 +399,9 @@ def compile_module(module: Module, compiled: Callable[..., Any]) -> None:
     hooks.compiled = compiled
     _changed()
     module.__dict__["_hooks"] = hooks
+
+
+def _passed(ctx: Any, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return tensors; those that require no gradient do not afterwards, either."""
+    ctx.mark_non_differentiable(*[each for each in tensors if not each.requires_grad])
+    return tensors

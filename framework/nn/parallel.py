@@ -1,9 +1,12 @@
-"""Modules over several devices or processes: there are none, so making one raises."""
+"""Modules over several devices, which are not here, and over the one process."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from ..base.process_group import ProcessGroup, group_for
 from .module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
@@ -34,21 +37,70 @@ class DataParallel(Module):
 
 
 class DistributedDataParallel(Module):
-    """Module in several processes, which is not here.
+    """Module whose gradients are averaged over processes, of which there is one.
+
+    Parameters
+    ----------
+    module : Module
+        Called as it is; its names in a state begin with `module.`.
+    device_ids, output_device, dim, process_group, find_unused_parameters, ... : object
+        Without effect in one process.
 
     Raises
     ------
-    NotImplementedError
-        Always: one process computes; use the module itself.
+    ValueError
+        If no process group is initialised, which `distributed.init_process_group` does.
     """
 
     def __init__(
-        self, module: Module, device_ids: Any = None, *args: Any, **kwargs: Any
+        self,
+        module: Module,
+        device_ids: Any = None,
+        output_device: Any = None,
+        dim: int = 0,
+        broadcast_buffers: bool | None = None,
+        init_sync: bool = True,
+        process_group: ProcessGroup | None = None,
+        bucket_cap_mb: int | None = None,
+        find_unused_parameters: bool = False,
+        check_reduction: bool = False,
+        gradient_as_bucket_view: bool = False,
+        static_graph: bool = False,
+        delay_all_reduce_named_params: Any = None,
+        param_to_hook_all_reduce: Any = None,
+        mixed_precision: Any = None,
+        device_mesh: Any = None,
+        skip_all_reduce_unused_params: bool = False,
+        bucket_cap_mb_list: list[int] | None = None,
+        batched_grad_copy: bool = False,
+        forward_sync_buffers: bool | None = None,
     ) -> None:
-        raise NotImplementedError(
-            "DistributedDataParallel: one process computes on one device; use the"
-            " module itself, as where distributed.is_initialized() is False"
-        )
+        super().__init__()
+        self.process_group = group_for("DistributedDataParallel", process_group)
+        self.module = module
+        self.device_ids = device_ids
+        self.output_device = output_device
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """Return what the module returns."""
+        return self.module(*inputs, **kwargs)
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """Return a block in which gradients are not averaged, as elsewhere."""
+        return nullcontext()
+
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> AbstractContextManager[None]:
+        """Return a block in which no other process is to be waited for."""
+        return nullcontext()
+
+    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
+        """Take a hook of the communication, of which there is none."""
 
 
 # A package for Python, as PyTorch's has `nn.parallel.distributed` below it.

@@ -281,9 +281,7 @@ def expand(x: Tensor, shape: Shape) -> Tensor:
     """
     if type(shape) is not tuple or not _INTEGERS.issuperset(map(type, shape)):
         shape = as_ints("expand: shape", shape)
-    now = x.layout.shape
-    wanted = _expanded(now, shape)
-    return x if wanted == now else _expand.of(x, wanted)
+    return _expand.of(x, _expanded(x.layout.shape, shape))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -119,11 +119,15 @@ def test_grad_of_another_shape(make: Make) -> None:
 
 
 def test_grad_of_another_dtype(make: Make) -> None:
-    y = make(np.ones(3, np.float32), grad=True) * 2
+    x = make(np.ones(3, np.float32), grad=True)
+    (x * 2).backward(make(np.ones(3, np.int32)))
+    assert x.grad.dtype is fw.float32
+    assert x.grad.tolist() == [2, 2, 2]
     with pytest.raises(DTypeError) as raised:
-        y.backward(make(np.ones(3, np.int32)))
+        (x * 2).backward(make(np.ones(3, np.complex64)))
     assert str(raised.value) == (
-        "backward: grad is int32; it must have the tensor's dtype float32"
+        "backward: grad is complex64, the tensor float32; both must be complex, or"
+        " neither"
     )
 
 

@@ -9,7 +9,7 @@ def test_nodes_name_themselves_and_their_inputs() -> None:
     ((product, output),) = y.grad_fn.next_functions
     assert (product.name(), output) == ("MulBackward0", 0)
     ((leaf, _),) = product.next_functions
-    assert (leaf.name(), leaf.variable) == ("AccumulateGrad", x)
+    assert (leaf.name(), leaf.variable) == ("torch::autograd::AccumulateGrad", x)
     assert leaf == product.next_functions[0][0]
     assert leaf.next_functions == ()
     assert ((x * fw.ones(2)).grad_fn.next_functions)[1] == (None, 0)

@@ -102,7 +102,7 @@ def test_bad_arguments_are_named() -> None:
         data.WeightedRandomSampler([0.0, 2.0], 2, replacement=False)
     with pytest.raises(ValueError, match="rank is 2; it must be from 0 to 1"):
         data.DistributedSampler(TEN, 2, 2)
-    with pytest.raises(RuntimeError, match="no process group"):
+    with pytest.raises(ValueError, match="no process group"):
         data.DistributedSampler(TEN)
     with pytest.raises(NotImplementedError, match="it is not defined"):
         iter(data.Sampler())

@@ -94,7 +94,7 @@ def test_expand_to_a_negative_size(shape: tuple[int, ...], make: Make) -> None:
 def test_expand(make: Make) -> None:
     x = make(DATA[:1])
     assert x.expand(3, -1, 7).shape == (3, 5, 7)
-    assert x.expand(1, 5, 7) is x
+    assert x.expand(1, 5, 7) is not x
     assert_close(x.expand(2, 3, 5, 7), np.broadcast_to(DATA[:1], (2, 3, 5, 7)))
     y = make([[1.0], [2.0]], grad=True)
     y.expand(4, 2, 3).sum().backward()

@@ -1,0 +1,301 @@
+"""Folders with a state, which is loaded into the tensors that there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..autograd.grad_mode import no_grad
+from ..base.process_group import ProcessGroup
+from ..base.shape import Size
+from ..io.serialization import load as load_file
+from ..io.serialization import save as save_file
+from ..tensor.tensor import Tensor
+
+__all__ = [
+    "CheckpointException",
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
+    "FileSystemReader",
+    "FileSystemWriter",
+    "Metadata",
+    "async_save",
+    "load",
+    "load_state_dict",
+    "save",
+    "save_state_dict",
+]
+
+State = dict[str, Any]
+Path_ = str | os.PathLike[str]
+FILE = "state.pt"
+"""Name of the file in a folder."""
+
+
+class CheckpointException(BaseException):
+    """What another program may catch; nothing here raises it."""
+
+
+@dataclass
+class Metadata:
+    """What was written: shapes by name, None for what is no tensor."""
+
+    state_dict_metadata: dict[str, Size | None] = field(default_factory=dict)
+
+
+class FileSystemWriter:
+    """A folder to write a state to; the other parameters have no effect."""
+
+    def __init__(
+        self,
+        path: Path_,
+        single_file_per_rank: bool = True,
+        sync_files: bool = True,
+        thread_count: int = 1,
+        per_thread_copy_ahead: int = 10_000_000,
+        cache_staged_state_dict: bool = False,
+        overwrite: bool = True,
+        _extensions: Any = None,
+        serialization_format: Any = None,
+    ) -> None:
+        self.path = Path(path)
+        self.overwrite = overwrite
+
+
+class FileSystemReader:
+    """A folder to read a state from."""
+
+    def __init__(self, path: Path_, _extension_registry: Any = None) -> None:
+        self.path = Path(path)
+
+    def read_metadata(self) -> Metadata:
+        """Return the shapes of what the folder holds."""
+        return _metadata(load_file(self.path / FILE))
+
+
+@dataclass
+class DefaultSavePlanner:
+    """Options of writing, which have no effect in one process."""
+
+    flatten_state_dict: bool = True
+    flatten_sharded_tensors: bool = True
+    dedup_replicated_tensors: bool | None = None
+    dedup_save_to_lowest_rank: bool = False
+    enable_plan_caching: bool = False
+
+
+@dataclass
+class DefaultLoadPlanner:
+    """Options of reading: whether names may be missing in what was written."""
+
+    flatten_state_dict: bool = True
+    flatten_sharded_tensors: bool = True
+    allow_partial_load: bool = False
+
+
+def _plain(value: Any) -> Any:
+    """Return a state in which objects that have one are replaced by it."""
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        return _plain(value.state_dict())
+    return value
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
+
+
+def _metadata(state: Any) -> Metadata:
+    return Metadata(
+        {
+            name: Size(each.shape) if isinstance(each, Tensor) else None
+            for name, each in _leaves(state)
+        }
+    )
+
+
+def _folder(where: str, checkpoint_id: Path_ | None, storage: Any) -> Path:
+    if checkpoint_id is None and storage is None:
+        raise ValueError(
+            f"{where}: neither checkpoint_id nor storage is given; pass a folder"
+        )
+    return Path(checkpoint_id) if checkpoint_id is not None else storage.path
+
+
+def save(
+    state_dict: State,
+    *,
+    checkpoint_id: Path_ | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: DefaultSavePlanner | None = None,
+    process_group: ProcessGroup | None = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Metadata:
+    """Write a state to a folder, replacing what was written there before.
+
+    Parameters
+    ----------
+    state_dict : dict
+        Tensors, numbers and the like, in further dictionaries too; of an object with
+        `state_dict` and `load_state_dict` its state.
+    checkpoint_id : path, optional
+        The folder, which is made where there is none; by default `storage_writer`'s.
+    storage_writer : FileSystemWriter, optional
+    planner, process_group, no_dist, use_collectives : object
+        Without effect in one process.
+
+    Returns
+    -------
+    Metadata
+
+    Raises
+    ------
+    RuntimeError
+        If the folder has a state and the writer may not replace it.
+    ValueError
+        If no folder is given.
+
+    Notes
+    -----
+    The folder has one file in the format of `fw.save`; PyTorch's has another format.
+    """
+    folder = _folder("save", checkpoint_id, storage_writer)
+    if storage_writer is not None and not storage_writer.overwrite:
+        if (folder / FILE).exists():
+            raise RuntimeError(
+                f"save: {folder} has a state, and overwrite is False; choose another"
+                " folder"
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    state = _plain(state_dict)
+    save_file(state, folder / FILE)
+    return _metadata(state)
+
+
+def async_save(
+    state_dict: State,
+    *,
+    checkpoint_id: Path_ | None = None,
+    storage_writer: FileSystemWriter | None = None,
+    planner: DefaultSavePlanner | None = None,
+    process_group: ProcessGroup | None = None,
+    async_checkpointer_type: Any = None,
+    async_stager: Any = None,
+    no_dist: bool = False,
+    use_collectives: bool = True,
+) -> Future[Metadata]:
+    """Write a state as `save`, and return a future that is done."""
+    done: Future[Metadata] = Future()
+    written = save(
+        state_dict, checkpoint_id=checkpoint_id, storage_writer=storage_writer
+    )
+    done.set_result(written)
+    return done
+
+
+def load(
+    state_dict: State,
+    *,
+    checkpoint_id: Path_ | None = None,
+    storage_reader: FileSystemReader | None = None,
+    planner: DefaultLoadPlanner | None = None,
+    process_group: ProcessGroup | None = None,
+    no_dist: bool = False,
+) -> None:
+    """Read a state into the tensors of another one, in place.
+
+    Parameters
+    ----------
+    state_dict : dict
+        What is read: its tensors get other values, other leaves are replaced, and an
+        object with `state_dict` and `load_state_dict` loads its state.
+    checkpoint_id : path, optional
+        The folder; by default `storage_reader`'s.
+    storage_reader : FileSystemReader, optional
+    planner : DefaultLoadPlanner, optional
+        Whether names may be missing.
+    process_group, no_dist : object
+        Without effect in one process.
+
+    Raises
+    ------
+    RuntimeError
+        If the folder lacks a name, or a tensor has another shape; nothing is changed.
+    ValueError
+        If no folder is given.
+    """
+    folder = _folder("load", checkpoint_id, storage_reader)
+    written = load_file(folder / FILE)
+    partial = planner is not None and planner.allow_partial_load
+    _check(_plain(state_dict), dict(_leaves(written)), partial)
+    with no_grad():
+        _fill(state_dict, written)
+
+
+def _check(state: State, written: Mapping[str, Any], partial: bool) -> None:
+    for name, value in _leaves(state):
+        if name not in written:
+            if partial:
+                continue
+            raise RuntimeError(f"load: {name!r} is not in what was written")
+        found = written[name]
+        if isinstance(value, Tensor) and (
+            not isinstance(found, Tensor) or found.shape != value.shape
+        ):
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found)
+            raise RuntimeError(
+                f"load: {name!r} has shape {tuple(value.shape)}, and what was written"
+                f" {shape}; they must be the same"
+            )
+
+
+def _fill(state: Any, written: Mapping[Any, Any]) -> None:
+    for key, value in state.items():
+        if key not in written:
+            continue
+        found = written[key]
+        if isinstance(value, Tensor):
+            value.copy_(found)
+        elif isinstance(value, Mapping):
+            _fill(value, found)
+        elif hasattr(value, "load_state_dict"):
+            own = value.state_dict()
+            plain = _plain(own)
+            _fill(plain, found)
+            value.load_state_dict(plain)
+        else:
+            state[key] = found
+
+
+def save_state_dict(
+    state_dict: State,
+    storage_writer: FileSystemWriter,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: DefaultSavePlanner | None = None,
+) -> Metadata:
+    """Write a state as `save`, which PyTorch recommends instead."""
+    return save(state_dict, storage_writer=storage_writer)
+
+
+def load_state_dict(
+    state_dict: State,
+    storage_reader: FileSystemReader,
+    process_group: ProcessGroup | None = None,
+    coordinator_rank: int = 0,
+    no_dist: bool = False,
+    planner: DefaultLoadPlanner | None = None,
+) -> None:
+    """Read a state as `load`, which PyTorch recommends instead."""
+    load(state_dict, storage_reader=storage_reader, planner=planner)
