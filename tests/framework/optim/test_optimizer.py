@@ -13,7 +13,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.errors import DTypeError, StateError
+from vkbackend.framework.base.errors import StateError
 
 
 def leaf(value: float = 1.0) -> fw.Tensor:
