@@ -20,7 +20,7 @@ from .lazy_graph import Array, Failed, Value, notify
 _value: Any = Array.__dict__["value"]
 
 
-class Form(Protocol):
+class Derivation(Protocol):
     """How a derived storage follows from its source, and a change goes back.
 
     Attributes
@@ -51,17 +51,17 @@ class DerivedArray(Array):
     ----------
     source : Array
         What it is a view of; never a derived storage itself.
-    form : Form
+    derivation : Derivation
         How it follows.
     trace : TraceHooks or None
         The trace that made it.
     """
 
-    __slots__ = ("_count", "_taken", "_twin", "form", "source", "trace")
+    __slots__ = ("_count", "_taken", "_twin", "derivation", "source", "trace")
 
-    def __init__(self, source: Array, form: Form) -> None:
+    def __init__(self, source: Array, derivation: Derivation) -> None:
         self.source = source
-        self.form = form
+        self.derivation = derivation
         self.former = None
         self.trace = trace_hooks.listener()
         self._twin: DerivedArray | None = None
@@ -85,7 +85,7 @@ class DerivedArray(Array):
             or type(found.buffer) is Failed
         ):
             # Held, or another thread's flush could drop it.
-            made = self.form.read(taken)
+            made = self.derivation.read(taken)
             found = made.value
             self._keep(found, taken, count)
         return found
@@ -117,7 +117,7 @@ class DerivedArray(Array):
     def _write(self, value: Value, bind: Callable[[Value], None]) -> None:
         target = self._twin_of_trace() or self
         source = self.source
-        made = self.form.written(source.value, value)
+        made = self.derivation.written(source.value, value)
         bind(made.value)
         target._keep(value, source.value, source.version)
 
@@ -132,7 +132,7 @@ class DerivedArray(Array):
             self.trace = self._taken = self._twin = None
             return None
         if self._twin is None or self._twin.trace is not trace:
-            self._twin = derived_array(self.source, self.form)
+            self._twin = derived_array(self.source, self.derivation)
         return self._twin
 
     def _keep(self, value: Value, taken: Value, count: int) -> None:
@@ -153,19 +153,19 @@ class DerivedArray(Array):
             notify(value, grew=False)
 
 
-_derived: WeakKeyDictionary[Array, dict[Form, weakref.ref[DerivedArray]]] = (
+_derived: WeakKeyDictionary[Array, dict[Derivation, weakref.ref[DerivedArray]]] = (
     WeakKeyDictionary()
 )
 
 
-def derived_array(source: Array, form: Form) -> DerivedArray:
+def derived_array(source: Array, derivation: Derivation) -> DerivedArray:
     """Return the storage that follows from another one; the same one while it lives."""
     known = _derived.setdefault(source, {})
-    reference = known.get(form)
+    reference = known.get(derivation)
     found = None if reference is None else reference()
     if found is None or found.trace is not trace_hooks.listener():
-        found = DerivedArray(source, form)
-        known[form] = weakref.ref(found)
+        found = DerivedArray(source, derivation)
+        known[derivation] = weakref.ref(found)
     return found
 
 

@@ -86,7 +86,7 @@ def _numbers(tensor: TensorCore) -> Layout:
     """Return which real numbers of its storage a tensor consists of."""
     array = tensor.array
     if type(array) is DerivedArray:
-        return array.form.numbers(tensor.layout)
+        return array.derivation.numbers(tensor.layout)
     return pair_layout(tensor.layout) if tensor.dtype.is_complex else tensor.layout
 
 

@@ -40,7 +40,7 @@ def pair_layout(layout: Layout) -> Layout:
     return Layout((*shape, 2), (*doubled, 1), 2 * offset)
 
 
-class ComponentForm:
+class ComponentDerivation:
     """How real numbers follow from complex ones: all of them, or one of each.
 
     Parameters
@@ -96,7 +96,7 @@ class ComponentForm:
         return made
 
 
-class NumberForm(ComponentForm):
+class NumberDerivation(ComponentDerivation):
     """How complex numbers follow from pairs of real ones."""
 
     def read(self, source: Value) -> Array:
@@ -123,15 +123,15 @@ class NumberForm(ComponentForm):
 
 
 @functools.lru_cache(maxsize=64)
-def _form(part: str, device: Device, kind: type[Any]) -> ComponentForm:
-    made = NumberForm if part == "numbers" else ComponentForm
+def _derivation(part: str, device: Device, kind: type[Any]) -> ComponentDerivation:
+    made = NumberDerivation if part == "numbers" else ComponentDerivation
     return made(part, device, kind)
 
 
-def _form_for(x: Tensor, part: str) -> ComponentForm:
+def _derivation_for(x: Tensor, part: str) -> ComponentDerivation:
     kinds = type(x).__mro__
     plain = [each for each in kinds if "results" in each.__dict__][-1]
-    return _form(part, x.device, plain)
+    return _derivation(part, x.device, plain)
 
 
 @derived_view(dtypes=(float32, float64, *COMPLEX))
@@ -155,16 +155,16 @@ def _component_view_storage(x: Tensor, part: str) -> tuple[Array, Layout]:
         layout = Layout(shape[:-1], halved, offset // 2)
         if type(array) is DerivedArray:
             return array.source, layout
-        return derived_array(array, _form_for(x, part)), layout
-    form = _form_for(x, part)
+        return derived_array(array, _derivation_for(x, part)), layout
+    derivation = _derivation_for(x, part)
     if type(array) is DerivedArray:
         pairs = pair_layout(x.layout)
         if part == "pairs":
             return array.source, pairs
-        return array.source, form.numbers(x.layout)
+        return array.source, derivation.numbers(x.layout)
     if part == "pairs":
-        return derived_array(array, form), pair_layout(x.layout)
-    return derived_array(array, form), x.layout
+        return derived_array(array, derivation), pair_layout(x.layout)
+    return derived_array(array, derivation), x.layout
 
 
 @_component_view.vjp
@@ -222,7 +222,7 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"view_as_complex: the shape is {tuple(shape)}; the last size must be 2"
         )
     array = input.array
-    apart = type(array) is DerivedArray and array.form.part != "pairs"
+    apart = type(array) is DerivedArray and array.derivation.part != "pairs"
     if input.numel() and (
         apart
         or strides[-1] != 1
