@@ -234,18 +234,12 @@ CALLS: dict[str, Make] = {
     ),
     "mv": _matrix(lambda f: call(first(f), Given(f.shape[1:], seed=1))),
     "addmv": _matrix(
-        lambda f: call(
-            Given(f.shape[:1], seed=2), first(f), Given(f.shape[1:], seed=1)
-        )
+        lambda f: call(Given(f.shape[:1], seed=2), first(f), Given(f.shape[1:], seed=1))
     ),
     "addr": _matrix(
-        lambda f: call(
-            first(f), Given(f.shape[:1], seed=1), Given(f.shape[1:], seed=2)
-        )
+        lambda f: call(first(f), Given(f.shape[:1], seed=1), Given(f.shape[1:], seed=2))
     ),
-    "outer": _matrix(
-        lambda f: call(Given(f.shape[:1]), Given(f.shape[1:], seed=1))
-    ),
+    "outer": _matrix(lambda f: call(Given(f.shape[:1]), Given(f.shape[1:], seed=1))),
     "dot": _vectors(),
     "vdot": _vectors(),
     "inner": lambda f: call(
@@ -268,9 +262,7 @@ CALLS: dict[str, Make] = {
     ),
     "block_diag": _some(
         "contiguous tiny odd",
-        lambda f: call(
-            *(Given((f.pick(512, 64), 33 + s), seed=s) for s in range(3))
-        ),
+        lambda f: call(*(Given((f.pick(512, 64), 33 + s), seed=s) for s in range(3))),
     ),
     "cdist": lambda f: None if (p := _points(f)) is None else call(*p),
     "pdist": lambda f: None if (p := _points(f)) is None else call(p[0]),
@@ -305,7 +297,6 @@ CALLS: dict[str, Make] = {
         ),
     ),
     "channel_shuffle": _some("batched", lambda f: call(first(f), 4)),
-    "native_channel_shuffle": _some("batched", lambda f: call(first(f), 4)),
     "pixel_shuffle": _some("batched", lambda f: call(first(f), 2)),
     "pixel_unshuffle": _some("batched", lambda f: call(first(f), 2)),
     "constant_pad_nd": lambda f: call(first(f), (1, 2)),
@@ -313,9 +304,6 @@ CALLS: dict[str, Make] = {
     "chunk": lambda f: call(first(f), 4),
     "cross": lambda f: call(
         Given((f.count // 3, 3)), Given((f.count // 3, 3), seed=1), -1
-    ),
-    "linalg.cross": lambda f: call(
-        Given((f.count // 3, 3)), Given((f.count // 3, 3), seed=1)
     ),
     "diag": _matrix(lambda f: call(first(f))),
     "diag_embed": _some(
@@ -333,7 +321,6 @@ CALLS: dict[str, Make] = {
     "hsplit": _some("contiguous batched", lambda f: call(first(f), 4)),
     "vsplit": _some("contiguous batched", lambda f: call(first(f), 4)),
     "movedim": _matrix(lambda f: call(first(f), 0, 1)),
-    "moveaxis": _matrix(lambda f: call(first(f), 0, 1)),
     "narrow": lambda f: call(first(f), 0, 1, f.shape[0] // 2),
     "narrow_copy": lambda f: call(first(f), 0, 1, f.shape[0] // 2),
     "permute": lambda f: call(first(f), tuple(reversed(range(len(f.shape))))),
@@ -351,7 +338,10 @@ CALLS: dict[str, Make] = {
     "select_scatter": lambda f: call(first(f), Given(f.shape[1:], seed=1), 0, 1),
     "slice_copy": lambda f: call(first(f), 0, 1, f.shape[0], 2),
     "slice_scatter": lambda f: call(
-        first(f), Given((f.shape[0] // 2, *f.shape[1:]), seed=1), 0, 0,
+        first(f),
+        Given((f.shape[0] // 2, *f.shape[1:]), seed=1),
+        0,
+        0,
         f.shape[0] // 2,
     ),
     "split": _split,
@@ -360,7 +350,6 @@ CALLS: dict[str, Make] = {
     "split_with_sizes_copy": _pieces,
     "sum_to_size": _matrix(lambda f: call(first(f), (1, f.shape[1]))),
     "swapaxes": _matrix(lambda f: call(first(f), 0, 1)),
-    "swapdims": _matrix(lambda f: call(first(f), 0, 1)),
     "transpose": _matrix(lambda f: call(first(f), 0, 1)),
     "transpose_copy": _matrix(lambda f: call(first(f), 0, 1)),
     "t": _matrix(lambda f: call(first(f))),
@@ -427,12 +416,14 @@ CALLS: dict[str, Make] = {
         "contiguous tiny odd",
         lambda f: call(whole(f.pick(1 << 16, 1 << 10), below=100), 100),
     ),
-    "embedding": lambda f: call(
-        whole(f.shape[0], f.pick(8, 4), below=f.shape[0]),
-        Given((f.shape[0], f.shape[-1] if len(f.shape) > 1 else 1)),
-    )
-    if f.count // f.shape[0] < 8192
-    else None,
+    "embedding": lambda f: (
+        call(
+            whole(f.shape[0], f.pick(8, 4), below=f.shape[0]),
+            Given((f.shape[0], f.shape[-1] if len(f.shape) > 1 else 1)),
+        )
+        if f.count // f.shape[0] < 8192
+        else None
+    ),
     "embedding_bag": _some(
         "contiguous tiny odd rows",
         lambda f: call(whole(f.shape[0], 4, below=f.shape[0]), Given(f.shape)),
@@ -447,9 +438,7 @@ CALLS: dict[str, Make] = {
     ),
     "searchsorted": _some(
         "contiguous tiny odd long",
-        lambda f: call(
-            Given((f.pick(1 << 16, 1 << 10),), kind="sorted"), first(f)
-        ),
+        lambda f: call(Given((f.pick(1 << 16, 1 << 10),), kind="sorted"), first(f)),
     ),
     "bucketize": _some(
         "contiguous tiny odd long",
@@ -472,9 +461,7 @@ CALLS: dict[str, Make] = {
     "sort": _some(_LINES + " long", lambda f: call(first(f))),
     "argsort": _some(_LINES + " long", lambda f: call(first(f))),
     "msort": _some(_LINES, lambda f: call(first(f))),
-    "topk": _some(
-        _LINES + " long", lambda f: call(first(f), min(8, f.shape[-1]), -1)
-    ),
+    "topk": _some(_LINES + " long", lambda f: call(first(f), min(8, f.shape[-1]), -1)),
     "kthvalue": _some(_LINES + " long", lambda f: call(first(f), 3)),
     "median": _some(_LINES + " long", lambda f: call(first(f), -1)),
     "nanmedian": _some(_LINES + " long", lambda f: call(first(f), -1)),
@@ -484,23 +471,42 @@ CALLS: dict[str, Make] = {
             Given(f.shape if f.shape[-1] < 9999 else (64, 999), 0, 9, "int64")
         ),
     ),
-    "quantile": _some(
-        "contiguous tiny odd rows", lambda f: call(first(f), 0.3, -1)
-    ),
-    "nanquantile": _some(
-        "contiguous tiny odd rows", lambda f: call(first(f), 0.3, -1)
-    ),
-    "multinomial": _some(
-        "tiny odd", lambda f: call(Given(f.shape, 0.1, 1), 3)
-    ),
-    "gcd": lambda f: call(
-        Given(f.shape, 1, 99), Given(f.shape, 1, 99, seed=1)
-    ),
+    "quantile": _some("contiguous tiny odd rows", lambda f: call(first(f), 0.3, -1)),
+    "nanquantile": _some("contiguous tiny odd rows", lambda f: call(first(f), 0.3, -1)),
+    "multinomial": _some("tiny odd", lambda f: call(Given(f.shape, 0.1, 1), 3)),
+    "gcd": lambda f: call(Given(f.shape, 1, 99), Given(f.shape, 1, 99, seed=1)),
     "lcm": lambda f: call(Given(f.shape, 1, 9), Given(f.shape, 1, 9, seed=1)),
     "cumulative_trapezoid": lambda f: call(first(f)),
     "allclose": lambda f: call(Given(f.shape), Given(f.shape)),
     "equal": lambda f: call(Given(f.shape), Given(f.shape)),
     "pow": lambda f: call(Given(f.shape, 0.1, 2), Given(f.shape, 1, 3, seed=1)),
+    # What `creation` has.
+    **{
+        name: _some("long tiny odd", lambda f: call(_flat(f)))
+        for name in "arange linspace full eye rand randn randint randperm"
+        " exponential".split()
+    },
+    "contiguous": _some("transposed broadcast", lambda f: call(first(f))),
+    "total_norm": _some(
+        "contiguous tiny", lambda f: call(*(Given(f.shape, seed=s) for s in range(8)))
+    ),
+    **{
+        f"nn.{name}": _some(
+            "contiguous tiny",
+            lambda f: call(
+                Given(
+                    (4, 2, 8)
+                    if f.name == "tiny"
+                    else f.pick((64, 64, 256), (16, 8, 32))
+                )
+            ),
+        )
+        for name in ("LSTM", "GRU", "RNN")
+    },
+    "rope": _some(
+        "contiguous tiny odd",
+        lambda f: call(Given((f.pick(8, 2), 16, f.pick(1024, 64), 64))),
+    ),
     # Signals.
     "stft": _wave,
     "istft": _unwave,
@@ -527,6 +533,7 @@ CALLS: dict[str, Make] = {
     "linalg.pinv": _square(),
     "cholesky": _square(kind="definite"),
     "linalg.cholesky": _square(kind="definite"),
+    "linalg.cholesky_ex": _square(kind="definite"),
     "cholesky_inverse": _square(kind="lower"),
     "cholesky_solve": _square("lower"),
     "linalg.solve": _square("uniform"),
@@ -550,9 +557,7 @@ CALLS: dict[str, Make] = {
     "linalg.matrix_rank": _square(),
     "linalg.cond": _square(),
     "linalg.lstsq": _square("uniform"),
-    "linalg.matrix_norm": lambda f: (
-        call(first(f)) if len(f.shape) > 1 else None
-    ),
+    "linalg.matrix_norm": lambda f: call(first(f)) if len(f.shape) > 1 else None,
     "linalg.vecdot": lambda f: call(first(f), _source(f)),
 }
 
@@ -581,15 +586,16 @@ class Options:
 
 
 _POSITIVE = """
-    log log2 log10 log1p sqrt rsqrt lgamma digamma logit erfinv xlogy xlog1py
-    igamma igammac polygamma binary_cross_entropy gamma_draw_slope special.entr entr
-    special.ndtri ndtri poisson_nll_loss reciprocal bernoulli poisson float_power
+    log log2 log10 log1p sqrt rsqrt lgamma digamma logit erfinv xlogy special.xlog1py
+    igamma igammac polygamma binary_cross_entropy gamma_draw_slope special.entr
+    special.ndtri poisson_nll_loss reciprocal bernoulli poisson float_power
     gamma_from_key poisson_from_key prod cumprod logcumsumexp
 """
 _RANDOM = """
-    bernoulli poisson multinomial normal dropout dropout1d dropout2d dropout3d
+    bernoulli poisson multinomial dropout dropout1d dropout2d dropout3d
     alpha_dropout feature_dropout feature_alpha_dropout rrelu gumbel_softmax
-    rand_like randn_like randint_like empty_like fractional_max_pool2d
+    rand randn randint randperm exponential nn.LSTM nn.GRU nn.RNN
+    rand_like randn_like randint_like fractional_max_pool2d
     fractional_max_pool3d fractional_max_pool2d_with_indices argsort
     fractional_max_pool3d_with_indices linalg.qr qr linalg.svd linalg.eigh svd
 """
@@ -605,12 +611,13 @@ OPTIONS: dict[str, Options] = {
         name: Options(dtypes=_FACTORED, compared=name not in _RANDOM.split())
         for name, make in CALLS.items()
         if name.startswith("linalg.")
-        or name in "det logdet slogdet inverse pinverse cholesky qr"
+        or name
+        in "det logdet slogdet inverse pinverse cholesky qr"
         " cholesky_inverse cholesky_solve triangular_solve".split()
     },
     "acosh": Options(1.1, 3),
     "mvlgamma": Options(2, 4),
-    "zeta": Options(1.5, 4),
+    "special.zeta": Options(1.5, 4),
     "bernoulli": Options(0.1, 0.9, compared=False),
     "poisson": Options(0.1, 9, compared=False, dtypes=("float32",)),
     "multinomial": Options(0.1, 0.9, compared=False, dtypes=("float32",)),
@@ -644,4 +651,3 @@ OPTIONS: dict[str, Options] = {
     },
     **{name: Options(dtypes=_FLOAT) for name in "linear bilinear einsum".split()},
 }
-

@@ -24,7 +24,7 @@ from .sides import Here, Inputs, NoGradientError, side_of
 from .timing import Bed, RefusedError, measure
 from .units import units
 
-_BATCH_SECONDS = {"full": 0.02, "small": 0.01}
+_BATCH_SECONDS = {"full": 0.01, "small": 0.006}
 _BUDGET = {"full": 480.0, "small": 170.0}
 
 
@@ -81,7 +81,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(options: argparse.Namespace) -> int:
     if options.compare:
-        report.compare(*map(report.read, options.compare), print)
+        before, after = map(report.read, options.compare)
+        report.compare(before, after, print)
         return 0
     if options.report:
         lines = report.read(options.report)
@@ -114,7 +115,8 @@ def _chosen(options: argparse.Namespace, size: str) -> list[SweepCase]:
             case
             for case in found
             if any(
-                word == case.unit.name or word in f"{case.title} {case.dtype}"
+                word == case.unit.name
+                or (word not in known and word in f"{case.title} {case.dtype}")
                 for word in options.only
             )
         ]
@@ -169,9 +171,7 @@ def _is_bad(line: report.Line) -> bool:
     return bool(line.get("failure")) or results.wrong(line)
 
 
-def _known(
-    path: Path, commit: str, peer: Peer
-) -> dict[tuple[str, str], report.Line]:
+def _known(path: Path, commit: str, peer: Peer) -> dict[tuple[str, str], report.Line]:
     """Return the lines that an earlier run of this version has left."""
     return {
         report.key(line): line

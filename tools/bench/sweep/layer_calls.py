@@ -23,7 +23,9 @@ def _volume(shape: tuple[int, int, int, int], dims: int) -> tuple[int, ...]:
     batch, channels, height, width = shape
     if dims == 1:
         return batch, channels, height * width
-    return (batch, channels, height, width) if dims == 2 else (*shape[:2], 4, *shape[2:])
+    return (
+        (batch, channels, height, width) if dims == 2 else (*shape[:2], 4, *shape[2:])
+    )
 
 
 def _conv(dims: int, transposed: bool = False) -> Make:
@@ -160,7 +162,9 @@ def _ctc(form: Form) -> Call | None:
     if form.name not in ("contiguous", "tiny"):
         return None
     steps, batch, classes, length = (
-        (16, 2, 8, 4) if form.name == "tiny" else form.pick((128, 32, 64, 24), (32, 4, 16, 6))
+        (16, 2, 8, 4)
+        if form.name == "tiny"
+        else form.pick((128, 32, 64, 24), (32, 4, 16, 6))
     )
     return call(
         Given((steps, batch, classes), -4, -1),
@@ -192,19 +196,20 @@ def _logits(form: Form) -> Call | None:
     return call(first(form), Given(form.shape, 0.1, 0.9, seed=1))
 
 
-_INDICES = {"return_indices": True}
-
 LAYERS: dict[str, Make] = {
     **{f"conv{dims}d": _conv(dims) for dims in (1, 2, 3)},
     **{f"conv_transpose{dims}d": _conv(dims, True) for dims in (1, 2, 3)},
     **{f"avg_pool{dims}d": _pool(dims, 2) for dims in (1, 2, 3)},
     **{f"max_pool{dims}d": _pool(dims, 2) for dims in (1, 2, 3)},
-    **{f"max_pool{dims}d_with_indices": _pool(dims, 2) for dims in (1, 2, 3)},
+    **{f"max_pool{dims}d_with_indices": _pool(dims, 2) for dims in (2, 3)},
     **{f"lp_pool{dims}d": _pool(dims, 2.0, 2) for dims in (1, 2, 3)},
     **{f"adaptive_avg_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
     **{f"adaptive_max_pool{dims}d_with_indices": _pool(dims, 5) for dims in (1, 2, 3)},
     **{f"fractional_max_pool{dims}d": _pool(dims, 2, 3) for dims in (2, 3)},
+    **{
+        f"fractional_max_pool{dims}d_with_indices": _pool(dims, 2, 3) for dims in (2, 3)
+    },
     **{f"dropout{dims}d": _pool(dims) for dims in (1, 2, 3)},
     "feature_dropout": _pool(2, 0.5, True),
     "feature_alpha_dropout": _pool(2, 0.5, True),
@@ -214,14 +219,12 @@ LAYERS: dict[str, Make] = {
     "upsample": _pool(2, scale_factor=2),
     "upsample_nearest": _pool(2, scale_factor=2),
     "upsample_bilinear": _pool(2, scale_factor=2),
-    "nn.functional.unfold": _pool(2, 3, padding=1),
+    "unfold": _pool(2, 3, padding=1),
     "im2col": _pool(2, 3, padding=1),
     "fold": _columns,
     "col2im": _columns,
     "grid_sample": _grid,
-    "batch_norm": _norm(
-        "weight", "bias", leading=(None, None), training=True
-    ),
+    "batch_norm": _norm("weight", "bias", leading=(None, None), training=True),
     "instance_norm": _norm(),
     "group_norm": lambda form: (
         None
@@ -264,9 +267,7 @@ LAYERS: dict[str, Make] = {
     "triplet_margin_loss": _triple,
     "cosine_similarity": _pair,
     "pairwise_distance": _pair,
-    "normalize": lambda form: (
-        call(first(form)) if len(form.shape) > 1 else None
-    ),
+    "normalize": lambda form: call(first(form)) if len(form.shape) > 1 else None,
     "scaled_dot_product_attention": _attention,
     "ctc_loss": _ctc,
 }

@@ -52,9 +52,7 @@ def _attention(
     return call(Given((batch, heads, queries, width)), *others, **keywords)
 
 
-def _conv(
-    images: tuple[int, ...], weight: tuple[int, ...], **keywords: Any
-) -> Call:
+def _conv(images: tuple[int, ...], weight: tuple[int, ...], **keywords: Any) -> Call:
     return call(Given(images), Given(weight, seed=1), **keywords)
 
 
@@ -186,11 +184,13 @@ def _indexed(count: int, graph: tuple[int, int, int]) -> Iterator[tuple[str, Nam
     )
 
 
-def _convolutions(
-    halves: str, both: tuple[str, ...]
-) -> Iterator[tuple[str, Named]]:
+def _convolutions(halves: str, both: tuple[str, ...]) -> Iterator[tuple[str, Named]]:
     for title, name, arguments in (
-        ("64 channels 56", "conv2d", _conv((64, 64, 56, 56), (64, 64, 3, 3), padding=1)),
+        (
+            "64 channels 56",
+            "conv2d",
+            _conv((64, 64, 56, 56), (64, 64, 3, 3), padding=1),
+        ),
         (
             "320 channels 64",
             "conv2d",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .forms import Call, Form, forms
-from .units import UnknownArgumentsError, Unit
+from .units import Unit, UnknownArgumentsError
 
 FORWARD, BOTH = "forward", "both"
 
@@ -42,9 +42,7 @@ class SweepCase:
         return f"{self.unit.name} {self.form.name} {self.direction}"
 
 
-def cases(
-    units: Mapping[str, Unit], size: str, every: bool = False
-) -> list[SweepCase]:
+def cases(units: Mapping[str, Unit], size: str, every: bool = False) -> list[SweepCase]:
     """Return the cases of a sweep, those that tell most first.
 
     Each function runs forward in its first dtype with every shape class (an
@@ -100,7 +98,7 @@ def _of(
         return
     for rank, name in enumerate(chosen):
         yield 3 * rank, case(name, dtypes[0], FORWARD)
-    for rank, dtype in enumerate(dtypes[1 : 1 if small else 5]):
+    for rank, dtype in enumerate(dtypes[1 : 1 if small else 6 if few else 4]):
         name = chosen[(rank + 1) % len(chosen)] if few else chosen[0]
         yield 2 + 3 * rank, case(name, dtype, FORWARD)
     for rank, name in enumerate(chosen[: 1 if small else 2]):

@@ -1,4 +1,4 @@
-"""The two sides of a comparison: inputs, calls, gradients and waiting, here and there."""
+"""The two sides of a comparison: their inputs, calls and gradients."""
 
 from __future__ import annotations
 
@@ -147,17 +147,17 @@ def values_of(given: Given, dtype: str) -> np.ndarray[Any, Any]:
     if dtype == "bool":
         return np.resize(rng.integers(0, 2, min(count, _BLOCK)).astype(bool), shape)
     if not dtype.startswith(("float", "bfloat", "complex")):
-        low = 1 if given.low is None else int(given.low)
-        high = 10 if given.high is None else int(given.high)
-        drawn = rng.integers(low, max(high, low + 1), min(count, _BLOCK))
-        return np.resize(drawn, shape)
+        least = 1 if given.low is None else int(given.low)
+        most = 10 if given.high is None else int(given.high)
+        numbers = rng.integers(least, max(most, least + 1), min(count, _BLOCK))
+        return np.resize(numbers, shape)
     low = -0.95 if given.low is None else given.low
     high = 0.95 if given.high is None else given.high
     drawn = rng.random(min(count, _BLOCK), np.float32) * (high - low) + low
-    values: np.ndarray[Any, Any] = np.resize(drawn.astype(np.float32), shape)
+    drawn = drawn.astype(np.float32)
     if dtype.startswith("complex"):
-        return values + 1j * np.resize(drawn[::-1], shape)
-    return _special(values, given.kind)
+        return np.asarray(np.resize(drawn, shape) + 1j * np.resize(drawn[::-1], shape))
+    return _special(np.resize(drawn, shape), given.kind)
 
 
 def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
@@ -168,11 +168,14 @@ def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
         return np.sort(values, -1)
     order = values.shape[-1]
     if kind == "definite":
-        product = values @ values.swapaxes(-1, -2) / order
-        return (product + np.eye(order)).astype(np.float32)
-    regular = values / order**0.5 + 2 * np.eye(order)
-    triangle = {"lower": np.tril, "upper": np.triu}.get(kind)
-    return (triangle(regular) if triangle else regular).astype(np.float32)
+        made = values @ values.swapaxes(-1, -2) / order + np.eye(order)
+    else:
+        made = values / order**0.5 + 2 * np.eye(order)
+    if kind == "lower":
+        made = np.tril(made)
+    elif kind == "upper":
+        made = np.triu(made)
+    return np.asarray(made, np.float32)
 
 
 class Inputs:

@@ -14,12 +14,14 @@ import vkbackend.framework as fw
 from ..baseline import Peer
 from ..clock import device_seconds, wall_seconds
 from .forms import flatten
-from .plan import FORWARD, SweepCase
+from .plan import BOTH, FORWARD, SweepCase
 from .sides import Here, Inputs, NoGradientError, Run, Side, bound, exact
 
 _ROUNDS = 3
 _MOST_ALONE = 15
 _MAX_REPEATS = 400
+_SLOW = 0.5
+"""Seconds of a call that is not repeated for a better time."""
 _COMPARED = 1 << 17
 """Elements of a result that are compared: the first and the last."""
 
@@ -110,7 +112,8 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     ours, mine, failure = _tried(runs[0])
     theirs, wanted, refusal = _tried(runs[1])
     if failure is not None:
-        if isinstance(failure, NoGradientError) or theirs is None and runs[1]:
+        nowhere = theirs is None and (runs[1] is not None or case.direction == BOTH)
+        if isinstance(failure, NoGradientError) or nowhere:
             raise RefusedError(str(failure)) from failure
         raise failure
     if isinstance(refusal, NoGradientError):
@@ -169,8 +172,13 @@ def _ours_together(bed: Bed, run: Run) -> tuple[float, bool]:
     def on_host(repeat: int) -> float:
         return wall_seconds(bed.gpu, run, repeat)
 
+    if bed.software:
+        return _median(on_host, bed.seconds), True
+    once = on_host(1)
+    if once > _SLOW:
+        return once, True
     # What starts no kernel, as a view, takes no time on the device.
-    if not bed.software and on_device(1):
+    if on_device(1):
         return _median(on_device, bed.seconds), False
     return _median(on_host, bed.seconds), True
 
@@ -185,7 +193,7 @@ def _median(timer: Callable[[int], float], seconds: float) -> float:
 
 
 def _peer_seconds(peer: Peer, run: Run, repeat: int, wall: bool) -> float:
-    """Return the peer's time of one run, without the rest after products on the host."""
+    """Return the peer's time of one run; on the host it does not rest after it."""
     if peer.cuda:
         return peer.seconds(run, repeat, wall)
     start = time.perf_counter()
@@ -198,7 +206,7 @@ def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
     """Return the median time of one call whose result is waited for at once."""
     times: list[float] = []
     wait()
-    until = time.perf_counter() + bed.seconds
+    until = time.perf_counter() + bed.seconds / 2
     while len(times) < _MOST_ALONE and (not times or time.perf_counter() < until):
         start = time.perf_counter()
         results = run()

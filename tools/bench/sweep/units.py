@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -18,6 +19,7 @@ from vkbackend.framework.dispatch.op import REGISTRY, Op
 
 from ...from_pytorch import collected
 from .calls import CALLS, OPTIONS, Options
+from .creation import CREATION
 from .forms import Call, Form, Given, call, first, operand, other
 from .layer_calls import LAYERS
 
@@ -33,7 +35,7 @@ PEERS = {
     "sum_to_size": "Tensor.sum_to_size",
     "col2im": "nn.functional.fold",
     "im2col": "nn.functional.unfold",
-    "rotate": "",
+    "int_mm": "_int_mm",
 }
 """Where PyTorch has what is called otherwise here, or is no function of its own."""
 
@@ -136,12 +138,13 @@ def units() -> dict[str, Unit]:
     names = collected()[1]
     for space in SPACES:
         owner = fw if space == "torch" else attrgetter(space)(fw)
-        for name in sorted(names[space]):
-            function = getattr(owner, name, None)
-            title = name if space in ("torch", "nn.functional") else f"{space}.{name}"
-            if space == "special" and name in found:
+        functions = {name: getattr(owner, name, None) for name in sorted(names[space])}
+        for name, function in sorted(functions.items(), key=_is_alias):
+            if function is None:
                 continue
-            if title in found and space == "torch":
+            title = name if space in ("torch", "nn.functional") else f"{space}.{name}"
+            short = function.name if isinstance(function, Op) else name
+            if (space == "special" and short in found) or title in found:
                 continue
             if not _is_swept(name, function) or id(function) in seen:
                 continue
@@ -156,10 +159,22 @@ def units() -> dict[str, Unit]:
         if path and function is not None and name not in found:
             op = function if isinstance(function, Op) else None
             found[name] = Unit(name, function, path, op)
+    for name in fw.ops.NAMES:
+        function = getattr(fw.ops, name)
+        if name not in found and id(function) not in seen and name in CALLS:
+            found[name] = Unit(name, function, PEERS.get(name), None)
+    for name, function in CREATION.items():
+        found[name] = Unit(name, partial(function, fw), function, None)
     for name, op in REGISTRY.items():
         if name not in found and op.is_elementwise and id(op) not in seen:
             found[name] = Unit(name, op, PEERS.get(name) or None, op)
     return found
+
+
+def _is_alias(named: tuple[str, Any]) -> bool:
+    """Return whether a function is called otherwise itself."""
+    name, function = named
+    return bool(getattr(function, "__name__", name) != name)
 
 
 def _is_swept(name: str, function: Any) -> bool:
@@ -174,7 +189,10 @@ def _is_swept(name: str, function: Any) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
-    return any("Tensor" in str(each.annotation) for each in parameters)
+    return any(
+        "Tensor" in str(each.annotation) and each.default is inspect.Parameter.empty
+        for each in parameters
+    )
 
 
 LEFT_OUT = frozenset(
