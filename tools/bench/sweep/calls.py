@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from .forms import Call, Form, Given, call, first, mask, other, whole
+from .forms import Call, Given, ShapeClass, call, first, mask, other, whole
 
-Make = Callable[[Form], Call | None]
+Make = Callable[[ShapeClass], Call | None]
 
 
 def _matrix(make: Make) -> Make:
@@ -25,7 +25,7 @@ def _some(names: str, make: Make) -> Make:
     return lambda form: make(form) if form.name in kept else None
 
 
-def _sizes(form: Form) -> tuple[int, ...] | None:
+def _sizes(form: ShapeClass) -> tuple[int, ...] | None:
     """Return batch and order of square matrices."""
     return {
         "contiguous": form.pick((512,), (48,)),
@@ -38,7 +38,7 @@ def _sizes(form: Form) -> tuple[int, ...] | None:
 def _square(*kinds: str, kind: str = "regular") -> Make:
     """Return the entry of a function of square matrices; `kinds` are further ones."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         sizes = _sizes(form)
         if sizes is None:
             return None
@@ -52,7 +52,7 @@ def _square(*kinds: str, kind: str = "regular") -> Make:
     return make
 
 
-def products(form: Form) -> tuple[int, int, int]:
+def products(form: ShapeClass) -> tuple[int, int, int]:
     """Return rows, inner size and columns of a matrix product."""
     full = {
         "contiguous": (2048, 2048, 2048),
@@ -79,13 +79,13 @@ def products(form: Form) -> tuple[int, int, int]:
     return (full if form.full else small)[form.name]
 
 
-def _factors(form: Form) -> tuple[Given, Given]:
+def _factors(form: ShapeClass) -> tuple[Given, Given]:
     m, k, n = products(form)
     layout = "transposed" if form.name == "transposed" else "plain"
     return Given((m, k)), Given((k, n), layout=layout, seed=1)
 
 
-def _batches(form: Form) -> tuple[Given, Given]:
+def _batches(form: ShapeClass) -> tuple[Given, Given]:
     m, k, n = products(form)
     count = {"batched": form.pick(96, 8), "contiguous": 2}.get(form.name, 4)
     if form.name in ("rows", "columns"):
@@ -94,12 +94,12 @@ def _batches(form: Form) -> tuple[Given, Given]:
     return replace(a, shape=(count, m, k)), replace(b, shape=(count, k, n))
 
 
-def _added(form: Form) -> Call:
+def _added(form: ShapeClass) -> Call:
     m, _, n = products(form)
     return call(Given((m, n), seed=2), *_factors(form))
 
 
-def _added_batches(form: Form) -> Call:
+def _added_batches(form: ShapeClass) -> Call:
     a, b = _batches(form)
     shape = (*a.shape[:-1], b.shape[-1])
     return call(Given(shape, seed=2), a, b)
@@ -108,7 +108,7 @@ def _added_batches(form: Form) -> Call:
 def _vectors(count: int = 2) -> Make:
     """Return the entry of a function of vectors."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if form.name not in ("contiguous", "tiny", "long", "odd"):
             return None
         size = form.count
@@ -117,27 +117,27 @@ def _vectors(count: int = 2) -> Make:
     return make
 
 
-def _axis(form: Form) -> tuple[int, int]:
+def _axis(form: ShapeClass) -> tuple[int, int]:
     """Return a dimension to index, the long one, and its size."""
     dim = form.shape.index(max(form.shape))
     return dim, form.shape[dim]
 
 
-def _rows_index(form: Form) -> tuple[int, Given]:
+def _rows_index(form: ShapeClass) -> tuple[int, Given]:
     dim, size = _axis(form)
     return dim, whole(size, below=size)
 
 
-def _source(form: Form) -> Given:
+def _source(form: ShapeClass) -> Given:
     return Given(form.shape, seed=1)
 
 
-def _each_index(form: Form) -> tuple[int, Given]:
+def _each_index(form: ShapeClass) -> tuple[int, Given]:
     dim, size = _axis(form)
     return dim, whole(*form.shape, below=size)
 
 
-def _flat(form: Form) -> Given:
+def _flat(form: ShapeClass) -> Given:
     return Given((form.count,))
 
 
@@ -146,21 +146,21 @@ _DATA = "contiguous tiny odd long rows"
 _LINES = "contiguous tiny odd rows columns batched transposed"
 
 
-def _split(form: Form) -> Call:
+def _split(form: ShapeClass) -> Call:
     return call(first(form), max(1, form.shape[0] // 4))
 
 
-def _pieces(form: Form) -> Call:
+def _pieces(form: ShapeClass) -> Call:
     quarter = form.shape[0] // 4
     sizes = [quarter, form.shape[0] - quarter]
     return call(first(form), sizes)
 
 
-def _shifts(form: Form) -> Call:
+def _shifts(form: ShapeClass) -> Call:
     return call(first(form), 3, -1)
 
 
-def _wave(form: Form) -> Call | None:
+def _wave(form: ShapeClass) -> Call | None:
     if form.name not in ("contiguous", "tiny", "odd"):
         return None
     count = {"tiny": 256, "odd": form.pick(99991, 4999)}.get(form.name)
@@ -175,7 +175,7 @@ def _wave(form: Form) -> Call | None:
     )
 
 
-def _unwave(form: Form) -> Call | None:
+def _unwave(form: ShapeClass) -> Call | None:
     if form.name not in ("contiguous", "tiny"):
         return None
     window = 64 if form.name == "tiny" else form.pick(1024, 256)
@@ -186,7 +186,7 @@ def _unwave(form: Form) -> Call | None:
     )
 
 
-def _points(form: Form) -> tuple[Given, Given] | None:
+def _points(form: ShapeClass) -> tuple[Given, Given] | None:
     sizes = {
         "contiguous": form.pick((2048, 64), (128, 16)),
         "tiny": (8, 4),
@@ -199,7 +199,7 @@ def _points(form: Form) -> tuple[Given, Given] | None:
 
 
 def _spectra(inverse: bool = False) -> Make:
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if form.name not in ("contiguous", "tiny", "rows", "batched", "columns"):
             return None
         dtype = "complex64" if inverse else None

@@ -11,7 +11,7 @@ from typing import Any
 from vkbackend.framework.dispatch.op import REGISTRY, Op
 
 from ...op_table import names_and_texts
-from .units import Unit
+from .units import SweptFunction
 
 REACHED_BY: Mapping[str, str] = {
     "gru_steps": "nn.GRU",
@@ -27,7 +27,7 @@ NOT_SWEPT: Mapping[str, str] = {
 """Ops that the sweep has not, and why."""
 
 
-def reached(units: Iterable[Unit]) -> set[str]:
+def reached(units: Iterable[SweptFunction]) -> set[str]:
     """Return the ops that functions name, or that what they name does.
 
     Gradient rules and the functions behind composite ops are followed. What is named is
@@ -80,7 +80,7 @@ def _ours(found: Any) -> bool:
     return name.startswith("vkbackend.framework")
 
 
-def missing(units: Mapping[str, Unit]) -> set[str]:
+def missing(units: Mapping[str, SweptFunction]) -> set[str]:
     """Return the declared ops that the sweep neither reaches nor says why not."""
     through = {op for op, name in REACHED_BY.items() if name in units}
     return set(REGISTRY) - reached(units.values()) - through - set(NOT_SWEPT)

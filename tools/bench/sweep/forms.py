@@ -10,7 +10,7 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Form:
+class ShapeClass:
     """Shape class: the shape and layout of what an op is given.
 
     Attributes
@@ -63,10 +63,12 @@ _SMALL: dict[str, Shape] = {
 NAMES = tuple(_FULL)
 
 
-def forms(size: str) -> dict[str, Form]:
+def forms(size: str) -> dict[str, ShapeClass]:
     """Return the shape classes of a size, "full" or "small", by name."""
     table = _FULL if size == "full" else _SMALL
-    return {name: Form(name, shape, size == "full") for name, shape in table.items()}
+    return {
+        name: ShapeClass(name, shape, size == "full") for name, shape in table.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -113,20 +115,24 @@ def call(*args: Any, **keywords: Any) -> Call:
     return Call(args, keywords)
 
 
-def first(form: Form, low: float | None = None, high: float | None = None) -> Given:
+def first(
+    form: ShapeClass, low: float | None = None, high: float | None = None
+) -> Given:
     """Return the first tensor of a shape class."""
     layout = {"transposed": "transposed", "broadcast": "expanded"}
     return Given(form.shape, low, high, None, layout.get(form.name, "plain"))
 
 
-def other(form: Form, seed: int, several: bool = True) -> Given:
+def other(form: ShapeClass, seed: int, several: bool = True) -> Given:
     """Return a further tensor: of the same shape, or a row where rows broadcast."""
     if form.name == "broadcast" and several:
         return Given(form.shape[-1:], seed=seed)
     return Given(form.shape, seed=seed)
 
 
-def operand(form: Form, seed: int, low: float | None, high: float | None) -> Given:
+def operand(
+    form: ShapeClass, seed: int, low: float | None, high: float | None
+) -> Given:
     """Return operand number `seed` of an element-wise op of several tensors."""
     if form.name == "transposed" and seed == 0:
         return Given(form.shape, low, high, None, "transposed")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .calls import Make
-from .forms import Call, Form, Given, call, first, whole
+from .forms import Call, Given, ShapeClass, call, first, whole
 
 
-def _images(form: Form) -> tuple[int, int, int, int] | None:
+def _images(form: ShapeClass) -> tuple[int, int, int, int] | None:
     """Return batch, channels, height and width."""
     return {
         "contiguous": form.pick((32, 64, 56, 56), (2, 16, 28, 28)),
@@ -31,7 +31,7 @@ def _volume(shape: tuple[int, int, int, int], dims: int) -> tuple[int, ...]:
 def _conv(dims: int, transposed: bool = False) -> Make:
     """Return the entry of a convolution with kernels of 3."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         shape = _images(form)
         if shape is None:
             return None
@@ -56,7 +56,7 @@ def _conv(dims: int, transposed: bool = False) -> Make:
 def _pool(dims: int, *arguments: object, **keywords: object) -> Make:
     """Return the entry of a pooling, or of what takes the like."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if (shape := _images(form)) is None:
             return None
         return call(Given(_volume(shape, dims)), *arguments, **keywords)
@@ -67,7 +67,7 @@ def _pool(dims: int, *arguments: object, **keywords: object) -> Make:
 def _norm(*names: str, leading: tuple[object, ...] = (), **keywords: object) -> Make:
     """Return the entry of a normalization by channels; `names` are vectors of them."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if (shape := _images(form)) is None:
             return None
         vectors = {
@@ -82,7 +82,7 @@ def _norm(*names: str, leading: tuple[object, ...] = (), **keywords: object) -> 
 def _rows(bias: bool) -> Make:
     """Return the entry of a normalization of rows."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if form.name in ("long", "columns", "broadcast"):
             return None
         width = form.shape[-1:]
@@ -95,7 +95,7 @@ def _rows(bias: bool) -> Make:
 def _classes(logs: bool = False) -> Make:
     """Return the entry of a loss over logits and labels."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if len(form.shape) != 2 or form.name in ("broadcast", "columns"):
             return None
         rows, classes = form.shape
@@ -122,7 +122,7 @@ def _loss(low: float | None = None, high: float | None = None) -> Make:
 def _signs(count: int) -> Make:
     """Return the entry of a ranking loss of several inputs and targets of one sign."""
 
-    def make(form: Form) -> Call | None:
+    def make(form: ShapeClass) -> Call | None:
         if len(form.shape) != 2 or form.name == "broadcast":
             return None
         given = [Given(form.shape, seed=seed) for seed in range(count)]
@@ -131,19 +131,19 @@ def _signs(count: int) -> Make:
     return make
 
 
-def _triple(form: Form) -> Call | None:
+def _triple(form: ShapeClass) -> Call | None:
     if len(form.shape) != 2 or form.name == "broadcast":
         return None
     return call(*(Given(form.shape, seed=seed) for seed in range(3)))
 
 
-def _pair(form: Form) -> Call | None:
+def _pair(form: ShapeClass) -> Call | None:
     if len(form.shape) != 2 or form.name == "broadcast":
         return None
     return call(*(Given(form.shape, seed=seed) for seed in range(2)))
 
 
-def _attention(form: Form) -> Call | None:
+def _attention(form: ShapeClass) -> Call | None:
     sizes = {
         "contiguous": form.pick((4, 16, 1024, 1024, 64), (1, 4, 64, 64, 32)),
         "tiny": (1, 2, 8, 8, 16),
@@ -158,7 +158,7 @@ def _attention(form: Form) -> Call | None:
     return call(Given((batch, heads, queries, width)), *others)
 
 
-def _ctc(form: Form) -> Call | None:
+def _ctc(form: ShapeClass) -> Call | None:
     if form.name not in ("contiguous", "tiny"):
         return None
     steps, batch, classes, length = (
@@ -174,7 +174,7 @@ def _ctc(form: Form) -> Call | None:
     )
 
 
-def _grid(form: Form) -> Call | None:
+def _grid(form: ShapeClass) -> Call | None:
     if (shape := _images(form)) is None:
         return None
     return call(
@@ -182,7 +182,7 @@ def _grid(form: Form) -> Call | None:
     )
 
 
-def _columns(form: Form) -> Call | None:
+def _columns(form: ShapeClass) -> Call | None:
     """Return the arguments of what folds columns of patches."""
     if (shape := _images(form)) is None:
         return None
@@ -190,7 +190,7 @@ def _columns(form: Form) -> Call | None:
     return call(Given((batch, channels * 9, height * width)), shape[2:], 3, padding=1)
 
 
-def _logits(form: Form) -> Call | None:
+def _logits(form: ShapeClass) -> Call | None:
     if len(form.shape) != 2 or form.name in ("broadcast", "columns"):
         return None
     return call(first(form), Given(form.shape, 0.1, 0.9, seed=1))

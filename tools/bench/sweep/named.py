@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import vkbackend.framework as fw
 
-from .forms import Call, Form, Given, call, mask, whole
+from .forms import Call, Given, ShapeClass, call, mask, whole
 from .plan import BOTH, FORWARD, SweepCase
-from .units import Unit
+from .units import SweptFunction
 
 _MI = 1 << 20
 
@@ -251,19 +251,21 @@ def _title(count: int) -> str:
     return f"{count // 1024}Ki" if count >= 1024 else str(count)
 
 
-def cases(units: Mapping[str, Unit], size: str) -> list[SweepCase]:
+def cases(units: Mapping[str, SweptFunction], size: str) -> list[SweepCase]:
     """Return the named cases of a size, "full" or "small"."""
     found = []
     for title, named in full() if size == "full" else small():
         unit = _unit(units, named.function)
-        form = Form(f"[{title}]", (), size == "full")
+        form = ShapeClass(f"[{title}]", (), size == "full")
         for dtype in named.dtypes.split():
             for direction in named.directions:
                 found.append(SweepCase(unit, form, named.arguments, dtype, direction))
     return found
 
 
-def _unit(units: Mapping[str, Unit], function: str | Callable[..., Any]) -> Unit:
+def _unit(
+    units: Mapping[str, SweptFunction], function: str | Callable[..., Any]
+) -> SweptFunction:
     if isinstance(function, str):
         return units[function]
-    return Unit(function.__name__, partial(function, fw), function, None)
+    return SweptFunction(function.__name__, partial(function, fw), function, None)

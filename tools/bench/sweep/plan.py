@@ -6,8 +6,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .forms import Call, Form, forms
-from .units import Unit, UnknownArgumentsError
+from .forms import Call, ShapeClass, forms
+from .units import SweptFunction, UnknownArgumentsError
 
 FORWARD, BOTH = "forward", "both"
 
@@ -21,8 +21,8 @@ class SweepCase:
 
     Attributes
     ----------
-    unit : Unit
-    form : Form
+    unit : SweptFunction
+    form : ShapeClass
         Its shape class.
     arguments : Call
     dtype : str
@@ -30,8 +30,8 @@ class SweepCase:
         `FORWARD`, or `BOTH` for the call and its gradients.
     """
 
-    unit: Unit
-    form: Form
+    unit: SweptFunction
+    form: ShapeClass
     arguments: Call
     dtype: str
     direction: str
@@ -42,7 +42,9 @@ class SweepCase:
         return f"{self.unit.name} {self.form.name} {self.direction}"
 
 
-def cases(units: Mapping[str, Unit], size: str, every: bool = False) -> list[SweepCase]:
+def cases(
+    units: Mapping[str, SweptFunction], size: str, every: bool = False
+) -> list[SweepCase]:
     """Return the cases of a sweep, those that tell most first.
 
     Each function runs forward in its first dtype with every shape class (an
@@ -51,7 +53,7 @@ def cases(units: Mapping[str, Unit], size: str, every: bool = False) -> list[Swe
 
     Parameters
     ----------
-    units : mapping of str to Unit
+    units : mapping of str to SweptFunction
     size : str
         "full" or "small".
     every : bool, default False
@@ -67,7 +69,7 @@ def cases(units: Mapping[str, Unit], size: str, every: bool = False) -> list[Swe
 
 
 def _of(
-    unit: Unit, classes: Mapping[str, Form], every: bool, small: bool
+    unit: SweptFunction, classes: Mapping[str, ShapeClass], every: bool, small: bool
 ) -> Iterator[tuple[int, SweepCase]]:
     """Yield the cases of one function with their ranks."""
     known = {}

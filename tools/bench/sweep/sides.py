@@ -16,7 +16,7 @@ from vkbackend.framework.base.dtype import DTYPES
 
 from ..baseline import Peer
 from .forms import Call, Given, filled, flatten
-from .units import Unit
+from .units import SweptFunction
 
 _BLOCK = 5_000_011
 """Random numbers that are drawn; larger inputs repeat them, out of step with rows."""
@@ -33,7 +33,7 @@ class Side(Protocol):
     def made(self, values: np.ndarray[Any, Any], dtype: str) -> Any:
         """Return a tensor of values, converted."""
 
-    def function(self, unit: Unit) -> Callable[..., Any] | None:
+    def function(self, unit: SweptFunction) -> Callable[..., Any] | None:
         """Return the function of a unit, if the side has it."""
 
     def grad(self, outputs: Any, inputs: Any, seeds: Any) -> Sequence[Any]:
@@ -61,7 +61,7 @@ class Here:
         fw.eval(tensor)
         return tensor
 
-    def function(self, unit: Unit) -> Callable[..., Any] | None:
+    def function(self, unit: SweptFunction) -> Callable[..., Any] | None:
         """Return the function of a unit."""
         return unit.function
 
@@ -89,7 +89,7 @@ class Torch:
         tensor = self.torch.from_numpy(values)
         return tensor.to(self.place, getattr(self.torch, dtype))
 
-    def function(self, unit: Unit) -> Callable[..., Any] | None:
+    def function(self, unit: SweptFunction) -> Callable[..., Any] | None:
         """Return the function of a unit, if PyTorch has it."""
         if unit.peer is None:
             return None
@@ -227,7 +227,12 @@ def tensors_in(found: Any) -> list[Any]:
 
 
 def bound(
-    side: Side, which: int, unit: Unit, arguments: Call, dtype: str, inputs: Inputs
+    side: Side,
+    which: int,
+    unit: SweptFunction,
+    arguments: Call,
+    dtype: str,
+    inputs: Inputs,
 ) -> tuple[Run, Run] | None:
     """Return how a side runs a call forward, and forward and backward.
 
@@ -236,7 +241,7 @@ def bound(
     side : Side
     which : int
         Its number: 0 is the library.
-    unit : Unit
+    unit : SweptFunction
     arguments : Call
     dtype : str
         Under test.

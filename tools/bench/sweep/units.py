@@ -20,7 +20,7 @@ from vkbackend.framework.dispatch.op import REGISTRY, Op
 from ...from_pytorch import collected
 from .calls import CALLS, OPTIONS, Options
 from .creation import CREATION
-from .forms import Call, Form, Given, call, first, operand, other
+from .forms import Call, Given, ShapeClass, call, first, operand, other
 from .layer_calls import LAYERS
 
 SPACES = ("nn.functional", "torch", "special", "linalg", "fft")
@@ -71,7 +71,7 @@ class UnknownArgumentsError(Exception):
 
 
 @dataclass(frozen=True)
-class Unit:
+class SweptFunction:
     """Function of the sweep.
 
     Attributes
@@ -97,7 +97,7 @@ class Unit:
         """What differs for it."""
         return OPTIONS.get(self.name, Options())
 
-    def arguments(self, form: Form) -> Call | None:
+    def arguments(self, form: ShapeClass) -> Call | None:
         """Return the arguments for a shape class, None where it says nothing.
 
         Raises
@@ -126,14 +126,14 @@ class Unit:
         return tuple(name for name in DTYPES if name in names)
 
 
-def units() -> dict[str, Unit]:
+def units() -> dict[str, SweptFunction]:
     """Return every function that takes part, by name.
 
     They are the functions of PyTorch's namespaces that are here, and the element-wise
     ops that no public function is; functions whose arguments are not known are left
     out, see `unknown`.
     """
-    found: dict[str, Unit] = {}
+    found: dict[str, SweptFunction] = {}
     seen: set[int] = set()
     names = collected()[1]
     for space in SPACES:
@@ -153,21 +153,21 @@ def units() -> dict[str, Unit]:
             op = function if isinstance(function, Op) else REGISTRY.get(title)
             if op is not None and not op.is_elementwise and op is not function:
                 op = None
-            found[title] = Unit(title, function, path, op)
+            found[title] = SweptFunction(title, function, path, op)
     for name, path in PEERS.items():
         function = getattr(fw.ops, name, None) or getattr(fw.Tensor, name, None)
         if path and function is not None and name not in found:
             op = function if isinstance(function, Op) else None
-            found[name] = Unit(name, function, path, op)
+            found[name] = SweptFunction(name, function, path, op)
     for name in fw.ops.NAMES:
         function = getattr(fw.ops, name)
         if name not in found and id(function) not in seen and name in CALLS:
-            found[name] = Unit(name, function, PEERS.get(name), None)
+            found[name] = SweptFunction(name, function, PEERS.get(name), None)
     for name, function in CREATION.items():
-        found[name] = Unit(name, partial(function, fw), function, None)
+        found[name] = SweptFunction(name, partial(function, fw), function, None)
     for name, op in REGISTRY.items():
         if name not in found and op.is_elementwise and id(op) not in seen:
-            found[name] = Unit(name, op, PEERS.get(name) or None, op)
+            found[name] = SweptFunction(name, op, PEERS.get(name) or None, op)
     return found
 
 
@@ -206,7 +206,7 @@ LEFT_OUT = frozenset(
 """Names that compute nothing, or are other names of what takes part."""
 
 
-def _elementwise(op: Op[..., Any], form: Form, options: Options) -> Call | None:
+def _elementwise(op: Op[..., Any], form: ShapeClass, options: Options) -> Call | None:
     """Return operands for an element-wise op, then its numbers."""
     if op.source is not None and not op.tensors[1:]:
         raise UnknownArgumentsError(f"{op.name}: it has no operands in memory")
@@ -224,7 +224,7 @@ def _elementwise(op: Op[..., Any], form: Form, options: Options) -> Call | None:
 
 
 def _from_signature(
-    function: Callable[..., Any], form: Form, options: Options
+    function: Callable[..., Any], form: ShapeClass, options: Options
 ) -> Call | None:
     """Return arguments for the parameters that must be given."""
     values: list[Any] = []

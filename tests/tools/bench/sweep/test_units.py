@@ -5,7 +5,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.tools.bench.sweep.forms import forms
 from vkbackend.tools.bench.sweep.units import (
-    Unit,
+    SweptFunction,
     UnknownArgumentsError,
     units,
 )
@@ -18,7 +18,7 @@ def test_arguments_are_made_from_a_signature() -> None:
         """Stand for a new function."""
 
     declared.__annotations__["parts"] = "Sequence[Tensor]"
-    found = Unit("declared", declared, None, None).arguments(FORM)
+    found = SweptFunction("declared", declared, None, None).arguments(FORM)
     assert found is not None
     assert found.args[0].shape == FORM.shape
     assert len(found.args[1]) == 3
@@ -28,7 +28,7 @@ def test_arguments_are_made_from_a_signature() -> None:
         """Stand for one of which the signature says too little."""
 
     with pytest.raises(UnknownArgumentsError):
-        Unit("unknown", unknown, None, None).arguments(FORM)
+        SweptFunction("unknown", unknown, None, None).arguments(FORM)
 
 
 def test_peers_are_found_by_name() -> None:
