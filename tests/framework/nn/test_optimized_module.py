@@ -9,9 +9,7 @@ import torch
 import vkbackend.framework as fw
 
 
-@pytest.mark.parametrize(
-    "library", [fw, pytest.param(torch, marks=pytest.mark.wide)]
-)
+@pytest.mark.parametrize("library", [fw, pytest.param(torch, marks=pytest.mark.wide)])
 def test_a_compiled_module(library: Any) -> None:
     model = library.nn.Sequential(library.nn.Linear(2, 1), library.nn.Dropout(0.5))
     options = {} if library is fw else {"backend": "eager"}
