@@ -31,7 +31,7 @@ class OptimizedModule(Module):
     @property
     def training(self) -> bool:  # type: ignore[override]
         """Whether the module is in training mode."""
-        return self._orig_mod.training
+        return bool(self._orig_mod.training)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the module."""
