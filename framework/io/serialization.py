@@ -14,8 +14,8 @@ from ..base.device import CPU, Device, find_device
 from ..base.errors import FileFormatError
 from ..tensor.storage import UntypedStorage
 from ..tensor.tensor import Tensor
-from .locations import get_safe_globals
 from . import safetensors, structure, torch_archive, torch_writer
+from .locations import get_safe_globals
 
 File = str | os.PathLike[str] | IO[bytes]
 """A path, or an open file that takes or gives bytes."""
