@@ -40,7 +40,11 @@ def pickled(value: object, plain: Callable[[Any], bytes]) -> bytes:
     return content.getvalue()
 
 
-class _ObjectPickler(pickle._Pickler):
+# Its methods are no part of typeshed.
+_Pickler: Any = pickle._Pickler
+
+
+class _ObjectPickler(_Pickler):  # type: ignore[misc]
     """Python's pickler, which leaves what PyTorch has to other opcodes."""
 
     def __init__(self, content: io.BytesIO, plain: Callable[[Any], bytes]) -> None:
@@ -49,15 +53,14 @@ class _ObjectPickler(pickle._Pickler):
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
         kind = type(obj)
-        if kind not in TENSORS and kind not in (DType, Size):
-            if not isinstance(obj, Device):
-                super().save(obj, save_persistent_id)
-                return
-        known: Any = self
-        if id(obj) in known.memo:
-            known.write(self.get(known.memo[id(obj)][0]))
+        plain = kind in TENSORS or kind in (DType, Size) or isinstance(obj, Device)
+        if not plain:
+            super().save(obj, save_persistent_id)
             return
-        known.write(self._plain(obj))
+        if id(obj) in self.memo:
+            self.write(self.get(self.memo[id(obj)][0]))
+            return
+        self.write(self._plain(obj))
         self.memoize(obj)
 
 

@@ -537,8 +537,8 @@ class Optimizer(HookedOptimizer):
         self.apply_deferred_steps(None)
         hooks = {kind: OrderedDict[int, Hook]() for kind in KINDS}
         # The numbers of a step have its counters.
-        dropped = {"_step_counters": [], "_replaying": None, "_shared": {}}
-        return {**vars(self), **hooks, **dropped}
+        dropped: dict[str, Any] = {"_step_counters": [], "_shared": {}}
+        return {**vars(self), **hooks, **dropped, "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
