@@ -3,6 +3,7 @@
 They nest: `vmap(grad(f))` is the gradient for each element of a batch.
 """
 
+from ..base.public_names import public_names as _public_names
 from . import batched_function as _batched_function
 from . import batching_rules as _batching_rules
 from .functional_call import functional_call, stack_module_state
@@ -42,3 +43,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
+from ..base.public_names import public_names as _public_names
 from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adam_variants import LAMB, Adamax, Lion, NAdam, RAdam
@@ -45,3 +46,8 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals(), "lr_scheduler swa_utils")

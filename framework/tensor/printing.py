@@ -87,7 +87,7 @@ def text_of(x: Tensor) -> str:
     notes = [f"device='{x.device}'"] if x.is_gpu else []
     if not x.numel():
         notes += [f"size={tuple(x.shape)}"] if x.ndim != 1 else []
-        plain = x.dtype in (default_dtype(), default_dtype().to_complex())
+        plain = x.dtype is default_dtype()
         body = "[]"
     else:
         floats = default_dtype()

@@ -159,8 +159,8 @@ class Tensor(
         return text_of(self)
 
     def __format__(self, form: str) -> str:
-        """Return a single element as a number is formatted, anything else as text."""
-        if form and self.numel() == 1:
+        """Return a 0-dim tensor as a number is formatted, anything else as text."""
+        if not self.layout.shape and (form or type(self) is Tensor):
             return format(self.item(), form)
         return super().__format__(form)
 
