@@ -207,12 +207,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "use `nn.utils.rnn.pad_sequence` or `pack_sequence`.",
         "nested_tensor as_nested_tensor to_padded_tensor nested_tensor_from_jagged",
     ),
-    "sparse": (
-        "use `index_add`, `scatter_add` and `gather` on indices and values.",
-        "mm addmm sum softmax log_softmax spdiags sampled_addmm"
-        " FloatTensor LongTensor HalfTensor DoubleTensor"
-        " check_sparse_tensor_invariants to_sparse_semi_structured",
-    ),
     "quasirandom": ("draw with `fw.rand`.", "SobolEngine"),
     "quantization": (
         _NO_QUANTIZATION,

@@ -47,6 +47,7 @@ from .methods import (
     ProductMethods,
     ReductionMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     UnaryMethods,
 )
 from .printing import html_of, text_of
@@ -73,6 +74,7 @@ class Tensor(
     FillMethods,
     DerivedMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     AliasMethods,
     TensorCore,
 ):
