@@ -91,7 +91,7 @@ def in_place_rules(*tensors: Any) -> InPlaceRules | None:
         found = in_place(*tensors)
         if found is not None:
             return found
-    if not _in_place:
+    if not _counted:
         return None
     rules = _in_place[0]
     return rules if rules.batched(*tensors) else None
@@ -116,4 +116,4 @@ def batched_call(op: Op[..., Any], arguments: Mapping[str, Any]) -> Any:
         answer = rule(op, arguments)
         if answer is not NotImplemented:
             return answer
-    return _rules[0](op, arguments) if _rules else NotImplemented
+    return _rules[0](op, arguments) if _rules and _counted else NotImplemented

@@ -179,9 +179,7 @@ def _content(obj: object, name: Any) -> bytes:
 def _is_flat(obj: object) -> bool:
     """Return whether something is a dict of named tensors, that needs no structure."""
     return isinstance(obj, Mapping) and all(
-        safetensors.is_name(name)
-        and isinstance(each, Tensor)
-        and not each.is_wrapper
+        safetensors.is_name(name) and isinstance(each, Tensor) and not each.is_wrapper
         for name, each in obj.items()
     )
 

@@ -172,7 +172,7 @@ class CompressedTensor(WrapperTensor):
         return self.transpose(0, 1)
 
     @property
-    def T(self) -> Any:  # noqa: N802 - PyTorch's name
+    def T(self) -> Any:
         """It with its dimensions exchanged."""
         return self.transpose(0, 1)
 
@@ -182,9 +182,7 @@ class CompressedTensor(WrapperTensor):
         """Return what integers choose; see `SparseTensor`."""
         return self.to_sparse()[index]
 
-    def sum(
-        self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-    ) -> Any:
+    def sum(self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
         """Return the sum of all elements."""
         if dim is not None or keepdim:
             self._refuse("sum: dim")

@@ -21,6 +21,7 @@ from ..tensor.tensor import Tensor
 from .compressed import CompressedTensor, SparseCscTensor, SparseCsrTensor
 from .coo import SparseTensor
 from .invariants import check_bounds, check_places, checking
+from .places import keys_of, places_of
 
 DeviceLike = Device | str | int | None
 
@@ -98,8 +99,8 @@ def sparse_coo_tensor(
     shape = _shape_of(places, elements, size)
     if checking(check_invariants):
         check_places("sparse_coo_tensor", places, shape)
-    if not elements.needs_grad:
-        elements = elements.detach()
+    # A result of the values, of which it is no second name.
+    elements = elements.clone() if elements.needs_grad else elements.detach()
     known = bool(is_coalesced) or places.shape[1] == 0
     made = SparseTensor.of(places, elements, shape, known)
     if is_coalesced is None and places.shape[1] == 1:
@@ -191,8 +192,8 @@ def _compressed(
         raise ShapeError(f"{where}: size is {shape}; it must be that of a matrix")
     if checking(check_invariants):
         check_bounds(where, ends, numbers, shape if made.by_rows else shape[::-1])
-    if not elements.needs_grad:
-        elements = elements.detach()
+    # A result of the values, of which it is no second name.
+    elements = elements.clone() if elements.needs_grad else elements.detach()
     found = made.of(ends, numbers, elements, shape)
     return found.requires_grad_() if requires_grad else found
 
@@ -342,7 +343,7 @@ def to_sparse(
         raise NotImplementedError("to_sparse: blocksize is given; there are no blocks")
     count = x.ndim if sparse_dims is None else sparse_dims
     if not 0 <= count <= x.ndim or (not count and x.ndim):
-        raise IndexError(
+        raise ShapeError(
             f"to_sparse: sparse_dim is {count} for {x.ndim} dimensions; it must be from"
             f" 1 to {x.ndim}"
         )
@@ -351,17 +352,9 @@ def to_sparse(
     chosen = ops.ne(flat.detach(), 0).reshape((flat.shape[0], -1)).any(1)
     keys = ops.nonzero(chosen).reshape((-1,))
     values = ops.index_select(flat, 0, keys)
-    from_keys = places(keys, sizes)
-    found = SparseTensor.of(from_keys, values, x.layout.shape, True)
+    places = places_of(keys.to(int64), sizes)
+    found = SparseTensor.of(places, values, x.layout.shape, True)
     return found.to_sparse(layout=sparse_coo if layout is None else layout)
-
-
-def places(keys: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return the places of row-major numbers, int64."""
-    from_numbers: Tensor = ops.stack(
-        [each.to(int64) for each in ops.unravel_index(keys, tuple(sizes))]
-    ) if sizes else keys.new_zeros((0, keys.numel())).to(int64)
-    return from_numbers
 
 
 def sparse_mask(x: Tensor, mask: Any) -> SparseTensor:
@@ -369,13 +362,13 @@ def sparse_mask(x: Tensor, mask: Any) -> SparseTensor:
 
     Raises
     ------
-    TypeError
+    NotImplementedError
         If the mask is no sparse COO tensor.
     ShapeError
         If shapes differ.
     """
     if not isinstance(mask, SparseTensor):
-        raise TypeError(
+        raise NotImplementedError(
             f"sparse_mask: the mask is a {type(mask).__name__}; it must be a sparse COO"
             " tensor"
         )
@@ -391,8 +384,6 @@ def sparse_mask(x: Tensor, mask: Any) -> SparseTensor:
 
 def taken(x: Tensor, mask: SparseTensor) -> Tensor:
     """Return the elements of a dense tensor in the places of a sparse one."""
-    from .places import keys_of
-
     sizes = mask.sizes
     flat = x.reshape((math.prod(sizes), *x.layout.shape[len(sizes) :]))
     found: Tensor = ops.index_select(flat, 0, keys_of(mask.places, sizes))
@@ -429,7 +420,7 @@ def spdiags(
             f"spdiags: there are {rows.shape[0]} diagonals and offsets"
             f" {numbers.tolist()}; there must be one for each, all different"
         )
-    line, column = np.indices(tuple(rows.shape))
+    column = np.broadcast_to(np.arange(rows.shape[1]), tuple(rows.shape))
     row = column - numbers[:, None]
     height, width = shape
     kept = (row >= 0) & (row < height) & (column < width)

@@ -229,16 +229,21 @@ class SparseTensor(WrapperTensor):
 
     # Shape
 
-    def permute(self, *dims: Any) -> SparseTensor:
+    def permute(self, *order: Any, dims: Any = None) -> SparseTensor:
         """Return it with dimensions in another order, sparse ones before dense ones."""
-        given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
-        order = [normalize_dim("permute", each, self.ndim) for each in given]
+        given = order if dims is None else dims
+        if len(order) == 1 and not isinstance(order[0], int):
+            given = order[0]
+        wanted = [normalize_dim("permute", each, self.ndim) for each in given]
+        return self._permuted(wanted)
+
+    def _permuted(self, order: list[int]) -> SparseTensor:
         cut = self.sparse_dim()
         if sorted(order) != list(range(self.ndim)) or any(
             (at < cut) != (dim < cut) for at, dim in enumerate(order)
         ):
             raise ShapeError(
-                f"permute: dims are {tuple(given)} for {cut} sparse and"
+                f"permute: dims are {tuple(order)} for {cut} sparse and"
                 f" {self.dense_dim()} dense dimensions; each of them must stay sparse"
                 " or dense"
             )
@@ -259,9 +264,7 @@ class SparseTensor(WrapperTensor):
         one = normalize_dim("transpose", dim0, self.ndim)
         two = normalize_dim("transpose", dim1, self.ndim)
         order[one], order[two] = two, one
-        return self.permute(order)
-
-    swapaxes = swapdims = transpose
+        return self._permuted(order)
 
     def t(self) -> SparseTensor:
         """Return a matrix with its dimensions exchanged; a vector as it is."""
@@ -272,12 +275,12 @@ class SparseTensor(WrapperTensor):
         return self if self.ndim < 2 else self.transpose(0, 1)
 
     @property
-    def T(self) -> SparseTensor:  # noqa: N802 - PyTorch's name
+    def T(self) -> SparseTensor:
         """It with its dimensions in reverse order."""
         return self.permute(tuple(range(self.ndim))[::-1])
 
     @property
-    def mT(self) -> SparseTensor:  # noqa: N802 - PyTorch's name
+    def mT(self) -> SparseTensor:
         """It with its last two dimensions exchanged."""
         return self.transpose(-2, -1)
 
@@ -328,9 +331,7 @@ class SparseTensor(WrapperTensor):
         """Return the slices that an index names; how many elements is read."""
         return ABOVE["index_select"](self, dim, index)
 
-    def sum(
-        self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
-    ) -> Any:
+    def sum(self, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
         """Return the sum over all dimensions, or some; see `sparse.sum`."""
         if keepdim:
             self._refuse("sum: keepdim")

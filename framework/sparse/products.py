@@ -14,7 +14,7 @@ from ..base.dtype import int64
 from ..base.errors import DTypeError, ShapeError
 from ..dispatch.autocast_policy import autocast_low_precision
 from ..tensor.tensor import Tensor
-from .compressed import CompressedTensor, SparseCscTensor, SparseCsrTensor
+from .compressed import CompressedTensor, SparseCsrTensor
 from .coo import ABOVE, SparseTensor
 from .places import keys_of, summed
 

@@ -111,7 +111,12 @@ def log_softmax(
 def _softmax(
     where: str, input: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
 ) -> SparseTensor:
-    x = need_coo(where, input).coalesce()
+    if not isinstance(input, SparseTensor):
+        raise NotImplementedError(
+            f"{where}: the tensor is not sparse COO; call to_sparse(), or use"
+            " nn.functional.softmax"
+        )
+    x = input.coalesce()
     at = normalize_dim(where, dim, x.ndim)
     values = x.elements if dtype is None else x.elements.to(dtype)
     cut = x.sparse_dim()

@@ -20,7 +20,6 @@ from .compressed import CompressedTensor, SparseCscTensor, SparseCsrTensor
 from .construct import taken
 from .coo import ABOVE, SparseTensor
 from .places import keys_of
-from .reduce import sum as sparse_sum
 
 LINEAR = "neg cast copy real imag conj"
 """Ops of elements that may be done before equal places are summed."""
@@ -42,6 +41,11 @@ def _of_elements(name: str, linear: bool) -> Callable[..., Any]:
         return x.with_elements(op(x.elements, *rest))
 
     return rule
+
+
+def _present(names: str) -> list[str]:
+    """Return those of the names that are an op's, and no function of others."""
+    return [name for name in names.split() if name in REGISTRY]
 
 
 def _is_sparse(x: Any) -> bool:
@@ -264,15 +268,15 @@ def _select(x: SparseTensor, dim: int, index: int) -> Any:
         values = x.elements.select(dim - x.sparse_dim() + 1, index)
         shape = [size for at, size in enumerate(x.shape) if at != dim]
         return SparseTensor.of(x.places, values, shape, x.coalesced)
-    found = x.coalesce()
-    kept = ops.nonzero(ops.eq(found.places[dim], index)).reshape((-1,))
-    values = ops.index_select(found.elements, 0, kept)
+    kept = ops.nonzero(ops.eq(x.places[dim], index)).reshape((-1,))
+    values = ops.index_select(x.elements, 0, kept)
     shape = [size for at, size in enumerate(x.shape) if at != dim]
-    if found.sparse_dim() == 1:
+    if x.sparse_dim() == 1:
         return ops.sum(values, 0)
-    rows = [found.places[at] for at in range(found.sparse_dim()) if at != dim]
+    rows = [x.places[at] for at in range(x.sparse_dim()) if at != dim]
     places = ops.index_select(ops.stack(rows), 1, kept)
-    return SparseTensor.of(places, values, shape, True)
+    known = x.coalesced or kept.numel() < 2
+    return SparseTensor.of(places, values, shape, known)
 
 
 ABOVE.update(select=_select, index_select=index_select)
@@ -297,7 +301,9 @@ def _fill_like(x: Any, shape: Sequence[int], value: float, dtype: Any) -> Any:
 RULES: dict[str, Callable[..., Any]] = {
     **{each: _of_elements(each, True) for each in LINEAR.split() if each in REGISTRY},
     **{
-        each: _of_elements(each, False) for each in KEEP_ZERO.split() if each in REGISTRY
+        each: _of_elements(each, False)
+        for each in KEEP_ZERO.split()
+        if each in REGISTRY
     },
     "add": _add,
     "sub": _sub,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..autograd.engine import is_grad_enabled
+from ..base import trace_hooks
 from ..base.errors import DTypeError, GradError
 from ..base.memory_format import OpaqueLayout, layout
 from ..dispatch import batching
@@ -99,7 +100,7 @@ class WrapperTensor(Tensor):
         return self.elements.device
 
     @property
-    def needs_grad(self) -> bool:  # type: ignore[override]  # a slot of other tensors
+    def needs_grad(self) -> bool:
         """Internal: the same as `requires_grad`."""
         return self.elements.needs_grad
 
@@ -140,7 +141,7 @@ class WrapperTensor(Tensor):
         return self.elements.hooks
 
     @property
-    def own_grad(self) -> Any:  # type: ignore[override]  # a slot of other tensors
+    def own_grad(self) -> Any:
         """Internal: see `grad`."""
         return self.grad
 
@@ -191,6 +192,11 @@ class WrapperTensor(Tensor):
 
     def _take(self, other: Any) -> None:
         """Take all that another tensor of the class has."""
+        trace_hooks.refuse(
+            f"a {self.title} tensor is changed in place, which a replay does not"
+            " repeat; make another one"
+        )
+        trace_hooks.structure_changed()
         for kind in type(self).__mro__:
             if kind is Tensor:
                 break

@@ -50,7 +50,7 @@ class SparseMethods:
 
         Raises
         ------
-        IndexError
+        ShapeError
             If there are not as many dimensions.
         """
         return CONVERSIONS["to_sparse"](
@@ -74,7 +74,7 @@ class SparseMethods:
 
         Raises
         ------
-        TypeError
+        NotImplementedError
             If the mask is no sparse COO tensor.
         ShapeError
             If shapes differ.
