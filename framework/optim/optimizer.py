@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice
-from ..base.errors import DTypeError
+from ..base.errors import DomainError, DTypeError
 from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
 from ..ir.copied_part import CopiedPart
@@ -363,6 +363,19 @@ class Optimizer(HookedOptimizer):
         for parameter, grad in updates:
             self.update(parameter, grad, group)
 
+    def update_sparse(self, updates: Sequence[Update], group: Group) -> None:
+        """Change parameters of one group by sparse gradients, if it can.
+
+        Raises
+        ------
+        DomainError
+            If it cannot.
+        """
+        raise DomainError(
+            f"{self._name}: a parameter of shape {tuple(updates[0][0].shape)} has a"
+            " sparse gradient; use SparseAdam, SGD or Adagrad for it"
+        )
+
     def _invalidate(self) -> None:
         """Drop the cached step, as groups or state have changed."""
         self._drop_cached_step()
@@ -544,7 +557,12 @@ class Optimizer(HookedOptimizer):
                 ]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
-                self.update_all(updates, group)
+                dense = [each for each in updates if not each[1].is_wrapper]
+                if len(dense) < len(updates):
+                    sparse = [each for each in updates if each[1].is_wrapper]
+                    self.update_sparse(sparse, group)
+                if dense:
+                    self.update_all(dense, group)
                 changed += [parameter for parameter, _ in updates]
         return changed
 
