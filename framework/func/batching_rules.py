@@ -200,6 +200,11 @@ def _permuted(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _answer(op, {"x": real_of(bound["x"]), "dims": dims}, levels)
 
 
+@rule("component_view")
+def _component(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    return _answer(op, {**bound, "x": real_of(bound["x"])}, levels)
+
+
 @rule("slice")
 def _sliced(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     first, sizes = len(levels), sizes_of(levels)

@@ -23,6 +23,7 @@ from ..base.trace_hooks import (
     TraceHooks,
     listening,
 )
+from ..ir.derived_storage import DerivedArray, source_of
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
@@ -272,7 +273,7 @@ class Trace(TraceHooks):
         pin(value)
         self.graph_inputs.append(value)
         array = Array(value)
-        self._input_arrays += array, tensor.array
+        self._input_arrays += array, source_of(tensor.array)
         layout = interned(Layout(shape, strides))
         self._stand_ins[id(tensor)] = Tensor.make(array, layout, tensor.device)
 
@@ -425,7 +426,8 @@ class Trace(TraceHooks):
                 taken.add(id(array.value))
             for k, tensor in enumerate(tensors):
                 value = tensor.array.value
-                if id(value) not in self._computed or id(value) in taken:
+                derived = type(tensor.array) is DerivedArray
+                if derived or id(value) not in self._computed or id(value) in taken:
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors

@@ -24,11 +24,11 @@ from ..base.device import Device, GpuDevice
 from ..base.errors import DomainError, DTypeError
 from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
-from ..ir.copied_part import CopiedPart
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
+from .complex_parameters import as_real
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .hooks import (
     KINDS,
@@ -169,8 +169,16 @@ class Optimizer(HookedOptimizer):
     TypeError
         If what is given are no tensors, or they are in a set or alone.
     DTypeError
-        If a parameter is complex.
+        If a parameter is complex, and `takes_complex` False.
+
+    Notes
+    -----
+    A complex parameter is to `update` the real tensor of its parts, a view, and so are
+    its gradient and its state, as in PyTorch.
     """
+
+    takes_complex: ClassVar[bool] = True
+    """Whether parameters may be complex."""
 
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
@@ -333,13 +341,11 @@ class Optimizer(HookedOptimizer):
                 f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf:"
                 " an operation computed it; pass model.parameters()"
             )
-        if parameter.dtype.is_complex:
+        if parameter.dtype.is_complex and not self.takes_complex:
             raise DTypeError(
                 f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
                 " real numbers; make view_as_real(z).clone() the parameter"
             )
-        if isinstance(parameter.array, CopiedPart):
-            parameter.array.check()
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
@@ -555,6 +561,7 @@ class Optimizer(HookedOptimizer):
                     for parameter in group["params"]
                     if parameter.grad is not None
                 ]
+                changed += [parameter for parameter, _ in updates]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
                 dense = [each for each in updates if not each[1].is_wrapper]
@@ -562,8 +569,8 @@ class Optimizer(HookedOptimizer):
                     sparse = [each for each in updates if each[1].is_wrapper]
                     self.update_sparse(sparse, group)
                 if dense:
-                    self.update_all(dense, group)
-                changed += [parameter for parameter, _ in updates]
+                    with as_real(dense, self._state) as real:
+                        self.update_all(real, group)
         return changed
 
     def __repr__(self) -> str:
