@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..base.device import Device, find_device
@@ -17,24 +17,41 @@ __all__ = [
 ]
 
 
+_allowed: list[Any] = []
+
+
 def default_restore_location(storage: Any, location: str | Device) -> Any:
     """Return a tensor or storage on the device that a location names."""
     return storage.to(find_device(location))
 
 
 def add_safe_globals(safe_globals: Sequence[Any]) -> None:
-    """Do nothing: `load` runs no code, whatever a file names."""
+    """Let files name classes and functions when `load` reads nothing but data.
+
+    Parameters
+    ----------
+    safe_globals : sequence
+        Classes and functions, or pairs of one and the name that files have for it.
+    """
+    _allowed.extend(safe_globals)
 
 
 def clear_safe_globals() -> None:
-    """Do nothing: `load` runs no code, whatever a file names."""
+    """Let files name data alone again."""
+    _allowed.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """Return no functions: `load` runs none."""
-    return []
+    """Return what files may name beside data."""
+    return [*_allowed]
 
 
-def safe_globals(safe_globals: Sequence[Any]) -> AbstractContextManager[None]:
-    """Return a block in which nothing changes: `load` runs no code."""
-    return nullcontext()
+@contextmanager
+def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
+    """Let files name classes and functions within a block; see `add_safe_globals`."""
+    before = get_safe_globals()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _allowed[:] = before

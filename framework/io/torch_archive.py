@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import math
+import pickle
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from ..base.errors import DTypeError, FileFormatError, UnsafeFileError
 from ..base.shape import Layout, Size
 from ..nn.parameter import Parameter
 from ..tensor.tensor import Tensor
+from .object_pickle import ObjectUnpickler
 from .pickle_reader import Global, Named, PickleReader, is_key
 from .safetensors import host_tensor
 from .sparse_parts import made_of
@@ -60,8 +62,13 @@ class _Storage(NamedTuple):
     numel: int
 
 
-def read(where: str, content: bytes, place: Place) -> Any:
-    """Return the content of an archive; nothing of it is run.
+def read(
+    where: str, content: bytes, place: Place, allowed: Collection[Any] | None = ()
+) -> Any:
+    """Return the content of an archive.
+
+    `allowed` are the classes and functions that it may name beside data, None any:
+    nothing of it is run without these.
 
     Raises
     ------
@@ -79,11 +86,11 @@ def read(where: str, content: bytes, place: Place) -> Any:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _Archive(archive, len(content), place).read()
+            return _Archive(archive, len(content), place).read(allowed)
     except UnsafeFileError as error:
         raise UnsafeFileError(
             f"{where}: {error}; only tensors, numbers, strings and containers are"
-            " loaded"
+            " loaded, unless weights_only=False, which runs what the file names"
         ) from error
     except DTypeError as error:
         raise DTypeError(f"{where}: {error}") from error
@@ -95,6 +102,7 @@ def read(where: str, content: bytes, place: Place) -> Any:
 
 
 _DAMAGE = (
+    pickle.UnpicklingError,
     zipfile.BadZipFile,
     zlib.error,
     ArithmeticError,
@@ -124,9 +132,27 @@ class _Archive:
             order = {b"little": False, b"big": True}
             self._big_endian = order[self._entry("byteorder")]
 
-    def read(self) -> Any:
-        reader = PickleReader(self._find, self._storage)
-        return reader.read(self._entry("data.pkl"))
+    def read(self, allowed: Collection[Any] | None) -> Any:
+        content = self._entry("data.pkl")
+        if allowed is None or allowed:
+            return self._objects(content, allowed)
+        return PickleReader(self._find, self._storage).read(content)
+
+    def _objects(self, content: bytes, allowed: Collection[Any] | None) -> Any:
+        """Return what Python's pickle makes of the content."""
+
+        def named(module: str, name: str, find: Callable[[str, str], Any]) -> Any:
+            if allowed is None:
+                return find(module, name)
+            for each in allowed:
+                known, alias = each if isinstance(each, tuple) else (each, None)
+                if alias is None:
+                    alias = f"{known.__module__}.{known.__qualname__}"
+                if alias == f"{module}.{name}":
+                    return known
+            return self._find(module, name)
+
+        return ObjectUnpickler(content, self._find, self._storage, named).load()
 
     def _entry(self, name: str) -> bytes:
         info = self._archive.getinfo(self._folder + name)

@@ -108,6 +108,11 @@ def has_symbolic_keys(result: Any) -> bool:
     return any(is_symbolic(each) for keys in _keys_of(result) for each in keys)
 
 
+def need_grad(result: Any) -> bool:
+    """Return whether a tensor in a result requires a gradient."""
+    return any(each.requires_grad for each in _tensors_in(result))
+
+
 def check(result: Any, made: Callable[[Tensor], bool]) -> None:
     """Raise `TraceError` for an object of which no replay can make another one.
 

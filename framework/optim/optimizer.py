@@ -549,7 +549,9 @@ class Optimizer(HookedOptimizer):
         self._drop_cached_step()
         self.apply_deferred_steps(None)
         hooks = {kind: OrderedDict[int, Hook]() for kind in KINDS}
-        return {**vars(self), **hooks, "_step_counters": [], "_replaying": None}
+        # The numbers of a step have its counters.
+        dropped: dict[str, Any] = {"_step_counters": [], "_shared": {}}
+        return {**vars(self), **hooks, **dropped, "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
