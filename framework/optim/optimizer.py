@@ -21,7 +21,7 @@ from typing import Any, ClassVar, cast
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice
-from ..base.errors import DomainError, DTypeError
+from ..base.errors import DTypeError
 from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Array, Failed
@@ -46,6 +46,7 @@ from .hooks import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
 from .recorded_plan import CallRecorder, NotRepeatable
+from .sparse_updates import SparseUpdates
 from .state_dict import CheckedState, States, StateSpec
 from .step_counter import DeferredStepCounter
 from .step_plan import StepPlan, Truths
@@ -142,7 +143,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer(HookedOptimizer):
+class Optimizer(SparseUpdates, HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -369,19 +370,6 @@ class Optimizer(HookedOptimizer):
         for parameter, grad in updates:
             self.update(parameter, grad, group)
 
-    def update_sparse(self, updates: Sequence[Update], group: Group) -> None:
-        """Change parameters of one group by sparse gradients, if it can.
-
-        Raises
-        ------
-        DomainError
-            If it cannot.
-        """
-        raise DomainError(
-            f"{self._name}: a parameter of shape {tuple(updates[0][0].shape)} has a"
-            " sparse gradient; use SparseAdam, SGD or Adagrad for it"
-        )
-
     def _invalidate(self) -> None:
         """Drop the cached step, as groups or state have changed."""
         self._drop_cached_step()
@@ -566,10 +554,7 @@ class Optimizer(HookedOptimizer):
                 changed += [parameter for parameter, _ in updates]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
-                dense = [each for each in updates if not each[1].is_wrapper]
-                if len(dense) < len(updates):
-                    sparse = [each for each in updates if each[1].is_wrapper]
-                    self.update_sparse(sparse, group)
+                dense = self.without_sparse(updates, group)
                 if dense:
                     with as_real(dense, self._state) as real:
                         self.update_all(real, group)
