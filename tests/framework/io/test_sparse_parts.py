@@ -10,7 +10,6 @@ from tests.sparse_calls import scope, told
 from vkbackend.framework.base.errors import FileFormatError
 
 
-@pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(
     ("name", "writer", "reader"),
     [("a.safetensors", fw, fw), ("a.pt", fw, torch), ("b.pt", torch, fw)],

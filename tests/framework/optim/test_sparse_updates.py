@@ -22,5 +22,5 @@ def test_dense_and_sparse_gradients_are_updated_apart() -> None:
 def test_others_refuse_them() -> None:
     table = fw.nn.Embedding(3, 2, sparse=True)
     table(fw.tensor([1])).sum().backward()
-    with pytest.raises(RuntimeError, match="Adam: a parameter of shape .3, 2. has a"):
+    with pytest.raises(RuntimeError, match=r"Adam: a parameter of shape .* has a"):
         fw.optim.Adam(table.parameters()).step()
