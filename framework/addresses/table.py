@@ -108,6 +108,7 @@ ADDRESSES: dict[str, Entry] = {
     "utils.data._utils": ((), {}),
     "utils.data._utils.collate": (("data", "data.collate"), {}),
     "utils.data._utils.worker": (("data", "data.worker"), {}),
+    "autograd.forward_ad": (("func.forward_ad",), {}),
     "utils.hooks": (("base.hooks",), {}),
     "utils.dlpack": ((), {"to_dlpack": ":to_dlpack", "from_dlpack": ":from_dlpack"}),
     "utils.model_zoo": (("hub",), {"load_url": "hub:load_state_dict_from_url"}),

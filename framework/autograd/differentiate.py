@@ -323,4 +323,9 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
             f"{name}: the tensor has shape {tuple(output.shape)};"
             " pass its gradient or reduce it to a scalar"
         )
+    if output.dtype.is_complex:
+        raise GradError(
+            f"{name}: the tensor is {output.dtype.name}; pass its gradient, or reduce"
+            " it to a real number"
+        )
     return _filled(output, 1)

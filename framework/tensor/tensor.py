@@ -403,6 +403,11 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
             f"backward: the tensor has shape {layout.shape};"
             " pass gradient= or reduce it to a scalar"
         )
+    if output.dtype.is_complex:
+        raise GradError(
+            f"backward: the tensor is {output.dtype.name}; pass gradient= or reduce it"
+            " to a real number"
+        )
     seed: Tensor = ops.fill_like(output, layout.shape, 1, output.dtype)
     return seed
 
