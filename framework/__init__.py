@@ -189,6 +189,13 @@ from .tensor.sequences import (
     range as range,
     tri as tri,
 )
+from . import sparse as sparse
+from .sparse.construct import (
+    sparse_compressed_tensor as sparse_compressed_tensor,
+    sparse_coo_tensor as sparse_coo_tensor,
+    sparse_csc_tensor as sparse_csc_tensor,
+    sparse_csr_tensor as sparse_csr_tensor,
+)
 from .tensor.printing import set_printoptions as set_printoptions
 from .tensor.queries import (
     clone as clone,

@@ -413,7 +413,7 @@ def _tuple_of(name: str, kind: str, tensors: Tensors) -> tuple[bool, tuple[Any, 
 
 
 def _is_row(tensors: object) -> bool:
-    return isinstance(tensors, tuple | list)
+    return isinstance(tensors, tuple)
 
 
 def __dir__() -> list[str]:

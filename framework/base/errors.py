@@ -8,6 +8,7 @@ Error (vkbackend.errors)
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
 ├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
+│   └── GradArgumentError (ValueError)   what a transform cannot take
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
 ├── StateError (RuntimeError)  a state that does not fit what loads it
@@ -47,6 +48,10 @@ class DTypeError(Error, TypeError, RuntimeError):
 
 class GradError(Error, RuntimeError):
     """A gradient that cannot be computed."""
+
+
+class GradArgumentError(GradError, ValueError):
+    """An argument that a transform of functions, or its function, cannot take."""
 
 
 class DeviceMismatchError(Error, RuntimeError):

@@ -27,6 +27,29 @@ if TYPE_CHECKING:
 Answer = Callable[[Node], Sequence[Dispatch]]
 
 
+OFFSET_CLASS = 64
+"""Elements by which an operand's start may move without another kernel being chosen."""
+
+
+def dispatch_class(node: Node) -> Hashable:
+    """Return what decides the dispatches of a node, but for its values.
+
+    A product's kernel depends on where an operand starts only by alignment; the start
+    itself goes into the address. So the steps of a loop, each of which reads another
+    part of a sequence, have one class.
+    """
+    signature = node.signature
+    if not signature.op.epilogue_dims or not any(
+        [each.offset >= OFFSET_CLASS for each in signature.operands]
+    ):
+        return signature
+    operands = [
+        each._replace(offset=each.offset % OFFSET_CLASS) for each in signature.operands
+    ]
+    values = tuple(zip(operands, [value.dtype for value in node.values]))
+    return signature.op, signature.params, values, signature.layouts, signature.dtypes
+
+
 class Arguments(NamedTuple):
     """Arguments of an epilogue by name.
 
@@ -199,7 +222,7 @@ def _known_epilogue(
     node, members = nodes[product], [nodes[number] for number in kernel_group]
     structure, values = structure_of(members, live_out, node.outputs)
     dynamic = [isinstance(each, DYNAMIC) for row in members for each in row.numbers]
-    key = structure, node.signature, tuple(dynamic)
+    key = structure, dispatch_class(node), tuple(dynamic)
     if key in known:
         found = known[key]
         if found is None:

@@ -99,14 +99,14 @@ def operations_of(
         signature = node.signature
         if signature not in known:
             known[signature] = _without_values(signature)
-        operation, in_order = known[signature]
+        (shape, cheap, size, *_, product), in_order = known[signature]
         reads = [
             Read(producer.get(id(value), -1 - id(value)), value.nbytes, plain)
             for value, plain in zip(node.values, in_order)
         ]
         outside = [value for value in node.outputs if id(value) in external]
-        operations[number] = operation._replace(
-            external=bool(outside), reads=tuple(reads)
+        operations[number] = Operation(
+            shape, cheap, size, bool(outside), tuple(reads), product
         )
     return operations
 

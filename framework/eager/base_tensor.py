@@ -94,6 +94,9 @@ class TensorCore:
     results: ClassVar[type[Any]]
     """Class of the results of ops on tensors of this class: itself."""
 
+    is_wrapper: ClassVar[bool] = False
+    """Whether it is made of other tensors, as sparse ones are."""
+
     def __init_subclass__(cls) -> None:
         if "results" not in cls.__dict__:
             cls.results = cls

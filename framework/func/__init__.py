@@ -4,8 +4,7 @@ They nest: `vmap(grad(f))` is the gradient for each element of a batch.
 """
 
 from ..base.public_names import public_names as _public_names
-from . import batched_function as _batched_function
-from . import batching_rules as _batching_rules
+from . import forward_ad as _forward_ad
 from .functional_call import functional_call, stack_module_state
 from .functionalize import (
     debug_unwrap,
@@ -24,8 +23,7 @@ from .transforms import (
 )
 from .vmap import vmap
 
-_batched_function.install()
-_batching_rules.install()
+_forward_ad.install()
 
 __all__ = [
     "debug_unwrap",

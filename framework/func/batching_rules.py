@@ -485,9 +485,7 @@ def _set_item(x: Any, index: object, value: Any) -> None:
     _assign(view, getitem.updated(view.alias(), chosen, value.to(x.dtype)))
 
 
-def install() -> None:
-    """Have calls with batched tensors answered by these rules."""
-    in_place = batching.InPlaceRules(
-        lambda *tensors: bool(levels_of(tensors)), _assign, _change, _set_item
-    )
-    batching.register(batched_call, in_place)
+IN_PLACE = batching.InPlaceRules(
+    lambda *tensors: bool(levels_of(tensors)), _assign, _change, _set_item
+)
+"""How batched tensors are changed in place."""

@@ -204,7 +204,7 @@ _NO_PICKLE = (AttributeError, RecursionError, TypeError, pickle.PicklingError)
 def _is_flat(obj: object) -> bool:
     """Return whether something is a dict of named tensors, that needs no structure."""
     return isinstance(obj, Mapping) and all(
-        safetensors.is_name(name) and isinstance(each, Tensor)
+        safetensors.is_name(name) and isinstance(each, Tensor) and not each.is_wrapper
         for name, each in obj.items()
     )
 

@@ -22,6 +22,7 @@ from ..tensor.tensor import Tensor
 from .object_pickle import ObjectUnpickler
 from .pickle_reader import Global, Named, PickleReader, is_key
 from .safetensors import host_tensor
+from .sparse_parts import made_of
 
 MAGIC = b"PK\x03\x04"
 """What archives begin with."""
@@ -180,6 +181,8 @@ class _Archive:
             "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_tensor_v3": self._tensor,
             "torch._utils._rebuild_parameter": _parameter,
+            "torch._utils._rebuild_sparse_tensor": _sparse,
+            "torch.serialization._get_layout": str,
             "torch.Size": lambda sizes=(): Size(tuple(map(_count, sizes))),
             "torch.device": _device,
             "collections.OrderedDict": lambda pairs=(): OrderedDict(_checked(pairs)),
@@ -294,6 +297,10 @@ def _parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Param
     if not isinstance(data, Tensor):
         raise ValueError(f"a parameter has a {type(data).__name__} as its data")
     return Parameter(data.detach(), requires_grad is True)
+
+
+def _sparse(layout: Any, parts: Any) -> Tensor:
+    return made_of(str(layout).removeprefix("torch."), parts)
 
 
 def _device(kind: Any = "cpu", index: Any = None) -> Device:

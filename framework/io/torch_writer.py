@@ -17,6 +17,7 @@ from ..base.shape import Layout, Size
 from ..nn.parameter import Parameter
 from ..tensor.tensor import Tensor
 from .object_pickle import pickled
+from .sparse_parts import KINDS, parts_of
 from .structure import METADATA, TENSORS, Path, check_key, enter, is_ordered, refusal
 from .torch_archive import STORAGES
 
@@ -86,6 +87,7 @@ class _Writer:
         self.out = bytearray()
         self.storages: dict[object, tuple[Tensor, int]] = {}
         self._memo: dict[object, int] = {}
+        self._kept: list[object] = []
         self._within: set[int] = set()
 
     def write(self, value: Any, path: Path) -> None:
@@ -108,6 +110,8 @@ class _Writer:
             self._call("torch device", ("cpu",), path)
         elif kind is Size:
             self._call("torch Size", (tuple(value),), path)
+        elif kind in KINDS:
+            self._sparse(value, path)
         elif kind is complex:
             self._call("__builtin__ complex", (value.real, value.imag), path)
         elif kind is bytes:
@@ -204,6 +208,16 @@ class _Writer:
             self.write(tensor.requires_grad, path)
             self._call("collections OrderedDict", (), path)
             self.out += b"tR"
+
+    def _sparse(self, tensor: Any, path: Path) -> None:
+        self._name("torch._utils _rebuild_sparse_tensor")
+        self.out += b"("
+        self._call("torch.serialization _get_layout", (repr(tensor.kind),), path)
+        parts = parts_of(tensor)
+        # The numbers in the memo are those of objects that stay.
+        self._kept.append(parts)
+        self._tuple(parts, path)
+        self.out += b"tR"
 
     def _view(self, tensor: Tensor, requires_grad: bool, path: Path) -> None:
         typed = tensor.dtype.name in _STORAGE_NAMES

@@ -32,7 +32,7 @@ from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
 from .op_calls import HiddenCalls
-from .outputs import Copied, NumberSlot, Slot, can_be_copied
+from .outputs import Copied, NumberSlot, Slot, WrapperSlot, can_be_copied
 from .pytree import same, tree_map
 from .traced_arguments import TracedArguments
 
@@ -428,6 +428,9 @@ class Trace(TraceHooks):
         def number(part: Any) -> Any:
             if is_symbolic(part):
                 return NumberSlot(part)
+            if isinstance(part, Tensor) and part.is_wrapper:
+                wrapper: Any = part
+                return WrapperSlot(part, [number(each) for each in wrapper.parts()])
             if isinstance(part, Tensor) and part.is_gpu:
                 if id(part) not in slots:
                     slots[id(part)] = Slot(len(tensors))

@@ -13,6 +13,7 @@ from .optimizer import Optimizer
 from .rmsprop import Adadelta, Adagrad, RMSprop
 from .rprop import ASGD, Rprop
 from .sgd import SGD
+from .sparse_adam import SparseAdam
 from .trainer import Trainer
 from .training import Callback, History, evaluate
 
@@ -39,6 +40,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "StepLR",
     "Trainer",
     "clip_grad_norm_",

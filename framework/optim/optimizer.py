@@ -46,6 +46,7 @@ from .hooks import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
 from .recorded_plan import CallRecorder, NotRepeatable
+from .sparse_updates import SparseUpdates
 from .state_dict import CheckedState, States, StateSpec
 from .step_counter import DeferredStepCounter
 from .step_plan import StepPlan, Truths
@@ -142,7 +143,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer(HookedOptimizer):
+class Optimizer(SparseUpdates, HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -553,8 +554,10 @@ class Optimizer(HookedOptimizer):
                 changed += [parameter for parameter, _ in updates]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
-                with as_real(updates, self._state) as real:
-                    self.update_all(real, group)
+                dense = self.without_sparse(updates, group)
+                if dense:
+                    with as_real(dense, self._state) as real:
+                        self.update_all(real, group)
         return changed
 
     def __repr__(self) -> str:

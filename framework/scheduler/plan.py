@@ -26,7 +26,12 @@ from ..base.index_checks import slot_of
 from ..base.shape import Shape
 from ..base.trace_hooks import DYNAMIC
 from ..codegen.elementwise_variants import build_chosen_kernel
-from ..codegen.epilogue_fusion import NO_EPILOGUE, FusedEpilogue, fuse_epilogues
+from ..codegen.epilogue_fusion import (
+    NO_EPILOGUE,
+    FusedEpilogue,
+    dispatch_class,
+    fuse_epilogues,
+)
 from ..codegen.glsl.aliasing import (
     arguments_in_memory,
     in_place_pairs,
@@ -250,7 +255,7 @@ class _Builder:
         self.emitted: dict[tuple[int, bool, bool], str] = {}
         self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
         self.spaces: dict[NodeSignature, FusionNode] = {}
-        self.dispatched: dict[NodeSignature, Sequence[Dispatch]] = {}
+        self.dispatched: dict[Hashable, Sequence[Dispatch]] = {}
         # Index slots of kernels: node, words of the call, argument.
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
@@ -367,7 +372,8 @@ class _Builder:
         space = self.spaces.get(node.signature)
         if space is None:
             space = self.spaces[node.signature] = self._space_of(node)
-        return space._replace(reads=tuple(reads), memory_operands=outside)
+        shape, _, _, split, alone, _ = space
+        return FusionNode(shape, tuple(reads), outside, split, alone)
 
     def _space_of(self, node: Node) -> FusionNode:
         """Return a node without its operands: the same for nodes of one signature."""
@@ -558,12 +564,13 @@ class _Builder:
             allocate = []
 
     def _dispatches(self, node: Node) -> Sequence[Dispatch]:
-        """Return the dispatches of a node, those of earlier ones of its signature."""
-        found = self.dispatched.get(node.signature)
+        """Return the dispatches of a node, those of earlier ones of its class."""
+        key = dispatch_class(node)
+        found = self.dispatched.get(key)
         if found is None:
             input_specs, params = node.op.input_specs(node), dict(node.params)
             found = node.op.dispatches(self.gpu.info, input_specs, params)
-            self.dispatched[node.signature] = found
+            self.dispatched[key] = found
         return found
 
     def _plan_dispatch(

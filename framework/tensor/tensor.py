@@ -47,6 +47,7 @@ from .methods import (
     ProductMethods,
     ReductionMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     UnaryMethods,
 )
 from .printing import html_of, text_of
@@ -73,6 +74,7 @@ class Tensor(
     FillMethods,
     DerivedMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     AliasMethods,
     TensorCore,
 ):
@@ -400,6 +402,11 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         raise GradError(
             f"backward: the tensor has shape {layout.shape};"
             " pass gradient= or reduce it to a scalar"
+        )
+    if output.dtype.is_complex:
+        raise GradError(
+            f"backward: the tensor is {output.dtype.name}; pass gradient= or reduce it"
+            " to a real number"
         )
     seed: Tensor = ops.fill_like(output, layout.shape, 1, output.dtype)
     return seed
