@@ -198,6 +198,6 @@ def help(github: str, model: str, *args: Any, source: str = "github") -> str | N
     return text
 
 
-def __dir__() -> list[str]:
+def __dir__() -> Any:
     """Return the public names, without what is behind them."""
     return _public_names(globals())
