@@ -6,6 +6,7 @@ Error (vkbackend.errors)
 │   └── DatasetError (TypeError, AssertionError)   datasets that do not fit
 ├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
+│   └── Float8Error (NotImplementedError)   floats of 8 bits, which are only stored
 ├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 │   └── GradArgumentError (ValueError)   what a transform cannot take
@@ -44,6 +45,10 @@ class LinAlgError(Error, RuntimeError):
 
 class DTypeError(Error, TypeError, RuntimeError):
     """A dtype that an op, or the device it runs on, does not support."""
+
+
+class Float8Error(DTypeError, NotImplementedError):
+    """An operation that computes was given floats of 8 bits, which are only stored."""
 
 
 class GradError(Error, RuntimeError):

@@ -252,8 +252,7 @@ class _Archive:
 
 
 _FOREIGN_DTYPES = frozenset(
-    "complex32 chalf float8_e4m3fn float8_e5m2"
-    " float8_e4m3fnuz float8_e5m2fnuz quint8 qint8 qint32".split()
+    "complex32 chalf float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8 qint32".split()
 )
 
 _FACTORIES: Mapping[str, Callable[[], Any]] = {
