@@ -1,8 +1,8 @@
 """8-bit floats as NumPy has to compute them: codes of numbers, and numbers of codes.
 
 Each format has a sign, an exponent and a mantissa. Rounding is to nearest, ties to
-even. Source: Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433, and for
-those without a negative zero Noune et al., arXiv:2206.02915.
+even. Sources: Micikevicius et al., FP8 Formats for Deep Learning, arXiv:2209.05433, and
+for those without a negative zero Noune et al., arXiv:2206.02915.
 """
 
 from __future__ import annotations
