@@ -189,6 +189,13 @@ from .tensor.sequences import (
     range as range,
     tri as tri,
 )
+from . import sparse as sparse
+from .sparse.construct import (
+    sparse_compressed_tensor as sparse_compressed_tensor,
+    sparse_coo_tensor as sparse_coo_tensor,
+    sparse_csc_tensor as sparse_csc_tensor,
+    sparse_csr_tensor as sparse_csr_tensor,
+)
 from .tensor.printing import set_printoptions as set_printoptions
 from .tensor.queries import (
     clone as clone,
@@ -260,6 +267,10 @@ from .base.dtype import (
     bool_ as bool_,
     can_cast as can_cast,
     float16 as float16,
+    float8_e4m3fn as float8_e4m3fn,
+    float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2,
+    float8_e5m2fnuz as float8_e5m2fnuz,
     float32 as float32,
     complex64 as complex64,
     complex128 as complex128,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base.device import Device, devices, find_device
+from .base.public_names import public_names as _public_names
 from .eager.base_tensor import evaluate
 
 __all__ = [
@@ -60,3 +61,8 @@ def synchronize(device: Any = None) -> None:
 
 def empty_cache() -> None:
     """Do nothing: the pool gives blocks back by itself."""
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from .base import trace_hooks
+from .base.public_names import public_names as _public_names
 
 __all__ = [
     "allow_in_graph",
@@ -95,3 +96,8 @@ def is_exporting() -> bool:
 def list_backends(exclude_tags: Any = None) -> list[str]:
     """Return the names of the backends: there is one way of compiling."""
     return ["inductor"]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

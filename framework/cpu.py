@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from .base.public_names import public_names as _public_names
+
 __all__ = [
     "current_device",
     "device_count",
@@ -47,3 +49,8 @@ def synchronize(device: Any = None) -> None:
 def stream(stream: Any) -> AbstractContextManager[None]:
     """Return a block in which nothing changes: there are no streams."""
     return nullcontext()
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

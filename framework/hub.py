@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 
 from tqdm import tqdm
 
+from .base.public_names import public_names as _public_names
 from .io.serialization import load as _load_file
 
 __all__ = [
@@ -195,3 +196,8 @@ def help(github: str, model: str, *args: Any, source: str = "github") -> str | N
     """Return the documentation of a function of a folder's `hubconf.py`."""
     text: str | None = getattr(_entry_points(github, source), model).__doc__
     return text
+
+
+def __dir__() -> Any:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -14,6 +14,8 @@ from multiprocessing import (
 from multiprocessing import get_context
 from typing import Any
 
+from .base.public_names import public_names as _public_names
+
 __all__ = [
     *_python,
     "ProcessContext",
@@ -140,3 +142,8 @@ def spawn(
 ) -> ProcessContext | None:
     """Call `fn(i, *args)` in each of several new processes; see `start_processes`."""
     return start_processes(fn, args, nprocs, join, daemon, start_method)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .base.public_names import public_names as _public_names
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -71,3 +72,8 @@ def get_ignored_functions() -> set[Any]:
 def get_overridable_functions() -> dict[Any, list[Any]]:
     """Return no functions: none can be overridden."""
     return {}
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .base.device import opened_devices
+from .base.public_names import public_names as _public_names
 from .debug.profiler import Profile
 from .debug.profiler import profile as _kernels
 
@@ -382,3 +383,8 @@ def tensorboard_trace_handler(
         found.export_chrome_trace(str(folder / name))
 
     return handle
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

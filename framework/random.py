@@ -14,6 +14,7 @@ from .base.philox import (
     seed,
     set_rng_state,
 )
+from .base.public_names import public_names as _public_names
 
 __all__ = [
     "default_generator",
@@ -45,3 +46,8 @@ def fork_rng(
     finally:
         if enabled:
             set_rng_state(state)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -16,7 +16,9 @@ from .base.device import devices, find_device
 from .base.dtype import DType
 from .base.modes import get_autocast_dtype, is_autocast_enabled
 from .base.symbolic_number import SymbolicFloat, SymbolicInt
-from .jit import Jitted, jit
+from .jit import Jitted
+from .nn.module import Module
+from .nn.optimized_module import OptimizedModule
 from .tensor.type_names import TYPES
 
 __all__ = [
@@ -200,33 +202,37 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Return a function that is traced and replayed, as `jit`; a module as it is.
+    """Return a function that is traced and replayed, as `jit`; a module in another.
 
     Parameters
     ----------
     model : callable or None
         Without it, a decorator is returned.
-    fullgraph, dynamic, backend, mode, options
+    fullgraph : bool, default False
+        Whether a function raises `TraceError` where a replay could not go on, as
+        where it reads a tensor on the host; otherwise the call runs on untraced.
+    dynamic, backend, mode, options
         Have no effect: what can be replayed is replayed.
     disable : bool, default False
         Return the callable itself.
 
     Notes
     -----
-    Results of a replay are off the tape, so a module, which programs train from
-    outside, is returned as it is: `jit` the whole training step instead. Functions that
-    `jit` refuses raise `TraceError`.
+    Of a module, an `OptimizedModule` is returned, which has its attributes, and calls
+    it as it is. Results keep their place on the tape, so calls whose results require a
+    gradient run untraced. `jit` the whole training step to replay it.
     """
     if model is None:
 
         def decorate(function: Callable[..., Any]) -> Any:
-            return compile(function, disable=disable)
+            return compile(function, fullgraph=fullgraph, disable=disable)
 
         return decorate
-    is_module = hasattr(model, "parameters") and hasattr(model, "forward")
-    if disable or is_module or isinstance(model, Jitted):
+    if disable or isinstance(model, Jitted | OptimizedModule):
         return model
-    return jit(model)
+    if isinstance(model, Module):
+        return OptimizedModule(model)
+    return Jitted(model, max_traces=8, on_tape=True, breaks=not fullgraph)
 
 
 def set_default_tensor_type(t: Any) -> None:

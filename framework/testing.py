@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base.dtype import DType, bool_, float64, int64, promote_types
+from .base.public_names import public_names as _public_names
 from .tensor.factories import zeros
 from .tensor.from_data import as_tensor
 from .tensor.random import rand, randint
@@ -255,3 +256,8 @@ def make_tensor(
     if exclude_zero:
         result = result.masked_fill(result == 0, 1)
     return result.detach().requires_grad_(requires_grad)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from .base.device import Device as _Device
 from .base.dtype import DType as _DType
 from .base.philox import Generator
+from .base.public_names import public_names as _public_names
 from .base.shape import Size
 from .tensor.storage import TypedStorage as Storage
 from .tensor.tensor import Tensor
@@ -29,3 +30,8 @@ _TensorOrTensorsOrGradEdge: TypeAlias = Tensor | Sequence[Tensor]
 Number: TypeAlias = int | float | bool
 Device: TypeAlias = _Device | str | int | None
 FileLike: TypeAlias = str | bytes
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

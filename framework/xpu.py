@@ -7,6 +7,7 @@ Programs that ask before they use one run unchanged; what needs one raises
 from __future__ import annotations
 
 from .base.no_accelerator import Accelerator
+from .base.public_names import public_names as _public_names
 
 _none = Accelerator("xpu")
 
@@ -97,3 +98,8 @@ __all__ = [
     "stream",
     "synchronize",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -13,6 +13,7 @@ import torch
 from tests.case import Case, Draw, Oracle, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.elementwise.complex_numbers import pairs_of
 
 SHAPES = ((7, 11), (4, 8), (0, 3), (1,))
 
@@ -51,6 +52,13 @@ COMPLEX = {
     "complex_sign": of_complex("complex_sign", None, torch.sgn),
     "angle": of_complex("angle", np.angle, torch.angle),
     "component": Case(
+        lambda x: pairs_of(x),
+        tuple(sample(shape) for shape in SHAPES),
+        torch=torch.view_as_real,
+        exact=True,
+        gradient=False,
+    ),
+    "component_view": Case(
         lambda x: ops.view_as_real(x),
         tuple(sample(shape) for shape in SHAPES),
         torch=torch.view_as_real,

@@ -40,6 +40,7 @@ ORDER = {
         kernels
         ops
         tensor
+        sparse
         autograd/functional
         debug graph
         jit

@@ -3,16 +3,22 @@
 Within one class of sizes: past some, as 64 rows, other kernels pay.
 """
 
+import itertools
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.codegen import epilogue_fusion
 from vkbackend.framework.codegen.glsl.kernel import emit
-from vkbackend.framework.scheduler import scheduler
+from vkbackend.framework.codegen.lower import Lowering, structure_of
+from vkbackend.framework.dispatch.primitive import Primitive
+from vkbackend.framework.scheduler import plan, scheduler
 
 WIDTH = 8
 
@@ -110,3 +116,98 @@ def test_what_a_read_left_does_not_move_where_a_long_graph_is_cut(
     assert step(14, 3) == 1  # Of what was left.
     assert step(14, 3) == step(14, 1) == 0
     assert step(20, 3) == 0
+
+
+class Recurrence(nn.Module):
+    """An LSTM written by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.of_input = nn.Linear(WIDTH, 4 * WIDTH)
+        self.of_state = nn.Linear(WIDTH, 4 * WIDTH)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        h = c = fw.zeros_like(x[0])
+        outs = []
+        for given in x:
+            i, f, g, o = (self.of_input(given) + self.of_state(h)).chunk(4, -1)
+            c = fw.sigmoid(f) * c + fw.sigmoid(i) * fw.tanh(g)
+            h = fw.sigmoid(o) * fw.tanh(c)
+            outs.append(h)
+        return fw.stack(outs)
+
+
+def gradients(model: Recurrence, x: fw.Tensor) -> list[fw.Tensor]:
+    """Return the outputs and the gradients of the parameters."""
+    out = model(x)
+    return [out, *fw.autograd.grad(out.square().sum(), [*model.parameters()])]
+
+
+@pytest.mark.core
+def test_more_steps_are_not_more_kernels_to_plan(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels are chosen and lowered for one step, whatever the number of steps."""
+    place = fw.device(device.info.name)
+    model = Recurrence().to(place)
+    work = {"chosen": 0, "lowered": 0}
+    chosen, lowered = Primitive.dispatches, Lowering.__init__
+
+    def choose(*args: Any) -> Any:
+        work["chosen"] += 1
+        return chosen(*args)
+
+    def lower(*args: Any) -> None:
+        work["lowered"] += 1
+        lowered(*args)
+
+    monkeypatch.setattr(Primitive, "dispatches", choose)
+    monkeypatch.setattr(Lowering, "__init__", lower)
+
+    def planned(steps: int, run: Callable[..., fw.Tensor]) -> dict[str, int]:
+        work.update(chosen=0, lowered=0)
+        with fw.no_grad():
+            run(fw.ones((steps, 5, WIDTH), device=place)).sum().item()
+        return dict(work)
+
+    for run in (model, fw.jit(model)):
+        assert planned(12, run) == planned(21, run)
+        assert work["lowered"]
+
+
+@pytest.mark.parametrize(
+    "lengths", [(9,), pytest.param((1, 2, 3, 16, 23, 40, 65), marks=pytest.mark.wide)]
+)
+def test_what_steps_share_changes_no_bit(
+    lengths: tuple[int, ...],
+    device: vkbackend.Device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside plans whose every kernel is chosen and lowered anew."""
+    place = fw.device(device.info.name)
+    assert isinstance(place, GpuDevice)
+    model = Recurrence().to(place)
+    rng = np.random.default_rng(0)
+    given = [
+        fw.tensor(rng.normal(size=(n, 5, WIDTH)).astype("f4"), device=place)
+        for n in lengths
+    ]
+    step = fw.jit(lambda x: gradients(model, x))
+    found = [[y.numpy() for y in run(x)] for x in given for run in (step, step)]
+    eager = [[y.numpy() for y in gradients(model, x)] for x in given]
+    number = itertools.count()
+
+    def unshared(*args: Any) -> tuple[Any, Any]:
+        structure, values = structure_of(*args)
+        return (structure, next(number)), values
+
+    for module in (plan, epilogue_fusion):
+        monkeypatch.setattr(module, "structure_of", unshared)
+        monkeypatch.setattr(module, "dispatch_class", lambda _: next(number))
+    place.plans.clear()
+    anew = [[y.numpy() for y in gradients(model, x)] for x in given]
+    step = fw.jit(lambda x: gradients(model, x))
+    replays = [[y.numpy() for y in run(x)] for x in given for run in (step, step)]
+    for rows, others in ((found, replays), (eager, anew)):
+        for row, other in zip(rows, others, strict=True):
+            assert all(map(np.array_equal, row, other))

@@ -42,6 +42,7 @@ DEVICE_LINE = 'device = torch.device("cpu")'
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
 
 

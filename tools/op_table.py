@@ -91,7 +91,7 @@ def reached(function: Callable[..., Any]) -> Iterator[Any]:
         if code is None or id(known) in seen:
             continue
         seen.add(id(known))
-        names, constants = _contents(code)
+        names, constants = names_and_texts(code)
         yield from constants
         for name in names:
             found = known.__globals__.get(name)
@@ -107,7 +107,7 @@ def reached(function: Callable[..., Any]) -> Iterator[Any]:
                 pending.append(found)
 
 
-def _contents(code: CodeType) -> tuple[set[str], set[str]]:
+def names_and_texts(code: CodeType) -> tuple[set[str], set[str]]:
     """Return the names and the texts in a function and the functions within it."""
     names, texts = set(code.co_names), set()
     pending: list[Any] = [*code.co_consts]

@@ -108,6 +108,7 @@ ADDRESSES: dict[str, Entry] = {
     "utils.data._utils": ((), {}),
     "utils.data._utils.collate": (("data", "data.collate"), {}),
     "utils.data._utils.worker": (("data", "data.worker"), {}),
+    "autograd.forward_ad": (("func.forward_ad",), {}),
     "utils.hooks": (("base.hooks",), {}),
     "utils.dlpack": ((), {"to_dlpack": ":to_dlpack", "from_dlpack": ":from_dlpack"}),
     "utils.model_zoo": (("hub",), {"load_url": "hub:load_state_dict_from_url"}),
@@ -207,12 +208,6 @@ ABSENT: dict[str, tuple[str, str]] = {
     "nested": (
         "use `nn.utils.rnn.pad_sequence` or `pack_sequence`.",
         "nested_tensor as_nested_tensor to_padded_tensor nested_tensor_from_jagged",
-    ),
-    "sparse": (
-        "use `index_add`, `scatter_add` and `gather` on indices and values.",
-        "mm addmm sum softmax log_softmax spdiags sampled_addmm"
-        " FloatTensor LongTensor HalfTensor DoubleTensor"
-        " check_sparse_tensor_invariants to_sparse_semi_structured",
     ),
     "quasirandom": ("draw with `fw.rand`.", "SobolEngine"),
     "quantization": (

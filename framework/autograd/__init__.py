@@ -3,6 +3,7 @@
 `functional` has Jacobians and Hessians, `graph` the nodes of the tape.
 """
 
+from ..base.public_names import public_names as _public_names
 from . import graph
 from .anomaly_mode import (
     detect_anomaly,
@@ -48,3 +49,8 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals(), "function functional grad_mode graph")

@@ -159,8 +159,10 @@ def grad(
             " have zeros then, so leave allow_unused out"
         )
     results = _as_tuple("grad", outputs)
-    wanted = _as_tuple("grad", inputs)
-    _check_inputs("grad", wanted)
+    given = _as_tuple("grad", inputs)
+    _check_inputs("grad", given)
+    # The tape of a sparse tensor is that of its elements.
+    wanted = tuple([each.elements if each.is_wrapper else each for each in given])
     retain = create_graph if retain_graph is None else retain_graph
     rules = rules_for(*results)
     if rules is not None:
@@ -185,6 +187,8 @@ def grad(
                 f"grad: no output depends on input {at}; pass allow_unused=True to get"
                 " None for it"
             )
+        if given[at] is not each and grads[at] is not None:
+            grads[at] = given[at].gradient_of(grads[at])
     return tuple(grads)
 
 
@@ -318,5 +322,10 @@ def seed_of(name: str, output: Any, grad: Any) -> Any:
         raise GradError(
             f"{name}: the tensor has shape {tuple(output.shape)};"
             " pass its gradient or reduce it to a scalar"
+        )
+    if output.dtype.is_complex:
+        raise GradError(
+            f"{name}: the tensor is {output.dtype.name}; pass its gradient, or reduce"
+            " it to a real number"
         )
     return _filled(output, 1)

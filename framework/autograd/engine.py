@@ -304,6 +304,9 @@ class BackwardPass:
                 grad = before.plus(grad)
             elif isinstance(grad, PartialGrad):
                 grad = grad.plus(before)
+            elif before.is_wrapper:
+                # A dense gradient first, which a sparse one can be added to.
+                grad = sum_of(before, grad)
             else:
                 grad = before + grad
         self.pending[key] = grad
@@ -468,12 +471,19 @@ def accumulate_leaf(leaf: TensorCore, grad: Any, *, hook: bool = True) -> None:
             step == 0 and size > 1 for size, step in zip(shape, strides)
         )
         leaf.own_grad = grad.clone() if repeated else grad.alias()
-    elif is_grad_enabled():
-        leaf.own_grad = leaf.own_grad + grad
+    elif is_grad_enabled() or grad.is_wrapper or leaf.own_grad.is_wrapper:
+        leaf.own_grad = sum_of(leaf.own_grad, grad)
     else:
         _add_in_place(leaf.own_grad, grad)
     if hooks is not None:
         after_accumulation(hooks, leaf, grad)
+
+
+def sum_of(before: Any, grad: Any) -> Any:
+    """Return the sum of two gradients, of which either may be sparse."""
+    if before.is_wrapper and not grad.is_wrapper:
+        return grad + before
+    return before + grad
 
 
 def _add_in_place(total: Any, grad: Any) -> None:

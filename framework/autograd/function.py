@@ -75,7 +75,8 @@ class FunctionCtx:
         self.__dict__["_to_save"] = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
-        """Accept tensors for forward mode, which computes by other rules here."""
+        """Save tensors for `jvp`, which finds them as `saved_tensors`."""
+        self.__dict__["saved_for_forward"] = tensors
 
     def mark_dirty(self, *args: Any) -> None:
         """Mark inputs that `forward` changed in place; it must return them, too."""
@@ -106,6 +107,7 @@ class FunctionNode(FunctionCtx, GradNode):
         super().__init__(self.name(), Function.backward, edges, tuple(specs), {})
         self.needs_input_grad = tuple([each is not None for each in edges])
         self._to_save: tuple[Any, ...] = ()
+        self.saved_for_forward: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
         self._materialize = True
@@ -246,6 +248,7 @@ class FunctionNode(FunctionCtx, GradNode):
             tensor = each if leaf else each.detach()
             kept.append(SavedForBackward(tensor, each.array.version, edge, output))
         self._to_save = self._dirty = self._without_gradient = ()
+        self.saved_for_forward = ()
         self.saved = {"tensors": kept}
         hooks = pack_hooks.top.value
         if hooks is not None:
@@ -414,7 +417,10 @@ class Function(FunctionCtx):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Return the directional derivative; not used, see `fw.func.jvp`."""
+        """Return the directional derivative, for dual tensors; may be overridden.
+
+        Without it, and in `fw.func.jvp`, it is computed by `backward`.
+        """
         raise NotImplementedError("Function.jvp: a subclass may override it")
 
     @staticmethod

@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import ops
 from ..base.errors import GradError
+from ..base.public_names import public_names as _public_names
 from ..eager.base_tensor import TensorCore
 from .engine import backward as run_backward
 from .grad_mode import enable_grad
@@ -412,4 +413,9 @@ def _tuple_of(name: str, kind: str, tensors: Tensors) -> tuple[bool, tuple[Any, 
 
 
 def _is_row(tensors: object) -> bool:
-    return isinstance(tensors, tuple | list)
+    return isinstance(tensors, tuple)
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

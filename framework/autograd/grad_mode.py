@@ -162,10 +162,14 @@ class set_grad_enabled(GradScope):  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, mode: bool) -> None:
-        super().__init__(grad_mode, bool(mode))
+        if type(mode) is not bool:
+            raise TypeError(
+                f"set_grad_enabled: mode is a {type(mode).__name__}; it must be a bool"
+            )
+        super().__init__(grad_mode, mode)
         scope_frame = grad_mode.top
         self._called: tuple[ScopeFrame, bool] | None = (scope_frame, scope_frame.value)
-        scope_frame.value = bool(mode)
+        scope_frame.value = mode
 
     def _recreate_cm(self) -> Any:
         return GradScope(grad_mode, self._value)

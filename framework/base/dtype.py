@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .errors import DTypeError
+from .errors import DTypeError, Float8Error
+from .float8 import FORMATS, decode_float8, encode_float8
 
 
 # Each name stands once in the table, so identity decides (no `eq`); this also keeps the
@@ -58,18 +59,23 @@ class DType:
 
     @functools.cached_property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype of the elements on the host: float32 for bfloat16."""
-        return np.dtype(np.float32 if self is bfloat16 else self.name)
+        """The NumPy dtype of the elements on the host: float32 for encoded ones."""
+        return np.dtype(np.float32 if self.is_encoded else self.name)
 
     @functools.cached_property
     def storage(self) -> np.dtype:
-        """The NumPy dtype of the elements in memory: uint16 for bfloat16."""
-        return np.dtype(np.uint16 if self is bfloat16 else self.name)
+        """The NumPy dtype of the elements in memory: unsigned for encoded ones."""
+        return np.dtype(f"u{self.itemsize}" if self.is_encoded else self.name)
+
+    @functools.cached_property
+    def is_encoded(self) -> bool:
+        """Whether NumPy has no such type: bfloat16, and the floats of 8 bits."""
+        return self.name == "bfloat16" or self.name in FORMATS
 
     @functools.cached_property
     def arithmetic(self) -> np.dtype:
         """The NumPy dtype that element-wise ops compute in on the host."""
-        return np.dtype(np.float32) if self in (float16, bfloat16) else self.numpy
+        return np.dtype(np.float32) if self is float16 else self.numpy
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -133,6 +139,10 @@ int32 = DType("int32", "int", 4, "int")
 int64 = DType("int64", "int", 8, "int64_t", "shader_int64")
 float16 = DType("float16", "float", 2, "float")
 bfloat16 = DType("bfloat16", "float", 2, "float")
+float8_e4m3fn = DType("float8_e4m3fn", "float", 1, "float")
+float8_e5m2 = DType("float8_e5m2", "float", 1, "float")
+float8_e4m3fnuz = DType("float8_e4m3fnuz", "float", 1, "float")
+float8_e5m2fnuz = DType("float8_e5m2fnuz", "float", 1, "float")
 float32 = DType("float32", "float", 4, "float")
 float64 = DType("float64", "float", 8, "double", "shader_float64")
 complex64 = DType("complex64", "complex", 8, "vec2")
@@ -145,6 +155,7 @@ DTYPES = {
     for dtype in (
         bool_, uint8, uint16, uint32, uint64, int8, int16, int32, int64,
         float16, bfloat16, float32, float64, complex64, complex128,
+        float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz,
     )
 }  # fmt: skip
 
@@ -161,6 +172,18 @@ ANY = (*BOOL, *NUMERIC)
 """Every real dtype."""
 STORED = (*ANY, *COMPLEX)
 """Every dtype: what only moves elements takes them all."""
+
+FLOAT8 = (float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz)
+"""Floats that are stored, moved and cast; what computes refuses them."""
+
+
+def takes(dtypes: Sequence[DType], dtype: DType) -> bool:
+    """Return whether a dtype is among those of an op.
+
+    What takes every stored dtype takes the floats of 8 bits as well.
+    """
+    return dtype in dtypes or (dtype in FLOAT8 and tuple(dtypes) == STORED)
+
 
 DTypeLike = DType | str | type | np.dtype
 """Accepted `dtype` arguments: a `DType`, a name, a Python type or a NumPy dtype."""
@@ -203,6 +226,10 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
+    if a in FLOAT8 or b in FLOAT8:
+        raise Float8Error(
+            f"promote: {a.name} and {b.name} are not promoted; cast one of them first"
+        )
     if a.kind == b.kind:
         if a.itemsize == b.itemsize:
             return float32
@@ -317,11 +344,11 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
     float is to nearest, ties to even, and may give an infinity. A complex number
     becomes real by its real part, and true unless it is 0.
     """
-    if array.dtype == dtype.numpy and dtype is not bfloat16:
+    if array.dtype == dtype.numpy and not dtype.is_encoded:
         return array
     if array.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
         array = array.real
-    if dtype is bfloat16:
+    if dtype.is_encoded:
         return decode(encode(array, dtype), dtype)
     if dtype.kind not in ("int", "uint") or array.dtype.kind != "f":
         with np.errstate(over="ignore", invalid="ignore"):
@@ -337,8 +364,13 @@ def convert(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 def encode(array: np.ndarray, dtype: DType) -> np.ndarray:
     """Return the elements of an array as `dtype` stores them."""
-    if dtype is not bfloat16:
+    if not dtype.is_encoded:
         return convert(array, dtype)
+    if array.dtype.kind == "c":
+        array = array.real
+    if dtype is not bfloat16:
+        with np.errstate(over="ignore"):
+            return encode_float8(array, dtype.name)
     with np.errstate(over="ignore"):
         bits = np.array(array, np.float32, order="C").view(np.uint32)
         rounded = bits + 0x7FFF + (bits >> 16 & 1)
@@ -348,7 +380,9 @@ def encode(array: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def decode(stored: np.ndarray, dtype: DType) -> np.ndarray:
-    """Return stored elements in `dtype.numpy`: the same array except for bfloat16."""
-    if dtype is not bfloat16:
+    """Return stored elements in `dtype.numpy`: the same array unless it is encoded."""
+    if not dtype.is_encoded:
         return stored
+    if dtype is not bfloat16:
+        return decode_float8(stored, dtype.name)
     return (stored.astype(np.uint32) << 16).view(np.float32)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from .dtype import DTypeLike, as_dtype, bfloat16, default_dtype
+from .float8 import FORMATS, decode_float8
 
 _BFLOAT16 = {
     "bits": 16,
@@ -15,6 +16,21 @@ _BFLOAT16 = {
     "tiny": 2.0**-126,
     "smallest_subnormal": 2.0**-133,
 }
+
+
+def _of_float8(name: str) -> dict[str, float]:
+    """Return the limits of an 8-bit float."""
+    form = FORMATS[name]
+    tiny = 2.0 ** (1 - form.bias)
+    largest = decode_float8(np.array(form.largest), name)
+    return {
+        "bits": 8,
+        # As PyTorch has it, of both formats without a negative zero.
+        "eps": 2.0 ** -(form.mantissa if form.signed_zero else 3),
+        "max": float(largest),
+        "tiny": tiny,
+        "smallest_subnormal": tiny * 2.0**-form.mantissa,
+    }
 
 
 class finfo:  # noqa: N801 - PyTorch's name
@@ -59,6 +75,8 @@ class finfo:  # noqa: N801 - PyTorch's name
         self.dtype = dtype.name
         if dtype is bfloat16:
             found = _BFLOAT16
+        elif dtype.name in FORMATS:
+            found = _of_float8(dtype.name)
         else:
             info = np.finfo(dtype.numpy)
             found = {name: getattr(info, name) for name in _BFLOAT16}

@@ -6,8 +6,10 @@ Error (vkbackend.errors)
 │   └── DatasetError (TypeError, AssertionError)   datasets that do not fit
 ├── DomainError (RuntimeError) a number for which an op has no value
 ├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
+│   └── Float8Error (NotImplementedError)   floats of 8 bits, which are only stored
 ├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
+│   └── GradArgumentError (ValueError)   what a transform cannot take
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
 ├── StateError (RuntimeError)  a state that does not fit what loads it
@@ -45,8 +47,16 @@ class DTypeError(Error, TypeError, RuntimeError):
     """A dtype that an op, or the device it runs on, does not support."""
 
 
+class Float8Error(DTypeError, NotImplementedError):
+    """An operation that computes was given floats of 8 bits, which are only stored."""
+
+
 class GradError(Error, RuntimeError):
     """A gradient that cannot be computed."""
+
+
+class GradArgumentError(GradError, ValueError):
+    """An argument that a transform of functions, or its function, cannot take."""
 
 
 class DeviceMismatchError(Error, RuntimeError):

@@ -1,12 +1,12 @@
 """Tokens of PyTorch's keywords `memory_format` and `layout`.
 
 Tensors made by ops are dense and in row-major order: other memory formats are accepted
-and have no effect, other layouts do not exist.
+and have no effect. Other layouts are those of sparse and nested tensors.
 """
 
 from __future__ import annotations
 
-from .shape import Layout
+from .shape import Layout, Shape, contiguous_strides
 
 
 class memory_format:  # noqa: N801 - PyTorch's name
@@ -29,9 +29,9 @@ class memory_format:  # noqa: N801 - PyTorch's name
 
 
 class layout:  # noqa: N801 - PyTorch's name
-    """Layout of a tensor; all are `strided`, which alone can be asked for.
+    """Layout of a tensor: `strided` of dense ones.
 
-    That equals `Tensor.layout`, which tells the strides themselves.
+    It equals `Tensor.layout`, which tells sizes and strides as well.
 
     Parameters
     ----------
@@ -46,6 +46,8 @@ class layout:  # noqa: N801 - PyTorch's name
         return f"torch.{self.name}"
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, OpaqueLayout):
+            return self is other.kind
         return self is other or (self is strided and isinstance(other, Layout))
 
     def __hash__(self) -> int:
@@ -53,6 +55,40 @@ class layout:  # noqa: N801 - PyTorch's name
 
     def __reduce__(self) -> str:
         return self.name
+
+
+class OpaqueLayout(Layout):
+    """Layout of a tensor that is made of other tensors; it equals its kind.
+
+    Each is another object, so it is in the key of no cached call.
+
+    Attributes
+    ----------
+    kind : layout
+    """
+
+    kind: layout
+
+    @staticmethod
+    def of(kind: layout, shape: Shape) -> OpaqueLayout:
+        """Return the layout of a tensor of a kind and shape."""
+        made = OpaqueLayout(shape, contiguous_strides(shape))
+        made.kind = kind
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, OpaqueLayout):
+            return self.kind is other.kind and self.shape == other.shape
+        return self.kind is other
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.kind)
+
+    def __repr__(self) -> str:
+        return repr(self.kind)
 
 
 contiguous_format = memory_format("contiguous_format")
@@ -65,6 +101,7 @@ sparse_csr = layout("sparse_csr")
 sparse_csc = layout("sparse_csc")
 sparse_bsr = layout("sparse_bsr")
 sparse_bsc = layout("sparse_bsc")
+jagged = layout("jagged")
 
 
 def check_layout(where: str, given: object) -> None:

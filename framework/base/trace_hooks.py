@@ -169,6 +169,15 @@ class listening(SettingScope):  # noqa: N801 - used as a function
             running = len(_counted)
 
 
+def stop_listening(trace: TraceHooks) -> None:
+    """Send what would go to a trace of this thread to none, in all its blocks."""
+    frame: ScopeFrame | None = _local.top
+    while frame is not None:
+        if frame.value is trace:
+            frame.value = None
+        frame = frame.outer
+
+
 def changing(read: Callable[[], float]) -> float:
     """Return a dynamic argument of an element-wise op, read before each replay."""
     trace = listener()
@@ -194,7 +203,9 @@ def once(reason: str) -> None:
 
 
 def refuse(what: str) -> None:
-    """Raise `TraceError` if a trace of `jit` runs in this thread.
+    """Raise `TraceError` if a trace of `jit` runs in this thread, or end it.
+
+    A trace of `compile` ends, where it can, and its function runs on without one.
 
     Parameters
     ----------

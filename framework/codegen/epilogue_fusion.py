@@ -8,7 +8,7 @@ cast cost no memory traffic of their own, and the product itself is never stored
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..autotune import autotune
@@ -19,12 +19,35 @@ from ..ir.kernel_call import BufferOffset, Dispatch
 from ..ir.lazy_graph import Node, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
 from .ir.program import MAX_PUSH
-from .lower import LoweredKernel, build_kernel
+from .lower import LoweredKernel, build_kernel, structure_of, with_values
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 Answer = Callable[[Node], Sequence[Dispatch]]
+
+
+OFFSET_CLASS = 64
+"""Elements by which an operand's start may move without another kernel being chosen."""
+
+
+def dispatch_class(node: Node) -> Hashable:
+    """Return what decides the dispatches of a node, but for its values.
+
+    A product's kernel depends on where an operand starts only by alignment; the start
+    itself goes into the address. So the steps of a loop, each of which reads another
+    part of a sequence, have one class.
+    """
+    signature = node.signature
+    if not signature.op.epilogue_dims or not any(
+        [each.offset >= OFFSET_CLASS for each in signature.operands]
+    ):
+        return signature
+    operands = [
+        each._replace(offset=each.offset % OFFSET_CLASS) for each in signature.operands
+    ]
+    values = tuple(zip(operands, [value.dtype for value in node.values]))
+    return signature.op, signature.params, values, signature.layouts, signature.dtypes
 
 
 class Arguments(NamedTuple):
@@ -132,9 +155,11 @@ def fuse_epilogues(
         if len(numbers) == 1 and nodes[numbers[0]].op.epilogue_dims
     }
     found = {}
+    # Those of a loop's steps are equal but for their values.
+    known: dict[Hashable, FusedEpilogue | None] = {}
     for kernel_group in kernel_groups:
         members = [nodes[number] for number in kernel_group]
-        if not all(node.op.is_elementwise for node in members):
+        if not all([node.op.is_elementwise for node in members]):
             continue
         if _donates(members, live_out, state):
             continue
@@ -150,7 +175,7 @@ def fuse_epilogues(
                 continue
             if id(nodes[product].outputs[0]) in external:
                 continue
-            fused = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
+            fused = _known_epilogue(gpu, nodes, product, kernel_group, live_out, known)
             if fused is not None:
                 found[kernel_group[0]] = fused
                 break
@@ -183,6 +208,33 @@ def _in_order(nodes: Sequence[Node], kernel_group: list[int], value: Value) -> b
         for operand in nodes[number].inputs
         if operand.value is value
     )
+
+
+def _known_epilogue(
+    gpu: DeviceInfo,
+    nodes: Sequence[Node],
+    product: int,
+    kernel_group: list[int],
+    live_out: set[int],
+    known: dict[Hashable, FusedEpilogue | None],
+) -> FusedEpilogue | None:
+    """Return `_fuse_epilogue`, from what is known of groups of the same structure."""
+    node, members = nodes[product], [nodes[number] for number in kernel_group]
+    structure, values = structure_of(members, live_out, node.outputs)
+    dynamic = [isinstance(each, DYNAMIC) for row in members for each in row.numbers]
+    key = structure, dispatch_class(node), tuple(dynamic)
+    if key in known:
+        found = known[key]
+        if found is None:
+            return None
+        kernel = with_values(found.kernel, values.__getitem__)
+        return found._replace(product=product, kernel_group=kernel_group, kernel=kernel)
+    made = known[key] = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
+    if made is not None:
+        places = {id(value): place for place, value in enumerate(values)}
+        kernel = with_values(made.kernel, lambda value: places[id(value)])
+        known[key] = made._replace(kernel=kernel)
+    return made
 
 
 def _fuse_epilogue(

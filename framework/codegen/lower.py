@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.dtype import DTYPES, DType
@@ -99,6 +99,33 @@ def with_values(kernel: LoweredKernel, swap: Callable[[Any], Any]) -> LoweredKer
         inputs=[(name, swap(value), at) for name, value, at in kernel.inputs],
         outputs=[(name, swap(value)) for name, value in kernel.outputs],
     )
+
+
+def structure_of(
+    nodes: Sequence[Node], live_out: Collection[int], first: Sequence[Value] = ()
+) -> tuple[Hashable, list[Value]]:
+    """Return what decides the kernel of nodes, but for their values, and those.
+
+    Kernels of equal structure are the same `with_values`. `first` are values that are
+    numbered before those of the nodes.
+    """
+    places: dict[int, int] = {}
+    values: list[Value] = []
+    for value in first:
+        places[id(value)] = len(values)
+        values.append(value)
+    wiring: list[object] = []
+    for node in nodes:
+        wiring.append(node.signature)
+        wiring.append(id(node.outputs[0]) in live_out)
+        for value in (*node.values, *node.outputs):
+            key = id(value)
+            place = places.get(key)
+            if place is None:
+                place = places[key] = len(values)
+                values.append(value)
+            wiring.append(place)
+    return tuple(wiring), values
 
 
 def build_kernel(

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..base.shape import Layout, Shape
 from .ir.reductions import is_row_shape
@@ -35,11 +36,10 @@ EARLIER = "other joins came first"
 SWITCHED_OFF = "fusion was switched off"
 
 
-@dataclass(frozen=True)
-class FusionNode:
+class FusionNode(NamedTuple):
     """Node as the partitioner sees it.
 
-    Parameters
+    Attributes
     ----------
     shape : Shape or None
         Iteration shape of an element-wise node, or input shape of a reduction; None
@@ -102,7 +102,7 @@ def group(
     """
     if not reductions:
         fusion_nodes = [
-            node if node.split is None else replace(node, shape=None, split=None)
+            node if node.split is None else node._replace(shape=None, split=None)
             for node in fusion_nodes
         ]
     grouping = _Grouping(fusion_nodes)
@@ -224,12 +224,15 @@ class _Grouping:
 
     def _join_one(self, late: int) -> bool:
         """Fuse a group with the latest of its producers, if any may be fused."""
-        kernel_group = self.kernel_groups[late]
-        if kernel_group.shape is None:
+        groups = self.kernel_groups
+        if groups[late].shape is None:
             return False
-        for early in sorted(
-            kernel_group.depends, key=self.place.__getitem__, reverse=True
-        ):
+        fusible = [
+            each for each in groups[late].depends if groups[each].shape is not None
+        ]
+        if len(fusible) > 1:
+            fusible.sort(key=self.place.__getitem__, reverse=True)
+        for early in fusible:
             if not self._obstacle(early, late):
                 self._join(early, late)
                 return True
@@ -282,23 +285,23 @@ class _Grouping:
         self, early: int, second: KernelGroup, shape: Shape, split: int | None
     ) -> bool:
         """Whether all that one group reads of the other stays within an invocation."""
-        return all(
-            _stays(
-                self.fusion_nodes[read], self.fusion_nodes[member], layout, shape, split
-            )
-            for member in second.members
-            for read, layout in self.fusion_nodes[member].reads
-            if self.group_of[read] == early
-        )
+        nodes, group_of = self.fusion_nodes, self.group_of
+        for member in second.members:
+            for read, layout in nodes[member].reads:
+                if group_of[read] == early and not _stays(
+                    nodes[read], nodes[member], layout, shape, split
+                ):
+                    return False
+        return True
 
     def _can_rise(self, early: int, late: int) -> bool:
         """Whether `late` may move up to `early`: nothing between is its producer."""
         place = self.place
         first = place[early]
-        return all(
-            other == early or place[other] < first
-            for other in self.kernel_groups[late].depends
-        )
+        for other in self.kernel_groups[late].depends:
+            if place[other] > first:
+                return False
+        return True
 
     def _can_sink(self, early: int, late: int) -> bool:
         """Whether `early` may move down to `late`: nothing between reads it."""

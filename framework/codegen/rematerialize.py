@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from ..base.shape import Layout, Shape
-from ..ir.lazy_graph import Node
+from ..ir.lazy_graph import Node, NodeSignature
 from .partitioner import MAX_MEMORY_OPERANDS, MAX_OPERATIONS
 
 MAX_REMATERIALISED = 8
@@ -93,26 +93,38 @@ def operations_of(
         Values with external references, by `id`.
     """
     operations = {}
+    known: dict[NodeSignature, tuple[Operation, list[bool]]] = {}
     for number in numbers:
         node = nodes[number]
-        plain = node.op.is_elementwise
-        reads = tuple(
-            Read(
-                producer.get(id(value), -1 - id(value)),
-                value.nbytes,
-                layout == Layout.contiguous(layout.shape),
-            )
-            for value, layout in node.inputs
-        )
+        signature = node.signature
+        if signature not in known:
+            known[signature] = _without_values(signature)
+        (shape, cheap, size, *_, product), in_order = known[signature]
+        reads = [
+            Read(producer.get(id(value), -1 - id(value)), value.nbytes, plain)
+            for value, plain in zip(node.values, in_order)
+        ]
+        outside = [value for value in node.outputs if id(value) in external]
         operations[number] = Operation(
-            node.layouts[0].shape if plain else None,
-            plain and is_cheap(node.op.glsl),
-            sum(each.nbytes for each in node.outputs),
-            any(id(value) in external for value in node.outputs),
-            reads,
-            bool(node.op.epilogue_dims),
+            shape, cheap, size, bool(outside), tuple(reads), product
         )
     return operations
+
+
+def _without_values(signature: NodeSignature) -> tuple[Operation, list[bool]]:
+    """Return what nodes of a signature share, and which operands are read in order."""
+    op, operands = signature.op, signature.operands
+    plain = op.is_elementwise
+    size = sum(numel * dtype.itemsize for numel, dtype in signature.outputs)
+    operation = Operation(
+        signature.layouts[0].shape if plain else None,
+        plain and is_cheap(op.glsl),
+        size,
+        external=False,
+        reads=(),
+        product=bool(op.epilogue_dims),
+    )
+    return operation, [each == Layout.contiguous(each.shape) for each in operands]
 
 
 class _Rematerialiser:

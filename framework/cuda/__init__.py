@@ -11,6 +11,7 @@ from typing import Any
 from vkbackend.errors import OutOfDeviceMemory, VulkanError
 
 from ..base.no_accelerator import Accelerator
+from ..base.public_names import public_names as _public_names
 from . import amp as amp
 
 _none = Accelerator("cuda")
@@ -204,3 +205,8 @@ __all__ = [
     "use_mem_pool",
     "utilization",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals(), "amp")

@@ -2,6 +2,9 @@
 
 A batched tensor has a layout of its own, so no call with one is in a call cache: the
 slow path asks here. While no `vmap` runs, that is one test.
+
+Tensors that are made of others, as sparse ones are, have such layouts too: once there
+is one, the slow path asks what their classes make of a call; see `register_wrappers`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
     from .op import Op
 
 depth = 0
-"""Batch levels in all threads: a quick test for the common case of none."""
+"""Batch levels in all threads, and 1 once there are wrappers: a quick test."""
 
 levels = ScopedSetting(())
 """Batch levels of a thread, outermost first."""
@@ -45,6 +48,7 @@ class InPlaceRules(NamedTuple):
 
 
 _rules: list[BatchRule] = []
+_wrappers: list[tuple[BatchRule, Callable[..., InPlaceRules | None]]] = []
 _in_place: list[InPlaceRules] = []
 # A plain counter would stay wrong after an interrupt beside its update.
 _counted: set[ScopeFrame] = set()
@@ -62,8 +66,33 @@ def register(rule: BatchRule, in_place: InPlaceRules) -> None:
     _in_place[:] = [in_place]
 
 
+def register_wrappers(
+    rule: BatchRule, in_place: Callable[..., InPlaceRules | None]
+) -> None:
+    """Set what calls with tensors that are made of others are handed to, from now on.
+
+    `in_place` is given tensors, and returns how to change them in place if one of them
+    is such a tensor, None otherwise.
+    """
+    global depth
+    with _counting:
+        _wrappers[:] = [(rule, in_place)]
+        depth = len(_counted) + 1
+
+
+def has_wrappers() -> bool:
+    """Return whether `register_wrappers` was called."""
+    return bool(_wrappers)
+
+
 def in_place_rules(*tensors: Any) -> InPlaceRules | None:
     """Return how to change tensors in place if any is batched; None otherwise."""
+    for _, in_place in _wrappers:
+        found = in_place(*tensors)
+        if found is not None:
+            return found
+    if not _counted:
+        return None
     rules = _in_place[0]
     return rules if rules.batched(*tensors) else None
 
@@ -73,7 +102,7 @@ def count(scope_frame: ScopeFrame, *, entered: bool) -> None:
     global depth
     with _counting:
         (_counted.add if entered else _counted.discard)(scope_frame)
-        depth = len(_counted)
+        depth = len(_counted) + len(_wrappers)
 
 
 def transforming() -> bool:
@@ -83,4 +112,8 @@ def transforming() -> bool:
 
 def batched_call(op: Op[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Return the result of a call on batched tensors; `NotImplemented` without any."""
-    return _rules[0](op, arguments) if _rules else NotImplemented
+    for rule, _ in _wrappers:
+        answer = rule(op, arguments)
+        if answer is not NotImplemented:
+            return answer
+    return _rules[0](op, arguments) if _rules and _counted else NotImplemented

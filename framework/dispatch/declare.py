@@ -27,7 +27,7 @@ from typing import Any, ParamSpec, TypeVar
 from ..base.dtype import DType, bool_
 from .composite import Composite
 from .elementwise import Elementwise
-from .movement import Movement
+from .movement import DerivedView, Movement
 from .primitive import Primitive
 
 P = ParamSpec("P")
@@ -158,5 +158,16 @@ def composite(
 
     def declare(function: Callable[P, R]) -> Composite[P, R]:
         return Composite(function, dtypes, outputs)
+
+    return declare
+
+
+def derived_view(
+    *, dtypes: Sequence[DType]
+) -> Callable[[Callable[P, R]], DerivedView[P, R]]:
+    """Declare an op that returns a view in another dtype, and next its `storage`."""
+
+    def declare(function: Callable[P, R]) -> DerivedView[P, R]:
+        return DerivedView(function, dtypes)
 
     return declare

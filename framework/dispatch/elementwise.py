@@ -15,7 +15,15 @@ from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
-from ..base.dtype import BOOL, COMPLEX, DType, combined, convert, default_dtype
+from ..base.dtype import (
+    BOOL,
+    COMPLEX,
+    DType,
+    combined,
+    convert,
+    default_dtype,
+    takes,
+)
 from ..base.errors import DTypeError
 from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.symbolic_number import is_symbolic, live
@@ -386,7 +394,7 @@ class Elementwise(Op[P, R]):
             and any(tensor.dtype in (accepted or ()) for tensor in tensors.values())
         )
         device = self._check(tensors, passing, mixed)
-        if accepted is not None and compute not in accepted:
+        if accepted is not None and not takes(accepted, compute):
             raise DTypeError(
                 f"{self.name}: the operands combine to {compute.name}; accepted:"
                 f" {', '.join(dtype.name for dtype in accepted)}"

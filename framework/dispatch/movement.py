@@ -13,7 +13,7 @@ from ..base.dtype import DType
 from ..base.shape import Layout, interned
 from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
-from ..ir.lazy_graph import CacheKey, lazy_copy
+from ..ir.lazy_graph import Array, CacheKey, lazy_copy
 from . import batching
 from .call_cache import CachedView, CallCache, call_key
 from .diagnosis import explained_op
@@ -159,4 +159,36 @@ class Movement(Op[P, R]):
             layout = self.layout_rule(tensor.layout, *arguments)
             assert layout is not None, f"{self.name}: no view of a row-major tensor"
         array = tensor.array if self.shares else lazy_copy(tensor.array)
+        return (type(tensor).make(array, interned(layout), tensor.device),)
+
+
+class DerivedView(Movement[P, R]):
+    """View op whose result has another dtype than its operand.
+
+    Its storage follows from the operand's, or is what that follows from.
+    """
+
+    storage_rule: Callable[..., tuple[Array, Layout]]
+
+    def __init__(self, function: Callable[P, R], dtypes: Sequence[DType]) -> None:
+        super().__init__(function, dtypes, shares=True)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Apply the op."""
+        out = Op.__call__(self, *args, **kwargs)
+        if is_grad_enabled() and not batching.depth:
+            register_view(cast(TensorCore, args[0]), cast(TensorCore, out))
+        return out
+
+    def storage(self, rule: Rule) -> Rule:
+        """Declare the storage rule: storage and layout of the result."""
+        self.storage_rule = rule
+        return rule
+
+    def _apply(
+        self, bound: dict[str, Any], tensors: dict[str, Any]
+    ) -> tuple[TensorCore, ...]:
+        self._check(tensors)
+        array, layout = self.storage_rule(*bound.values())
+        (tensor,) = tensors.values()
         return (type(tensor).make(array, interned(layout), tensor.device),)

@@ -22,8 +22,13 @@ from ..autograd.engine import is_grad_enabled
 from ..autograd.saved_tensors import TapeRecorder, tape_recorder
 from ..base import modes
 from ..base.device import Device, GpuDevice, on_device_removed
-from ..base.dtype import DType, bool_, complex128, float32
-from ..base.errors import DeviceMismatchError, DTypeError, GradError
+from ..base.dtype import FLOAT8, DType, bool_, complex128, float32, takes
+from ..base.errors import (
+    DeviceMismatchError,
+    DTypeError,
+    Float8Error,
+    GradError,
+)
 from ..base.shape import Layout
 from ..base.size_limits import check_value, check_views
 from ..eager.base_tensor import TensorCore
@@ -316,10 +321,11 @@ class Op(Generic[P, R]):
             promoted = tensor.dtype
             if compute is not None and (mixed or promoted is bool_):
                 promoted = compute
-            if promoted not in allowed:
+            if not takes(allowed, promoted):
                 plain = float32 in allowed and not tensor.dtype.is_complex
                 hint = "; call x.float() first" if plain else ""
-                raise DTypeError(
+                error = Float8Error if promoted in FLOAT8 else DTypeError
+                raise error(
                     f"{self.name}: `{name}` is {tensor.dtype.name}; accepted:"
                     f" {', '.join(dtype.name for dtype in allowed)}{hint}"
                 )

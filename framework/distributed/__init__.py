@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..base.public_names import public_names as _public_names
 from .collectives import *  # noqa: F403 - its public names
 from .collectives import __all__ as _collectives
 from .device_mesh import *  # noqa: F403 - its public names
@@ -28,3 +29,8 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError:
             pass
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

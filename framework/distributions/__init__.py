@@ -1,5 +1,6 @@
 """Probability distributions: draws, densities, divergences, with PyTorch's names."""
 
+from ..base.public_names import public_names as _public_names
 from . import constraint_registry, constraints, kl, transforms
 from .bernoulli import (
     Bernoulli,
@@ -133,3 +134,8 @@ __all__ = [
     "transform_to",
     "transforms",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals(), "constraints kl transforms")

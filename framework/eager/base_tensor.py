@@ -94,6 +94,9 @@ class TensorCore:
     results: ClassVar[type[Any]]
     """Class of the results of ops on tensors of this class: itself."""
 
+    is_wrapper: ClassVar[bool] = False
+    """Whether it is made of other tensors, as sparse ones are."""
+
     def __init_subclass__(cls) -> None:
         if "results" not in cls.__dict__:
             cls.results = cls
@@ -122,6 +125,13 @@ class TensorCore:
                 )
             check_value("tensor", layout.shape, dtype, device)
         flat = np.array(encode(data, dtype), order="C").reshape(-1)
+        return cls.from_stored(flat, layout, device, dtype)
+
+    @classmethod
+    def from_stored(
+        cls: type[Self], flat: np.ndarray, layout: Layout, device: Device, dtype: DType
+    ) -> Self:
+        """Return a tensor over elements as they are in memory, which it takes over."""
         if isinstance(device, GpuDevice):
             value = upload(flat, dtype, device)
         else:
@@ -380,11 +390,11 @@ class TensorCore:
         found = self._download(self.device)
         return found if found.flags.c_contiguous else found.copy()
 
-    def _download(self, device: GpuDevice) -> np.ndarray:
-        """Read the range of storage that the layout touches."""
+    def _download(self, device: GpuDevice, raw: bool = False) -> np.ndarray:
+        """Read the range of storage that the layout touches; `raw` is not decoded."""
         shape, strides, offset = self.layout
         if self.layout.numel == 0:
-            return np.empty(shape, self.dtype.numpy)
+            return np.empty(shape, self.dtype.storage if raw else self.dtype.numpy)
         last = sum((size - 1) * stride for size, stride in zip(shape, strides))
         size = self.dtype.itemsize
         while True:
@@ -407,7 +417,16 @@ class TensorCore:
                     break
         device.check_indices()
         flat = np.frombuffer(data, self.dtype.storage)
-        return decode(strided(flat, Layout(shape, strides)), self.dtype)
+        found = strided(flat, Layout(shape, strides))
+        return found if raw else decode(found, self.dtype)
+
+    def stored(self) -> np.ndarray:
+        """Return a copy of the elements as they are in memory; waits for them."""
+        if isinstance(self.device, GpuDevice):
+            return self._download(self.device, raw=True).copy()
+        flat = self.array.value.buffer
+        assert isinstance(flat, np.ndarray)
+        return strided(flat, self.layout).copy()
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return a DLPack capsule of the elements, in host memory.

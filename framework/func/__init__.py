@@ -3,8 +3,8 @@
 They nest: `vmap(grad(f))` is the gradient for each element of a batch.
 """
 
-from . import batched_function as _batched_function
-from . import batching_rules as _batching_rules
+from ..base.public_names import public_names as _public_names
+from . import forward_ad as _forward_ad
 from .functional_call import functional_call, stack_module_state
 from .functionalize import (
     debug_unwrap,
@@ -23,8 +23,7 @@ from .transforms import (
 )
 from .vmap import vmap
 
-_batched_function.install()
-_batching_rules.install()
+_forward_ad.install()
 
 __all__ = [
     "debug_unwrap",
@@ -42,3 +41,8 @@ __all__ = [
     "vjp",
     "vmap",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ..autograd.batched import BatchedRules, register
 from ..autograd.function import Function
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
@@ -20,7 +19,6 @@ from .batched_tensor import (
     real_of,
     wrapped,
 )
-from .transforms import gradients
 from .vmap import entered, left
 
 Levels = tuple[BatchLevel, ...]
@@ -148,10 +146,3 @@ def _real(value: Any, levels: Levels) -> Any:
     if not isinstance(value, Tensor):
         return value
     return real_of(batched_along(value, levels))
-
-
-def install() -> None:
-    """Have functions and gradients take batched tensors by these rules."""
-    register(
-        BatchedRules(lambda *tensors: bool(levels_of(tensors)), applied, gradients)
-    )

@@ -200,6 +200,11 @@ def _permuted(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _answer(op, {"x": real_of(bound["x"]), "dims": dims}, levels)
 
 
+@rule("component_view")
+def _component(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    return _answer(op, {**bound, "x": real_of(bound["x"])}, levels)
+
+
 @rule("slice")
 def _sliced(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     first, sizes = len(levels), sizes_of(levels)
@@ -480,9 +485,7 @@ def _set_item(x: Any, index: object, value: Any) -> None:
     _assign(view, getitem.updated(view.alias(), chosen, value.to(x.dtype)))
 
 
-def install() -> None:
-    """Have calls with batched tensors answered by these rules."""
-    in_place = batching.InPlaceRules(
-        lambda *tensors: bool(levels_of(tensors)), _assign, _change, _set_item
-    )
-    batching.register(batched_call, in_place)
+IN_PLACE = batching.InPlaceRules(
+    lambda *tensors: bool(levels_of(tensors)), _assign, _change, _set_item
+)
+"""How batched tensors are changed in place."""

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..base.errors import GradArgumentError
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module
 from ..tensor.tensor import Tensor
 from .batched_tensor import real_of
@@ -26,11 +27,11 @@ def functionalize(
 
     Raises
     ------
-    ValueError
+    GradArgumentError
         If `remove` is something else.
     """
     if remove not in ("mutations", "mutations_and_views"):
-        raise ValueError(
+        raise GradArgumentError(
             f'functionalize: remove is {remove!r}; it must be "mutations" or'
             ' "mutations_and_views"'
         )

@@ -16,7 +16,7 @@ from .. import ops
 from ..autograd.engine import backward as run_backward
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from ..autograd.tape import GradNode
-from ..base.errors import GradError
+from ..base.errors import GradArgumentError, GradError
 from ..ops.elementwise.unary import lazy_copy
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
@@ -134,17 +134,19 @@ def _variable(
     It is batched along all levels, as its gradient may differ there.
     """
     if not isinstance(value, Tensor):
-        raise GradError(
+        raise GradArgumentError(
             f"{name}: a differentiated argument is a {type(value).__name__}; it must"
             " be a tensor, or containers of tensors"
+        )
+    if not value.dtype.is_differentiable:
+        raise GradError(
+            f"{name}: a differentiated argument is {value.dtype.name}; only float and"
+            " complex tensors have gradients"
         )
     real = real_of(batched_along(value, levels))
     if real.requires_grad and outer:
         return wrapped(lazy_copy(real), levels)
-    made = real.detach()
-    if made.dtype.is_differentiable:
-        made.requires_grad_()
-    return wrapped(made, levels)
+    return wrapped(real.detach().requires_grad_(), levels)
 
 
 def gradients(
@@ -433,7 +435,7 @@ def jvp(
     tangents : tuple
         Vectors of the same structure.
     strict : bool, default False
-        Accepted; a result that does not depend on the arguments gives zeros.
+        Raise where a result does not depend on the arguments, instead of giving zeros.
     has_aux : bool, default False
         Whether `func` returns (result, aux), which then comes last.
 
@@ -460,6 +462,11 @@ def jvp(
     taped = _Taped("jvp", func, primals, has_aux)
     leaves, structure = flatten(tangents)
     _check_tangents("jvp", (leaves, structure), taped.inputs, taped.input_structure)
+    if strict and not all(real_of(each).requires_grad for each in taped.outputs):
+        raise GradError(
+            "jvp: a result does not depend on the arguments; leave strict out to get"
+            " zeros"
+        )
     on_tape = any(real_of(each).requires_grad for each in leaves)
     recorded = taped.recorded or (is_grad_enabled() and on_tape)
     products = _Linear(taped).push(leaves, recorded)
@@ -526,6 +533,10 @@ def jacrev(
     >>> fw.func.jacrev(lambda x: x * x)(fw.tensor([1.0, 2.0])).tolist()
     [[2.0, 0.0], [0.0, 4.0]]
     """
+    if chunk_size is not None and chunk_size < 1:
+        raise GradArgumentError(
+            f"jacrev: chunk_size is {chunk_size}; it must be at least 1, or None"
+        )
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:

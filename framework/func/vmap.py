@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import ops
+from ..base.errors import GradArgumentError
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
     BatchLevel,
@@ -80,7 +81,7 @@ def vmap(
     [21.0, 43.0]
     """
     if randomness not in RANDOMNESS:
-        raise ValueError(
+        raise GradArgumentError(
             f"vmap: randomness is {randomness!r}; it must be one of"
             f" {', '.join(RANDOMNESS)}"
         )

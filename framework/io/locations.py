@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +23,44 @@ __all__ = [
 ]
 
 
+_allowed: list[Any] = []
+
+
 def default_restore_location(storage: Any, location: str | Device) -> Any:
     """Return a tensor or storage on the device that a location names."""
     return storage.to(find_device(location))
 
 
 def add_safe_globals(safe_globals: Sequence[Any]) -> None:
-    """Do nothing: `load` runs no code, whatever a file names."""
+    """Let files name classes and functions when `load` reads nothing but data.
+
+    Parameters
+    ----------
+    safe_globals : sequence
+        Classes and functions, or pairs of one and the name that files have for it.
+    """
+    _allowed.extend(safe_globals)
 
 
 def clear_safe_globals() -> None:
-    """Do nothing: `load` runs no code, whatever a file names."""
+    """Let files name data alone again."""
+    _allowed.clear()
 
 
 def get_safe_globals() -> list[Any]:
-    """Return no functions: `load` runs none."""
-    return []
+    """Return what files may name beside data."""
+    return [*_allowed]
 
 
-def safe_globals(safe_globals: Sequence[Any]) -> AbstractContextManager[None]:
-    """Return a block in which nothing changes: `load` runs no code."""
-    return nullcontext()
+@contextmanager
+def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
+    """Let files name classes and functions within a block; see `add_safe_globals`."""
+    before = get_safe_globals()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        _allowed[:] = before
 
 
 def location_tag(storage: Any) -> str:
@@ -80,4 +97,13 @@ def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
         place = f.tell()
         content = f.read()
         f.seek(place)
-    return torch_archive.refused_globals("get_unsafe_globals_in_checkpoint", content)
+    names = torch_archive.refused_globals("get_unsafe_globals_in_checkpoint", content)
+    return [name for name in names if name not in _allowed_names()]
+
+
+def _allowed_names() -> set[str]:
+    """Return what `add_safe_globals` lets files name, as files name it."""
+    return {
+        each[1] if isinstance(each, tuple) else f"{each.__module__}.{each.__qualname__}"
+        for each in _allowed
+    }

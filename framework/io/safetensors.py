@@ -34,11 +34,15 @@ _NAMES = {
     "I64": "int64",
     "F16": "float16",
     "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
     "F32": "float32",
     "F64": "float64",
     "C64": "complex64",
 }
-"""Our dtypes by the format's names; it has others, such as F8_E4M3."""
+"""Our dtypes by the format's names; it has others, such as F8_E8M0."""
 
 RESERVED = "__metadata__"
 """The one name that is no tensor's in the format."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +15,7 @@ from ..base.errors import FileFormatError
 from ..tensor.storage import UntypedStorage
 from ..tensor.tensor import Tensor
 from . import safetensors, structure, torch_archive, torch_writer
+from .locations import get_safe_globals
 
 File = str | os.PathLike[str] | IO[bytes]
 """A path, or an open file that takes or gives bytes."""
@@ -41,7 +43,8 @@ def save(
     obj : object
         Tensors on any device, numbers, strings, bytes, None, dtypes, devices, NumPy
         arrays; and dicts, lists, tuples and sets of them, as state dicts are. Waits for
-        what the tensors need.
+        what the tensors need. Modules, optimizers and whatever else has a pickle are
+        written as PyTorch does; `load` reads these with `weights_only=False` alone.
     f : str, path-like or binary file
         Where to. A name that ends with ".pt" or ".pth" makes a file for `torch.load`.
     pickle_module, pickle_protocol
@@ -50,8 +53,8 @@ def save(
     Raises
     ------
     TypeError
-        If a part is of a type that files do not hold: a function, a module, an
-        optimizer; nothing has been written then.
+        If a part has no pickle, as a function within another; or is no data, and the
+        name ends with ".safetensors". Nothing has been written then.
     ValueError
         If a part contains itself or is nested deeper than 100 levels; nothing has been
         written then.
@@ -68,7 +71,8 @@ def save(
     that they show; a tensor that is there twice is written once, and loaded once.
 
     Files for `torch.load` hold storages whole, and views of them, as PyTorch writes
-    them; tensors and devices are on the host there. They hold no NumPy arrays.
+    them; tensors and devices are on the host there. NumPy arrays in them are objects
+    as others.
 
     Examples
     --------
@@ -105,7 +109,7 @@ def load(
 ) -> Any:
     """Return what `save` has written, or `torch.save`.
 
-    No code runs, whatever the file holds.
+    No code runs, whatever the file holds, unless `weights_only` is False.
 
     Parameters
     ----------
@@ -116,8 +120,11 @@ def load(
         the file tells, "cpu" of what `save` wrote, to another. A function takes a
         storage on the host and that location, and returns a storage on the device that
         it wants, or None for the host.
-    pickle_module, weights_only, **pickle_load_args
-        Have no effect: nothing but data is ever loaded.
+    weights_only : bool, optional
+        Whether nothing but data is loaded; None as True. False lets the file make any
+        object, and run any code: for files of one's own.
+    pickle_module, **pickle_load_args
+        Have no effect.
     mmap : bool, optional
         Has no effect, except that `f` must be a path then.
 
@@ -157,6 +164,7 @@ def load(
             where,
             content,
             lambda tensor, location: _place(where, tensor, location, map_location),
+            None if weights_only is False else get_safe_globals(),
         )
     tensors, text = safetensors.decoded(where, content)
     tensors = {
@@ -168,18 +176,35 @@ def load(
 
 def _content(obj: object, name: Any) -> bytes:
     known = isinstance(name, str | bytes | os.PathLike)
-    if known and os.fsdecode(name).endswith((".pt", ".pth")):
-        return torch_writer.archive(obj)
-    if _is_flat(obj):
+    path = os.fsdecode(name) if known else ""
+    if not path.endswith((".pt", ".pth")) and _is_flat(obj):
         return safetensors.encoded(obj)  # type: ignore[arg-type]
-    tensors, text = structure.pack(obj)
+    try:
+        if path.endswith((".pt", ".pth")):
+            return torch_writer.archive(obj)
+        tensors, text = structure.pack(obj)
+    except TypeError as error:
+        if path.endswith(".safetensors"):
+            raise
+        return _objects(obj, error)
     return safetensors.encoded(tensors, text)
+
+
+def _objects(obj: object, refusal: TypeError) -> bytes:
+    """Return a file of objects that are no data, for `load(weights_only=False)`."""
+    try:
+        return torch_writer.object_archive(obj)
+    except _NO_PICKLE as error:
+        raise refusal from error
+
+
+_NO_PICKLE = (AttributeError, RecursionError, TypeError, pickle.PicklingError)
 
 
 def _is_flat(obj: object) -> bool:
     """Return whether something is a dict of named tensors, that needs no structure."""
     return isinstance(obj, Mapping) and all(
-        safetensors.is_name(name) and isinstance(each, Tensor)
+        safetensors.is_name(name) and isinstance(each, Tensor) and not each.is_wrapper
         for name, each in obj.items()
     )
 

@@ -17,6 +17,7 @@ from ..base.shape import Size
 from ..nn.parameter import Buffer, Parameter
 from ..tensor.tensor import Tensor
 from .safetensors import is_name
+from .sparse_parts import KINDS, made_of, parts_of
 
 MAX_DEPTH = 100
 """Containers within each other, at most: JSON readers call themselves for each."""
@@ -108,6 +109,9 @@ class _Packer:
             return {**made, "requires_grad": True} if value.requires_grad else made
         if isinstance(value, np.ndarray | np.generic):
             return self._array(value, path)
+        if kind in KINDS:
+            parts = [self.pack(each, path) for each in parts_of(value)]
+            return {"sparse": [value.kind.name, *parts]}
         packer = _SCALARS.get(kind)
         if packer is not None:
             return {packer[0]: packer[1](value)}
@@ -234,6 +238,9 @@ class _Unpacker:
             return array if kind == "ndarray" else array[()]
         if kind in ("dict", "OrderedDict"):
             return self._dict(made, kind, depth)
+        if kind == "sparse":
+            name, *parts = content
+            return made_of(name, [self.unpack(each, depth + 1) for each in parts])
         if kind in _SEQUENCES:
             return _SEQUENCES[kind](self.unpack(each, depth + 1) for each in content)
         return _READERS[kind](content)

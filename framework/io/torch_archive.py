@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import math
+import pickle
 import pickletools
 import zipfile
 import zlib
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +20,10 @@ from ..base.errors import DTypeError, FileFormatError, UnsafeFileError
 from ..base.shape import Layout, Size
 from ..nn.parameter import Parameter
 from ..tensor.tensor import Tensor
+from .object_pickle import ObjectUnpickler
 from .pickle_reader import Global, Named, PickleReader, is_key
 from .safetensors import host_tensor
+from .sparse_parts import made_of
 
 MAGIC = b"PK\x03\x04"
 """What archives begin with."""
@@ -60,8 +63,13 @@ class _Storage(NamedTuple):
     numel: int
 
 
-def read(where: str, content: bytes, place: Place) -> Any:
-    """Return the content of an archive; nothing of it is run.
+def read(
+    where: str, content: bytes, place: Place, allowed: Collection[Any] | None = ()
+) -> Any:
+    """Return the content of an archive.
+
+    `allowed` are the classes and functions that it may name beside data, None any:
+    nothing of it is run without these.
 
     Raises
     ------
@@ -79,11 +87,11 @@ def read(where: str, content: bytes, place: Place) -> Any:
         )
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _Archive(archive, len(content), place).read()
+            return _Archive(archive, len(content), place).read(allowed)
     except UnsafeFileError as error:
         raise UnsafeFileError(
             f"{where}: {error}; only tensors, numbers, strings and containers are"
-            " loaded"
+            " loaded, unless weights_only=False, which runs what the file names"
         ) from error
     except DTypeError as error:
         raise DTypeError(f"{where}: {error}") from error
@@ -106,9 +114,9 @@ def refused_globals(where: str, content: bytes) -> list[str]:
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             reader = _Archive(archive, len(content), lambda tensor, told: CPU)
-            for module, name in _named(reader.pickle()):
+            for module, name in _named(reader._entry("data.pkl")):
                 try:
-                    reader.find(module, name)
+                    reader._find(module, name)
                 except DTypeError:
                     continue
                 except UnsafeFileError:
@@ -135,6 +143,7 @@ def _named(content: bytes) -> Iterator[tuple[str, str]]:
 
 
 _DAMAGE = (
+    pickle.UnpicklingError,
     zipfile.BadZipFile,
     zlib.error,
     ArithmeticError,
@@ -164,13 +173,27 @@ class _Archive:
             order = {b"little": False, b"big": True}
             self._big_endian = order[self._entry("byteorder")]
 
-    def read(self) -> Any:
-        reader = PickleReader(self.find, self._storage)
-        return reader.read(self.pickle())
+    def read(self, allowed: Collection[Any] | None) -> Any:
+        content = self._entry("data.pkl")
+        if allowed is None or allowed:
+            return self._objects(content, allowed)
+        return PickleReader(self._find, self._storage).read(content)
 
-    def pickle(self) -> bytes:
-        """Return the pickle that tells what there is."""
-        return self._entry("data.pkl")
+    def _objects(self, content: bytes, allowed: Collection[Any] | None) -> Any:
+        """Return what Python's pickle makes of the content."""
+
+        def named(module: str, name: str, find: Callable[[str, str], Any]) -> Any:
+            if allowed is None:
+                return find(module, name)
+            for each in allowed:
+                known, alias = each if isinstance(each, tuple) else (each, None)
+                if alias is None:
+                    alias = f"{known.__module__}.{known.__qualname__}"
+                if alias == f"{module}.{name}":
+                    return known
+            return self._find(module, name)
+
+        return ObjectUnpickler(content, self._find, self._storage, named).load()
 
     def _entry(self, name: str) -> bytes:
         info = self._archive.getinfo(self._folder + name)
@@ -178,8 +201,7 @@ class _Archive:
             raise FileFormatError(f"its entry {name} is compressed, or too large")
         return self._archive.read(info)
 
-    def find(self, module: str, name: str) -> Any:
-        """Return what a global stands for; raises where it is refused."""
+    def _find(self, module: str, name: str) -> Any:
         module = "builtins" if module == "__builtin__" else module
         whole = f"{module}.{name}"
         if whole in self._globals:
@@ -200,6 +222,8 @@ class _Archive:
             "torch._utils._rebuild_tensor_v2": self._tensor,
             "torch._utils._rebuild_tensor_v3": self._tensor,
             "torch._utils._rebuild_parameter": _parameter,
+            "torch._utils._rebuild_sparse_tensor": _sparse,
+            "torch.serialization._get_layout": str,
             "torch.Size": lambda sizes=(): Size(tuple(map(_count, sizes))),
             "torch.device": _device,
             "collections.OrderedDict": lambda pairs=(): OrderedDict(_checked(pairs)),
@@ -269,8 +293,7 @@ class _Archive:
 
 
 _FOREIGN_DTYPES = frozenset(
-    "complex32 chalf float8_e4m3fn float8_e5m2"
-    " float8_e4m3fnuz float8_e5m2fnuz quint8 qint8 qint32".split()
+    "complex32 chalf float8_e8m0fnu float4_e2m1fn_x2 quint8 qint8 qint32".split()
 )
 
 _FACTORIES: Mapping[str, Callable[[], Any]] = {
@@ -314,6 +337,10 @@ def _parameter(data: Any, requires_grad: Any = True, hooks: Any = None) -> Param
     if not isinstance(data, Tensor):
         raise ValueError(f"a parameter has a {type(data).__name__} as its data")
     return Parameter(data.detach(), requires_grad is True)
+
+
+def _sparse(layout: Any, parts: Any) -> Tensor:
+    return made_of(str(layout).removeprefix("torch."), parts)
 
 
 def _device(kind: Any = "cpu", index: Any = None) -> Device:

@@ -16,6 +16,8 @@ from ..base.dtype import DType, encode
 from ..base.shape import Layout, Size
 from ..nn.parameter import Parameter
 from ..tensor.tensor import Tensor
+from .object_pickle import pickled
+from .sparse_parts import KINDS, parts_of
 from .structure import METADATA, TENSORS, Path, check_key, enter, is_ordered, refusal
 from .torch_archive import STORAGES
 
@@ -37,9 +39,25 @@ def archive(value: object) -> bytes:
     """
     writer = _Writer()
     writer.write(value, ())
+    return _zipped(b"\x80\x02" + bytes(writer.out) + b".", writer)
+
+
+def object_archive(value: object) -> bytes:
+    """Return the content of a file that `load(weights_only=False)` reads.
+
+    Raises
+    ------
+    PicklingError, AttributeError, TypeError
+        If a part has no pickle, as a function within another.
+    """
+    writer = _Writer()
+    return _zipped(pickled(value, writer.opcodes), writer)
+
+
+def _zipped(pickle: bytes, writer: _Writer) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as written:
-        _add(written, "data.pkl", b"\x80\x02" + bytes(writer.out) + b".")
+        _add(written, "data.pkl", pickle)
         _add(written, "byteorder", b"little")
         for tensor, key in writer.storages.values():
             _add(written, f"data/{key}", _elements(tensor))
@@ -69,6 +87,7 @@ class _Writer:
         self.out = bytearray()
         self.storages: dict[object, tuple[Tensor, int]] = {}
         self._memo: dict[object, int] = {}
+        self._kept: list[object] = []
         self._within: set[int] = set()
 
     def write(self, value: Any, path: Path) -> None:
@@ -91,12 +110,23 @@ class _Writer:
             self._call("torch device", ("cpu",), path)
         elif kind is Size:
             self._call("torch Size", (tuple(value),), path)
+        elif kind in KINDS:
+            self._sparse(value, path)
         elif kind is complex:
             self._call("__builtin__ complex", (value.real, value.imag), path)
         elif kind is bytes:
             self._call("_codecs encode", (value.decode("latin1"), "latin1"), path)
         else:
             self._container(value, path)
+
+    def opcodes(self, value: Any) -> bytes:
+        """Return what makes a tensor, dtype, device or size, and nothing before it."""
+        self.out = bytearray()
+        if type(value) in TENSORS:
+            self._unshared(value, ())
+        else:
+            self.write(value, ())
+        return bytes(self.out)
 
     def _int(self, value: int, path: Path) -> None:
         if -(1 << 31) <= value < 1 << 31:
@@ -164,6 +194,11 @@ class _Writer:
         if known is not None:
             self.out += b"j" + struct.pack("<I", known)
             return
+        self._unshared(tensor, path)
+        self._memo[id(tensor)] = len(self._memo)
+        self.out += b"r" + struct.pack("<I", self._memo[id(tensor)])
+
+    def _unshared(self, tensor: Tensor, path: Path) -> None:
         parameter = isinstance(tensor, Parameter)
         if parameter:
             self._name("torch._utils _rebuild_parameter")
@@ -173,8 +208,16 @@ class _Writer:
             self.write(tensor.requires_grad, path)
             self._call("collections OrderedDict", (), path)
             self.out += b"tR"
-        self._memo[id(tensor)] = len(self._memo)
-        self.out += b"r" + struct.pack("<I", self._memo[id(tensor)])
+
+    def _sparse(self, tensor: Any, path: Path) -> None:
+        self._name("torch._utils _rebuild_sparse_tensor")
+        self.out += b"("
+        self._call("torch.serialization _get_layout", (repr(tensor.kind),), path)
+        parts = parts_of(tensor)
+        # The numbers in the memo are those of objects that stay.
+        self._kept.append(parts)
+        self._tuple(parts, path)
+        self.out += b"tR"
 
     def _view(self, tensor: Tensor, requires_grad: bool, path: Path) -> None:
         typed = tensor.dtype.name in _STORAGE_NAMES

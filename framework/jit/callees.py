@@ -133,6 +133,10 @@ _OUTSIDE = {
 }
 
 
+_own_codes: dict[int, CodeType] = {}
+"""Code of the library's own functions by `id`: to hash code takes long."""
+
+
 class CalleeTracker:
     """Tracker of the functions that run while it is entered.
 
@@ -175,6 +179,8 @@ class CalleeTracker:
     def __enter__(self) -> CalleeTracker:
         codes = map(_code_of, gc.callbacks)
         self._collecting = frozenset(code for code in codes if code is not None)
+        for code in self._collecting:
+            _own_codes.pop(id(code), None)
         self._before = sys.getprofile()
         disable = getattr(self._before, "disable", None)
         if disable is not None:
@@ -202,6 +208,8 @@ class CalleeTracker:
                 self._reporting = None
             return
         code = frame.f_code
+        if id(code) in _own_codes:
+            return
         if event == "call":
             if code in self.codes:
                 self._note_dynamic_attributes(frame, code)
@@ -212,6 +220,9 @@ class CalleeTracker:
                 self._reporting = frame
                 return
             kind = source_kind(code.co_filename)
+            if kind == OURS:
+                _own_codes[id(code)] = code
+                return
             if kind == STANDARD and code.co_filename == "<string>":
                 kind = _exec_source_kind(frame.f_globals)
             if kind == REPORTS and listener() is not None:
@@ -222,11 +233,7 @@ class CalleeTracker:
                     self.reason = _refusal("the interpreter", code.co_name)
             if kind == REPORTS and code.co_name not in _ANSWERING:
                 self._reporting = frame
-            elif (
-                kind != OURS
-                and listener() is not None
-                and self._is_user_call(frame, kind)
-            ):
+            elif listener() is not None and self._is_user_call(frame, kind):
                 self.codes[code] = frame.f_globals
                 self._note_dynamic_attributes(frame, code)
                 self._on_standard_call(frame.f_globals.get("__name__"), code.co_name)

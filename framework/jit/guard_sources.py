@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..ir.derived_storage import source_of
 from ..ir.lazy_graph import Array, Value
 from ..tensor.tensor import Tensor
 from .pytree import alike
@@ -192,7 +193,7 @@ class GuardSources:
 
     def storages(self) -> list[Array]:
         """Return the storages of the guarded tensors."""
-        return [array for _, _, _, array in self._tensors]
+        return [source_of(array) for _, _, _, array in self._tensors]
 
     def add(self, mapping: Mapping[str, Any], name: str) -> None:
         """Guard one more mapping entry."""

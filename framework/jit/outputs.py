@@ -42,6 +42,17 @@ class Slot:
         self.number = number
 
 
+class WrapperSlot:
+    """Placeholder in a result for a tensor that is made of others, as a sparse one."""
+
+    def __init__(self, wrapper: Any, parts: list[Any]) -> None:
+        self._like, self._static, self._parts = wrapper.like, wrapper.static(), parts
+
+    def made(self, fill: Callable[[Any], Any]) -> Any:
+        """Return the tensor, of parts that a function makes of placeholders."""
+        return self._like([fill(each) for each in self._parts], self._static)
+
+
 class NumberSlot:
     """Placeholder in a result for a number that depends on those of the call."""
 
@@ -80,6 +91,8 @@ def fill_slots(result: Any, tensors: list[Tensor]) -> Any:
     def fill(each: Any) -> Any:
         if type(each) is Slot:
             return tensors[each.number]
+        if type(each) is WrapperSlot:
+            return each.made(fill)
         return each.made() if type(each) in (Copied, NumberSlot) else each
 
     return tree_map(result, fill)
@@ -93,6 +106,11 @@ def plain(result: Any) -> Any:
 def has_symbolic_keys(result: Any) -> bool:
     """Return whether mappings or sets in a result have symbolic numbers for keys."""
     return any(is_symbolic(each) for keys in _keys_of(result) for each in keys)
+
+
+def need_grad(result: Any) -> bool:
+    """Return whether a tensor in a result requires a gradient."""
+    return any(each.requires_grad for each in _tensors_in(result))
 
 
 def check(result: Any, made: Callable[[Tensor], bool]) -> None:

@@ -137,7 +137,10 @@ def _key_of_key(value: object, call: CallSignature) -> object:
     return type(value), id(value)
 
 
-def _tensor_key(tensor: Tensor, place: str, call: CallSignature) -> object:
+def _tensor_key(tensor: Any, place: str, call: CallSignature) -> object:
+    if tensor.is_wrapper:
+        parts = [_tensor_key(each, place, call) for each in tensor.parts()]
+        return type(tensor), tensor.static(), *parts
     if not tensor.is_gpu:
         call.on_host.append(f"argument {place} is on the host")
         return type(tensor), tensor.layout.shape, tensor.dtype, tensor.needs_grad

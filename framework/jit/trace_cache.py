@@ -40,7 +40,18 @@ R = TypeVar("R")
 
 
 class Jitted(Generic[P, R]):
-    """A function whose calls are replayed; made by `jit`.
+    """A function whose calls are replayed; made by `jit`, or by `compile`.
+
+    Parameters
+    ----------
+    function : callable
+        What is called.
+    max_traces : int
+        Signatures whose traces are cached.
+    on_tape : bool
+        Whether results stay on the tape: calls run untraced whose results need that.
+    breaks : bool
+        Whether calls run untraced, from there on, that do what no replay can.
 
     Attributes
     ----------
@@ -50,7 +61,13 @@ class Jitted(Generic[P, R]):
         How often a trace was replayed.
     """
 
-    def __init__(self, function: Callable[P, R], max_traces: int) -> None:
+    def __init__(
+        self,
+        function: Callable[P, R],
+        max_traces: int,
+        on_tape: bool = False,
+        breaks: bool = False,
+    ) -> None:
         if max_traces < 1:
             raise ValueError(f"jit: max_traces is {max_traces}; it must be at least 1")
         self.traces = 0
@@ -58,6 +75,7 @@ class Jitted(Generic[P, R]):
         self._function = function
         self._ordered = _takes_any_name(function)
         self._max_traces = max_traces
+        self._on_tape, self._breaks = on_tape, breaks
         self._compiled: OrderedDict[object, CompiledTrace] = OrderedDict()
         self._policy = TracePolicy(max_traces)
         self._promotion = NumberPromotion()
@@ -74,7 +92,10 @@ class Jitted(Generic[P, R]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy has its own traces, and belongs to the copy of its instance.
-        return Jitted, (self._function, self._max_traces)
+        return Jitted, (self._function, *self._options())
+
+    def _options(self) -> tuple[int, bool, bool]:
+        return self._max_traces, self._on_tape, self._breaks
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None:
@@ -91,7 +112,7 @@ class Jitted(Generic[P, R]):
             methods = space[_METHODS] = _Methods(instance)
         bound = methods.made.get(self)
         if bound is None:
-            bound = Jitted(self._function.__get__(instance, owner), self._max_traces)
+            bound = Jitted(self._function.__get__(instance, owner), *self._options())
             bound = methods.made.setdefault(self, bound)
         return bound
 
@@ -134,7 +155,12 @@ class Jitted(Generic[P, R]):
         object
             Result of the call; `_UNTRACED` if the function is to run untraced.
         """
-        call = signature_of(args, kwargs, self._ordered)
+        try:
+            call = signature_of(args, kwargs, self._ordered)
+        except TraceError:
+            if self._on_tape:
+                return _UNTRACED
+            raise
         key = call.key
         compiled = self._compiled.get(key)
         if compiled is None:
@@ -201,13 +227,16 @@ class Jitted(Generic[P, R]):
         before = Guards(
             self._function, *call.identity_keys, *owners, callees=known, assume_run=True
         )
-        trace = Trace() if promoted is None else Trace(promoted.table)
+        table = None if promoted is None else promoted.table
+        trace = Trace(table, self._breaks)
         try:
             return cast(
                 R, self._traced(trace, before, kind, call, args, kwargs, promoted)
             )
         except BaseException as error:
-            if promoted is None or not self._can_repeat(trace, before, error):
+            untraced = self._breaks and isinstance(error, TraceError)
+            repeats = untraced or promoted is not None
+            if not repeats or not self._can_repeat(trace, before, error):
                 # The recorded nodes are pending then, as without `jit`; the second time
                 # if an interrupt ends the first.
                 try:
@@ -223,6 +252,9 @@ class Jitted(Generic[P, R]):
                 trace.discard()
             finally:
                 trace.discard()
+            if promoted is None:
+                kind.attempts = MAX_TRACE_ATTEMPTS
+                return cast(R, _UNTRACED)
             self._promotion.failed(promoted)
         return self._trace(self._policy.of(call), call, args, kwargs)
 
@@ -259,9 +291,11 @@ class Jitted(Generic[P, R]):
                 promoted.table.conflicts()
             if is_grad_enabled() is not recording:
                 trace.once("it sets whether gradients are recorded afterwards")
-            if trace.nodes:
+            if self._on_tape and outputs.need_grad(result[0]):
+                trace.once(_NEEDS_TAPE)
+            if trace.nodes and not trace.ended and trace.reasons != [_NEEDS_TAPE]:
                 _note_host(call, trace)
-                outputs.check(result[0], trace.is_computed)
+                self._check_result(trace, result[0])
                 self._check_changes(before, trace, call)
         except BaseException:
             self._policy.uncount(kind)
@@ -276,6 +310,15 @@ class Jitted(Generic[P, R]):
                 answer = outputs.plain(answer)
             return self._run_now(trace, kind, answer, trace.reasons)
         return self._keep(trace, kind, call, result, promoted)
+
+    def _check_result(self, trace: Trace, result: Any) -> None:
+        """Reject the trace if no replay could make the result."""
+        try:
+            outputs.check(result, trace.is_computed)
+        except TraceError as error:
+            if not self._breaks:
+                raise
+            trace.once(str(error))
 
     def _check_changes(self, before: Guards, trace: Trace, call: CallSignature) -> None:
         """Reject the trace if the function has side effects in Python."""
@@ -305,7 +348,9 @@ class Jitted(Generic[P, R]):
         """Run a trace that cannot be cached, as without `jit`."""
         trace.run_now()
         trace.unshare()
-        if reasons:
+        if _NEEDS_TAPE in reasons:
+            kind.attempts = MAX_TRACE_ATTEMPTS
+        elif reasons:
             self._policy.refused(reasons[0])
             if kind.attempts >= MAX_TRACE_ATTEMPTS:
                 self._warn(reasons[0])
@@ -388,6 +433,8 @@ class Jitted(Generic[P, R]):
 
 _UNTRACED = object()
 """Sentinel instead of a result: the function runs untraced."""
+
+_NEEDS_TAPE = "its result needs a gradient, and those of replays are off the tape"
 
 _METHODS = "jitted methods"
 """Key of `_Methods` in an object's `__dict__`: no valid attribute name."""

@@ -68,7 +68,9 @@ class TracedArguments:
 
     def _substitute(self, value: Any) -> Any:
         if isinstance(value, Tensor):
-            return self._register(value, self._swap(value))
+            wrapper: Any = value
+            made = wrapper.mapped(self._swap) if value.is_wrapper else self._swap(value)
+            return self._register(value, made)
         if type(value) in PLAIN and isinstance(value, SIMPLE):
             return value
         known = self._arguments.get(id(value))

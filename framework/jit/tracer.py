@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
 import numpy as np
@@ -22,7 +22,9 @@ from ..base.trace_hooks import (
     StreamWord,
     TraceHooks,
     listening,
+    stop_listening,
 )
+from ..ir.derived_storage import DerivedArray, source_of
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
@@ -30,7 +32,7 @@ from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
 from .op_calls import HiddenCalls
-from .outputs import Copied, NumberSlot, Slot, can_be_copied
+from .outputs import Copied, NumberSlot, Slot, WrapperSlot, can_be_copied
 from .pytree import same, tree_map
 from .traced_arguments import TracedArguments
 
@@ -84,10 +86,15 @@ class Trace(TraceHooks):
         State that they read, if the trace can be cached.
     symbols : SymbolTable or None
         Numbers among the arguments that may change from call to call.
+    breaks : bool
+        Whether the trace ends where a replay could not go on, without an error.
     """
 
-    def __init__(self, symbols: SymbolTable | None = None) -> None:
+    def __init__(
+        self, symbols: SymbolTable | None = None, breaks: bool = False
+    ) -> None:
         self.symbols = symbols
+        self.breaks = breaks and symbols is None
         self.ended = False
         self._thread = threading.get_ident()
         self.nodes: list[Node] = []
@@ -105,6 +112,7 @@ class Trace(TraceHooks):
         self.callees = CalleeTracker()
         self.guards: Guards | None = None
         self._stand_ins: dict[int, Tensor] = {}
+        self._inputs: list[Tensor] = []
         self._input_arrays: list[Array] = []
         self.arguments = TracedArguments(self._swap)
         self._computed: set[int] = set()
@@ -118,7 +126,7 @@ class Trace(TraceHooks):
         if self.device is None:
             self.device = device
         elif self.device is not device:
-            self.refused(
+            self._fail(
                 f"operations are on {self.device} and on {device}; one function may use"
                 " one device"
             )
@@ -135,7 +143,7 @@ class Trace(TraceHooks):
             self.changes_host = True
             return
         if any(array is inputs for inputs in self._input_arrays):
-            self.refused(
+            self._fail(
                 "an argument is changed in place; return the new tensor, or let the"
                 " function reach it without passing it"
             )
@@ -145,7 +153,7 @@ class Trace(TraceHooks):
             self.rebound_arrays.setdefault(id(array), (array, before))
             isolate(array, self)
         elif id(array) not in self.rebound_arrays:
-            self.refused(
+            self._fail(
                 "a tensor is changed in place that another thread's trace is changing;"
                 " let one finish before the other begins"
             )
@@ -203,6 +211,23 @@ class Trace(TraceHooks):
         self.on_grad_write(leaf, cleared=False)
 
     def refused(self, what: str) -> None:
+        """End the trace, or raise `TraceError`: a replay cannot do what follows."""
+        if self.breaks:
+            self._break(what)
+        else:
+            self._fail(what)
+
+    def _break(self, why: str) -> None:
+        """Let the function run on as without a trace."""
+        self.once(why)
+        stop_listening(self)
+        self.publish()
+        for tensor in self._inputs:
+            # What is changed in place from here on is the caller's tensor.
+            stand_in = self._stand_ins[id(tensor)]
+            stand_in.array, stand_in.layout = tensor.array, tensor.layout
+
+    def _fail(self, what: str) -> NoReturn:
         """Raise `TraceError`: the function does what a replay cannot.
 
         Again at its end if it catches the error, as it diverges then from a run without
@@ -227,6 +252,7 @@ class Trace(TraceHooks):
 
         `places` are the arguments, by position or name, that are symbolic numbers.
         """
+        self._inputs = inputs
         for tensor in inputs:
             self._stand_in(tensor)
         substitute = self.arguments.substitute
@@ -272,7 +298,7 @@ class Trace(TraceHooks):
         pin(value)
         self.graph_inputs.append(value)
         array = Array(value)
-        self._input_arrays += array, tensor.array
+        self._input_arrays += array, source_of(tensor.array)
         layout = interned(Layout(shape, strides))
         self._stand_ins[id(tensor)] = Tensor.make(array, layout, tensor.device)
 
@@ -402,6 +428,9 @@ class Trace(TraceHooks):
         def number(part: Any) -> Any:
             if is_symbolic(part):
                 return NumberSlot(part)
+            if isinstance(part, Tensor) and part.is_wrapper:
+                wrapper: Any = part
+                return WrapperSlot(part, [number(each) for each in wrapper.parts()])
             if isinstance(part, Tensor) and part.is_gpu:
                 if id(part) not in slots:
                     slots[id(part)] = Slot(len(tensors))
@@ -422,7 +451,8 @@ class Trace(TraceHooks):
                 taken.add(id(array.value))
             for k, tensor in enumerate(tensors):
                 value = tensor.array.value
-                if id(value) not in self._computed or id(value) in taken:
+                derived = type(tensor.array) is DerivedArray
+                if derived or id(value) not in self._computed or id(value) in taken:
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec
+from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, fold_grid
+from .gpu_model import model_of
 from .linear import linear_dispatch, linear_workgroup
 from .reduce import SOFTWARE_WORKGROUP, need_countable
-from .shader_types import acc_size, storage_defines
+from .shader_types import acc_size, shuffle_defines, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -18,6 +19,15 @@ CHUNK = 64
 
 SOFTWARE_CHUNK = 4096
 """The same on software devices, which need few invocations."""
+
+ROW_GROUP = 256
+"""Most invocations per contiguous row, or chunk of one, on hardware."""
+
+ROW_ITEMS = 8
+"""Consecutive elements of each in a tile; `scan/scan_rows` has the same."""
+
+SHORT_ROW = 32
+"""Elements of rows that one invocation each scans."""
 
 SEGMENT_CHUNK = 16
 SOFTWARE_SEGMENT_CHUNK = 64
@@ -89,6 +99,8 @@ def scan_dispatches(
     """
     need_countable("scan", x)
     outer, count, inner = x.shape
+    if inner == 1 and count > SHORT_ROW and gpu.target.cheap_barriers:
+        return _row_scan(gpu, x, product, reverse)
     size = CHUNK
     if gpu.target.loop_limit is not None:
         enough = outer * inner >= SOFTWARE_WORKGROUP
@@ -109,6 +121,53 @@ def scan_dispatches(
         steps.append(scan.dispatch(level, rows, source, target, carry))
         carry = target
     return steps
+
+
+def _row_scan(
+    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
+) -> list[Dispatch]:
+    """Return the dispatches that scan contiguous rows (outer, count, 1) into "out".
+
+    A group of invocations reads a row from tile to tile. Few long rows are split into
+    chunks: their totals, the totals scanned, then all elements with what came before.
+    """
+    outer, count, _ = x.shape
+    most = min(ROW_GROUP, gpu.max_workgroup_invocations)
+    tile = most * ROW_ITEMS
+    wanted = ceil_div(model_of(gpu).full_reduction_groups, max(outer, 1))
+    size = ceil_div(ceil_div(count, wanted), tile) * tile
+    chunks = ceil_div(count, size)
+
+    def dispatch(
+        level: int,
+        source: str | Scratch,
+        target: str | Scratch,
+        carry: str | Scratch | None = None,
+        totals: bool = False,
+    ) -> Dispatch:
+        rows, parts, length = (chunks, 1, chunks) if level else (count, chunks, size)
+        group = min(most, 1 << (ceil_div(length, ROW_ITEMS) - 1).bit_length())
+        push: dict[str, Argument] = {"x": source, "out_": target}
+        push["carry"] = source if carry is None else carry
+        push |= {"outer": outer, "count": rows, "chunks": parts, "chunk_size": length}
+        constants = {"LOCAL_X": most, "TOTALS": int(totals), "GROUP": group}
+        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(product)}
+        constants["REVERSE"] = int(reverse and level == 0)
+        inside = level > 0
+        defines = storage_defines(x.dtype, in_acc=inside, out_acc=inside or totals)
+        defines = {**defines, **shuffle_defines(gpu, defines, most)}
+        grid = fold_grid(ceil_div(outer * parts, most // group))
+        return Dispatch("scan/scan_rows", grid, push, constants, defines)
+
+    if chunks == 1:
+        return [dispatch(0, "x", "out")]
+    memory = outer * chunks * acc_size(x.dtype)
+    totals, scanned = Scratch("totals", memory), Scratch("scanned", memory)
+    return [
+        dispatch(0, "x", totals, totals=True),
+        dispatch(1, totals, scanned),
+        dispatch(0, "x", "out", carry=scanned),
+    ]
 
 
 def segment_sum_dispatches(

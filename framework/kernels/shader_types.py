@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base.dtype import FLOAT, DType, float32, float64, int64
+from ..base.dtype import FLOAT, FLOAT8, DType, float32, float64, int64
 from ..base.errors import DTypeError
 from ..base.shape import TensorSpec
 
@@ -26,7 +26,9 @@ def storage_defines(
 
     `in_acc` and `out_acc` make the shader's In, or Out, ACC in memory: partial sums.
     """
-    defines = {} if dtype is float32 else {"DTYPE": f"DTYPE_{dtype.name.upper()}"}
+    # What takes 8-bit floats moves them alone.
+    name = "uint8" if dtype in FLOAT8 else dtype.name
+    defines = {} if dtype is float32 else {"DTYPE": f"DTYPE_{name.upper()}"}
     if acc_size(dtype) != dtype.itemsize:
         defines |= {"IN_ACC": "1"} if in_acc else {}
         defines |= {"OUT_ACC": "1"} if out_acc else {}

@@ -1,5 +1,6 @@
 """Neural network modules: layers, losses, and their base class."""
 
+from ..base.public_names import public_names as _public_names
 from . import functional, init, utils
 from .activation import (
     CELU,
@@ -345,3 +346,10 @@ __all__ = [
     "init",
     "utils",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(
+        globals(), "attention functional init modules parallel parameter utils"
+    )

@@ -88,8 +88,9 @@ class Embedding(_Table):
         Which norm that is.
     scale_grad_by_freq : bool, default False
         Whether a vector's gradient is divided by how often it is looked up.
-    sparse : bool
-        Without effect: gradients are dense.
+    sparse : bool, default False
+        Whether the gradient of `weight` is sparse, for `SparseAdam`, `SGD` or
+        `Adagrad`.
     _weight : Tensor, shape (num_embeddings, embedding_dim), or None
         The vectors, if they are not to be drawn; its storage is shared.
     _freeze : bool, default False
@@ -179,6 +180,7 @@ class Embedding(_Table):
             self.max_norm,
             self.norm_type,
             self.scale_grad_by_freq,
+            self.sparse,
         )
 
     def extra_repr(self) -> str:

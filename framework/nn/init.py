@@ -20,7 +20,7 @@ from ..autograd.engine import no_grad
 from ..base.errors import ShapeError
 from ..base.philox import Generator
 from ..dispatch.diagnosis import explained
-from ..ops.elementwise.complex_numbers import view_as_complex
+from ..ops.elementwise.complex_numbers import numbers_of
 from ..ops.elementwise.special import host_erfc
 from ..tensor.random import rand, randn
 from ..tensor.tensor import Tensor
@@ -443,9 +443,7 @@ def _shape_of_parts(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _assign_parts(tensor: Tensor, values: Tensor) -> Tensor:
-    return _assign(
-        tensor, view_as_complex(values) if tensor.dtype.is_complex else values
-    )
+    return _assign(tensor, numbers_of(values) if tensor.dtype.is_complex else values)
 
 
 def _assign_host(tensor: Tensor, values: np.ndarray) -> Tensor:

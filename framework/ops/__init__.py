@@ -58,8 +58,11 @@ from .elementwise.complex_numbers import (
     complex as complex,
     conj as conj,
     conj_physical as conj_physical,
-    imag as imag,
     polar as polar,
+)
+from .elementwise.complex_views import (
+    imag as imag,
+    real as real,
     view_as_complex as view_as_complex,
     view_as_real as view_as_real,
 )
@@ -347,7 +350,6 @@ from .elementwise.derived import (
     deg2rad as deg2rad,
     fill as fill,
     is_same_size as is_same_size,
-    real as real,
     float_power as float_power,
     fmax as fmax,
     fmin as fmin,

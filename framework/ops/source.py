@@ -18,15 +18,17 @@ from ..base.device import GpuDevice
 from ..base.dtype import (
     BOOL,
     FLOAT,
+    FLOAT8,
     NUMERIC,
     STORED,
     DType,
     float32,
     int32,
     int64,
+    takes,
     uint32,
 )
-from ..base.errors import DTypeError, ShapeError
+from ..base.errors import DTypeError, Float8Error, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
 from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
@@ -142,8 +144,9 @@ class Source(Op[..., Any]):
         like = bound.pop("like")
         dtype, shape = bound["dtype"], as_ints(f"{self.name}: shape", bound["shape"])
         check_numel(self.name, shape)
-        if dtype not in self.results:
-            raise DTypeError(
+        if not takes(self.results, dtype):
+            error = Float8Error if dtype in FLOAT8 else DTypeError
+            raise error(
                 f"{self.name}: dtype is {dtype.name}; accepted:"
                 f" {', '.join(each.name for each in self.results)}"
             )

@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
+from ..base.public_names import public_names as _public_names
 from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
 from .adam_variants import LAMB, Adamax, Lion, NAdam, RAdam
@@ -12,6 +13,7 @@ from .optimizer import Optimizer
 from .rmsprop import Adadelta, Adagrad, RMSprop
 from .rprop import ASGD, Rprop
 from .sgd import SGD
+from .sparse_adam import SparseAdam
 from .trainer import Trainer
 from .training import Callback, History, evaluate
 
@@ -38,6 +40,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "StepLR",
     "Trainer",
     "clip_grad_norm_",
@@ -45,3 +48,8 @@ __all__ = [
     "lr_scheduler",
     "swa_utils",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals(), "lr_scheduler swa_utils")

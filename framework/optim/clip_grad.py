@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..autograd.engine import no_grad
 from ..base.dtype import DType, promote
 from ..base.shape import Layout, interned
-from ..ops import minimum, mul
+from ..ops import minimum, mul, view_as_real
 from ..ops.reduce.multi_tensor_norm import square_sum
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
@@ -44,6 +44,8 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
             scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
         return norm
 
+    if any(grad.dtype.is_complex for grad in grads):
+        return clip(grads)
     return cached_clip(grads, (type(max_norm), max_norm), clip)
 
 
@@ -57,7 +59,8 @@ def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:
 def _by_dtype(grads: Sequence[Tensor]) -> dict[DType, list[Tensor]]:
     kinds: dict[DType, list[Tensor]] = {}
     for grad in grads:
-        kinds.setdefault(grad.dtype, []).append(_flat(grad))
+        real = view_as_real(grad) if grad.dtype.is_complex else grad
+        kinds.setdefault(real.dtype, []).append(_flat(real))
     return kinds
 
 

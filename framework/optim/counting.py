@@ -60,17 +60,23 @@ class CountingOptimizer(Optimizer):
         """Change parameters by their gradients."""
         steps: dict[int, tuple[Numbers, list[Row]]] = {}
         for parameter, grad in updates:
-            state = self._state.get(parameter)
-            if not state:
-                state = self._state[parameter] = self.initial_state(parameter, group)
-            self.note_skips(state)
-            state["step"] += 1
             # Dynamic arguments may be equal now: identity distinguishes them.
-            numbers = self._numbers(state, group)
+            numbers, state = self.count_step(parameter, group)
             row = parameter, grad, state
             steps.setdefault(id(numbers), (numbers, []))[1].append(row)
         for numbers, rows in steps.values():
             self.apply(rows, numbers, group)
+
+    def count_step(
+        self, parameter: Tensor, group: Group
+    ) -> tuple[Numbers, dict[str, Any]]:
+        """Count a step of a parameter; return its numbers, and the state."""
+        state = self._state.get(parameter)
+        if not state:
+            state = self._state[parameter] = self.initial_state(parameter, group)
+        self.note_skips(state)
+        state["step"] += 1
+        return self._numbers(state, group), state
 
     def note_skips(self, state: dict[str, Any]) -> None:
         """Prepare a parameter's state for a step that may be skipped."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
-from ..ops import cat
+from ..ops import cat, view_as_real
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer, Params
 from .state_dict import StateSpec
@@ -31,6 +31,11 @@ class Trial(NamedTuple):
     loss: float
     grad: Tensor
     slope: float
+
+
+def _real(x: Tensor) -> Tensor:
+    """Return a tensor, a complex one as the view of its parts."""
+    return view_as_real(x) if x.dtype.is_complex else x
 
 
 class LBFGS(Optimizer):
@@ -133,14 +138,14 @@ class LBFGS(Optimizer):
 
     def _flat_grad(self) -> Tensor:
         parts = [
-            (each * 0 if each.grad is None else each.grad).reshape(-1)
+            _real(each * 0 if each.grad is None else each.grad).reshape(-1)
             for each in self._params
         ]
         return cat(parts, 0)
 
     def _move(self, length: float, direction: Tensor) -> None:
         start = 0
-        for each in self._params:
+        for each in map(_real, self._params):
             part = direction[start : start + each.numel()].reshape(each.shape)
             each.add_(part, alpha=length)
             start += each.numel()

@@ -48,6 +48,7 @@ class Adafactor(CountingOptimizer):
     Source: Shazeer and Stern, arXiv:1804.04235.
     """
 
+    takes_complex = False
     factor_count = 3
 
     def __init__(
@@ -176,6 +177,7 @@ class Muon(Optimizer):
     Networks, 2024.
     """
 
+    takes_complex = False
     replayable = True
     remembered: ClassVar[StateSpec | None] = {"momentum_buffer": Tensor}
 

@@ -24,11 +24,11 @@ from ..base.device import Device, GpuDevice
 from ..base.errors import DTypeError
 from ..dispatch.diagnosis import explain_constructor
 from ..eager.base_tensor import evaluate
-from ..ir.copied_part import CopiedPart
 from ..ir.lazy_graph import Array, Failed
 from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
+from .complex_parameters import as_real
 from .found_inf import SKIPPED, revert_if, without_skipped
 from .hooks import (
     KINDS,
@@ -46,6 +46,7 @@ from .hooks import (
     register_optimizer_step_pre_hook as register_optimizer_step_pre_hook,
 )
 from .recorded_plan import CallRecorder, NotRepeatable
+from .sparse_updates import SparseUpdates
 from .state_dict import CheckedState, States, StateSpec
 from .step_counter import DeferredStepCounter
 from .step_plan import StepPlan, Truths
@@ -142,7 +143,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer(HookedOptimizer):
+class Optimizer(SparseUpdates, HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -169,8 +170,16 @@ class Optimizer(HookedOptimizer):
     TypeError
         If what is given are no tensors, or they are in a set or alone.
     DTypeError
-        If a parameter is complex.
+        If a parameter is complex, and `takes_complex` False.
+
+    Notes
+    -----
+    A complex parameter is to `update` the real tensor of its parts, a view, and so are
+    its gradient and its state, as in PyTorch.
     """
+
+    takes_complex: ClassVar[bool] = True
+    """Whether parameters may be complex."""
 
     replayable = False
     """Whether `update` reads numbers that change through `trace_hooks.changing`."""
@@ -333,13 +342,11 @@ class Optimizer(HookedOptimizer):
                 f"{self._name}: a tensor of shape {tuple(parameter.shape)} is no leaf:"
                 " an operation computed it; pass model.parameters()"
             )
-        if parameter.dtype.is_complex:
+        if parameter.dtype.is_complex and not self.takes_complex:
             raise DTypeError(
                 f"{self._name}: a parameter is {parameter.dtype.name}, and steps are of"
                 " real numbers; make view_as_real(z).clone() the parameter"
             )
-        if isinstance(parameter.array, CopiedPart):
-            parameter.array.check()
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
@@ -530,7 +537,9 @@ class Optimizer(HookedOptimizer):
         self._drop_cached_step()
         self.apply_deferred_steps(None)
         hooks = {kind: OrderedDict[int, Hook]() for kind in KINDS}
-        return {**vars(self), **hooks, "_step_counters": [], "_replaying": None}
+        # The numbers of a step have its counters.
+        dropped: dict[str, Any] = {"_step_counters": [], "_shared": {}}
+        return {**vars(self), **hooks, **dropped, "_replaying": None}
 
     def _update_parameters(self) -> list[Tensor]:
         """Update every parameter that has a gradient, and return them."""
@@ -542,10 +551,13 @@ class Optimizer(HookedOptimizer):
                     for parameter in group["params"]
                     if parameter.grad is not None
                 ]
+                changed += [parameter for parameter, _ in updates]
                 if group.get("maximize"):
                     updates = [(parameter, -grad) for parameter, grad in updates]
-                self.update_all(updates, group)
-                changed += [parameter for parameter, _ in updates]
+                dense = self.without_sparse(updates, group)
+                if dense:
+                    with as_real(dense, self._state) as real:
+                        self.update_all(real, group)
         return changed
 
     def __repr__(self) -> str:

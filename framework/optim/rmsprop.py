@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import ops
 from ..base import trace_hooks
+from ..base.errors import DomainError
 from ..ops.elementwise.optimizer_step import (
     ema,
     root_scaled_step,
@@ -13,11 +15,13 @@ from ..ops.elementwise.optimizer_step import (
     sgd_step,
     weighted_sum_square,
 )
+from ..sparse.rows import added_rows, flat_rows, rows_of
 from ..tensor.factories import full_like
+from ..tensor.inplace import assign
 from ..tensor.tensor import Tensor
 from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_each
-from .optimizer import Group, Params
+from .optimizer import Group, Params, Update
 
 
 class RMSprop(CountingOptimizer):
@@ -211,6 +215,26 @@ class Adagrad(CountingOptimizer):
         assign_each(weighted_sum_square, squares, (1.0, 1.0))
         steps = [(value, grad, state["sum"]) for value, grad, state in rows]
         assign_each(root_scaled_step, steps, (group["eps"], *numbers))
+
+    def update_sparse(self, updates: Sequence[Update], group: Group) -> None:
+        """Change the rows of parameters that sparse gradients name."""
+        if group["weight_decay"]:
+            raise DomainError(
+                f"Adagrad: weight_decay is {group['weight_decay']} and a gradient"
+                " sparse; it must be 0 then"
+            )
+        for parameter, gradient in updates:
+            grad: Any = gradient
+            (size,), state = self.count_step(parameter, group)
+            if not grad._nnz():
+                continue
+            rows, values, kept = rows_of(grad)
+            squares = ops.where(kept, values * values, 0.0)
+            assign(state["sum"], added_rows(state["sum"], grad, rows, squares))
+            total = ops.index_select(flat_rows(state["sum"], grad), 0, rows)
+            step = -(values / (ops.sqrt(total) + group["eps"]) * size)
+            step = ops.where(kept, step, 0.0)
+            assign(parameter, added_rows(parameter, grad, rows, step))
 
 
 class Adadelta(CountingOptimizer):

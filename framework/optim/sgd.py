@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..base import trace_hooks
+from ..base.errors import DomainError
 from ..ops.elementwise.optimizer_step import sgd_step, weighted_sum
+from ..sparse.places import keys_of
+from ..sparse.rows import added_rows
+from ..tensor.inplace import assign
 from ..tensor.tensor import Tensor
 from .foreach import assign_each
 from .optimizer import Group, Optimizer, Params, Update
@@ -99,6 +103,34 @@ class SGD(Optimizer):
             updates = self._directions(updates, group)
         lr = trace_hooks.changing(lambda: float(group["lr"]))
         assign_each(sgd_step, updates, (lr,))
+
+    def update_sparse(self, updates: Sequence[Update], group: Group) -> None:
+        """Change parameters by sparse gradients; momentum is sparse as well."""
+        if group["weight_decay"]:
+            raise DomainError(
+                f"SGD: weight_decay is {group['weight_decay']} and a gradient sparse;"
+                " it must be 0 then, as the decay is dense"
+            )
+        lr = trace_hooks.changing(lambda: float(group["lr"]))
+        for parameter, gradient in updates:
+            grad: Any = gradient
+            if group["momentum"]:
+                grad = self._sparse_direction(parameter, grad, group)
+            rows = keys_of(grad.places, grad.sizes)
+            assign(parameter, added_rows(parameter, grad, rows, -(grad.elements * lr)))
+
+    def _sparse_direction(self, parameter: Tensor, grad: Any, group: Group) -> Any:
+        """Return the momentum update of a parameter, and store its buffer."""
+        trace_hooks.once("SGD has a sparse momentum, which grows")
+        momentum = float(group["momentum"])
+        state = self._state.get(parameter)
+        if not state:
+            buffer = grad.clone()
+        else:
+            buffer = state["momentum_buffer"] * momentum
+            buffer = (buffer + grad * (1.0 - group["dampening"])).coalesce()
+        self._state[parameter] = {"momentum_buffer": buffer}
+        return grad + buffer * momentum if group["nesterov"] else buffer
 
     def _directions(self, updates: Sequence[Update], group: Group) -> Sequence[Update]:
         """Return the momentum updates, and store their buffers."""

@@ -205,9 +205,14 @@ def _copy_like(where: str, value: Tensor, parameter: Tensor, same: bool) -> Tens
             " of"
             f" {tuple(parameter.shape)}; they must be equal; nothing was loaded"
         )
-    if not value.dtype.is_float:
+    if not value.dtype.is_differentiable:
         raise DTypeError(
             f"load_state_dict: {where} is {value.dtype.name}; it must be of floats;"
             " nothing was loaded"
+        )
+    if value.dtype.is_complex and not parameter.dtype.is_complex:
+        raise DTypeError(
+            f"load_state_dict: {where} is {value.dtype.name}, its parameter"
+            f" {parameter.dtype.name}; a part would be lost; nothing was loaded"
         )
     return value.detach().clone().to(device=parameter.device, dtype=parameter.dtype)

@@ -15,7 +15,7 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -176,22 +176,45 @@ def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]
         program = call.program if groups <= most else None
         rows.append(HorizontalLaunch(program, groups, call.reads, call.writes))
     made = []
+    packing: dict[Hashable, _Packing] = {}
     for members in horizontal_groups(rows):
         chosen = [calls[member] for member in members]
         made.append(
-            _single_launch(chosen[0])
+            _single_launch(chosen[0], packing)
             if len(chosen) == 1
             else _horizontal_launch(gpu, chosen)
         )
     return made
 
 
-def _single_launch(call: KernelCall) -> Launch:
+class _Packing(NamedTuple):
+    """How arguments by these names are packed; see `Launch`."""
+
+    pack: Callable[..., bytes]
+    address_fields: tuple[tuple[str, int], ...]
+    scalar_fields: tuple[tuple[str, int], ...]
+
+
+def _packing(pipeline: vkbackend.Pipeline, call: KernelCall) -> _Packing:
+    fields = pipeline.arguments.fields
+    return _Packing(
+        pipeline.packer((*call.addresses, *call.words, *call.scalars)),
+        _fields(fields, call.addresses),
+        _fields(fields, call.scalars),
+    )
+
+
+def _single_launch(call: KernelCall, known: dict[Hashable, _Packing]) -> Launch:
+    """Return the launch of a call; `known` grows by how its arguments are packed."""
     pipeline = call.pipeline(False)
+    names = *call.addresses, None, *call.words, None, *call.scalars
+    packing = known.get((pipeline, names))
+    if packing is None:
+        packing = known[pipeline, names] = _packing(pipeline, call)
     return Launch(
         pipeline,
         call.grid,
-        pipeline.packer((*call.addresses, *call.words, *call.scalars)),
+        packing.pack,
         tuple(call.addresses.values()),
         tuple(call.words.values()),
         tuple(call.scalars.values()),
@@ -200,8 +223,8 @@ def _single_launch(call: KernelCall) -> Launch:
         call.allocate,
         call.in_place,
         call.buffers,
-        address_fields=_fields(pipeline.arguments.fields, call.addresses),
-        scalar_fields=_fields(pipeline.arguments.fields, call.scalars),
+        address_fields=packing.address_fields,
+        scalar_fields=packing.scalar_fields,
     )
 
 

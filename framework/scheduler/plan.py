@@ -26,14 +26,20 @@ from ..base.index_checks import slot_of
 from ..base.shape import Shape
 from ..base.trace_hooks import DYNAMIC
 from ..codegen.elementwise_variants import build_chosen_kernel
-from ..codegen.epilogue_fusion import NO_EPILOGUE, FusedEpilogue, fuse_epilogues
+from ..codegen.epilogue_fusion import (
+    NO_EPILOGUE,
+    FusedEpilogue,
+    dispatch_class,
+    fuse_epilogues,
+)
 from ..codegen.glsl.aliasing import (
     arguments_in_memory,
     in_place_pairs,
     results_over_operands,
 )
 from ..codegen.glsl.kernel import emit
-from ..codegen.lower import LoweredKernel, with_values
+from ..codegen.ir.program import KernelProgram
+from ..codegen.lower import LoweredKernel, structure_of, with_values
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
@@ -243,7 +249,13 @@ class _Builder:
         self.calls: list[KernelCall] = []
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
         self.kernels: dict[Hashable, LoweredKernel] = {}
-        self.dispatched: dict[NodeSignature, Sequence[Dispatch]] = {}
+        # Programs are long: they are compared once each, not for each launch.
+        self.programs: dict[KernelProgram, int] = {}
+        self.numbers: dict[int, int] = {}
+        self.emitted: dict[tuple[int, bool, bool], str] = {}
+        self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
+        self.spaces: dict[NodeSignature, FusionNode] = {}
+        self.dispatched: dict[Hashable, Sequence[Dispatch]] = {}
         # Index slots of kernels: node, words of the call, argument.
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
@@ -321,8 +333,8 @@ class _Builder:
             self.producer.get(id(value), -1 - self.slots[id(value)])
             for value in node.values
         ]
-        external = any(id(value) in self.external for value in node.outputs)
-        slots = tuple(self.slots[id(value)] for value in node.outputs)
+        external = any([id(value) in self.external for value in node.outputs])
+        slots = tuple([self.slots[id(value)] for value in node.outputs])
         dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
         return NodeSummary(node.op.name, shape, dtype, tuple(reads), external, slots)
 
@@ -339,7 +351,7 @@ class _Builder:
         for number in reversed(range(len(self.nodes))):
             node = self.nodes[number]
             if number in live or any(
-                id(value) in self.external for value in node.outputs
+                [id(value) in self.external for value in node.outputs]
             ):
                 live.add(number)
                 for value in node.values:
@@ -350,21 +362,28 @@ class _Builder:
     def _fusion_node(self, number: int, place: dict[int, int]) -> FusionNode:
         node = self.nodes[number]
         reads = []
-        outside = sum(id(value) in self.external for value in node.outputs)
+        outside = sum([id(value) in self.external for value in node.outputs])
         for value, layout in zip(node.values, node.signature.operands):
             source = self.producer.get(id(value))
             if source is None:
                 outside += 1
             else:
                 reads.append((place[source], layout))
+        space = self.spaces.get(node.signature)
+        if space is None:
+            space = self.spaces[node.signature] = self._space_of(node)
+        shape, _, _, split, alone, _ = space
+        return FusionNode(shape, tuple(reads), outside, split, alone)
+
+    def _space_of(self, node: Node) -> FusionNode:
+        """Return a node without its operands: the same for nodes of one signature."""
         if node.op.is_elementwise:
             alone = self._writes_alone(node.outputs[0].dtype)
-            shape = node.layouts[0].shape
-            return FusionNode(shape, tuple(reads), outside, alone=alone)
+            return FusionNode(node.layouts[0].shape, (), 0, alone=alone)
         space = row_space(node, self.gpu.info)
         if space is None:
-            return FusionNode(None, tuple(reads), outside)
-        return FusionNode(space.shape, tuple(reads), outside, space.split)
+            return FusionNode(None, (), 0)
+        return FusionNode(space.shape, (), 0, space.split)
 
     def _writes_alone(self, dtype: DType) -> bool:
         """Whether kernels can write one element without its neighbours."""
@@ -420,7 +439,16 @@ class _Builder:
         program = kernel.program
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
+        pipelines, number = self.pipelines, self._number_of(program)
+
         def pipeline(horizontal: bool) -> vkbackend.Pipeline:
+            key = title, number, changes, bool(in_place), kernel.workgroup, horizontal
+            found = pipelines.get(key)
+            if found is None:
+                found = pipelines[key] = build(horizontal)
+            return found
+
+        def build(horizontal: bool) -> vkbackend.Pipeline:
             text = source
             if horizontal:
                 text = emit(program, wide_words, horizontal=True)
@@ -446,7 +474,7 @@ class _Builder:
             writes=[slot for slot, _ in outputs.values()],
             allocate=self._memory([value for _, value in kernel.outputs]),
             in_place=in_place,
-            program=(program, kernel.workgroup, bool(in_place))
+            program=(self._number_of(program), kernel.workgroup, bool(in_place))
             if not program.group and not program.lanes
             else None,
         )
@@ -455,35 +483,39 @@ class _Builder:
         self, nodes: Sequence[Node], live_out: set[int], lanes: int
     ) -> LoweredKernel:
         """Return the kernel of nodes, that of earlier ones of the same structure."""
-        values: dict[int, Value] = {}
-        for node in nodes:
-            for value in (*node.values, *node.outputs):
-                values[id(value)] = value
-        places = {key: place for place, key in enumerate(values)}
-        wiring = [
-            (
-                node.signature,
-                id(node.outputs[0]) in live_out,
-                *[places[id(value)] for value in node.values],
-            )
-            for node in nodes
-        ]
-        key = tuple(wiring), lanes
-        given = list(values.values())
+        structure, values = structure_of(nodes, live_out)
+        key = structure, lanes
         known = self.kernels.get(key)
         if known is None:
             rows = any(node.op.reduction for node in nodes)
             build = build_chosen_rows if rows else build_chosen_kernel
             known = build(nodes, live_out, self.gpu.info, lanes=lanes)
+            places = {id(value): place for place, value in enumerate(values)}
             self.kernels[key] = with_values(known, lambda value: places[id(value)])
             return known
-        return with_values(known, lambda place: given[place])
+        return with_values(known, values.__getitem__)
+
+    def _number_of(self, program: KernelProgram) -> int:
+        """Return a number of a program, the same for equal ones.
+
+        `kernels` holds it, so that its `id` stays its own.
+        """
+        found = self.numbers.get(id(program))
+        if found is None:
+            found = self.programs.setdefault(program, len(self.programs))
+            self.numbers[id(program)] = found
+        return found
 
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
-        source = emit(kernel.program, self.wide_words)
-        source = arguments_in_memory(source) if changes else source
-        return results_over_operands(source) if in_place else source
+        key = self._number_of(kernel.program), changes, in_place
+        source = self.emitted.get(key)
+        if source is None:
+            source = emit(kernel.program, self.wide_words)
+            source = arguments_in_memory(source) if changes else source
+            source = results_over_operands(source) if in_place else source
+            self.emitted[key] = source
+        return source
 
     def _assign_index_slots(self) -> None:
         """Set the addresses of index slots, in the order of the nodes."""
@@ -532,12 +564,13 @@ class _Builder:
             allocate = []
 
     def _dispatches(self, node: Node) -> Sequence[Dispatch]:
-        """Return the dispatches of a node, those of earlier ones of its signature."""
-        found = self.dispatched.get(node.signature)
+        """Return the dispatches of a node, those of earlier ones of its class."""
+        key = dispatch_class(node)
+        found = self.dispatched.get(key)
         if found is None:
             input_specs, params = node.op.input_specs(node), dict(node.params)
             found = node.op.dispatches(self.gpu.info, input_specs, params)
-            self.dispatched[node.signature] = found
+            self.dispatched[key] = found
         return found
 
     def _plan_dispatch(
@@ -580,14 +613,17 @@ class _Builder:
         if fused is not None:
             name, source = f"{name}+{fused.kernel.name}", fused.source
             more = fused.arguments(self.slots)
-        macros = {**device_macros(self.gpu.info), **dispatch.defines}
-        pipeline = self.gpu.pipeline(
-            name,
-            source=source,
-            defines=macros,
-            constants=dispatch.constants,
-            contract=fused is None,
-        )
+        # Dispatches of equal nodes are one object, which lives as long as the builder.
+        key = id(dispatch), source
+        pipeline = self.pipelines.get(key)
+        if pipeline is None:
+            pipeline = self.pipelines[key] = self.gpu.pipeline(
+                name,
+                source=source,
+                defines={**device_macros(self.gpu.info), **dispatch.defines},
+                constants=dispatch.constants,
+                contract=fused is None,
+            )
         words |= more.words
         self._add(
             lambda _: pipeline,

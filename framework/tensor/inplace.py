@@ -133,12 +133,20 @@ def transaction(change: Callable[[], object], undo: Callable[[], object]) -> Non
 
 def restorer(tensors: Iterable[Tensor]) -> Callable[[], None]:
     """Return a callable that restores a snapshot of tensors; it may be repeated."""
-    saved = [(each.array, Array.sharing(each.array)) for each in tensors]
+    listed: list[Any] = list(tensors)
+    wrappers = [(each, each.detach()) for each in listed if each.is_wrapper]
+    saved = [
+        (each.array, Array.sharing(each.array))
+        for each in listed
+        if not each.is_wrapper
+    ]
 
     def restore() -> None:
-        for array, before in saved:
-            if array.value is not before.value:
-                array.rebind(before.value)
+        for wrapper, before in wrappers:
+            wrapper.data = before
+        for array, kept in saved:
+            if array.value is not kept.value:
+                array.rebind(kept.value)
 
     return restore
 

@@ -9,6 +9,7 @@ elements; nothing is computed for it until the backward pass.
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .. import ops
@@ -17,11 +18,16 @@ from ..autograd.engine import Edge, GradNode, edge_of
 from ..autograd.gradient_hooks import move_kept_gradient
 from ..autograd.views import sharing_tensors
 from ..base.shape import Layout
+from ..ir.derived_storage import DerivedArray, source_of
+from ..ops.elementwise.complex_numbers import numbers_of, pairs_of
+from ..ops.elementwise.complex_views import pair_layout
 from ..ops.movement.slice import as_strided
 
 if TYPE_CHECKING:
     from ..eager.base_tensor import TensorCore
     from .tensor import Tensor
+
+    Rule = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
@@ -38,7 +44,6 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
         tensor's own.
     """
     edge = edge_of(new)
-    numel = tensor.array.value.numel
     # First all entries, then all assignments, as each entry refers to what was before.
     entries: list[tuple[TensorCore, GradNode, int]] = []
     for each in sharing_tensors(tensor):
@@ -47,7 +52,7 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
         if each is tensor and made and new.grad_node is not None:
             entries.append((each, new.grad_node, new.grad_index))
             continue
-        rule = overwrite_rule(each.layout, tensor.layout, numel)
+        rule = _rule_of(each, tensor)
         edges: tuple[Edge | None, ...] = (edge_of(each), edge)
         node = GradNode("in place", rule, edges, (each.spec, new.spec), {}, rule)
         entries.append((each, node, 0))
@@ -59,6 +64,30 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
 
 
 function.record_overwrite.append(record_overwrite)
+
+
+def _rule_of(view: TensorCore, changed: TensorCore) -> Rule:
+    """Return the rule of a view of a tensor that was overwritten, or of its parts."""
+    if view.array is changed.array:
+        numel = changed.array.value.numel
+        return overwrite_rule(view.layout, changed.layout, numel)
+    value = source_of(changed.array).value
+    return ComponentOverwriteRule(
+        overwrite_rule(
+            _numbers(view),
+            _numbers(changed),
+            value.numel * (1 + value.dtype.is_complex),
+        ),
+        (view.dtype.is_complex, changed.dtype.is_complex),
+    )
+
+
+def _numbers(tensor: TensorCore) -> Layout:
+    """Return which real numbers of its storage a tensor consists of."""
+    array = tensor.array
+    if type(array) is DerivedArray:
+        return array.derivation.numbers(tensor.layout)
+    return pair_layout(tensor.layout) if tensor.dtype.is_complex else tensor.layout
 
 
 @functools.lru_cache(maxsize=4096)
@@ -96,3 +125,29 @@ class OverwriteRule:
         zeros = grad.new_zeros(self._changed.shape)
         kept = ops.strided_scatter(flat, zeros, self._changed)
         return as_strided(kept, self._view), as_strided(flat, self._changed)
+
+
+class ComponentOverwriteRule:
+    """Gradient rule where a view and what was overwritten are of different dtypes.
+
+    Parameters
+    ----------
+    rule : callable
+        The rule over real numbers.
+    complexes : (bool, bool)
+        Whether the view, and what was overwritten, are complex.
+    """
+
+    def __init__(self, rule: Rule, complexes: tuple[bool, bool]) -> None:
+        self._rule, self._complexes = rule, complexes
+
+    def __call__(self, grad: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of the view as it was, and of what replaced it."""
+        view, changed = self._complexes
+        if view:
+            grad = pairs_of(grad.to(grad.dtype.to_complex()))
+        before, new = self._rule(grad)
+        return (
+            numbers_of(before) if view else before,
+            numbers_of(new) if changed else new,
+        )

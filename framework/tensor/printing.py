@@ -87,13 +87,12 @@ def text_of(x: Tensor) -> str:
     notes = [f"device='{x.device}'"] if x.is_gpu else []
     if not x.numel():
         notes += [f"size={tuple(x.shape)}"] if x.ndim != 1 else []
-        plain = x.dtype in (default_dtype(), default_dtype().to_complex())
+        plain = x.dtype is default_dtype()
         body = "[]"
     else:
         floats = default_dtype()
         plain = x.dtype in (floats, floats.to_complex(), int64, bool_)
-        shown = _shown(x.detach())
-        body = _lines(shown, x.layout.shape, _Format(shown), len(prefix))
+        body = body_of(x, len(prefix))
     notes += [] if plain else [f"dtype={x.dtype}"]
     if x.grad_node is not None:
         notes.append(f"grad_fn=<{x.grad_node.name()}>")
@@ -110,6 +109,14 @@ def text_of(x: Tensor) -> str:
             text += ", " + note
             last += len(note) + 2
     return text + ")"
+
+
+def body_of(x: Tensor, indent: int) -> str:
+    """Return nested lists of elements, whose lines begin after `indent` characters."""
+    if not x.numel():
+        return "[]"
+    shown = _shown(x.detach())
+    return _lines(shown, x.layout.shape, _Format(shown), indent)
 
 
 def html_of(x: Tensor) -> str:

@@ -47,6 +47,7 @@ from .methods import (
     ProductMethods,
     ReductionMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     UnaryMethods,
 )
 from .printing import html_of, text_of
@@ -73,6 +74,7 @@ class Tensor(
     FillMethods,
     DerivedMethods,
     ShapeInPlaceMethods,
+    SparseMethods,
     AliasMethods,
     TensorCore,
 ):
@@ -159,8 +161,8 @@ class Tensor(
         return text_of(self)
 
     def __format__(self, form: str) -> str:
-        """Return a single element as a number is formatted, anything else as text."""
-        if form and self.numel() == 1:
+        """Return a 0-dim tensor as a number is formatted, anything else as text."""
+        if not self.layout.shape and (form or type(self) is Tensor):
             return format(self.item(), form)
         return super().__format__(form)
 
@@ -400,6 +402,11 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         raise GradError(
             f"backward: the tensor has shape {layout.shape};"
             " pass gradient= or reduce it to a scalar"
+        )
+    if output.dtype.is_complex:
+        raise GradError(
+            f"backward: the tensor is {output.dtype.name}; pass gradient= or reduce it"
+            " to a real number"
         )
     seed: Tensor = ops.fill_like(output, layout.shape, 1, output.dtype)
     return seed

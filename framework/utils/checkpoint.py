@@ -19,6 +19,7 @@ from ..base.dtype import float16
 from ..base.errors import GradError
 from ..base.modes import autocast, autocast_dtype
 from ..base.philox import StreamRecord, recording_streams, replaying_streams
+from ..base.public_names import public_names as _public_names
 from ..jit.pytree import tree_map
 from ..nn import Module
 from ..tensor.tensor import Tensor
@@ -430,3 +431,8 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
     """Accept whether errors say more; they always name the ops that differ."""
     yield
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

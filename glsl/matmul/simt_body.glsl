@@ -148,6 +148,25 @@ void main() {
             }
         }
     } else if (K_SLICES == 1 || slice == 0) {
+#ifdef EPILOGUE
+        // The epilogue's code is there once, and sums are indexed by constants: see
+        // coopmat_body.glsl.
+        [[dont_unroll]] for (uint line = 0; line < ROWS; ++line) {
+            vec4 results[QUADS_N];
+            [[unroll]] for (uint i = 0; i < ROWS; ++i)
+                [[unroll]] for (uint j = 0; j < QUADS_N; ++j)
+                    if (i == line) results[j] = sum[i][j];
+            uint row = first_row + 4 * (line / 4 * ACROSS_M + y) + line % 4;
+            [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
+                uint column = first_column + 4 * (j * ACROSS_N + x);
+#ifdef BIAS
+                results[j] += load(push.bias, min(row, rows - 1));
+#endif
+                if (is_result(row, column))
+                    epilogue(push.epilogue, result_at(row, column) / 4, results[j]);
+            }
+        }
+#else
         [[unroll]] for (uint i = 0; i < ROWS; ++i) {
             uint row = first_row + 4 * (i / 4 * ACROSS_M + y) + i % 4;
             [[unroll]] for (uint j = 0; j < QUADS_N; ++j) {
@@ -155,10 +174,6 @@ void main() {
 #ifdef BIAS
                 sum[i][j] += load(push.bias, min(row, rows - 1));
 #endif
-#ifdef EPILOGUE
-                if (is_result(row, column))
-                    epilogue(push.epilogue, result_at(row, column) / 4, sum[i][j]);
-#else
                 if (DIRECT_STORE != 0) {
                     OutVectors(push.out_).at[result_at(row, column) / 4] = sum[i][j];
                 } else {
@@ -166,8 +181,8 @@ void main() {
                         if (is_result(row, column + e))
                             store(push.out_, result_at(row, column + e), sum[i][j][e]);
                 }
-#endif
             }
         }
+#endif
     }
 }

@@ -38,8 +38,64 @@ def test_compile(gpu: GpuDevice) -> None:
     assert triple(x).tolist() == triple(x).tolist() == [3.0, 3.0]
     assert (double.traces, triple.replays) == (1, 1)
     model = nn.Linear(2, 1)
-    assert fw.compile(model) is model
+    assert fw.compile(model)._orig_mod is model
     assert fw.compile(max, disable=True) is max
+
+
+@pytest.mark.device
+# A function that breaks off each time says so once.
+@pytest.mark.filterwarnings("ignore:jit")
+def test_compiled_functions_run_as_programs_expect(gpu: GpuDevice) -> None:
+    model, x = nn.Linear(2, 1).to(gpu), fw.ones(3, 2, device=gpu)
+    optimizer = fw.optim.SGD(model.parameters(), 0.1)
+
+    @fw.compile
+    def loss_of(x: fw.Tensor) -> fw.Tensor:
+        return model(x).square().mean()
+
+    @fw.compile
+    def activation(x: fw.Tensor) -> fw.Tensor:
+        return x.relu() + 1
+
+    @fw.compile
+    def step(x: fw.Tensor) -> float:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.item()
+
+    @fw.compile
+    def branch(x: fw.Tensor, cache: fw.Tensor) -> fw.Tensor:
+        y = x * 2
+        if y.sum() > 0:
+            cache += 1
+            y = y + cache
+        return y
+
+    @fw.compile
+    def write(cache: fw.Tensor, x: fw.Tensor) -> fw.Tensor:
+        cache[:, 0] = x[:, 0]
+        return cache.sum(0)
+
+    cache = fw.zeros(3, 2, device=gpu)
+    for turn in range(1, 6):
+        model.zero_grad()
+        loss_of(x).backward()
+        assert model.weight.grad is not None
+        with fw.no_grad():
+            before = loss_of(x).item()
+        assert step(x) == pytest.approx(before)
+        hidden = activation(model(x))
+        assert hidden.requires_grad
+        assert branch(x, cache).tolist() == [[2.0 + turn] * 2] * 3
+        assert cache.tolist() == [[float(turn)] * 2] * 3
+        written = fw.zeros(3, 2, device=gpu)
+        assert write(written, x).tolist() == [3.0, 0.0]
+        assert written.tolist() == [[1.0, 0.0]] * 3
+    assert loss_of.replays
+    with pytest.raises(RuntimeError, match="is read on the host"):
+        fw.compile(lambda x: x.sum().item(), fullgraph=True)(x)
 
 
 def test_default_tensor_type() -> None:

@@ -15,6 +15,7 @@ from . import (
     results,
     roofline,
     rowwise,
+    sweep,
     training,
     transfers,
 )
@@ -26,7 +27,13 @@ _FAMILIES = (memory_bound, rowwise, compute_bound, transfers, training)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run workloads; the exit status is 1 when a result was wrong or one failed."""
+    """Run workloads; the exit status is 1 when a result was wrong or one failed.
+
+    `sweep` as the first argument runs the sweep over all functions instead.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    if given[:1] == ["sweep"]:
+        return sweep.main(given[1:])
     options = _parser().parse_args(arguments)
     return outcome("bench", lambda: _run(options))
 
@@ -35,7 +42,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m vkbackend.tools.bench",
         description="Measure workloads here and in a peer, in one process.",
-        epilog=f"The families are {', '.join(_family(f) for f in _FAMILIES)}.",
+        epilog=f"The families are {', '.join(_family(f) for f in _FAMILIES)}; `sweep`"
+        " as the first argument measures every function, see `sweep --help`.",
     )
     parser.add_argument(
         "--only",

@@ -7,6 +7,7 @@ import re
 from importlib import resources
 
 from ...base.dtype import DTYPES, DType
+from ...base.float8 import FORMATS
 from ..ir.program import GENERATED, Fold, Instruction, KernelProgram, Reference
 from .packing import ROUNDED
 
@@ -19,6 +20,8 @@ def includes(program: KernelProgram) -> list[str]:
     dtypes |= {step.result for step in program.instructions}
     dtypes |= {to.name for given, to, _ in _conversions(program) if _rounds(given, to)}
     files |= dtypes & ROUNDED
+    loaded = {access.dtype for access in program.accesses}
+    files |= set() if FORMATS.keys().isdisjoint(dtypes | loaded) else {"float8"}
     files |= {"saturate"} if any(map(_is_called, _conversions(program))) else set()
     made = {access.kind for access in program.accesses} & set(GENERATED)
     files |= {"philox"} if made - {"index", "product"} else set()
@@ -57,7 +60,8 @@ def functions(program: KernelProgram, names: list[str]) -> list[str]:
             for taken, word in zip(step.types, step.names)
         )
         value = _wrapped(step)
-        if program.group and step.result in ROUNDED:
+        rounds = program.group and step.result in ROUNDED
+        if rounds or step.result in FORMATS:
             value = f"round_{step.result}({value})"
         lines.append(f"{kind} {name}({parameters}) {{ return {value}; }}")
     return lines

@@ -6,6 +6,7 @@ Storage is read and written word by word, so 1- and 2-byte types need no device 
 from __future__ import annotations
 
 from ...base.dtype import DTYPES
+from ...base.float8 import FORMATS
 
 LANES = range(4)
 """Neighbouring elements of one invocation."""
@@ -94,6 +95,8 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
         return f"uintBitsToFloat({shifted} << 16)"
     if name == "float16":
         return f"unpackHalf2x16({shifted}).x"
+    if name in FORMATS:
+        return f"from_{name}(bitfieldExtract({shifted}, 0, 8))"
     field = f"bitfieldExtract({{}}({shifted}), 0, {8 * dtype.itemsize})"
     if name == "bool":
         return f"({field.format('uint')} != 0u)"
@@ -160,4 +163,6 @@ def encode(name: str, value: str) -> str:
     }
     if name in whole:
         return whole[name].format(value)
+    if name in FORMATS:
+        return f"to_{name}({value})"
     return f"(uint({value}) & {hex((1 << 8 * dtype.itemsize) - 1)}u)"

@@ -1,5 +1,6 @@
 """Invertible maps of variables, with the logarithm of their Jacobian."""
 
+from ...base.public_names import public_names as _public_names
 from .maps import (
     AbsTransform,
     AffineTransform,
@@ -43,3 +44,8 @@ __all__ = [
     "Transform",
     "identity_transform",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

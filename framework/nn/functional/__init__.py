@@ -2,6 +2,7 @@
 
 from types import FunctionType as _Function
 
+from ...base.public_names import public_names as _public_names
 from ...dispatch.diagnosis import explained as _explained
 from ...ops import rope, swiglu
 from .activation import (
@@ -317,3 +318,8 @@ globals().update(
         if isinstance(globals()[name], _Function) and name not in _QUICK
     }
 )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ... import ops
 from ...autograd.engine import no_grad
 from ...base.dtype import INTEGER, float32, int32
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DomainError, DTypeError, ShapeError
+from ...sparse.embedding import embedding as sparse_embedding
 from ...tensor.inplace import assign
 from ...tensor.tensor import Tensor
 
@@ -37,14 +38,33 @@ def embedding(
         Which norm that is.
     scale_grad_by_freq : bool, default False
         Whether a row's gradient is divided by how often `input` names it.
-    sparse : bool
-        Without effect: gradients are dense.
+    sparse : bool, default False
+        Whether the gradient of `weight` is sparse: a row for each number of `input`.
+
+    Raises
+    ------
+    DomainError
+        If `sparse` goes with `scale_grad_by_freq`.
     """
+    if sparse and weight.requires_grad:
+        _check_sparse("embedding", scale_grad_by_freq)
+        if max_norm is not None:
+            renormalize(input, weight, max_norm, norm_type)
+        return sparse_embedding(input, weight, padding_idx)
     if max_norm is not None:
         renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     return ops.embedding(input, weight, padding_idx)
+
+
+def _check_sparse(name: str, scale_grad_by_freq: bool) -> None:
+    """Raise `DomainError` for what sparse gradients do not take."""
+    if scale_grad_by_freq:
+        raise DomainError(
+            f"{name}: sparse and scale_grad_by_freq are True; sparse gradients are not"
+            " scaled, so one of them must be False"
+        )
 
 
 def renormalize(input: Tensor, weight: Tensor, most: float, p: float) -> None:
@@ -124,7 +144,15 @@ def embedding_bag(
     _check_bags(input, weight, offsets, mode, per_sample_weights)
     if max_norm is not None:
         renormalize(input, weight, max_norm, norm_type)
-    if scale_grad_by_freq and weight.requires_grad:
+    apart = sparse and weight.requires_grad
+    if apart:
+        _check_sparse("embedding_bag", scale_grad_by_freq)
+        if mode == "max":
+            raise ValueError(
+                "embedding_bag: mode is max and sparse True; gradients of maxima are"
+                " dense, so sparse must be False"
+            )
+    elif scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     count = input.numel()
     flat = ops.reshape(input, (count,))
@@ -139,7 +167,8 @@ def embedding_bag(
         starts = ops.narrow(offsets, 0, 0, bags)
         numbers = ops.arange_like(like, (count,), 0, 1, int32)
         bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
-    rows = ops.embedding(flat, weight, padding_idx)
+    look_up = sparse_embedding if apart else ops.embedding
+    rows = look_up(flat, weight, padding_idx)
     shares = None if per_sample_weights is None else per_sample_weights
     if padding_idx is None:
         kept = None

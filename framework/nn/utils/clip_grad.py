@@ -69,7 +69,9 @@ def get_total_norm(
 def _norm(x: Tensor, power: float) -> Tensor:
     """Return the norm of all elements."""
     if not x.numel():
-        return x.new_zeros(())
+        return x.new_zeros((), dtype=x.dtype.to_real())
+    if x.dtype.is_complex:
+        x = x.abs()
     result: Tensor
     if math.isinf(power):
         sizes = x.abs()

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ...base.public_names import public_names as _public_names
 from ...tensor.factories import ones_like
 from ...tensor.from_data import tensor as as_made
 from ...tensor.tensor import Tensor
@@ -546,3 +547,8 @@ def is_pruned(module: Module) -> bool:
         for each in module.modules()
         for hook in hooks_of(each).forward_pre.values()
     )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -29,7 +29,8 @@ def functional_call(
     module : Module
         It is as before after the call.
     parameter_and_buffer_dicts : dict, or sequence of dict
-        Tensors by name, as in `named_parameters`; others stay as they are.
+        Tensors by name, as in `named_parameters`; others stay as they are. Names that
+        the module does not have are passed over.
     args : object or tuple
         Positional arguments; what is no tuple is the only one.
     kwargs : dict or None
@@ -42,7 +43,7 @@ def functional_call(
     Raises
     ------
     RuntimeError
-        If a name is none of the module's, or, with `strict`, is missing.
+        With `strict`, if a name is none of the module's, or one is missing.
     ValueError
         If several dicts give one name, or names of one parameter differ.
 
@@ -90,14 +91,13 @@ def _replaced(
     """Give a module other tensors within a block."""
     places = _places(module)
     unknown = sorted(given.keys() - places.keys())
-    if unknown:
+    if strict and unknown:
         raise RuntimeError(
             f"functional_call: {', '.join(unknown)} is no parameter or buffer of the"
             f" {type(module).__name__}; its names are {', '.join(places)}"
         )
-    wanted = dict(given)
-    if tie_weights:
-        wanted = _with_tied(places, given)
+    given = {name: each for name, each in given.items() if name in places}
+    wanted = _with_tied(places, given) if tie_weights else given
     missing = sorted(places.keys() - wanted.keys())
     if strict and missing:
         raise RuntimeError(

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DTypeError
 from ...dispatch.declare import elementwise
-from ...ir.copied_part import CopiedPart
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -138,59 +137,17 @@ def _component_complex_vjp(grad: Tensor, y: Tensor) -> tuple[Tensor, None]:
     return _complex_of(grad * (y == 0), grad * (y != 0)), None
 
 
-def view_as_real(input: Tensor) -> Tensor:
-    """Return the real and imaginary part of each number along a new last dimension.
-
-    Parameters
-    ----------
-    input : Tensor, shape (...), complex
-
-    Returns
-    -------
-    Tensor, shape (..., 2), float32 or float64
-        In storage of its own, unlike in PyTorch: a change of it in place raises
-        `NotImplementedError` while `input` is there, as it would not reach it.
-
-    Raises
-    ------
-    DTypeError
-        If `input` is not complex.
-    """
-    need_complex("view_as_real", input)
+def pairs_of(input: Tensor) -> Tensor:
+    """Return real and imaginary parts along a new last dimension, as a copy."""
     from ..source import arange_like
 
-    real = input.dtype.to_real()
-    parts = arange_like(input, (2,), 0, 1, real)
-    return copied(_component(input.unsqueeze(-1), parts), input)
+    parts = arange_like(input, (2,), 0, 1, input.dtype.to_real())
+    return _component(input.unsqueeze(-1), parts)
 
 
-def view_as_complex(input: Tensor) -> Tensor:
-    """Return the numbers whose real and imaginary parts the last dimension holds.
-
-    Parameters
-    ----------
-    input : Tensor, shape (..., 2), float32 or float64
-
-    Returns
-    -------
-    Tensor, shape (...), complex64 or complex128
-        In storage of its own, unlike in PyTorch: a change of it in place raises
-        `NotImplementedError` while `input` is there, as it would not reach it.
-
-    Raises
-    ------
-    DTypeError
-        If `input` is neither float32 nor float64.
-    ShapeError
-        If the last dimension is not of size 2.
-    """
-    _need_parts("view_as_complex", input)
-    if not input.ndim or input.layout.shape[-1] != 2:
-        raise ShapeError(
-            f"view_as_complex: the shape is {tuple(input.shape)}; the last size must"
-            " be 2"
-        )
-    return copied(_complex_of(input.select(-1, 0), input.select(-1, 1)), input)
+def numbers_of(input: Tensor) -> Tensor:
+    """Return the numbers of the pairs along the last dimension, as a copy."""
+    return _complex_of(input.select(-1, 0), input.select(-1, 1))
 
 
 def complex(real: Tensor, imag: Tensor) -> Tensor:
@@ -230,26 +187,6 @@ def by_parts(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return _complex_of(function(_real_part(x)), function(_imaginary_part(x)))
 
 
-def imag(input: Tensor) -> Tensor:
-    """Return the imaginary part of each element, in storage of its own.
-
-    A change of it in place raises, as of `view_as_real`.
-
-    Raises
-    ------
-    DTypeError
-        If `input` is not complex.
-    """
-    need_complex("imag", input)
-    return copied(_imaginary_part(input), input)
-
-
-def copied(part: Tensor, source: Tensor) -> Tensor:
-    """Return a fresh copy of parts of a tensor, as one that refuses other elements."""
-    part.array = CopiedPart.made(part.array, source.array)
-    return part
-
-
 def need_complex(name: str, x: Tensor) -> None:
     """Raise `DTypeError` if a tensor is not complex."""
     if x.dtype not in COMPLEX:
@@ -258,7 +195,8 @@ def need_complex(name: str, x: Tensor) -> None:
         )
 
 
-def _need_parts(name: str, x: Tensor) -> None:
+def need_parts(name: str, x: Tensor) -> None:
+    """Raise `DTypeError` if a tensor's elements are no parts of complex numbers."""
     if x.dtype not in (float32, float64):
         raise DTypeError(
             f"{name}: the tensor is {x.dtype.name}; it must be float32 or float64,"
@@ -267,7 +205,7 @@ def _need_parts(name: str, x: Tensor) -> None:
 
 
 def _need_pair(name: str, x: Tensor, y: Tensor) -> None:
-    _need_parts(name, x)
+    need_parts(name, x)
     if x.dtype is not y.dtype:
         raise DTypeError(
             f"{name}: the tensors are {x.dtype.name} and {y.dtype.name}; they must be"

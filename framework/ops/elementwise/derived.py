@@ -28,7 +28,7 @@ from .compare import (
     lt,
     where,
 )
-from .complex_numbers import _angle, _complex_sign, _real_part, copied
+from .complex_numbers import _angle, _complex_sign
 from .exponential import exp2, log, log2, pow
 from .gamma import lgamma
 from .trigonometric import sin
@@ -63,15 +63,6 @@ def positive(input: Tensor) -> Tensor:
     if input.dtype is bool_:
         raise DTypeError("positive: `input` is bool; it must be a numeric dtype")
     return input
-
-
-def real(input: Tensor) -> Tensor:
-    """Return the real part of each element; of a real tensor itself.
-
-    Of a complex one in storage of its own, unlike in PyTorch: a change of it in place
-    raises `NotImplementedError` while `input` is there.
-    """
-    return copied(_real_part(input), input) if input.dtype.is_complex else input
 
 
 def angle(input: Tensor) -> Tensor:

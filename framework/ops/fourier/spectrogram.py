@@ -9,7 +9,7 @@ from ...base.dtype import int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.validation import as_int
 from ..elementwise.binary import add, div, mul
-from ..elementwise.complex_numbers import view_as_real
+from ..elementwise.complex_numbers import pairs_of
 from ..elementwise.unary import abs, square
 from ..indexing.scatter import index_add
 from ..indexing.scatter import unfold as windows_of
@@ -138,7 +138,7 @@ def stft(
     half = real if onesided is None else onesided
     made = transpose((rfft if half else fft)(frames, norm=norm), 1, 2)
     made = made if input.ndim == 2 else reshape(made, tuple(made.shape[1:]))
-    return made if return_complex else view_as_real(made)
+    return made if return_complex else pairs_of(made)
 
 
 def istft(

@@ -15,8 +15,8 @@ from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import (
     _real_part,
     conj,
-    view_as_complex,
-    view_as_real,
+    numbers_of,
+    pairs_of,
 )
 from ..movement.concat import cat
 from ..movement.rearrange import flip, pad, roll
@@ -165,7 +165,7 @@ def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
     if n % 2 or not x.is_gpu:
         made = _along(cast(x, x.dtype.to_complex()), x.ndim - 1, False, scale)
         return narrow(made, -1, 0, half + 1)
-    pairs = view_as_complex(reshape(x, (*x.shape[:-1], half, 2)))
+    pairs = numbers_of(reshape(x, (*x.shape[:-1], half, 2)))
     made = _along(pairs, pairs.ndim - 1, False, 0.5 * scale)
     ahead = cat([made, narrow(made, -1, 0, 1)], -1)
     back = conj(flip(ahead, -1))
@@ -221,7 +221,7 @@ def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:
     factors = mul(conj(constant(x, "roots", n, half + 1)), 1j)
     joined = narrow(ahead + back + mul(ahead - back, factors), -1, 0, half)
     made = _along(joined, joined.ndim - 1, True, scale)
-    return reshape(view_as_real(made), (*x.shape[:-1], n))
+    return reshape(pairs_of(made), (*x.shape[:-1], n))
 
 
 def hfft(

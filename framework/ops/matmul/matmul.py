@@ -18,7 +18,7 @@ from ...kernels.gemm.candidates import Candidates, gemm_candidates, gemm_dispatc
 from ...kernels.shader_types import check_same_dtype
 from ...kernels.tensor_cores import product_mode, register_test_op
 from ..elementwise.binary import mul
-from ..elementwise.complex_numbers import conj, view_as_complex, view_as_real
+from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
 from ..movement.concat import stack
 from ..view import expand, reshape, transpose
 
@@ -121,10 +121,10 @@ def _complex_bmm(a: Tensor, b: Tensor) -> Tensor:
         made = np.matmul(a.host_view(), b.host_view())
         return type(a).from_host(made, a.device, a.dtype)
     k = a.shape[2]
-    pairs = stack([view_as_real(b), view_as_real(mul(b, 1j))], 2)
-    left = reshape(view_as_real(a), (batch, m, 2 * k))
+    pairs = stack([pairs_of(b), pairs_of(mul(b, 1j))], 2)
+    left = reshape(pairs_of(a), (batch, m, 2 * k))
     out = bmm(left, reshape(pairs, (batch, 2 * k, 2 * n)))
-    return view_as_complex(reshape(out, (batch, m, n, 2)))
+    return numbers_of(reshape(out, (batch, m, n, 2)))
 
 
 @_complex_bmm.vjp

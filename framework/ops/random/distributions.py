@@ -15,7 +15,7 @@ from ...base.validation import as_int
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, maximum, where
-from ..elementwise.complex_numbers import view_as_complex
+from ..elementwise.complex_numbers import numbers_of
 from ..elementwise.unary import with_zero_gradient
 from ..indexing.segment_sum import argsort_keys
 from ..movement.concat import cat
@@ -59,7 +59,7 @@ def draw_uniform(
     """Return draws from [0, 1) on the device of `like`."""
     if dtype.is_complex:
         parts = (*shape, 2)
-        return view_as_complex(draw_uniform(like, parts, dtype.to_real(), generator))
+        return numbers_of(draw_uniform(like, parts, dtype.to_real(), generator))
     _need_float("rand", dtype)
     stream = _stream(generator)
     if dtype.name not in UNIFORM_BITS:
@@ -75,7 +75,7 @@ def draw_normal(
     """Return standard normal draws on the device of `like`."""
     if dtype.is_complex:
         drawn = draw_normal(like, (*shape, 2), dtype.to_real(), generator)
-        return view_as_complex(mul(drawn, math.sqrt(0.5)))
+        return numbers_of(mul(drawn, math.sqrt(0.5)))
     _need_float("randn", dtype)
     return normal_like(like, _stream(generator), shape, dtype)
 

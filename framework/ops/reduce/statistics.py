@@ -20,7 +20,7 @@ from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
-from ..elementwise.complex_numbers import conj, view_as_complex, view_as_real
+from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
 from ..elementwise.exponential import exp, log
 from ..elementwise.unary import abs, lazy_copy, sqrt
 from ..indexing.scatter import gather
@@ -151,9 +151,9 @@ def corrcoef(input: Tensor) -> Tensor:
     places = arange_like(found, (1, size), 0, 1, int32)
     variances = reshape(gather(found, 0, places), (size,))
     if found.dtype.is_complex:
-        deviations = sqrt(reshape(narrow(view_as_real(variances), 1, 0, 1), (size,)))
-        parts = view_as_real(found / unsqueeze(deviations, 1) / deviations)
-        return view_as_complex(clamp(parts, -1.0, 1.0))
+        deviations = sqrt(reshape(narrow(pairs_of(variances), 1, 0, 1), (size,)))
+        parts = pairs_of(found / unsqueeze(deviations, 1) / deviations)
+        return numbers_of(clamp(parts, -1.0, 1.0))
     deviations = sqrt(variances)
     scaled = found / unsqueeze(deviations, 1) / deviations
     return clamp(scaled, -1.0, 1.0)

@@ -16,8 +16,7 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import clamp_min, eq, where
-from ..elementwise.complex_numbers import imag
-from ..elementwise.derived import real
+from ..elementwise.complex_numbers import _imaginary_part, _real_part
 from ..elementwise.exponential import pow
 from ..elementwise.unary import abs, sign, sqrt
 from ..view import expand, movedim
@@ -129,7 +128,7 @@ def var(
     differ, as in PyTorch. One pass over the data, in which nothing cancels.
     """
     if x.dtype.is_complex:
-        parts = real(x), imag(x)
+        parts = _real_part(x), _imaginary_part(x)
         one, two = (
             var(each, dim, unbiased, keepdim, correction=correction) for each in parts
         )

@@ -1,5 +1,6 @@
 """Learning rate schedulers, with the names of `torch.optim.lr_scheduler`."""
 
+from ...base.public_names import public_names as _public_names
 from .combined import ChainedScheduler, SequentialLR
 from .cycles import CosineAnnealingLR, CosineAnnealingWarmRestarts, CyclicLR, OneCycleLR
 from .factors import (
@@ -36,3 +37,8 @@ __all__ = [
     "SequentialLR",
     "StepLR",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -16,6 +16,7 @@ from .product import ProductMethods
 from .reduction import ReductionMethods
 from .several import BinaryMethods
 from .shape_in_place import ShapeInPlaceMethods
+from .sparse import SparseMethods
 
 __all__ = [
     "AliasMethods",
@@ -33,5 +34,6 @@ __all__ = [
     "ProductMethods",
     "ReductionMethods",
     "ShapeInPlaceMethods",
+    "SparseMethods",
     "UnaryMethods",
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.diagnosis import explained
 from ..inplace import assign
@@ -122,19 +122,16 @@ class AttributeMethods:
 
     @property
     def real(self: Tensor) -> Tensor:
-        """The real parts, in storage of their own; of real numbers the tensor itself.
-
-        They may be set.
-        """
+        """A view of the real parts, which may be set; of real numbers the tensor."""
         return ops.real(self)
 
     @real.setter
     def real(self: Tensor, value: Tensor | float) -> None:
-        assign(self, _with_part(self, real=value))
+        assign(ops.real(self), value)
 
     @property
     def imag(self: Tensor) -> Tensor:
-        """The imaginary parts, in storage of their own; they may be set.
+        """A view of the imaginary parts, which may be set.
 
         Raises
         ------
@@ -145,7 +142,7 @@ class AttributeMethods:
 
     @imag.setter
     def imag(self: Tensor, value: Tensor | float) -> None:
-        assign(self, _with_part(self, imag=value))
+        assign(ops.imag(self), value)
 
     def is_signed(self: Tensor) -> bool:
         """Return whether the dtype has negative numbers."""
@@ -232,22 +229,6 @@ class AttributeMethods:
             If the elements are on a device.
         """
         return _mapped(self, "map_", callable, tensor)
-
-
-def _with_part(x: Tensor, **parts: Tensor | float) -> Tensor | float:
-    """Return complex numbers with other real or imaginary parts."""
-    if not x.dtype.is_complex:
-        if "imag" in parts:
-            raise DTypeError(
-                f"imag: the tensor is {x.dtype.name}; it must be complex64 or"
-                " complex128"
-            )
-        return parts["real"]
-    both = {"real": ops.real(x), "imag": ops.imag(x)}
-    for name, value in parts.items():
-        both[name] = ops.copy(both[name])
-        assign(both[name], value)
-    return ops.complex(both["real"], both["imag"])
 
 
 def _mapped(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
-from ...base.dtype import DType, as_dtype, bool_, decode, encode
+from ...base.dtype import DType, as_dtype, bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.memory_format import (
     channels_last,
@@ -13,7 +13,7 @@ from ...base.memory_format import (
     check_memory_format,
     contiguous_format,
 )
-from ...base.shape import Shape
+from ...base.shape import Layout, Shape
 from ...base.validation import as_shape
 from ...dispatch.diagnosis import explained
 from ...ops.movement.transpose import row_major
@@ -199,5 +199,7 @@ def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
             f"view: {x.dtype.name} elements as {dtype.name}: the dtypes must have the"
             " same size, and neither be bool"
         )
-    array = encode(x.detach().numpy(), x.dtype).view(dtype.storage)
-    return type(x).from_host(decode(array, dtype), x.device, dtype)
+    flat = x.detach().stored().reshape(-1).view(dtype.storage)
+    layout = Layout.contiguous(x.layout.shape)
+    made: Tensor = type(x).results.from_stored(flat, layout, x.device, dtype)
+    return made

@@ -1,6 +1,7 @@
 """Element-wise work in the kernel of a matrix product: when, and with what result."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +17,10 @@ from vkbackend.framework import nn
 from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen import epilogue_fusion
-from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm import candidates, select, small
 from vkbackend.framework.scheduler.plan import built_plans
@@ -357,3 +360,28 @@ def test_on_matrix_units(
     np.testing.assert_allclose(
         got.numpy(), wanted.numpy(), rtol=2 * step, atol=2 * step
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_products_are_of_a_class_wherever_their_operands_start(
+    dtype: str, gpu: GpuDevice, discrete: DeviceInfo
+) -> None:
+    """Their kernels depend on the start by alignment alone; see `dispatch_class`."""
+    product, infos = REGISTRY["bmm"], (gpu.gpu.info, discrete)
+    sizes = (1, 96, 64), (5, 8, 32), (64, 64, 1), (160, 128, 96)
+    for info, (m, k, n) in itertools.product(infos, sizes):
+        for start in (0, 1, 4, 16, 48):
+            made = []
+            for more in (0, 64, 192):
+                shapes = {"a": (2, m, k), "b": (2, k, n)}
+                specs = {
+                    name: StridedSpec(
+                        shape,
+                        DTYPES[dtype],
+                        Layout.contiguous(shape)._replace(offset=start + more),
+                    )
+                    for name, shape in shapes.items()
+                }
+                params = {"tensors": ("a", "b"), "mode": ""}
+                made.append(product.dispatches(info, specs, params))
+            assert made[0] == made[1] == made[2]

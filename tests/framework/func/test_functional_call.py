@@ -19,7 +19,7 @@ def test_a_module_is_as_before_after_the_call(place: Device) -> None:
     assert functional_call(model, state, x).tolist() == [[0, 0]] * 5
     assert all(each is before[name] for name, each in model.named_parameters())
     with pytest.raises(RuntimeError, match=r"2\.weights"):
-        functional_call(model, {"2.weights": x}, x)
+        functional_call(model, {"2.weights": x}, x, strict=True)
     with pytest.raises(RuntimeError, match="is not given"):
         functional_call(model, {"2.bias": x}, x, strict=True)
     with pytest.raises(ValueError, match="several dicts"):

@@ -1,4 +1,4 @@
-"""Locations are devices; no file runs code."""
+"""Locations are devices; names are allowed one by one."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -14,7 +14,9 @@ from vkbackend.framework.base.errors import FileFormatError
 def test_places() -> None:
     x = fw.ones(2)
     assert serialization.default_restore_location(x, "cpu").tolist() == [1.0, 1.0]
-    serialization.add_safe_globals([int])
+    serialization.add_safe_globals([complex])
+    assert serialization.get_safe_globals() == [complex]
+    serialization.clear_safe_globals()
     assert serialization.get_safe_globals() == []
 
 

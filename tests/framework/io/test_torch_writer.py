@@ -93,9 +93,20 @@ def test_torch_goes_on_from_our_states(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [len, np.zeros(1), np.float64(1), frozenset(), 1 << 2047]
+    "value", [len, np.arange(2), np.float64(1), frozenset(), 1 << 2047]
 )
-def test_what_torch_would_refuse(value: Any, path: Path) -> None:
-    with pytest.raises(TypeError, match=r"save: obj\['x'\]\[0\] is a "):
-        fw.save({"x": [value]}, path)
+def test_objects_that_are_no_data(value: Any, path: Path) -> None:
+    x = fw.ones(2)
+    fw.save({"x": [value, x], "y": x}, path)
+    found = torch.load(path, weights_only=False)
+    assert found["x"][1] is found["y"]
+    for loaded in (found, fw.load(path, weights_only=False)):
+        np.testing.assert_equal(loaded["x"][0], value)
+        assert loaded["y"].tolist() == [1.0, 1.0]
+
+
+def test_what_has_no_pickle(path: Path) -> None:
+    for value in (lambda: 1, (each for each in ())):
+        with pytest.raises(TypeError, match=r"save: obj\['x'\]\[0\] is a "):
+            fw.save({"x": [value]}, path)
     assert not path.exists()

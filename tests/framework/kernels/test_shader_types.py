@@ -7,7 +7,14 @@ import pytest
 
 import vkbackend
 from tests.kernel_run import run
-from vkbackend.framework.base.dtype import DTYPES, DType, bfloat16, decode, encode
+from vkbackend.framework.base.dtype import (
+    DTYPES,
+    STORED,
+    DType,
+    bfloat16,
+    decode,
+    encode,
+)
 from vkbackend.framework.base.dtype import float32 as single
 from vkbackend.framework.base.errors import DTypeError
 from vkbackend.framework.base.shape import TensorSpec
@@ -33,7 +40,7 @@ void main() {
 """
 CAPABILITIES = {"storage_8bit": 4448, "storage_16bit": 4433}
 CAPABILITIES |= {"shader_int64": 11, "shader_float64": 10}
-REAL = [dtype for dtype in DTYPES.values() if dtype.kind != "complex"]
+REAL = [dtype for dtype in STORED if dtype.kind != "complex"]
 
 
 def numbers(dtype: DType) -> np.ndarray:

@@ -13,7 +13,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.errors import DTypeError, StateError
+from vkbackend.framework.base.errors import StateError
 
 
 def leaf(value: float = 1.0) -> fw.Tensor:
@@ -114,8 +114,6 @@ def test_bad_arguments_are_named() -> None:
     x = leaf()
     with pytest.raises(ValueError, match="SGD: there are no parameters to optimize"):
         optim.SGD([])
-    with pytest.raises(DTypeError, match=r"^ASGD: a parameter is complex64"):
-        optim.ASGD([leaf().detach().to(fw.complex64).requires_grad_()])
     with pytest.raises(TypeError, match="SGD: str is no tensor"):
         optim.SGD(["weight"])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="SGD: a tensor was given"):

@@ -10,7 +10,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.base.dtype import DTYPES, STORED
 from vkbackend.framework.base.errors import GradError, ShapeError
 from vkbackend.framework.ops.indexing import getitem
 from vkbackend.framework.tensor import inplace
@@ -106,7 +106,9 @@ def test_setitem_with_more_leading_ones(make: Make) -> None:
         x[0] = make(DATA)
 
 
-@pytest.mark.parametrize("dtype", [name for name in DTYPES if name != "complex128"])
+@pytest.mark.parametrize(
+    "dtype", [each.name for each in STORED if each is not fw.complex128]
+)
 def test_setitem_in_each_dtype(dtype: str, place: Device) -> None:
     if DTYPES[dtype].itemsize == 8 and isinstance(place, GpuDevice):
         if not place.gpu.info.shader_int64:

@@ -275,13 +275,12 @@ def test_tensors_are_keys() -> None:
     assert {x: 1, y: 2}[x] == 1
 
 
-def test_a_single_element_is_formatted_as_a_number(make: Make) -> None:
-    assert f"{make(1.5):.3f} {make([2.0]):6.2e} {make(np.int8(3)):>3}" == (
-        "1.500 2.00e+00   3"
-    )
+def test_a_scalar_is_formatted_as_a_number(make: Make) -> None:
+    assert f"{make(1.5):.3f} {make(1.5)} {make(np.int8(3)):>3}" == "1.500 1.5   3"
     assert f"{make([1.5])}" == repr(make([1.5]))
+    assert str(make(1.5)) == repr(make(1.5))
     with pytest.raises(TypeError, match="unsupported format string"):
-        format(make([1.0, 2.0]), ".2f")
+        format(make([1.0]), ".2f")
 
 
 def test_repr(make: Make) -> None:

@@ -10,15 +10,22 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.special import INF, NAN, need
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.dtype import DTYPES, FLOAT, INTEGER, DType, convert
+from vkbackend.framework.base.dtype import (
+    DTYPES,
+    FLOAT,
+    INTEGER,
+    STORED,
+    DType,
+    convert,
+)
 from vkbackend.framework.scheduler import plan
 
 Make = Callable[..., fw.Tensor]
 
 CASTS = [
     pytest.param(source, target, id=f"{source.name}-{target.name}")
-    for source in DTYPES.values()
-    for target in DTYPES.values()
+    for source in STORED
+    for target in STORED
 ]
 
 

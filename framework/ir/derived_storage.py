@@ -1,0 +1,174 @@
+"""Derived storages: the elements of another storage in another dtype, as a view.
+
+The real numbers of a complex storage, and the complex numbers of a real one, are
+storages whose content follows from their source's. Reading one computes it anew after
+each change of the source; writing to one changes the source, so that neither is ever
+stale.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary
+
+from ..base import trace_hooks
+from ..base.shape import Layout
+from .lazy_graph import Array, Failed, Value, notify
+
+_value: Any = Array.__dict__["value"]
+
+
+class Derivation(Protocol):
+    """How a derived storage follows from its source, and a change goes back.
+
+    Attributes
+    ----------
+    part : str
+        What of the source it is.
+    """
+
+    part: str
+
+    def read(self, source: Value) -> Array:
+        """Return a storage of the content that follows from a source's."""
+
+    def written(self, source: Value, derived: Value) -> Array:
+        """Return one of a source's content with another derived one."""
+
+    def numbers(self, layout: Layout) -> Layout:
+        """Return which real numbers of the source a layout chooses."""
+
+
+class DerivedArray(Array):
+    """Storage that follows from another one.
+
+    The content is kept until the source changes. A trace has one of its own, which is
+    dropped with what the trace derives.
+
+    Attributes
+    ----------
+    source : Array
+        What it is a view of; never a derived storage itself.
+    derivation : Derivation
+        How it follows.
+    trace : TraceHooks or None
+        The trace that made it.
+    """
+
+    __slots__ = ("_count", "_taken", "_twin", "derivation", "source", "trace")
+
+    def __init__(self, source: Array, derivation: Derivation) -> None:
+        self.source = source
+        self.derivation = derivation
+        self.former = None
+        self.trace = trace_hooks.listener()
+        self._twin: DerivedArray | None = None
+        self._taken: Value | None = None
+        self._count = -1
+        _value.__set__(self, None)
+
+    @property
+    def value(self) -> Value:
+        """Content, derived anew if the source has changed."""
+        twin = self._twin_of_trace()
+        if twin is not None:
+            return twin.value
+        source = self.source
+        count, taken = source.version, source.value
+        found: Value | None = _value.__get__(self)
+        if (
+            found is None
+            or taken is not self._taken
+            or count != self._count
+            or type(found.buffer) is Failed
+        ):
+            # Held, or another thread's flush could drop it.
+            made = self.derivation.read(taken)
+            found = made.value
+            self._keep(found, taken, count)
+        return found
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        self.replace(value)
+
+    @property
+    def version(self) -> int:
+        """Number of in-place changes of the source."""
+        return self.source.version
+
+    @version.setter
+    def version(self, count: int) -> None:
+        # After `replace`: what has been kept is the content of this version.
+        if self._count == self.source.version:
+            self._count = count
+        self.source.version = count
+
+    def rebind(self, value: Value) -> None:
+        """Change the source, and count an in-place change of it."""
+        self._write(value, self.source.rebind)
+
+    def replace(self, value: Value) -> None:
+        """Replace the content, and the source's, without an in-place change."""
+        self._write(value, self.source.replace)
+
+    def _write(self, value: Value, bind: Callable[[Value], None]) -> None:
+        target = self._twin_of_trace() or self
+        source = self.source
+        made = self.derivation.written(source.value, value)
+        bind(made.value)
+        target._keep(value, source.value, source.version)
+
+    def _twin_of_trace(self) -> DerivedArray | None:
+        """Return the storage of a running trace that did not make this one."""
+        trace = trace_hooks.listener()
+        if trace is self.trace:
+            self._twin = None
+            return None
+        if trace is None:
+            # The trace has ended, and with it what it derived.
+            self.trace = self._taken = self._twin = None
+            return None
+        if self._twin is None or self._twin.trace is not trace:
+            self._twin = derived_array(self.source, self.derivation)
+        return self._twin
+
+    def _keep(self, value: Value, taken: Value, count: int) -> None:
+        """Keep the content that follows from one of the source's."""
+        value.external_refs += 1
+        old = _value.__get__(self)
+        _value.__set__(self, value)
+        self._taken, self._count = taken, count
+        notify(value, grew=True)
+        if old is not None:
+            old.external_refs -= 1
+            notify(old, grew=False)
+
+    def __del__(self) -> None:
+        value = _value.__get__(self)
+        if value is not None:
+            value.external_refs -= 1
+            notify(value, grew=False)
+
+
+_derived: WeakKeyDictionary[Array, dict[Derivation, weakref.ref[DerivedArray]]] = (
+    WeakKeyDictionary()
+)
+
+
+def derived_array(source: Array, derivation: Derivation) -> DerivedArray:
+    """Return the storage that follows from another one; the same one while it lives."""
+    known = _derived.setdefault(source, {})
+    reference = known.get(derivation)
+    found = None if reference is None else reference()
+    if found is None or found.trace is not trace_hooks.listener():
+        found = DerivedArray(source, derivation)
+        known[derivation] = weakref.ref(found)
+    return found
+
+
+def source_of(array: Array) -> Array:
+    """Return the storage that an array is a view of: itself, or a derived one's."""
+    return array.source if type(array) is DerivedArray else array

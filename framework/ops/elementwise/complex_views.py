@@ -1,0 +1,253 @@
+"""Views of complex numbers: their real and imaginary parts, and numbers of pairs.
+
+A view shares its storage with its source, though its dtype is another: a change of
+either in place is one of both.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...base.device import Device
+from ...base.dtype import COMPLEX, float32, float64
+from ...base.errors import ShapeError
+from ...base.shape import Layout
+from ...dispatch.declare import derived_view
+from ...ir.derived_storage import DerivedArray, derived_array
+from ...ir.lazy_graph import Array, Value
+from ..movement.slice import strided_scatter
+from .complex_numbers import (
+    _complex_of,
+    _imaginary_part,
+    _real_part,
+    need_complex,
+    need_parts,
+    numbers_of,
+    pairs_of,
+)
+
+if TYPE_CHECKING:
+    from ...tensor.tensor import Tensor
+
+
+def pair_layout(layout: Layout) -> Layout:
+    """Return the layout of the pairs of real numbers that complex ones consist of."""
+    shape, strides, offset = layout
+    doubled = tuple(2 * stride for stride in strides)
+    return Layout((*shape, 2), (*doubled, 1), 2 * offset)
+
+
+class ComponentDerivation:
+    """How real numbers follow from complex ones: all of them, or one of each.
+
+    Parameters
+    ----------
+    part : str
+        "pairs", "real" or "imag".
+    device : Device
+        Of the storages.
+    kind : type
+        Class of the tensors that it computes with.
+    """
+
+    def __init__(self, part: str, device: Device, kind: type[Any]) -> None:
+        self.part, self._device, self._kind = part, device, kind
+
+    def read(self, source: Value) -> Array:
+        """Return a storage of the real numbers of complex ones."""
+        buffer = source.buffer
+        if isinstance(buffer, np.ndarray):
+            pairs = buffer.view(source.dtype.to_real().numpy)
+            taken = {"real": pairs[::2], "imag": pairs[1::2]}.get(self.part, pairs)
+            flat = np.ascontiguousarray(taken)
+            return Array(Value(flat.size, source.dtype.to_real(), buffer=flat))
+        return self._parts(self._tensor(source))
+
+    def _parts(self, numbers: Tensor) -> Array:
+        if self.part == "pairs":
+            return pairs_of(numbers).array
+        take = _real_part if self.part == "real" else _imaginary_part
+        return take(numbers).array
+
+    def written(self, source: Value, derived: Value) -> Array:
+        """Return one of complex numbers with other real ones."""
+        new = self._tensor(derived)
+        if self.part == "pairs":
+            return numbers_of(new.reshape(-1, 2)).array
+        numbers = self._tensor(source)
+        if self.part == "real":
+            return _complex_of(new, _imaginary_part(numbers)).array
+        return _complex_of(_real_part(numbers), new).array
+
+    def numbers(self, layout: Layout) -> Layout:
+        """Return which real numbers of the source a layout chooses."""
+        if self.part == "pairs":
+            return layout
+        shape, strides, offset = layout
+        doubled = tuple(2 * stride for stride in strides)
+        return Layout(shape, doubled, 2 * offset + (self.part == "imag"))
+
+    def _tensor(self, value: Value) -> Tensor:
+        whole = Layout.contiguous((value.numel,))
+        made: Tensor = self._kind.make(Array(value), whole, self._device)
+        return made
+
+
+class NumberDerivation(ComponentDerivation):
+    """How complex numbers follow from pairs of real ones."""
+
+    def read(self, source: Value) -> Array:
+        """Return a storage of the complex numbers of pairs; one left over is none."""
+        count = source.numel // 2
+        buffer = source.buffer
+        if isinstance(buffer, np.ndarray):
+            dtype = source.dtype.to_complex()
+            flat = buffer[: 2 * count].view(dtype.numpy)
+            return Array(Value(count, dtype, buffer=flat))
+        return numbers_of(self._tensor(source)[: 2 * count].reshape(count, 2)).array
+
+    def written(self, source: Value, derived: Value) -> Array:
+        """Return one of pairs of other numbers."""
+        pairs = pairs_of(self._tensor(derived)).reshape(-1)
+        if source.numel % 2:
+            place = Layout.contiguous((2 * derived.numel,))
+            pairs = strided_scatter(self._tensor(source), pairs, place)
+        return pairs.array
+
+    def numbers(self, layout: Layout) -> Layout:
+        """Return which real numbers of the source a layout chooses."""
+        return pair_layout(layout)
+
+
+@functools.lru_cache(maxsize=64)
+def _derivation(part: str, device: Device, kind: type[Any]) -> ComponentDerivation:
+    made = NumberDerivation if part == "numbers" else ComponentDerivation
+    return made(part, device, kind)
+
+
+def _derivation_for(x: Tensor, part: str) -> ComponentDerivation:
+    kinds = type(x).__mro__
+    plain = [each for each in kinds if "results" in each.__dict__][-1]
+    return _derivation(part, x.device, plain)
+
+
+@derived_view(dtypes=(float32, float64, *COMPLEX))
+def _component_view(x: Tensor, part: str) -> Tensor:
+    """Return a view of the parts of complex numbers, or of the numbers of pairs.
+
+    Parameters
+    ----------
+    x : Tensor
+        Complex numbers; or pairs of real ones, for "numbers".
+    part : str
+        "pairs", "real", "imag" or "numbers".
+    """
+
+
+@_component_view.storage
+def _component_view_storage(x: Tensor, part: str) -> tuple[Array, Layout]:
+    array, (shape, strides, offset) = x.array, x.layout
+    if part == "numbers":
+        halved = tuple(stride // 2 for stride in strides[:-1])
+        layout = Layout(shape[:-1], halved, offset // 2)
+        if type(array) is DerivedArray:
+            return array.source, layout
+        return derived_array(array, _derivation_for(x, part)), layout
+    derivation = _derivation_for(x, part)
+    if type(array) is DerivedArray:
+        pairs = pair_layout(x.layout)
+        if part == "pairs":
+            return array.source, pairs
+        return array.source, derivation.numbers(x.layout)
+    if part == "pairs":
+        return derived_array(array, derivation), pair_layout(x.layout)
+    return derived_array(array, derivation), x.layout
+
+
+@_component_view.vjp
+def _component_view_vjp(grad: Tensor, part: str) -> Tensor:
+    if part == "numbers":
+        return pairs_of(grad if grad.dtype.is_complex else _complex_of(grad, grad * 0))
+    if part == "pairs":
+        return numbers_of(grad)
+    return grad if part == "real" else _complex_of(grad * 0.0, grad)
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """Return a view of each number's real and imaginary part, in a new last dimension.
+
+    Parameters
+    ----------
+    input : Tensor, shape (...), complex
+
+    Returns
+    -------
+    Tensor, shape (..., 2), float32 or float64
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not complex.
+    """
+    need_complex("view_as_real", input)
+    return _component_view(input, "pairs")
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """Return a view of the numbers whose parts the last dimension holds.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., 2), float32 or float64
+
+    Returns
+    -------
+    Tensor, shape (...), complex64 or complex128
+
+    Raises
+    ------
+    DTypeError
+        If `input` is neither float32 nor float64.
+    ShapeError
+        If the last dimension is not of size 2, or the parts of a number are not beside
+        each other in the storage, or a number does not begin at an even place of it.
+    """
+    need_parts("view_as_complex", input)
+    shape, strides, offset = input.layout
+    if not shape or shape[-1] != 2:
+        raise ShapeError(
+            f"view_as_complex: the shape is {tuple(shape)}; the last size must be 2"
+        )
+    array = input.array
+    apart = type(array) is DerivedArray and array.derivation.part != "pairs"
+    if input.numel() and (
+        apart
+        or strides[-1] != 1
+        or offset % 2
+        or any(each % 2 for each in strides[:-1])
+    ):
+        raise ShapeError(
+            f"view_as_complex: the strides are {strides} and the offset is {offset};"
+            " the last stride must be 1, all others even; use x.contiguous()"
+        )
+    return _component_view(input, "numbers")
+
+
+def real(input: Tensor) -> Tensor:
+    """Return a view of the real part of each element; of a real tensor itself."""
+    return _component_view(input, "real") if input.dtype.is_complex else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """Return a view of the imaginary part of each element.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not complex.
+    """
+    need_complex("imag", input)
+    return _component_view(input, "imag")

@@ -1,0 +1,54 @@
+"""Inputs, and calls of both sides."""
+
+import numpy as np
+import pytest
+
+from vkbackend.tools.bench.baseline import Peer
+from vkbackend.tools.bench.sweep.forms import Given, call
+from vkbackend.tools.bench.sweep.sides import (
+    Inputs,
+    NoGradientError,
+    NumPy,
+    bound,
+    side_of,
+    values_of,
+)
+from vkbackend.tools.bench.sweep.units import units
+
+
+@pytest.mark.parametrize("name", ["torch", "numpy"])
+def test_both_sides_have_the_same_inputs_and_results(name: str) -> None:
+    if name == "torch":
+        pytest.importorskip("torch")
+    here, there = NumPy(), side_of(Peer(name))
+    inputs = Inputs(here, there, on_gpu=False)
+    arguments = call(Given((3, 4), layout="transposed"), Given((4,), seed=1))
+    results = []
+    for which, side in enumerate((here, there)):
+        found = bound(side, which, units()["mul"], arguments, "float32", inputs)
+        assert found is not None
+        forward, both = found
+        results.append([side.host(each) for each in (*forward(), *both())])
+        assert len(results[-1]) == 4
+        assert tuple(inputs.of(arguments.args[0], "float32")[which].shape) == (3, 4)
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_no_gradient_of_a_comparison() -> None:
+    here = NumPy()
+    inputs = Inputs(here, here, on_gpu=False)
+    arguments = call(Given((3,)), Given((3,), seed=1))
+    found = bound(here, 0, units()["lt"], arguments, "float32", inputs)
+    assert found is not None
+    with pytest.raises(NoGradientError):
+        found[1]()
+
+
+def test_kinds_of_values() -> None:
+    assert (np.diff(values_of(Given((9,), kind="sorted"), "float32")) >= 0).all()
+    whole = values_of(Given((9,), dtype="int64", kind="permutation"), "int64")
+    assert sorted(whole) == list(range(9))
+    matrix = values_of(Given((4, 4), kind="definite"), "float32")
+    assert (np.linalg.eigvalsh(matrix) > 0).all()
+    assert values_of(Given((3, 5), layout="expanded"), "float32").shape == (3, 1)

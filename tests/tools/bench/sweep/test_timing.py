@@ -1,0 +1,35 @@
+"""Differences of results, and one case measured."""
+
+from typing import Any
+
+import numpy as np
+
+from vkbackend.tools.bench.baseline import Peer
+from vkbackend.tools.bench.sweep.plan import cases
+from vkbackend.tools.bench.sweep.sides import Here, Inputs, side_of
+from vkbackend.tools.bench.sweep.timing import Bed, apart, measure
+from vkbackend.tools.bench.sweep.units import units
+
+
+def test_differences_are_shares_of_the_largest() -> None:
+    wanted = np.array([4.0, np.inf, np.nan])
+    assert apart(wanted, wanted) == 0
+    assert apart(np.array([3.0, np.inf, np.nan]), wanted) == 0.25
+    assert apart(np.array([np.nan, np.inf, np.nan]), wanted) == np.inf
+
+
+def test_a_case_is_compared_and_timed(place: Any) -> None:
+    peer = Peer("numpy")
+    here, there = Here(place), side_of(peer)
+    inputs = Inputs(here, there, on_gpu=False)
+    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6)
+    (case,) = (
+        each
+        for each in cases({"add": units()["add"]}, "full", every=True)
+        if (each.title, each.dtype) == ("add tiny both", "float32")
+    )
+    found = measure(case, bed)
+    assert found.error == 0
+    assert found.theirs is not None
+    assert min(*found.ours, *found.theirs) > 0
+    assert found.moved == 5 * 16 * 16 * 4

@@ -1,0 +1,204 @@
+"""Command line of the sweep."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from vkbackend import DeviceLost
+
+from ...exit_status import outcome
+from .. import results
+from ..baseline import PEERS, Peer
+from ..measure import device_to_measure
+from ..workload import SIZES
+from . import named, report
+from .plan import SweepCase, cases
+from .sides import Here, Inputs, NoGradientError, side_of
+from .timing import Bed, RefusedError, measure
+from .units import units
+
+_BATCH_SECONDS = {"full": 0.01, "small": 0.006}
+_BUDGET = {"full": 480.0, "small": 170.0}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the sweep; the exit status is 1 when a result was wrong or a call failed."""
+    options = _parser().parse_args(arguments)
+    return outcome("bench sweep", lambda: _run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m vkbackend.tools.bench sweep",
+        description="Measure every function beside its peer, over shapes and dtypes.",
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a function's name, or a part of a case's; may be given several times",
+    )
+    parser.add_argument("--named", action="store_true", help="the named cases instead")
+    parser.add_argument(
+        "--every", action="store_true", help="every dtype with every shape, both ways"
+    )
+    parser.add_argument("--peer", choices=PEERS, help="default: torch if installed")
+    parser.add_argument("--size", choices=SIZES, help="default: small if in software")
+    parser.add_argument("--device", help="an index or part of a name")
+    parser.add_argument(
+        "--budget", type=float, help="seconds after which no further case begins"
+    )
+    parser.add_argument(
+        "--seconds", type=float, help="time in a row for each side of a case"
+    )
+    parser.add_argument("--shard", metavar="I/N", help="each N-th case from the I-th")
+    parser.add_argument("--again", action="store_true", help="measure known cases too")
+    parser.add_argument("--output", type=Path, help="default: a file of the device's")
+    parser.add_argument("--no-output", action="store_true", help="write no results")
+    parser.add_argument("--commit", help="what to call the version measured")
+    parser.add_argument("--list", action="store_true", help="only list the cases")
+    parser.add_argument("--table", action="store_true", help="print a line a case")
+    parser.add_argument(
+        "--report", type=Path, metavar="FILE", help="print the summary of a file"
+    )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        nargs=2,
+        metavar=("BEFORE", "AFTER"),
+        help="print what changed between two files",
+    )
+    return parser
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.compare:
+        before, after = map(report.read, options.compare)
+        report.compare(before, after, print)
+        return 0
+    if options.report:
+        lines = report.read(options.report)
+        report.summary({report.key(line): line for line in lines}.values(), print)
+        return 0
+    warnings.simplefilter("ignore")
+    device = device_to_measure(options.device)
+    if device is None:
+        return 1
+    size = options.size or ("small" if _is_software(device) else "full")
+    chosen = _chosen(options, size)
+    if options.list:
+        print("\n".join(f"{case.title} {case.dtype}" for case in chosen))
+        return 0
+    return _measure_all(options, size, chosen, device)
+
+
+def _is_software(device: Any) -> bool:
+    return bool(device.gpu.info.kind == "software")
+
+
+def _chosen(options: argparse.Namespace, size: str) -> list[SweepCase]:
+    """Return the cases that the options ask for."""
+    known = units()
+    found = named.cases(known, size) if options.named else None
+    if found is None:
+        found = cases(known, size, options.every)
+    if options.only:
+        found = [
+            case
+            for case in found
+            if any(
+                word == case.unit.name
+                or (word not in known and word in f"{case.title} {case.dtype}")
+                for word in options.only
+            )
+        ]
+    if options.shard:
+        index, count = map(int, options.shard.split("/"))
+        found = found[index % count :: count]
+    return found
+
+
+def _measure_all(
+    options: argparse.Namespace, size: str, chosen: list[SweepCase], device: Any
+) -> int:
+    """Measure cases until the time is spent; print what is known of all of them."""
+    peer = _peer(options.peer)
+    info = device.gpu.info
+    commit = options.commit or results.commit()
+    path = options.output or report.path_of(info)
+    known = {} if options.again else _known(path, commit, peer)
+    budget = options.budget or (math.inf if options.named else _BUDGET[size])
+    here, there = Here(device), side_of(peer)
+    inputs = Inputs(here, there, not _is_software(device))
+    seconds = options.seconds or _BATCH_SECONDS[size]
+    bed = Bed(here, there, inputs, peer, device.gpu, seconds)
+    print(f"{device.description}, beside {peer.name}: {len(chosen)} cases", flush=True)
+    start = time.perf_counter()
+    lines, left = [], 0
+    for case in chosen:
+        line = known.get((case.title, case.dtype))
+        if line is None and time.perf_counter() - start > budget:
+            left += 1
+            continue
+        if line is None:
+            line = _line(case, bed, info, commit)
+            if line is None:
+                continue
+            if not options.no_output:
+                results.append(line, path)
+            if line.get("failure", "").startswith(DeviceLost.__name__):
+                print(f"{case.title}: the device is lost; run this again to go on")
+                return 1
+        lines.append(line)
+    if options.table or options.named:
+        report.table(lines, print)
+    report.summary(lines, print)
+    print(f"took {time.perf_counter() - start:.0f} s; lines are in {path}")
+    if left:
+        print(f"{left} cases are left; run this again to go on")
+    return int(any(_is_bad(line) for line in lines))
+
+
+def _is_bad(line: report.Line) -> bool:
+    return bool(line.get("failure")) or results.wrong(line)
+
+
+def _known(path: Path, commit: str, peer: Peer) -> dict[tuple[str, str], report.Line]:
+    """Return the lines that an earlier run of this version has left."""
+    return {
+        report.key(line): line
+        for line in report.read(path)
+        if line["commit"] == commit and line["peer"] == peer.name
+    }
+
+
+def _line(case: SweepCase, bed: Bed, info: Any, commit: str) -> report.Line | None:
+    """Return the line of one case, None of what neither side does."""
+    try:
+        found = measure(case, bed)
+    except (RefusedError, NoGradientError):
+        return None
+    except Exception as error:  # one failure must not lose the other results
+        return report.record(case, error, info, bed.peer, commit)
+    return report.record(case, found, info, bed.peer, commit)
+
+
+def _peer(name: str | None) -> Peer:
+    if name is not None:
+        return Peer(name)
+    try:
+        return Peer("torch")
+    except ImportError:
+        return Peer("numpy")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

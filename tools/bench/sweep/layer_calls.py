@@ -1,0 +1,273 @@
+"""Arguments of the functions of layers and losses, by name; see `calls`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .calls import Make
+from .forms import Call, Given, ShapeClass, call, first, whole
+
+
+def _images(form: ShapeClass) -> tuple[int, int, int, int] | None:
+    """Return batch, channels, height and width."""
+    return {
+        "contiguous": form.pick((32, 64, 56, 56), (2, 16, 28, 28)),
+        "tiny": (1, 4, 8, 8),
+        "odd": form.pick((7, 13, 61, 67), (3, 5, 17, 19)),
+        "batched": form.pick((256, 128, 14, 14), (8, 16, 8, 8)),
+    }.get(form.name)
+
+
+def _volume(shape: tuple[int, int, int, int], dims: int) -> tuple[int, ...]:
+    """Return the shape of signals, images or volumes of about as many elements."""
+    batch, channels, height, width = shape
+    if dims == 1:
+        return batch, channels, height * width
+    return (
+        (batch, channels, height, width) if dims == 2 else (*shape[:2], 4, *shape[2:])
+    )
+
+
+def _conv(dims: int, transposed: bool = False) -> Make:
+    """Return the entry of a convolution with kernels of 3."""
+
+    def make(form: ShapeClass) -> Call | None:
+        shape = _images(form)
+        if shape is None:
+            return None
+        groups = 4 if form.name == "batched" else 1
+        count = shape[1]
+        outputs = 2 * count if form.name == "odd" else count
+        whole_one = outputs if transposed else count
+        rest = count if transposed else outputs
+        weight = (rest, whole_one // groups, *(3,) * dims)
+        return call(
+            Given(_volume(shape, dims)),
+            Given(weight, seed=1),
+            Given((outputs,), seed=2),
+            padding=1,
+            groups=groups,
+            **({"stride": 2} if transposed else {}),
+        )
+
+    return make
+
+
+def _pool(dims: int, *arguments: object, **keywords: object) -> Make:
+    """Return the entry of a pooling, or of what takes the like."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if (shape := _images(form)) is None:
+            return None
+        return call(Given(_volume(shape, dims)), *arguments, **keywords)
+
+    return make
+
+
+def _norm(*names: str, leading: tuple[object, ...] = (), **keywords: object) -> Make:
+    """Return the entry of a normalization by channels; `names` are vectors of them."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if (shape := _images(form)) is None:
+            return None
+        vectors = {
+            name: Given((shape[1],), 0.5, 1.5, seed=seed)
+            for seed, name in enumerate(names, 1)
+        }
+        return call(Given(shape), *leading, **vectors, **keywords)
+
+    return make
+
+
+def _rows(bias: bool) -> Make:
+    """Return the entry of a normalization of rows."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if form.name in ("long", "columns", "broadcast"):
+            return None
+        width = form.shape[-1:]
+        vectors = [Given(width, 0.5, 1.5, seed=seed) for seed in range(1, 2 + bias)]
+        return call(first(form), width, *vectors)
+
+    return make
+
+
+def _classes(logs: bool = False) -> Make:
+    """Return the entry of a loss over logits and labels."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if len(form.shape) != 2 or form.name in ("broadcast", "columns"):
+            return None
+        rows, classes = form.shape
+        return call(
+            replace(first(form), low=-3 if logs else None, high=0 if logs else None),
+            whole(rows, below=classes),
+        )
+
+    return make
+
+
+def _loss(low: float | None = None, high: float | None = None) -> Make:
+    """Return the entry of a loss over predictions and targets of one shape."""
+    return lambda form: (
+        None
+        if form.name in ("broadcast", "batched")
+        else call(
+            Given(form.shape, low, high, None, first(form).layout),
+            Given(form.shape, low, high, seed=1),
+        )
+    )
+
+
+def _signs(count: int) -> Make:
+    """Return the entry of a ranking loss of several inputs and targets of one sign."""
+
+    def make(form: ShapeClass) -> Call | None:
+        if len(form.shape) != 2 or form.name == "broadcast":
+            return None
+        given = [Given(form.shape, seed=seed) for seed in range(count)]
+        return call(*given, Given(form.shape, 1, 1.001, seed=count))
+
+    return make
+
+
+def _triple(form: ShapeClass) -> Call | None:
+    if len(form.shape) != 2 or form.name == "broadcast":
+        return None
+    return call(*(Given(form.shape, seed=seed) for seed in range(3)))
+
+
+def _pair(form: ShapeClass) -> Call | None:
+    if len(form.shape) != 2 or form.name == "broadcast":
+        return None
+    return call(*(Given(form.shape, seed=seed) for seed in range(2)))
+
+
+def _attention(form: ShapeClass) -> Call | None:
+    sizes = {
+        "contiguous": form.pick((4, 16, 1024, 1024, 64), (1, 4, 64, 64, 32)),
+        "tiny": (1, 2, 8, 8, 16),
+        "odd": form.pick((3, 5, 333, 555, 80), (1, 3, 33, 55, 24)),
+        "rows": form.pick((4, 32, 1, 4096, 128), (1, 4, 1, 256, 32)),
+        "batched": form.pick((256, 12, 197, 197, 64), (8, 3, 37, 37, 16)),
+    }.get(form.name)
+    if sizes is None:
+        return None
+    batch, heads, queries, keys, width = sizes
+    others = [Given((batch, heads, keys, width), seed=seed) for seed in (1, 2)]
+    return call(Given((batch, heads, queries, width)), *others)
+
+
+def _ctc(form: ShapeClass) -> Call | None:
+    if form.name not in ("contiguous", "tiny"):
+        return None
+    steps, batch, classes, length = (
+        (16, 2, 8, 4)
+        if form.name == "tiny"
+        else form.pick((128, 32, 64, 24), (32, 4, 16, 6))
+    )
+    return call(
+        Given((steps, batch, classes), -4, -1),
+        Given((batch, length), 1, classes, "int64"),
+        (steps,) * batch,
+        (length,) * batch,
+    )
+
+
+def _grid(form: ShapeClass) -> Call | None:
+    if (shape := _images(form)) is None:
+        return None
+    return call(
+        Given(shape), Given((shape[0], *shape[2:], 2), seed=1), align_corners=False
+    )
+
+
+def _columns(form: ShapeClass) -> Call | None:
+    """Return the arguments of what folds columns of patches."""
+    if (shape := _images(form)) is None:
+        return None
+    batch, channels, height, width = shape
+    return call(Given((batch, channels * 9, height * width)), shape[2:], 3, padding=1)
+
+
+def _logits(form: ShapeClass) -> Call | None:
+    if len(form.shape) != 2 or form.name in ("broadcast", "columns"):
+        return None
+    return call(first(form), Given(form.shape, 0.1, 0.9, seed=1))
+
+
+LAYERS: dict[str, Make] = {
+    **{f"conv{dims}d": _conv(dims) for dims in (1, 2, 3)},
+    **{f"conv_transpose{dims}d": _conv(dims, True) for dims in (1, 2, 3)},
+    **{f"avg_pool{dims}d": _pool(dims, 2) for dims in (1, 2, 3)},
+    **{f"max_pool{dims}d": _pool(dims, 2) for dims in (1, 2, 3)},
+    **{f"max_pool{dims}d_with_indices": _pool(dims, 2) for dims in (2, 3)},
+    **{f"lp_pool{dims}d": _pool(dims, 2.0, 2) for dims in (1, 2, 3)},
+    **{f"adaptive_avg_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
+    **{f"adaptive_max_pool{dims}d": _pool(dims, 5) for dims in (1, 2, 3)},
+    **{f"adaptive_max_pool{dims}d_with_indices": _pool(dims, 5) for dims in (1, 2, 3)},
+    **{f"fractional_max_pool{dims}d": _pool(dims, 2, 3) for dims in (2, 3)},
+    **{
+        f"fractional_max_pool{dims}d_with_indices": _pool(dims, 2, 3) for dims in (2, 3)
+    },
+    **{f"dropout{dims}d": _pool(dims) for dims in (1, 2, 3)},
+    "feature_dropout": _pool(2, 0.5, True),
+    "feature_alpha_dropout": _pool(2, 0.5, True),
+    "alpha_dropout": lambda form: call(first(form), 0.5, True),
+    "local_response_norm": _pool(2, 3),
+    "interpolate": _pool(2, scale_factor=2),
+    "upsample": _pool(2, scale_factor=2),
+    "upsample_nearest": _pool(2, scale_factor=2),
+    "upsample_bilinear": _pool(2, scale_factor=2),
+    "unfold": _pool(2, 3, padding=1),
+    "im2col": _pool(2, 3, padding=1),
+    "fold": _columns,
+    "col2im": _columns,
+    "grid_sample": _grid,
+    "batch_norm": _norm("weight", "bias", leading=(None, None), training=True),
+    "instance_norm": _norm(),
+    "group_norm": lambda form: (
+        None
+        if (found := _norm("weight", "bias")(form)) is None
+        else Call((*found.args, 1 if form.name == "odd" else 4), found.keywords)
+    ),
+    "layer_norm": _rows(True),
+    "rms_norm": _rows(False),
+    "prelu": lambda form: call(first(form), Given((1,), seed=1)),
+    "glu": lambda form: call(first(form)) if not form.shape[-1] % 2 else None,
+    "threshold": lambda form: call(first(form), 0.1, 0.5),
+    "softmax": lambda form: call(first(form), -1),
+    "log_softmax": lambda form: call(first(form), -1),
+    "softmin": lambda form: call(first(form), -1),
+    "cross_entropy": _classes(),
+    "nll_loss": _classes(True),
+    "multi_margin_loss": _classes(),
+    "binary_cross_entropy": _loss(0.1, 0.9),
+    "binary_cross_entropy_with_logits": _logits,
+    "multilabel_soft_margin_loss": _logits,
+    "mse_loss": _loss(),
+    "l1_loss": _loss(),
+    "smooth_l1_loss": _loss(),
+    "huber_loss": _loss(),
+    "kl_div": _loss(0.1, 0.9),
+    "poisson_nll_loss": _loss(0.1, 0.9),
+    "soft_margin_loss": _loss(),
+    "gaussian_nll_loss": lambda form: (
+        None
+        if (found := _loss()(form)) is None
+        else call(*found.args, Given(form.shape, 0.1, 1, seed=2))
+    ),
+    "hinge_embedding_loss": _signs(1),
+    "margin_ranking_loss": _signs(2),
+    "cosine_embedding_loss": lambda form: (
+        None
+        if (found := _pair(form)) is None
+        else call(*found.args, Given(form.shape[:1], 1, 1.001, seed=2))
+    ),
+    "triplet_margin_loss": _triple,
+    "cosine_similarity": _pair,
+    "pairwise_distance": _pair,
+    "normalize": lambda form: call(first(form)) if len(form.shape) > 1 else None,
+    "scaled_dot_product_attention": _attention,
+    "ctc_loss": _ctc,
+}

@@ -1,0 +1,256 @@
+"""Measurement of one case on both sides, with the results compared."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import vkbackend.framework as fw
+
+from ..baseline import Peer
+from ..clock import device_seconds, wall_seconds
+from .forms import flatten
+from .plan import BOTH, FORWARD, SweepCase
+from .sides import Here, Inputs, NoGradientError, Run, Side, bound, exact
+
+_ROUNDS = 3
+_MOST_ALONE = 15
+_MAX_REPEATS = 400
+_SLOW = 0.5
+"""Seconds of a call that is not repeated for a better time."""
+_COMPARED = 1 << 17
+"""Elements of a result that are compared: the first and the last."""
+
+TOLERANCES = {
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "float32": 1e-4,
+    "complex64": 1e-4,
+    "float64": 1e-7,
+}
+"""Largest differences, as shares of the largest result; of whole numbers it is 1e-5."""
+
+
+class Times(NamedTuple):
+    """Medians of one side in seconds: in a row, and evaluated alone."""
+
+    together: float
+    alone: float
+
+
+class Measured(NamedTuple):
+    """What was found of one case.
+
+    Attributes
+    ----------
+    ours : Times
+    theirs : Times or None
+        None where the peer has no such function, or refuses the call.
+    error : float or None
+        Largest difference, as a share of the largest result; None where results are
+        not compared.
+    wall : bool
+        Whether the times in a row are the host's clock's.
+    moved : int
+        Bytes of inputs and results.
+    """
+
+    ours: Times
+    theirs: Times | None
+    error: float | None
+    wall: bool
+    moved: int
+
+
+class Bed(NamedTuple):
+    """What cases are measured with.
+
+    Attributes
+    ----------
+    here, there : Side
+    inputs : Inputs
+    peer : Peer
+    gpu : vkbackend.Device
+    seconds : float
+        Time in a row for each side of a case.
+    """
+
+    here: Here
+    there: Side
+    inputs: Inputs
+    peer: Peer
+    gpu: Any
+    seconds: float
+
+    @property
+    def software(self) -> bool:
+        """Whether the device is one in software."""
+        return bool(self.gpu.info.kind == "software")
+
+
+class RefusedError(Exception):
+    """A call that both sides refuse."""
+
+
+def measure(case: SweepCase, bed: Bed) -> Measured:
+    """Compare the results of both sides, then time both.
+
+    Raises
+    ------
+    RefusedError
+        If neither side takes the call.
+    NoGradientError
+        If there are no gradients to measure.
+    Exception
+        Whatever the call raises here, where the peer takes it.
+    """
+    runs = [_bound(case, bed, which) for which in (0, 1)]
+    ours, mine, failure = _tried(runs[0])
+    theirs, wanted, refusal = _tried(runs[1])
+    if failure is not None:
+        nowhere = theirs is None and (runs[1] is not None or case.direction == BOTH)
+        if isinstance(failure, NoGradientError) or nowhere:
+            raise RefusedError(str(failure)) from failure
+        raise failure
+    if isinstance(refusal, NoGradientError):
+        raise refusal
+    assert ours is not None
+    options = case.unit.options
+    error = None
+    if theirs is not None and options.compared and wanted is not None:
+        with exact(bed.peer):
+            wanted = theirs()
+        count = options.results if case.direction == FORWARD else None
+        error = difference(bed, mine[:count], wanted[:count])
+    tensors = [bed.inputs.of(each, case.dtype)[0] for each in flatten(case.arguments)]
+    moved = sum(each.nbytes for each in (*tensors, *mine))
+    del mine, wanted
+    together, wall = _ours_together(bed, ours)
+    here = Times(together, _alone(bed, ours, lambda: bed.gpu.synchronize(), True))
+    if theirs is None:
+        return Measured(here, None, error, wall, moved)
+
+    def peers(repeat: int) -> float:
+        return _peer_seconds(bed.peer, theirs, repeat, wall)
+
+    there = Times(
+        _median(peers, bed.seconds), _alone(bed, theirs, bed.peer.synchronize, False)
+    )
+    return Measured(here, there, error, wall, moved)
+
+
+def _bound(case: SweepCase, bed: Bed, which: int) -> Run | None:
+    side: Side = bed.there if which else bed.here
+    found = bound(side, which, case.unit, case.arguments, case.dtype, bed.inputs)
+    if found is None:
+        return None
+    return found[0] if case.direction == FORWARD else found[1]
+
+
+def _tried(run: Run | None) -> tuple[Run | None, Any, Exception | None]:
+    """Return what can be run, its results, and the error if it cannot."""
+    if run is None:
+        return None, None, None
+    try:
+        results = run()
+        fw.eval(*[each for each in results if isinstance(each, fw.Tensor)])
+    except Exception as error:
+        return None, None, error
+    return run, results, None
+
+
+def _ours_together(bed: Bed, run: Run) -> tuple[float, bool]:
+    """Return the time of one of many runs, and whether it is the host's clock's."""
+
+    def on_device(repeat: int) -> float:
+        return device_seconds(bed.gpu, run, repeat)
+
+    def on_host(repeat: int) -> float:
+        return wall_seconds(bed.gpu, run, repeat)
+
+    if bed.software:
+        return _median(on_host, bed.seconds), True
+    once = on_host(1)
+    if once > _SLOW:
+        return once, True
+    # What starts no kernel, as a view, takes no time on the device.
+    if on_device(1):
+        return _median(on_device, bed.seconds), False
+    return _median(on_host, bed.seconds), True
+
+
+def _median(timer: Callable[[int], float], seconds: float) -> float:
+    """Return the median time of one run over a few batches of about that long."""
+    once = timer(1)
+    if once > seconds:
+        return min(once, timer(1)) if once < 10 * seconds else once
+    repeat = max(1, min(_MAX_REPEATS, round(seconds / _ROUNDS / max(once, 1e-9))))
+    return statistics.median(timer(repeat) for _ in range(_ROUNDS))
+
+
+def _peer_seconds(peer: Peer, run: Run, repeat: int, wall: bool) -> float:
+    """Return the peer's time of one run; on the host it does not rest after it."""
+    if peer.cuda:
+        return peer.seconds(run, repeat, wall)
+    start = time.perf_counter()
+    for _ in range(repeat):
+        run()
+    return (time.perf_counter() - start) / repeat
+
+
+def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
+    """Return the median time of one call whose result is waited for at once."""
+    times: list[float] = []
+    wait()
+    until = time.perf_counter() + bed.seconds / 2
+    while len(times) < _MOST_ALONE and (not times or time.perf_counter() < until):
+        start = time.perf_counter()
+        results = run()
+        if here:
+            fw.eval(*results)
+        wait()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def difference(bed: Bed, mine: Sequence[Any], wanted: Sequence[Any]) -> float:
+    """Return the largest difference, as a share of the largest result.
+
+    It is infinite where shapes or their count differ, or a result is in one place only.
+    """
+    if len(mine) != len(wanted):
+        return float("inf")
+    found = [0.0]
+    for ours, theirs in zip(mine, wanted, strict=True):
+        if tuple(ours.shape) != tuple(theirs.shape):
+            return float("inf")
+        for part, expected in zip(_ends(ours), _ends(theirs), strict=True):
+            found.append(apart(bed.here.host(part), bed.there.host(expected)))
+    return max(found)
+
+
+def apart(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+    """Return the largest difference of arrays, as a share of the largest element.
+
+    Elements that are the same infinity, or NaN in both, do not differ.
+    """
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(expected)
+        scale = float(np.abs(expected[finite]).max(initial=0)) or 1.0
+        same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+        differences = np.where(same, 0, np.abs(actual - expected))
+    if np.isnan(differences).any():
+        return float("inf")
+    return float(differences.max(initial=0)) / scale
+
+
+def _ends(tensor: Any) -> list[Any]:
+    """Return the first and the last elements, where there are many."""
+    flat = tensor.detach().reshape(-1)
+    if flat.shape[0] <= 2 * _COMPARED:
+        return [flat]
+    return [flat[:_COMPARED], flat[-_COMPARED:]]
