@@ -249,6 +249,10 @@ class DataLoader:
         order = self.sampler if self.batch_sampler is None else self.batch_sampler
         return len(order)
 
+    def __repr__(self) -> str:
+        kind = type(self.dataset).__name__
+        return f"DataLoader({kind}, batch_size={self.batch_size})"
+
     def __iter__(self) -> LoaderIterator:
         if self.timeout and not self.num_workers:
             raise AssertionError(

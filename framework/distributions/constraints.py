@@ -41,7 +41,8 @@ class Constraint:
         raise NotImplementedError(f"{type(self).__name__}.check: it is not defined")
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__.lstrip('_')}()"
+        name = type(self).__name__.lstrip("_")
+        return f"{name[:1].upper()}{name[1:]}()"
 
 
 class _Dependent(Constraint):
@@ -122,6 +123,10 @@ class independent(Constraint):  # noqa: N801 - PyTorch's name
                 f" {self.event_dim} dimensions"
             )
         return inside.reshape((*inside.shape[:kept], -1)).all(-1)
+
+    def __repr__(self) -> str:
+        count = self.reinterpreted_batch_ndims
+        return f"IndependentConstraint({self.base_constraint!r}, {count})"
 
 
 class _Boolean(Constraint):

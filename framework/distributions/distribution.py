@@ -230,7 +230,7 @@ class Distribution:
             value = vars(self).get(name)
             if isinstance(value, Tensor):
                 one = value.numel() == 1
-                shown.append(f"{name}: {value if one else tuple(value.shape)}")
+                shown.append(f"{name}: {value if one else value.shape}")
         return f"{type(self).__name__}({', '.join(shown)})"
 
 

@@ -29,6 +29,9 @@ class StateDict(OrderedDict[str, Any]):
         super().__init__(*args, **kwargs)
         self._metadata: OrderedDict[str, Any] = OrderedDict()
 
+    def __repr__(self) -> str:
+        return repr(OrderedDict(self))
+
 
 class ModuleState(ModuleTree):
     """Base of modules that makes states and loads them."""

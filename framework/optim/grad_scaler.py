@@ -100,6 +100,12 @@ class GradScaler:
         )
         self._stepped: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy has unscaled no optimizer yet: weak containers have no pickles.
+        state = dict(vars(self))
+        del state["_found_inf"], state["_stepped"]
+        return type(self), (), state
+
     def is_enabled(self) -> bool:
         """Return whether losses are scaled."""
         return self._enabled

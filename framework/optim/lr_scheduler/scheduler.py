@@ -107,6 +107,11 @@ class LRScheduler:
             )
         trace_hooks.each_time(_EpochAdvance(self, epoch))
 
+    def __repr__(self) -> str:
+        epoch = getattr(self, "last_epoch", None)
+        rates = getattr(self, "_last_lr", None)
+        return f"{type(self).__name__}(last_epoch={epoch}, lr={rates})"
+
     def _initial_step(self) -> None:
         """Make the step that begins."""
         self._step_count = 0

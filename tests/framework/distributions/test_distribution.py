@@ -37,7 +37,10 @@ def test_checks_may_be_switched_off() -> None:
 
 
 def test_repr_shows_the_parameters() -> None:
-    assert repr(Normal(0.0, fw.ones(2))) == "Normal(loc: (2,), scale: (2,))"
+    assert (
+        repr(Normal(0.0, fw.ones(2)))
+        == "Normal(loc: torch.Size([2]), scale: torch.Size([2]))"
+    )
     assert repr(Bernoulli(0.5)).startswith("Bernoulli(probs: ")
 
 
