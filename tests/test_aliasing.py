@@ -41,7 +41,7 @@ COMPUTED = {
     "cosine_embedding_loss", "cov", "cross", "ctc_loss", "deg2rad", "dist", "elu_",
     "embedding_bag", "float_power", "fmax", "fmin", "fractional_max_pool2d",
     "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
-    "fractional_max_pool3d_with_indices", "frexp", "gaussian_nll_loss", "gradient",
+    "fractional_max_pool3d_with_indices", "frexp", "gaussian_nll_loss", "gradient", "grouped_mm",
     "grid_sample", "gumbel_softmax", "hardshrink", "hardtanh_", "heaviside",
     "histogram", "inner", "isin", "isneginf", "isposinf", "isreal", "kron", "lcm",
     "ldexp", "leaky_relu_", "linear_cross_entropy", "local_response_norm",
