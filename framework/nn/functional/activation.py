@@ -9,7 +9,7 @@ import warnings
 from typing import Literal
 
 from ... import ops
-from ...base.dtype import DTypeLike, as_dtype
+from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
@@ -309,8 +309,7 @@ def softmin(
 ) -> Tensor:
     """Return `softmax` of the negative input."""
     at = _implicit_dim("softmin", dim, len(input.layout.shape))
-    wanted = input if dtype is None else input.to(as_dtype(dtype))
-    return ops.softmax(-wanted, at)
+    return ops.softmax(-input, at, dtype=dtype)
 
 
 def log_softmax(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ... import ops
 from ...base.errors import ShapeError
-from ...tensor.inplace import assign
+from ...tensor.out import write
 from ...tensor.tensor import Tensor
 
 
@@ -107,7 +107,7 @@ def normalize(
         Where the result is written; it is returned then.
     """
     result = ops.normalize(input, p, dim, eps)
-    return result if out is None else assign(out, result)
+    return result if out is None else write("normalize", out, result)
 
 
 def local_response_norm(
