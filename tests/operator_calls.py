@@ -294,7 +294,7 @@ def _gap(theirs: torch.Tensor, ours: Any) -> str:
 
 def _tensors(value: Any, numbers: bool = False) -> Iterator[Any]:
     if isinstance(value, torch.Tensor | fw.Tensor):
-        yield value
+        yield value.to_dense() if value.is_sparse else value
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()), numbers)
     elif isinstance(value, tuple | list):
