@@ -334,7 +334,7 @@ def place(name: str) -> Device:
 
 
 SWEEPS = tuple(f"host {dtype}" for dtype in ("float32", "int64", "bool", "float16"))
-SWEEPS += "host error", "lavapipe float32"
+SWEEPS += "host complex64", "host error", "lavapipe float32"
 """Where the table runs, and of which dtype its samples are; or its refused calls."""
 
 KNOWN = Path(__file__).parent / "data" / "operator_table.txt"

@@ -188,7 +188,6 @@ class DerivedView(Movement[P, R]):
     def _apply(
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
-        self._check(tensors)
         array, layout = self.storage_rule(*bound.values())
         (tensor,) = tensors.values()
         return (type(tensor).make(array, interned(layout), tensor.device),)

@@ -68,10 +68,12 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
-def cholesky_factor(x: Tensor) -> Tensor:
-    """Return the lower triangular L of L L^H; see `linalg.cholesky`."""
+def cholesky_factor(x: Tensor, upper: bool) -> Tensor:
+    """Return the lower triangular L of L L^H, by one triangle of `x`."""
+    given = read(x)
     try:
-        return back(np.linalg.cholesky(read(x)), x)
+        lower = np.swapaxes(given, -1, -2).conj() if upper else given
+        return back(np.linalg.cholesky(lower), x)
     except np.linalg.LinAlgError:
         raise LinAlgError(
             f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each"
@@ -82,8 +84,9 @@ def cholesky_factor(x: Tensor) -> Tensor:
 @cholesky_factor.vjp
 def cholesky_factor_vjp(grad: Tensor, out: Tensor) -> Tensor:
     product = matmul(adjoint(out), grad)
-    lower = tril(product, -1) + diag_embed(diagonal(product, 0, -2, -1) * 0.5)
-    left = triangular_solution(adjoint(out), lower + adjoint(lower), True, False)
+    lower = tril(product, -1)
+    lower = lower + adjoint(lower) + diag_embed(diagonal(product, 0, -2, -1))
+    left = triangular_solution(adjoint(out), lower, True, False)
     return adjoint(triangular_solution(adjoint(out), adjoint(left), True, False)) * 0.5
 
 
@@ -140,7 +143,9 @@ def host_lu(
     pivots = np.zeros((len(a), least), np.int32)
     with np.errstate(all="ignore"):
         for j in range(least):
-            at = np.abs(a[:, j:, j]).argmax(1) + j if pivot else np.full(len(a), j)
+            # LAPACK's choice, which is not by the size of a complex number.
+            size = np.abs(a[:, j:, j].real) + np.abs(a[:, j:, j].imag)
+            at = size.argmax(1) + j if pivot else np.full(len(a), j)
             pivots[:, j] = at
             for each in (a, order):
                 each[every, j], each[every, at] = (

@@ -1,8 +1,8 @@
 """Linear algebra over batches of matrices: what `framework.linalg` offers.
 
 Where nothing else is said a matrix is the last two dimensions of a tensor of float32,
-float64 or complex numbers, and those in front are a batch. `factorization` says where they are computed,
-and how gradients flow.
+float64 or complex numbers, and those in front are a batch. `factorization` says where
+they are computed, and how gradients flow.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
         If a matrix is not positive-definite.
     """
     _matrix("cholesky", input)
-    lower = factors.cholesky_factor(adjoint(input) if upper else input)
+    lower = factors.cholesky_factor(input, bool(upper))
     return adjoint(lower) if upper else lower
 
 
@@ -514,7 +514,7 @@ def lstsq(
     b = unsqueeze(B, -1) if vector else B
     solution = matmul(pinv(A, rtol=rcond), b)
     rows, columns = A.layout.shape[-2:]
-    none: Tensor = fill_like(A, (0,), 0, A.dtype)
+    none: Tensor = fill_like(A, (0,), 0, A.dtype.to_real())
     residuals = none
     if rows > columns and driver != "gelsy":
         difference = matmul(A, solution) - b

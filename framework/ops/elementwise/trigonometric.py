@@ -15,6 +15,7 @@ from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from .cast import at_least
 from .compare import where
+from .complex_numbers import conj_physical
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -91,6 +92,9 @@ def asin(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a sine; NaN beyond -1 and 1."""
 
 
+asin.complexes(glsl="complex_asin(x)")
+
+
 @asin.vjp
 def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(1.0 - square(x))
@@ -108,6 +112,9 @@ def acos(x: Tensor) -> Tensor:
     """Return the angle, from 0 to pi, of a cosine; NaN beyond -1 and 1."""
 
 
+acos.complexes(glsl="complex_acos(x)")
+
+
 @acos.vjp
 def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return -grad * rsqrt(1.0 - square(x))
@@ -122,6 +129,9 @@ def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def atan(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a tangent."""
+
+
+atan.complexes(glsl="complex_atan(x)")
 
 
 @atan.vjp
@@ -199,6 +209,9 @@ def asinh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic sine."""
 
 
+asinh.complexes(glsl="complex_asinh(x)")
+
+
 @asinh.vjp
 def asinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(square(x) + 1.0)
@@ -220,6 +233,11 @@ def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(square(x) - 1.0)
 
 
+@acosh.complexes(glsl="complex_acosh(x)")
+def acosh_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * conj_physical(rsqrt(x - 1.0) * rsqrt(x + 1.0))
+
+
 @elementwise(
     glsl="precise_atanh(x)",
     reference=np.arctanh,
@@ -229,6 +247,9 @@ def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def atanh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic tangent; NaN beyond -1 and 1."""
+
+
+atanh.complexes(glsl="complex_atanh(x)")
 
 
 @atanh.vjp
