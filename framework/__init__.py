@@ -189,6 +189,7 @@ from .tensor.sequences import (
     range as range,
     tri as tri,
 )
+from . import nested as nested
 from . import sparse as sparse
 from .sparse.construct import (
     sparse_compressed_tensor as sparse_compressed_tensor,
@@ -237,6 +238,7 @@ from .base.memory_format import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
     contiguous_format as contiguous_format,
+    jagged as jagged,
     layout as layout,
     memory_format as memory_format,
     preserve_format as preserve_format,

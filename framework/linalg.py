@@ -5,13 +5,16 @@ Factorisations are computed on the host; see `ops.factorization`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import ops
 from .base.errors import LinAlgError, ShapeError
 from .dispatch.keywords import takes_keywords as _taking
 from .ops import linear_algebra as _functions
 from .ops import matrix_functions as _others
+
+if TYPE_CHECKING:
+    from .tensor.tensor import Tensor
 
 __all__ = [
     "LinAlgError",
@@ -92,7 +95,7 @@ vector_norm = _taking(_others.vector_norm)
 
 
 @_taking
-def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
+def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
     """Return cross products of vectors of 3 along a dimension."""
     if input.ndim != other.ndim:
         raise ShapeError(
@@ -112,11 +115,11 @@ def cross(input: Any, other: Any, *, dim: int = -1) -> Any:
 
 
 @_taking
-def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803 - PyTorch's name
+def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's name
     """Return the matrix of powers 0 to N - 1 of each element, ascending, in batches."""
     x = x if x.ndim else ops.reshape(x, (1,))
     count = x.shape[-1] if N is None else N
-    one = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)
+    one: Tensor = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)
     if count == 1:
         return one
     rest = ops.unsqueeze(x, -1).expand(*x.shape, count - 1)

@@ -1,44 +1,23 @@
-"""PyTorch's own table of operators: its sample calls, and its refused calls, here.
+"""PyTorch's own table of operators, run here: sweeps, and what is known to differ.
 
-`differences` runs what the table has for one operator and dtype on PyTorch and on a
-device of ours, and names each kind of difference that it meets. The table is internal
-to PyTorch, so it is imported only when it is asked for.
+The table is internal to PyTorch, so it is imported only when it is asked for.
+`python -m tests.operator_table` writes the known differences anew, of all sweeps or of
+those that are named.
 """
 
 from __future__ import annotations
 
-import itertools
-import types
-import warnings
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 
 import vkbackend.framework as fw
+from tests.operator_calls import Difference, differences, functions, refusals
 from vkbackend.framework.base.device import CPU, Device
-
-# Enough of an operator's samples to meet each of its argument patterns.
-SAMPLES = 64
-# Results whose sign or order is free: compared as the table says for gradients.
-FREE = ("svd", "eig", "eigh", "qr", "lobpcg", "pca", "svd_lowrank", "pca_lowrank")
-# Random results have PyTorch's shape and dtype, not its values.
-RANDOM = (
-    "dropout", "rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential",
-    "geometric", "uniform", "rrelu", "fractional", "empty", "gumbel", "lowrank",
-    "poisson", "scaled_dot_product", "multi_head_attention",
-)  # fmt: skip
-TOLERANCE = {"float16": 1e-2, "float32": 1e-3, "complex64": 1e-3}
-
-
-class Difference(NamedTuple):
-    """One difference: its kind, and what was called and came of it."""
-
-    kind: str
-    detail: str
 
 
 def table() -> list[Any]:
@@ -53,275 +32,24 @@ def title(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
 
 
-def functions(op: Any) -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """Return the function of PyTorch and ours, `None` where there is none."""
-    if op.variant_test_name == "partial_views":
-        return None  # about the storage below a view, which arguments here have not
-    path = op.name.split(".")
-    if getattr(op.op, "__name__", "") == "<lambda>":
-        ours = _here(op.op)
-        return None if ours is None else (op.op, ours)
-    for ours, theirs in ((fw, torch), (fw.Tensor, torch.Tensor)):
-        for name in path:
-            ours, theirs = getattr(ours, name, None), getattr(theirs, name, None)
-        if callable(ours) and callable(theirs):
-            return theirs, ours
-    return None
-
-
-def _here(function: Any) -> Callable[..., Any] | None:
-    """Return a lambda of the table with the library in place of PyTorch."""
-    names = function.__globals__ | {"torch": fw, "F": fw.nn.functional}
-    code, closure = function.__code__, function.__closure__
-    return types.FunctionType(code, names, "here", function.__defaults__, closure)
-
-
-def differences(op: Any, dtype: torch.dtype, device: Device) -> Iterator[Difference]:
-    """Run the samples of an operator, with gradients where they are defined."""
-    grad = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-    torch.manual_seed(0)
-    found = list(op.sample_inputs("cpu", dtype, requires_grad=grad))
-    step = max(1, -(-len(found) // SAMPLES))
-    for sample in found[::step]:
-        yield from _compared(op, sample, grad, device)
-
-
-def refusals(op: Any, device: Device) -> Iterator[Difference]:
-    """Run the calls that PyTorch refuses: they must be refused here, with its class."""
-    theirs, ours = _both(op)
-    torch.manual_seed(0)
-    for error in op.error_inputs("cpu") if op.error_inputs_func else ():
-        sample = error.sample_input
-        wanted = _outcome(theirs, sample.input, sample.args, sample.kwargs)
-        if not isinstance(wanted, Exception):
-            continue
-        if isinstance(wanted, NotImplementedError):
-            wanted = RuntimeError()
-        try:
-            args = _given((sample.input, sample.args, sample.kwargs), device)
-        except Exception:
-            continue  # a layout or dtype that is not here is refused when it is made
-        found = _outcome(ours, *args)
-        if isinstance(found, AttributeError):
-            continue
-        if not isinstance(found, Exception):
-            yield Difference("passes", f"{_call(sample)}: {error.error_regex}")
-        elif not isinstance(found, type(wanted)):
-            kind = f"{type(wanted).__name__}, not {type(found).__name__}"
-            yield Difference("class", f"{_call(sample)}: {kind}: {found}")
-
-
-def _both(op: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    found = functions(op)
-    assert found is not None
-    return found
-
-
-def _outcome(function: Any, first: Any, args: Any, kwargs: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            answer = function(first, *args, **kwargs)
-            for tensor in _tensors(answer):
-                if isinstance(tensor, fw.Tensor):
-                    tensor.detach().numpy()
-        except Exception as error:
-            return error
-        return answer
-
-
-def _compared(op: Any, sample: Any, grad: bool, device: Device) -> Iterator[Difference]:
-    """Compare one call: its error, results and gradients."""
-    theirs, ours = _both(op)
-    given = (sample.input, sample.args, sample.kwargs)
-    call = _call(sample)
-    leaves = [x for x in _tensors(given) if x.requires_grad]
-    try:
-        mine = _given(given, device)
-    except Exception:
-        return
-    own = [x for x in _tensors(mine) if x.requires_grad]
-    wanted, found = _outcome(theirs, *given), _outcome(ours, *mine)
-    if isinstance(wanted, Exception):
-        return
-    if isinstance(found, AttributeError):
-        return  # a name that is not here, in a lambda of the table
-    if isinstance(found, Exception):
-        yield Difference("raises", f"{call}: {type(found).__name__}: {found}")
-        return
-    free = op.name.rpartition(".")[2] in FREE
-    if free:
-        wanted, found = map(sample.output_process_fn_grad, (wanted, found))
-    random = any(name in op.name for name in RANDOM)
-    for kind, detail in itertools.islice(_results(wanted, found, random), 1):
-        yield Difference(kind, f"{call}: {detail}")
-        return
-    if grad and not random and leaves:
-        if not free:
-            wanted, found = map(sample.output_process_fn_grad, (wanted, found))
-        for detail in itertools.islice(_gradients(wanted, found, leaves, own), 1):
-            yield Difference("gradient", f"{call}: {detail}")
-
-
-def _results(wanted: Any, found: Any, random: bool) -> Iterator[tuple[str, str]]:
-    one, two = list(_tensors(wanted, numbers=True)), list(_tensors(found, numbers=True))
-    if len(one) != len(two):
-        yield "shape", f"{len(two)} results, not {len(one)}"
-        return
-    for theirs, ours in zip(one, two, strict=True):
-        if isinstance(theirs, torch.Tensor) != isinstance(ours, fw.Tensor):
-            yield "dtype", f"{type(ours).__name__}, not {type(theirs).__name__}"
-        elif not isinstance(theirs, torch.Tensor):
-            if not random and not np.allclose(ours, theirs, 1e-3, equal_nan=True):
-                yield "value", f"{ours}, not {theirs}"
-        elif tuple(theirs.shape) != tuple(ours.shape):
-            yield "shape", f"{tuple(ours.shape)}, not {tuple(theirs.shape)}"
-        elif not _same_dtype(theirs, ours):
-            yield "dtype", f"{ours.dtype}, not {theirs.dtype}"
-        elif ours.requires_grad != theirs.requires_grad and theirs.numel():
-            yield "requires_grad", f"{ours.requires_grad}"
-        elif not random and (gap := _gap(theirs, ours)):
-            yield "value", gap
-
-
-def _gradients(wanted: Any, found: Any, leaves: Any, own: Any) -> Iterator[str]:
-    """Compare the gradients of a weighted sum of what is differentiable."""
-    roots = [x for x in _tensors(wanted) if x.requires_grad]
-    ends = [x for x in _tensors(found) if x.requires_grad]
-    if not roots or len(roots) != len(ends):
-        return
-    rng = np.random.default_rng(0)
-    weights = [_weights(rng, x) for x in roots]
-    kinds = [x.dtype for x in roots]
-    try:
-        theirs = torch.autograd.grad(
-            roots,
-            leaves,
-            [torch.as_tensor(w, dtype=d) for w, d in zip(weights, kinds, strict=True)],
-            allow_unused=True,
-        )
-    except Exception:
-        return
-    try:
-        seeds = [
-            fw.tensor(w, device=x.device).to(x.dtype)
-            for w, x in zip(weights, ends, strict=True)
-        ]
-        ours = fw.autograd.grad(ends, own, seeds, allow_unused=True)
-        for one, two in zip(theirs, ours, strict=True):
-            if one is None or two is None:
-                zero = two if one is None else one
-                if zero is not None and zero.detach().numpy().any():
-                    yield f"{two if two is None else 'a gradient'}, not {one}"
-            elif tuple(one.shape) != tuple(two.shape):
-                yield f"{tuple(two.shape)}, not {tuple(one.shape)}"
-            elif gap := _gap(one, two):
-                yield gap
-    except Exception as error:
-        yield f"{type(error).__name__}: {error}"
-
-
-def _weights(rng: np.random.Generator, like: torch.Tensor) -> np.ndarray:
-    return np.asarray(rng.uniform(0.5, 1.5, tuple(like.shape)), np.float32)
-
-
-def _same_dtype(theirs: torch.Tensor, ours: Any) -> bool:
-    names = [str(x.dtype).rpartition(".")[2].rstrip("_") for x in (theirs, ours)]
-    # Indices and counts are int32 here; see the notes of `argmax`.
-    return names[0] == names[1] or names == ["int64", "int32"]
-
-
-def _gap(theirs: torch.Tensor, ours: Any) -> str:
-    """Return by how much two tensors differ, nothing where they are close."""
-    dtype = str(theirs.dtype).rpartition(".")[2]
-    if dtype == "bfloat16":
-        theirs, ours = theirs.float(), ours.float()
-    one = theirs.detach().resolve_conj().resolve_neg().numpy()
-    two = np.asarray(ours.detach().numpy())
-    if not one.size:
-        return ""
-    if one.dtype.kind not in "fc":
-        same = np.array_equal(one, two)
-        return "" if same else f"{two.ravel()[:4]}, not {one.ravel()[:4]}"
-    tolerance = TOLERANCE.get(dtype, 1e-3)
-    finite = np.abs(one[np.isfinite(one)])
-    scale = min(max(float(finite.max()), 1.0), 1e4) if finite.size else 1.0
-    with np.errstate(all="ignore"):
-        close = np.isclose(two, one, tolerance, 0.3 * tolerance * scale, equal_nan=True)
-    if close.all():
-        return ""
-    return f"{two[~close][:3]}, not {one[~close][:3]}"
-
-
-def _tensors(value: Any, numbers: bool = False) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor | fw.Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()), numbers)
-    elif isinstance(value, tuple | list):
-        for each in value:
-            yield from _tensors(each, numbers)
-    elif numbers and isinstance(value, int | float | complex):
-        yield value
-
-
-def _given(value: Any, device: Device) -> Any:
-    """Return arguments with our tensors, dtypes and device."""
-    if isinstance(value, torch.Tensor):
-        return _tensor(value, device)
-    if isinstance(value, torch.nn.Module):
-        raise TypeError("a module of PyTorch's is not for our tensors")
-    if isinstance(value, torch.dtype | torch.memory_format | torch.layout):
-        return getattr(fw, str(value).rpartition(".")[2])
-    if isinstance(value, torch.device):
-        return device
-    if isinstance(value, dict):
-        given = {name: _given(each, device) for name, each in value.items()}
-        return given | {"device": device} if "device" in given else given
-    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        given = [_given(each, device) for each in value]
-        return given if isinstance(value, list) else tuple(given)
-    return value
-
-
-def _tensor(value: torch.Tensor, device: Device) -> fw.Tensor:
-    plain = value.detach().resolve_conj().resolve_neg()
-    if value.dtype is torch.bfloat16:
-        made = fw.tensor(plain.float().numpy(), device=device).bfloat16()
-    else:
-        made = fw.tensor(plain.numpy().copy(), device=device)
-    return made.requires_grad_() if value.requires_grad else made
-
-
-def _call(sample: Any) -> str:
-    parts = [_shown(sample.input), *map(_shown, sample.args)]
-    parts += [f"{name}={_shown(value)}" for name, value in sample.kwargs.items()]
-    return f"({', '.join(parts)})"
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{str(value.dtype)[6:]}{list(value.shape)}"
-    if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_shown, value))}]"
-    return repr(value)
-
-
 DTYPES = {
     name: getattr(torch, name)
-    for name in ("float32", "int64", "bool", "float16", "complex64")
-}
+    for name in (
+        "float32", "int64", "bool", "float16", "float64", "bfloat16", "int32", "uint8",
+        "complex64",
+    )
+}  # fmt: skip
 
 
 def rows(
-    ops: Iterable[Any], dtype: str, device: Device
+    ops: Iterable[Any], dtype: str, device: Device, variant: str = ""
 ) -> Iterator[tuple[str, Counter[str], list[Difference]]]:
     """Yield each operator that differs, the number by kind, and the calls."""
     for op in ops:
         if dtype == "error":
             found = list(refusals(op, device))
         elif DTYPES[dtype] in op.supported_dtypes("cpu"):
-            found = list(differences(op, DTYPES[dtype], device))
+            found = list(differences(op, DTYPES[dtype], device, variant))
         else:
             continue
         if found:
@@ -333,28 +61,75 @@ def place(name: str) -> Device:
     return CPU if name == "host" else fw.device()
 
 
-SWEEPS = tuple(f"host {dtype}" for dtype in ("float32", "int64", "bool", "float16"))
-SWEEPS += "host complex64", "host error", "lavapipe float32"
-"""Where the table runs, and of which dtype its samples are; or its refused calls."""
+SWEEPS = tuple(f"host {dtype}" for dtype in DTYPES)
+SWEEPS += tuple(
+    f"host float32 {variant}"
+    for variant in ("method", "inplace", "alias", "out", "strided", "second")
+)
+SWEEPS += "host int64 inplace", "host error", "lavapipe float32", "lavapipe float64"
+"""Where the table runs, of which dtype its samples are, and the variant of its calls;
+or its refused calls."""
 
 KNOWN = Path(__file__).parent / "data" / "operator_table.txt"
-"""Differences that there are: sweep, operator, kind, and how many calls differ."""
+"""Differences that there are, under the reason for each, in brackets: sweep, operator,
+kind, and how many calls differ."""
+UNEXPLAINED = "unexplained"
 
 
 def found_in(sweep: str) -> dict[str, int]:
     """Run a sweep; return how many calls differ, by operator and kind."""
-    where, dtype = sweep.split()
+    where, dtype, *variant = sweep.split()
     return {
         f"{name} {kind}": number
-        for name, count, _ in rows(table(), dtype, place(where))
+        for name, count, _ in rows(table(), dtype, place(where), *variant)
         for kind, number in sorted(count.items())
     }
 
 
+def known() -> dict[str, dict[str, int]]:
+    """Return the differences that are written down: their numbers, by reason."""
+    found: dict[str, dict[str, int]] = {}
+    reason = UNEXPLAINED
+    for line in KNOWN.read_text().splitlines():
+        if line.startswith("["):
+            reason = line.strip("[]")
+        else:
+            key, _, number = line.rpartition(" ")
+            found.setdefault(reason, {})[key] = int(number)
+    return found
+
+
+def write(found: dict[str, dict[str, int]]) -> None:
+    """Write the differences of sweeps, each under the reason that it had."""
+    before = known()
+    reasons = {key: reason for reason, keys in before.items() for key in keys}
+    # What one sweep's difference is due to, that of another is too.
+    for key, reason in list(reasons.items()):
+        reasons.setdefault(_without_sweep(key), reason)
+    groups: dict[str, list[str]] = {reason: [] for reason in (*before, UNEXPLAINED)}
+    for reason, keys in before.items():
+        for key, number in keys.items():
+            if sweep_of(key) not in found:
+                groups[reason].append(f"{key} {number}\n")
+    for sweep, each in found.items():
+        for key, number in each.items():
+            reason = reasons.get(f"{sweep} {key}", reasons.get(key, UNEXPLAINED))
+            groups[reason].append(f"{sweep} {key} {number}\n")
+    KNOWN.write_text(
+        "".join(
+            f"[{reason}]\n{''.join(lines)}" for reason, lines in groups.items() if lines
+        )
+    )
+
+
+def sweep_of(key: str) -> str:
+    """Return the sweep that a difference is of."""
+    return max((each for each in SWEEPS if key.startswith(f"{each} ")), key=len)
+
+
+def _without_sweep(key: str) -> str:
+    return key.removeprefix(f"{sweep_of(key)} ")
+
+
 if __name__ == "__main__":
-    lines = [
-        f"{sweep} {key} {number}\n"
-        for sweep in SWEEPS
-        for key, number in found_in(sweep).items()
-    ]
-    KNOWN.write_text("".join(lines))
+    write({sweep: found_in(sweep) for sweep in sys.argv[1:] or SWEEPS})

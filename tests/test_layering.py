@@ -40,7 +40,7 @@ ORDER = {
         kernels
         ops
         tensor
-        sparse
+        nested sparse
         autograd/functional
         debug graph
         jit

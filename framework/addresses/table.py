@@ -204,10 +204,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "use `where`, `masked_fill`, and masks of the functions themselves.",
         "masked_tensor as_masked_tensor MaskedTensor is_masked_tensor",
     ),
-    "nested": (
-        "use `nn.utils.rnn.pad_sequence` or `pack_sequence`.",
-        "nested_tensor as_nested_tensor to_padded_tensor nested_tensor_from_jagged",
-    ),
     "quasirandom": ("draw with `fw.rand`.", "SobolEngine"),
     "quantization": (
         _NO_QUANTIZATION,

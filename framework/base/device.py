@@ -403,7 +403,14 @@ def _selected(
 
 def find_device(selector: str | int | Device | None) -> Device:
     """Return the device that a selector means, as tensors have it; see `Device`."""
-    found = selector if isinstance(selector, Device) else Device(selector)
+    if not isinstance(selector, Device):
+        if selector is not None and not isinstance(selector, str | int):
+            kind = type(selector).__name__
+            raise TypeError(
+                f"device: a {kind} is given; it must be a device or its name"
+            )
+        selector = Device(selector)
+    found = selector
     return CPU if isinstance(found, _IndexedHost) else found
 
 

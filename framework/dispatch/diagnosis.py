@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -69,6 +70,10 @@ def _each(accepts: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return accept
 
 
+def _are_tensors(values: Any) -> bool:
+    return not isinstance(values, np.ndarray) and _each(_is_tensor)(values)
+
+
 def _is_collection(value: Any) -> bool:
     return isinstance(value, Iterable) and not isinstance(value, str | bytes)
 
@@ -96,8 +101,8 @@ KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Sequence[float]": (_each(_is_number), "a sequence of numbers"),
     "tuple[float, ...]": (_each(_is_number), "a sequence of numbers"),
     "tuple[float, float]": (_each(_is_number), "two numbers"),
-    "Sequence[Tensor]": (_each(_is_tensor), "a sequence of tensors"),
-    "Iterable[Tensor]": (_each(_is_tensor), "a sequence of tensors"),
+    "Sequence[Tensor]": (_are_tensors, "a sequence of tensors"),
+    "Iterable[Tensor]": (_are_tensors, "a sequence of tensors"),
     "Sequence[Tensor | None]": (_each(lambda _: True), "a sequence of tensors"),
     "Callable[..., Any]": (callable, "a function"),
     "Generator": (lambda each: isinstance(each, Generator), "a generator"),
@@ -194,6 +199,20 @@ def need_flags(name: str, flags: Iterable[str], kwargs: Mapping[str, Any]) -> No
             raise TypeError(f"{name}: {flag} is {told(value)}; it must be a bool")
 
 
+def flag_places(function: Callable[..., Any]) -> dict[int, str]:
+    """Return the positions of a function's parameters that must be bools."""
+    code = getattr(function, "__code__", None)
+    kinds = getattr(function, "__annotations__", {})
+    names = code.co_varnames[: code.co_argcount] if code else ()
+    return {at: name for at, name in enumerate(names) if kinds.get(name) == "bool"}
+
+
+def need_flags_among(name: str, places: Mapping[int, str], args: Sequence[Any]) -> None:
+    """Raise `TypeError` as `need_flags`, for positional arguments."""
+    given = {flag: args[at] for at, flag in places.items() if at < len(args)}
+    need_flags(name, given, given)
+
+
 @functools.cache
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """Return a function's signature."""
@@ -275,9 +294,13 @@ def explained(function: Function, module: str | None = None) -> Function:
     flags = frozenset(
         name for name, kind in function.__annotations__.items() if kind == "bool"
     )
+    places = flag_places(function)
+    least = min(places, default=sys.maxsize)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > least:
+            need_flags_among(function.__name__, places, args)
         if kwargs and not flags.isdisjoint(kwargs):
             need_flags(function.__name__, flags, kwargs)
         try:

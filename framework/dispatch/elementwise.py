@@ -34,7 +34,7 @@ from . import batching
 from .call_cache import CallCache, recorded_result
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
-from .op import REGISTRY, Op, Rule, need_feature, submit_node
+from .op import REGISTRY, Op, Rule, need_feature, on_device, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -409,7 +409,7 @@ class Elementwise(Op[P, R]):
             raise DTypeError(
                 f"{self.name}: the operands combine to {compute.name}, which the kernel"
                 f" for {device.name} does not take; accepted there:"
-                f" {', '.join(dtype.name for dtype in accepted)}"
+                f" {', '.join(each.name for each in on_device(accepted, device))}"
             )
 
     def _result_dtypes(

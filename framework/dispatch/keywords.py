@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..base import modes
-from .diagnosis import need_flags, reraise, signature_of
+from .diagnosis import (
+    flag_places,
+    need_flags,
+    need_flags_among,
+    reraise,
+    signature_of,
+)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -117,10 +124,14 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
 def takes_keywords(function: Function) -> Function:
     """Return a function that also takes PyTorch's keywords."""
     body = getattr(function, "without_autocast", function)
+    places = flag_places(inspect.unwrap(function))
+    least = min(places, default=sys.maxsize)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
+            if len(args) > least:
+                need_flags_among(function.__name__, places, args)
             if not kwargs:
                 return function(*args) if modes.autocast_blocks else body(*args)
             parameters = parameters_of(function)

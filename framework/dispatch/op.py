@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MethodType
 from typing import (
     TYPE_CHECKING,
@@ -354,7 +354,7 @@ class Op(Generic[P, R]):
                 raise DTypeError(
                     f"{self.name}: `{name}` is {tensor.dtype.name}, which the kernel"
                     f" for {device.name} does not take; accepted there:"
-                    f" {', '.join(dtype.name for dtype in allowed)}"
+                    f" {', '.join(each.name for each in on_device(allowed, device))}"
                 )
 
     def tensor_names(self, params: tuple[tuple[str, object], ...]) -> tuple[str, ...]:
@@ -412,6 +412,16 @@ def _forget_calls() -> None:
 
 
 on_device_removed(_forget_calls)
+
+
+def on_device(dtypes: Iterable[DType], device: GpuDevice) -> list[DType]:
+    """Return those of some dtypes that a device computes in."""
+    return [
+        each
+        for each in dtypes
+        if each is not complex128
+        and (each.feature is None or getattr(device.gpu.info, each.feature))
+    ]
 
 
 def need_feature(

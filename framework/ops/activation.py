@@ -1,6 +1,7 @@
 """Activation functions, element by element, and gates made of them.
 
-On a device they are computed in float32 by `glsl/lib/math/`.
+On a device they are computed in float32 by `glsl/lib/math/`, float64 by
+`glsl/lib/double/`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..autograd.engine import is_grad_enabled
-from ..base.dtype import FLOAT, NUMERIC, SINGLE
+from ..base.dtype import FLOAT, NUMERIC
 from ..base.errors import ShapeError
 from ..base.shape import broadcast_shapes, normalize_dim
 from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
@@ -114,7 +115,6 @@ def leaky_relu_vjp(grad: Tensor, x: Tensor, negative_slope: float) -> Tensor:
         x > 0, scale * x, scale * alpha * np.expm1(np.where(x > 0, 0, x) * input_scale)
     ),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
     """Return scale * x where that is positive, else a saturating exponential."""
@@ -159,7 +159,6 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     glsl="normal_gate(x)",
     reference=_gelu,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def _gelu_exact(x: Tensor) -> Tensor:
     """Return each element times the probability that a standard normal is smaller."""
@@ -180,9 +179,7 @@ def _slope(x: np.ndarray) -> np.ndarray:
     return host_erfc(near * -math.sqrt(0.5)) * 0.5 + near * density
 
 
-@elementwise(
-    glsl="normal_slope(x)", reference=_slope, dtypes=FLOAT, device_dtypes=SINGLE
-)
+@elementwise(glsl="normal_slope(x)", reference=_slope, dtypes=FLOAT)
 def _gelu_grad(x: Tensor) -> Tensor:
     """Return the derivative of the exact `gelu`."""
 
@@ -203,7 +200,6 @@ GELU_CUBIC = 0.044715
         0.5 * x * (1 + np.tanh(GELU_SCALE * (x + GELU_CUBIC * x * x * x)))
     ),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def _gelu_tanh(x: Tensor) -> Tensor:
     """Return an approximation of the exact one by the hyperbolic tangent."""
@@ -223,7 +219,7 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     Parameters
     ----------
     x : Tensor
-        Any float dtype; float64 on the host only.
+        Any float dtype.
     approximate : str, default "none"
         "none" takes the error function, "tanh" an approximation that is off by 5e-4.
 
@@ -245,7 +241,6 @@ def gelu(x: Tensor, approximate: Literal["none", "tanh"] = "none") -> Tensor:
     glsl="gated(x, x)",
     reference=lambda x: x / (1 + np.exp(-x)),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def silu(x: Tensor) -> Tensor:
     """Return each element times its sigmoid; also called swish."""
@@ -270,7 +265,6 @@ def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
         beta * x > threshold, x, np.logaddexp(0, beta * x) / beta
     ),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta * x)) / beta; `x` where beta * x is above `threshold`."""
@@ -286,7 +280,6 @@ def softplus_vjp(grad: Tensor, x: Tensor, beta: float, threshold: float) -> Tens
     glsl="softly_gated(x)",
     reference=lambda x: x * np.tanh(np.logaddexp(0, x)),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def mish(x: Tensor) -> Tensor:
     """Return each element times the hyperbolic tangent of its softplus."""

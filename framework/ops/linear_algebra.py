@@ -421,8 +421,8 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
 def pinv(
     A: Tensor,  # noqa: N803
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | float | None = None,
+    rtol: Tensor | float | None = None,
     hermitian: bool = False,
 ) -> Tensor:
     """Return pseudo-inverses; singular values up to a tolerance count as 0.
@@ -466,10 +466,10 @@ def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
 
 def matrix_rank(
     A: Tensor,  # noqa: N803
-    tol: Any = None,
+    tol: Tensor | float | None = None,
     *,
-    atol: Any = None,
-    rtol: Any = None,
+    atol: Tensor | float | None = None,
+    rtol: Tensor | float | None = None,
     hermitian: bool = False,
 ) -> Tensor:
     """Return how many singular values are above a tolerance."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,7 +84,7 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     return result
 
 
-def multi_dot(tensors: Any) -> Tensor:
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Return the product of matrices in the cheapest order; ends may be vectors."""
     every = list(tensors)
     if len(every) < 2:
@@ -152,7 +153,10 @@ def matrix_norm(
             if abs(ord) == 2
             else sum(moved.abs(), -2 if abs(ord) == 1 else -1)
         )
-        out = (amax if ord > 0 else amin)(sizes, -1)
+        if ord > 0 and not sizes.shape[-1]:
+            out = sum(sizes, -1)  # 0, as in PyTorch
+        else:
+            out = (amax if ord > 0 else amin)(sizes, -1)
     if keepdim:
         for at in sorted((rows, columns)):
             out = unsqueeze(out, at)
@@ -216,7 +220,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
 def tensorsolve(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803
-    dims: Any = None,
+    dims: Sequence[int] | None = None,
 ) -> Tensor:
     """Return X of tensordot(A, X) = B; `dims` of A go to its end first."""
     if dims is not None:

@@ -8,6 +8,21 @@ from .compressed import (
     SparseCsrTensor as SparseCsrTensor,
 )
 from .construct import (
+    DoubleTensor as DoubleTensor,
+)
+from .construct import (
+    FloatTensor as FloatTensor,
+)
+from .construct import (
+    HalfTensor as HalfTensor,
+)
+from .construct import (
+    IntTensor as IntTensor,
+)
+from .construct import (
+    LongTensor as LongTensor,
+)
+from .construct import (
     sparse_compressed_tensor as sparse_compressed_tensor,
 )
 from .construct import (

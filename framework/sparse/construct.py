@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import ops
 from ..base.device import Device
-from ..base.dtype import DTypeLike, default_dtype, int32, int64
+from ..base.dtype import (
+    DType,
+    DTypeLike,
+    default_dtype,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+)
 from ..base.errors import DomainError, ShapeError
 from ..base.memory_format import layout as layout_token
 from ..base.memory_format import sparse_coo, sparse_csc, sparse_csr
@@ -432,3 +441,24 @@ def spdiags(
         as_tensor(pair, device=rows.device), values, (height, width), False
     )
     return found if layout is None else found.to_sparse(layout=layout)
+
+
+def legacy(name: str, dtype: DType) -> Callable[..., SparseTensor]:
+    """Return the function that stands for a type of sparse tensors."""
+
+    def make(*parts: Any, device: DeviceLike = None) -> SparseTensor:
+        if len(parts) < 2 or not isinstance(parts[0], Tensor):
+            sizes = parts[0] if len(parts) == 1 else parts
+            return sparse_coo_tensor(size=tuple(sizes), dtype=dtype, device=device)
+        return sparse_coo_tensor(*parts, dtype=dtype, device=device)
+
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = f"Return a sparse {dtype.name} tensor; see `sparse_coo_tensor`."
+    return make
+
+
+FloatTensor = legacy("FloatTensor", float32)
+DoubleTensor = legacy("DoubleTensor", float64)
+HalfTensor = legacy("HalfTensor", float16)
+LongTensor = legacy("LongTensor", int64)
+IntTensor = legacy("IntTensor", int32)

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.validation import as_ints
+from ..dispatch.keywords import takes_keywords
 from .factories import a_tensor
 from .tensor import Tensor
 
 
+@takes_keywords
 def alias_copy(input: Tensor) -> Tensor:
     """Return a copy of a tensor; see `Tensor.clone`."""
     return a_tensor("alias_copy", input).clone()
 
 
+@takes_keywords
 def as_strided_copy(
     input: Tensor,
     size: Sequence[int],
@@ -33,6 +37,7 @@ def detach_copy(input: Tensor) -> Tensor:
     return a_tensor("detach_copy", input).detach().clone()
 
 
+@takes_keywords
 def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -40,23 +45,29 @@ def diagonal_copy(
     return a_tensor("diagonal_copy", input).diagonal(offset, dim1, dim2).clone()
 
 
+@takes_keywords
 def expand_copy(
     input: Tensor, size: Sequence[int], *, implicit: bool = False
 ) -> Tensor:
     """Return a copy of what `Tensor.expand` shows; `implicit` has no effect."""
-    return a_tensor("expand_copy", input).expand(*size).clone()
+    sizes = as_ints("expand_copy: size", size)
+    return a_tensor("expand_copy", input).expand(*sizes).clone()
 
 
+@takes_keywords
 def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Return a copy of what `Tensor.permute` shows."""
-    return a_tensor("permute_copy", input).permute(*dims).clone()
+    order = as_ints("permute_copy: dims", dims)
+    return a_tensor("permute_copy", input).permute(*order).clone()
 
 
+@takes_keywords
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     """Return a copy of what `Tensor.select` shows."""
     return a_tensor("select_copy", input).select(dim, index).clone()
 
 
+@takes_keywords
 def slice_copy(
     input: Tensor,
     dim: int = 0,
@@ -95,17 +106,20 @@ def split_with_sizes_copy(
     return tuple(part.clone() for part in x.split_with_sizes(split_sizes, dim))
 
 
+@takes_keywords
 def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Return a copy of what `Tensor.squeeze` shows."""
     x = a_tensor("squeeze_copy", input)
     return (x.squeeze() if dim is None else x.squeeze(dim)).clone()
 
 
+@takes_keywords
 def t_copy(input: Tensor) -> Tensor:
     """Return a copy of what `Tensor.t` shows."""
     return a_tensor("t_copy", input).t().clone()
 
 
+@takes_keywords
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a copy of what `Tensor.transpose` shows."""
     return a_tensor("transpose_copy", input).transpose(dim0, dim1).clone()
@@ -116,16 +130,19 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple(part.clone() for part in a_tensor("unbind_copy", input).unbind(dim))
 
 
+@takes_keywords
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a copy of what `Tensor.unfold` shows."""
     return a_tensor("unfold_copy", input).unfold(dimension, size, step).clone()
 
 
+@takes_keywords
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     """Return a copy of what `Tensor.unsqueeze` shows."""
     return a_tensor("unsqueeze_copy", input).unsqueeze(dim).clone()
 
 
+@takes_keywords
 def view_copy(input: Tensor, size: Any) -> Tensor:
     """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype."""
     x = a_tensor("view_copy", input)

@@ -31,6 +31,7 @@ from ..base.validation import sizes_of
 from ..ir.lazy_graph import Array, Value
 from .inplace import assign
 from .legacy import uninitialized
+from .relayout import resize
 from .tensor import Tensor
 
 DeviceLike = Device | str | int | None
@@ -280,13 +281,15 @@ def finished(
     TypeError
         If the layout is not `strided`.
     ShapeError
-        If `out` has another shape.
+        If `out` has elements and another shape.
     """
     if layout is not None:
         check_layout(name, layout)
     if out is None:
         return made.requires_grad_(requires_grad) if requires_grad else made
-    if a_tensor(name, out).layout.shape != made.layout.shape:
+    if not a_tensor(name, out).numel() and out.shape != made.shape:
+        resize(out, made.shape)
+    if out.layout.shape != made.layout.shape:
         raise ShapeError(
             f"{name}: out is {tuple(out.shape)}, the result {tuple(made.shape)}; they"
             " must be the same"

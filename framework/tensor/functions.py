@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..dispatch.diagnosis import explained
 from ..dispatch.keywords import takes_keywords
 from ..ops import matrix_functions
 from . import out  # noqa: F401  # writes results into `out`
@@ -55,7 +56,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         alias: getattr(ops, name)
         for alias, _, name in (pair.partition(":") for pair in ALIASES.split())
     },
-    **{name: getattr(Tensor, name) for name in METHODS.split()},
+    **{name: explained(getattr(Tensor, name)) for name in METHODS.split()},
     **{name: takes_keywords(each) for name, each in matrix_functions.TOP.items()},
     "matrix_power": takes_keywords(matrix_functions.matrix_power),
 }

@@ -45,8 +45,10 @@ def arange(
     start, end, step : float
         The last number is before `end` by at most `step`.
     dtype : DType, str or None
-        None means int64 if all three are integers, otherwise the default float dtype.
-        int64 cuts all three towards zero first, as PyTorch does.
+        None means that of `out`, without one int64 if all three are integers and
+        otherwise the default float dtype.
+        int64 cuts all three towards zero first, smaller integers once the ends have
+        said how many there are, as PyTorch does.
     device, requires_grad, out, layout, pin_memory
         As in `full`.
 
@@ -58,6 +60,8 @@ def arange(
     first, last = (0, start) if end is None else (start, end)
     first, last = as_number("arange: start", first), as_number("arange: end", last)
     step = as_number("arange: step", step)
+    if dtype is None and isinstance(out, Tensor):
+        dtype = out.dtype
     numbers = (first, last, step)
     whole = all(isinstance(each, int | np.integer) for each in numbers)
     if not whole and dtype is not None and as_dtype(dtype) is int64:
@@ -71,7 +75,10 @@ def arange(
     count = math.ceil((last - first) / step)
     kind = as_dtype(dtype) if dtype is not None else int64 if whole else default_dtype()
     place = place_of(device)
-    if not whole and kind.kind != "float":
+    if not whole and kind.kind in ("int", "uint"):
+        # The ends say how many, as floats; the numbers are whole.
+        made = _ramp(place, count, int(first), int(step), kind)
+    elif not whole and kind.kind != "float":
         made = arange(*numbers, device=place).to(kind)
     elif _computes(place, kind):
         made = _ramp(place, count, first, step, kind)

@@ -253,6 +253,13 @@ class WrapperTensor(Tensor):
         self._take(src.to(self.device, self.dtype).clone())
         return self
 
+    def on_rows(self, name: str, function: Callable[[Tensor], Tensor]) -> Any:
+        """Return a function of the last dimensions, of all elements at once.
+
+        `name` is what errors call it.
+        """
+        self._refuse(name)
+
     def _refuse(self, what: str) -> NoReturn:
         raise NotImplementedError(
             f"{what}: the tensor of shape {tuple(self.shape)} is {self.title}, which it"

@@ -29,6 +29,8 @@ def includes(program: KernelProgram) -> list[str]:
 
 
 _WORD = re.compile(r"\w+")
+_DECIMAL = re.compile(r"(?<![\w.])(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
+"""Decimal numbers, which GLSL takes as float32 unless `lf` follows."""
 _DEFINITION = re.compile(r"^ *(?:float|double|bool|vec2|T) (\w+)\(", re.MULTILINE)
 
 
@@ -93,10 +95,14 @@ def call(program: KernelProgram, number: int, name: str) -> str:
 def _wrapped(step: Instruction) -> str:
     """Return the expression; integers narrower than a word wrap as in memory.
 
-    So a value is the same whether another node reads it fused or unfused.
+    In float64 its decimal numbers are of that. So a value is the same whether another
+    node reads it fused or unfused.
     """
     dtype = DTYPES[step.result]
-    expression = f"{dtype.glsl}({step.glsl})"
+    text = step.glsl
+    if "float64" in (step.result, *step.types):
+        text = _DECIMAL.sub(r"\g<0>lf", text)
+    expression = f"{dtype.glsl}({text})"
     return _narrowed(expression, dtype) if _is_narrow(dtype) else expression
 
 

@@ -6,10 +6,10 @@ With `inplace` the elements of `input` are replaced, on the tape, and it is retu
 from __future__ import annotations
 
 import warnings
-from typing import Literal
+from typing import Any, Literal
 
 from ... import ops
-from ...base.dtype import DTypeLike, as_dtype
+from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
@@ -296,9 +296,14 @@ def softmax(
     dtype : DType, str or None
         What `input` is cast to first.
     """
-    return ops.softmax(
-        input, _implicit_dim("softmax", dim, len(input.layout.shape)), dtype=dtype
-    )
+    at = _implicit_dim("softmax", dim, len(input.layout.shape))
+    if input.is_wrapper and at in (-1, input.ndim - 1):
+        wrapper: Any = input
+        found: Tensor = wrapper.on_rows(
+            "softmax", lambda x: ops.softmax(x, -1, dtype=dtype)
+        )
+        return found
+    return ops.softmax(input, at, dtype=dtype)
 
 
 def softmin(
@@ -309,8 +314,7 @@ def softmin(
 ) -> Tensor:
     """Return `softmax` of the negative input."""
     at = _implicit_dim("softmin", dim, len(input.layout.shape))
-    wanted = input if dtype is None else input.to(as_dtype(dtype))
-    return ops.softmax(-wanted, at)
+    return ops.softmax(-input, at, dtype=dtype)
 
 
 def log_softmax(
@@ -321,6 +325,12 @@ def log_softmax(
 ) -> Tensor:
     """Return the logarithm of `softmax`; parameters as there."""
     at = _implicit_dim("log_softmax", dim, len(input.layout.shape))
+    if input.is_wrapper and at in (-1, input.ndim - 1):
+        wrapper: Any = input
+        found: Tensor = wrapper.on_rows(
+            "log_softmax", lambda x: ops.log_softmax(x, -1, dtype=dtype)
+        )
+        return found
     return ops.log_softmax(input, at, dtype=dtype)
 
 

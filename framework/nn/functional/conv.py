@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ops
+from ...base.dtype import bool_
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...tensor.tensor import Tensor
@@ -140,6 +141,9 @@ def unfold(
     stride: Sizes = 1,
 ) -> Tensor:
     """Return the window at each place of images as a column; see `ops.im2col`."""
+    if input.dtype is bool_:
+        found = unfold(input.float(), kernel_size, dilation, padding, stride)
+        return found.bool()
     return ops.im2col(input, kernel_size, dilation, padding, stride)
 
 

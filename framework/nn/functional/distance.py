@@ -116,5 +116,5 @@ def bilinear(
     flat = ops.reshape(ops.permute(weight, (1, 0, 2)), (rows, out_features * columns))
     products = ops.matmul(ops.reshape(input1, (-1, rows)), flat)
     products = ops.reshape(products, (*lead, out_features, columns))
-    out = ops.sum(products * ops.unsqueeze(input2, -2), -1)
+    out = ops.sum(products * ops.unsqueeze(input2, -2), -1, dtype=input1.dtype)
     return out if bias is None else out + bias

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import ops
 from ...autograd.engine import no_grad
 from ...base.dtype import INTEGER, float32, int32
@@ -46,6 +48,13 @@ def embedding(
     DomainError
         If `sparse` goes with `scale_grad_by_freq`.
     """
+    if input.is_wrapper:
+        wrapper: Any = input
+        options = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+        found: Tensor = wrapper.on_rows(
+            "embedding", lambda x: embedding(x, weight, *options)
+        )
+        return found
     if sparse and weight.requires_grad:
         _check_sparse("embedding", scale_grad_by_freq)
         if max_norm is not None:

@@ -15,6 +15,7 @@ from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...dispatch.autocast_policy import autocast_promote
+from ...dispatch.diagnosis import need_flags
 from ...tensor.tensor import Tensor
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -81,6 +82,8 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
         warnings.warn(
             f"{name}: align_corners is None, which means False; give it", stacklevel=3
         )
+        return False
+    need_flags(name, ("align_corners",), {"align_corners": align_corners})
     return bool(align_corners)
 
 

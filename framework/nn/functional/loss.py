@@ -7,6 +7,7 @@ import warnings
 
 from ... import ops
 from ...base.errors import ShapeError
+from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
 from ...tensor.tensor import Tensor
 from .reduction import chosen_reduction, reduced_loss, weighted_loss
@@ -165,6 +166,7 @@ def nll_loss(
 ) -> Tensor:
     """Return the negative log-likelihood of class labels; see `ops.nll_loss`."""
     reduction = chosen_reduction(size_average, reduce, reduction)
+    ignore_index = as_int("nll_loss: ignore_index", ignore_index)
     return ops.nll_loss(
         input, target, weight, ignore_index=ignore_index, reduction=reduction
     )
@@ -299,6 +301,7 @@ def poisson_nll_loss(
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     target = target.to(input.dtype)
+    eps = as_number("poisson_nll_loss: eps", eps)
     if log_input:
         losses = ops.exp(input) - target * input
     else:

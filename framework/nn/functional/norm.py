@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ... import ops
 from ...base.errors import ShapeError
-from ...tensor.inplace import assign
+from ...tensor.out import write
 from ...tensor.tensor import Tensor
 
 
@@ -64,6 +65,13 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Return the last dimensions normalised; see `ops.layer_norm`."""
+    if input.is_wrapper:
+        wrapper: Any = input
+        found: Tensor = wrapper.on_rows(
+            "layer_norm",
+            lambda x: ops.layer_norm(x, normalized_shape, weight, bias, eps),
+        )
+        return found
     return ops.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -74,6 +82,12 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Return the last dimensions by their root mean square; see `ops.rms_norm`."""
+    if input.is_wrapper:
+        wrapper: Any = input
+        found: Tensor = wrapper.on_rows(
+            "rms_norm", lambda x: ops.rms_norm(x, normalized_shape, weight, eps)
+        )
+        return found
     return ops.rms_norm(input, normalized_shape, weight, eps)
 
 
@@ -107,7 +121,7 @@ def normalize(
         Where the result is written; it is returned then.
     """
     result = ops.normalize(input, p, dim, eps)
-    return result if out is None else assign(out, result)
+    return result if out is None else write("normalize", out, result)
 
 
 def local_response_norm(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...base.device import GpuDevice
-from ...base.dtype import bool_, uint32
+from ...base.dtype import bool_, float64, uint32
 from ...base.errors import DTypeError, ShapeError
 from ...base.philox import default_generator
 from ...base.shape import Shape, broadcast_shapes
@@ -140,6 +140,8 @@ def _wants_matrix(
     device = q.device
     if not isinstance(device, GpuDevice):
         return False
+    if q.dtype is float64:
+        return True  # of which there is no kernel
     if not device.gpu.info.target.prefers_composition:
         return False
     # The NumPy reference draws dropout as the kernels do.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, bool_, float32
+from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import primitive
@@ -15,7 +15,6 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import storage_defines
-from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import by_parts
 from ..images import check_fit, check_images, images
 from ..view import reshape
@@ -110,7 +109,7 @@ def im2col(
     Parameters
     ----------
     x : Tensor, shape (batch, channels, height, width) or without batch
-        Float or bool.
+        Float.
     kernel_size : int or (int, int)
         Size of the window.
     dilation, padding, stride : int or (int, int)
@@ -125,9 +124,6 @@ def im2col(
     ShapeError
         If `x` is no image or the window does not fit it.
     """
-    if x.dtype is bool_:
-        parts = (kernel_size, dilation, padding, stride)
-        return cast(im2col(cast(x, float32), *parts), bool_)
     check_images("im2col", x, 2, complexes=True)
     pixels = images(x, 2)
     window = _window("im2col", kernel_size, dilation, padding, stride)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import FLOAT, INTEGER, NUMERIC, SINGLE, bool_
+from ...base.dtype import FLOAT, NUMERIC, bool_
 from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
 from .compare import logical_and, logical_or
@@ -18,9 +18,6 @@ from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
-
-# Dtypes that `glsl/lib/math/arithmetic.glsl` divides with an exact remainder.
-DIVIDED = (*INTEGER, *SINGLE)
 
 
 def _scaled(other: Tensor | float, alpha: float) -> Tensor | float:
@@ -171,7 +168,6 @@ def _whole_quotient(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     glsl="truncated_quotient(x, y)",
     reference=_whole_quotient,
     dtypes=NUMERIC,
-    device_dtypes=DIVIDED,
     refuse_integers=refuse_zero,
 )
 def _div_trunc(x: Tensor | float, y: Tensor | float) -> Tensor:
@@ -187,7 +183,6 @@ def _div_trunc_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     glsl="floored_quotient(x, y)",
     reference=np.floor_divide,
     dtypes=NUMERIC,
-    device_dtypes=DIVIDED,
     refuse_integers=refuse_zero,
 )
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
@@ -207,7 +202,6 @@ def floor_divide_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     glsl="floored_remainder(x, y)",
     reference=np.remainder,
     dtypes=NUMERIC,
-    device_dtypes=DIVIDED,
     refuse_integers=refuse_zero,
 )
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
@@ -228,7 +222,6 @@ def remainder_vjp(
     glsl="truncated_remainder(x, y)",
     reference=np.fmod,
     dtypes=NUMERIC,
-    device_dtypes=DIVIDED,
     refuse_integers=refuse_zero,
 )
 def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:

@@ -311,7 +311,6 @@ def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     glsl="neighbour(x, y)",
     reference=_neighbour,
     dtypes=(float32, float64),
-    device_dtypes=(float32,),
 )
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
     """Return the next number from `x` towards `y`.

@@ -38,7 +38,6 @@ def host_erfc(x: np.ndarray) -> np.ndarray:
     glsl="precise_erf(x)",
     reference=host_erf,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def erf(x: Tensor) -> Tensor:
@@ -54,7 +53,6 @@ def erf_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_erfc(x)",
     reference=host_erfc,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def erfc(x: Tensor) -> Tensor:

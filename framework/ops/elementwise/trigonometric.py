@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from .cast import at_least
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     glsl="precise_sin(x)",
     reference=np.sin,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def sin(x: Tensor) -> Tensor:
@@ -45,7 +44,6 @@ def sin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_cos(x)",
     reference=np.cos,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def cos(x: Tensor) -> Tensor:
@@ -65,7 +63,6 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_tan(x)",
     reference=np.tan,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def tan(x: Tensor) -> Tensor:
@@ -85,7 +82,6 @@ def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
     glsl="precise_asin(x)",
     reference=np.arcsin,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def asin(x: Tensor) -> Tensor:
@@ -105,7 +101,6 @@ def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_acos(x)",
     reference=np.arccos,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def acos(x: Tensor) -> Tensor:
@@ -124,7 +119,6 @@ def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_atan(x)",
     reference=np.arctan,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def atan(x: Tensor) -> Tensor:
@@ -144,7 +138,6 @@ def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_sinh(x)",
     reference=np.sinh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def sinh(x: Tensor) -> Tensor:
@@ -164,7 +157,6 @@ def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_cosh(x)",
     reference=np.cosh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def cosh(x: Tensor) -> Tensor:
@@ -183,7 +175,6 @@ def cosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_tanh(x)",
     reference=np.tanh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def tanh(x: Tensor) -> Tensor:
@@ -202,7 +193,6 @@ def tanh_vjp(grad: Tensor, out: Tensor) -> Tensor:
     glsl="precise_asinh(x)",
     reference=np.arcsinh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def asinh(x: Tensor) -> Tensor:
@@ -221,7 +211,6 @@ def asinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_acosh(x)",
     reference=np.arccosh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def acosh(x: Tensor) -> Tensor:
@@ -242,7 +231,6 @@ def acosh_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_atanh(x)",
     reference=np.arctanh,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def atanh(x: Tensor) -> Tensor:
@@ -261,7 +249,6 @@ def atanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_atan2(y, x)",
     reference=np.arctan2,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
@@ -288,7 +275,6 @@ def atan2_vjp(
     glsl="precise_hypot(x, y)",
     reference=np.hypot,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def hypot(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return sqrt(x * x + y * y) without overflow; infinite if either number is."""

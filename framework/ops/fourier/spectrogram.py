@@ -117,6 +117,10 @@ def stft(
                 "stft: return_complex is not given for a real signal; give True"
             )
         return_complex = True
+    if not isinstance(return_complex, bool | int):
+        raise TypeError(
+            f"stft: return_complex is {return_complex!r}; it must be a bool"
+        )
     if input.ndim not in (1, 2):
         raise ShapeError(
             f"stft: the signal is {tuple(input.shape)}; it must be (time,) or (batch,"

@@ -17,7 +17,7 @@ from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq
+from ..elementwise.compare import eq, where
 from ..elementwise.unary import unshared
 from ..movement.slice import narrow, strided_scatter
 from ..source import arange_like, fill_like
@@ -287,7 +287,12 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     at = normalize_dim("index_fill", dim, len(x.layout.shape) or 1)
     sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):
-        filled = expand(cast(reshape(value, ()), x.dtype), sizes)
+        value = cast(reshape(value, ()), x.dtype)
+        if value.requires_grad:
+            # Where several name one place, its gradient counts once.
+            blank = fill_like(x, x.layout.shape, 0, int32)
+            return where(eq(index_fill(blank, dim, index, 1), 1), value, x)
+        filled = expand(value, sizes)
     else:
         filled = fill_like(x, sizes, value, x.dtype)
     return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)

@@ -19,6 +19,7 @@ from ..elementwise.compare import where
 from ..indexing.gather import INDEX
 from ..norm.softmax import log_softmax
 from ..reduce.sum import sum
+from ..source import fill_like
 from ..view import permute, reshape, unsqueeze
 from .cross_entropy_fused import (
     cross_entropy_with_grad,
@@ -290,6 +291,9 @@ def _losses(
             )
         return _probability_losses(logits, labels, weight, label_smoothing), None
     _check_shapes(logits, labels)
+    if weight is None and logits.is_gpu and logits.dtype is float64:
+        # Of doubles there is no kernel.
+        weight = fill_like(logits, (logits.layout.shape[1],), 1, float64)
     if weight is not None:
         return _weighted_losses(logits, labels, weight, ignore_index, label_smoothing)
     rows, flat = _flat(logits, labels)

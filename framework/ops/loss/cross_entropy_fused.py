@@ -62,6 +62,8 @@ def is_grad_fused(logits: Tensor, labels: Tensor) -> bool:
         return False
     if len(logits.layout.shape) < 2 or logits.numel() == 0:
         return False
+    if logits.dtype is float64:
+        return False
     needs_grad = is_grad_enabled() and logits.needs_grad
     return (
         needs_grad

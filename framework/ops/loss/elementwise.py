@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
@@ -156,7 +156,6 @@ def _binary_losses(x: np.ndarray, target: np.ndarray) -> np.ndarray:
     " - target * (precise_log(x) < -100.0 ? -100.0 : precise_log(x))",
     reference=_binary_losses,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def _binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
     """Return the cross entropy of probabilities, with logarithms of at least -100."""
@@ -309,4 +308,6 @@ def margin_ranking_loss(
         "margin_ranking_loss", x1.layout.shape, x2.layout.shape, target.layout.shape
     )
     check_reduction("margin_ranking_loss", reduction)
-    return reduced(clamp_min(margin - target * (x1 - x2), 0.0), reduction)
+    apart = target * (x1 - x2)
+    losses = margin - apart if apart.dtype.is_signed else margin + -apart
+    return reduced(clamp_min(losses, 0.0), reduction)

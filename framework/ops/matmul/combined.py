@@ -59,7 +59,8 @@ def addbmm(
 ) -> Tensor:
     """Return beta * input + alpha * (sum of the products of two batches)."""
     _check_dims("addbmm", batch1=(batch1, 3), batch2=(batch2, 3))
-    return _added("addbmm", input, sum(bmm(batch1, batch2), 0), beta, alpha)
+    product = sum(bmm(batch1, batch2), 0, dtype=batch1.dtype)
+    return _added("addbmm", input, product, beta, alpha)
 
 
 def chain_matmul(*matrices: Tensor) -> Tensor:

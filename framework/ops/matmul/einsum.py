@@ -231,7 +231,7 @@ def _without_ones(
         for dim, own in zip(dims, others)
         if sizes_of_other[own] == 1 and sizes[dim] != 1
     ]
-    return sum(x, ones, True) if ones else x
+    return sum(x, ones, True, dtype=x.dtype) if ones else x
 
 
 @autocast_promote

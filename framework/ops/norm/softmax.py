@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype
+from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
@@ -17,9 +17,10 @@ from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.rowwise import is_composed
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.cast import cast
-from ..elementwise.compare import where
+from ..elementwise.compare import eq, where
 from ..elementwise.complex_numbers import _real_part
 from ..elementwise.exponential import exp, log
+from ..elementwise.unary import abs
 from ..indexing.gather import rows_of
 from ..reduce.common import as_dtype_of, in_storage, readable
 from ..reduce.minmax import amax
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-# GLSL has no exponential of doubles.
+# Of doubles a device composes it.
 @primitive(dtypes=FLOAT, device_dtypes=SINGLE, typed="x")
 def _softmax(x: Tensor, logarithm: bool) -> Tensor:
     """Return softmax along the middle of three dimensions, or its logarithm."""
@@ -148,7 +149,10 @@ def _softmax_along(
     if x.numel() == 0:
         return source
     stored = in_storage(source)
-    if x.layout.shape and is_composed(stored, at):
+    double = stored.is_gpu and stored.dtype is float64
+    if double and not x.layout.shape:
+        out = reshape(_composed_softmax(reshape(stored, (1,)), 0, logarithm), ())
+    elif x.layout.shape and (double or is_composed(stored, at)):
         out = _composed_softmax(stored, at, logarithm)
     else:
         rows = (
@@ -181,7 +185,7 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     Notes
     -----
     NaN or infinity in a row makes the row NaN, and so does a row of -inf, as in
-    PyTorch. A device computes no float64.
+    PyTorch.
     Gradient: y * (g - sum(g * y)). Source: Milakov and Gimelshein, arXiv:1805.02867.
 
     Examples
@@ -260,7 +264,7 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Notes
     -----
     Does not overflow; of no elements, or of -inf alone, it is -inf, as in PyTorch, and
-    gradients to such elements are 0. A device computes no float64.
+    gradients to such elements are 0.
     """
     dims = normalize_dims("logsumexp", dim, len(x.layout.shape))
     if x.dtype.is_complex:
@@ -269,5 +273,11 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         x = cast(x, default_dtype())
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, -math.inf, x.dtype)
+    if x.is_gpu and x.dtype is float64:
+        # Of doubles there is no kernel.
+        greatest = amax(x.detach(), dims, keepdim=True)
+        shift = where(eq(abs(greatest), math.inf), 0.0, greatest)
+        total = log(sum(exp(x - shift), dims, keepdim=True)) + shift
+        return finish(total, x.layout.shape, dims, keepdim)
     out = _logsumexp(*readable(in_storage(x), dims))
     return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)

@@ -8,6 +8,7 @@ from ...base.dtype import FLOAT, float32
 from ...base.errors import ShapeError
 from ...base.philox import Stream, default_generator
 from ...dispatch.declare import composite
+from ...eager.base_tensor import TensorCore
 from ..elementwise.compare import where
 from ..source import uniform_like
 
@@ -42,6 +43,8 @@ def _dropped(
 ) -> Tensor:
     if not 0.0 <= p <= 1.0:
         raise ShapeError(f"{name}: p is {p}; it must be from 0 to 1")
+    if not isinstance(x, TensorCore):
+        raise TypeError(f"{name}: x is {x!r}; it must be a tensor")
     if not training or p == 0.0:
         return x
     return _dropout(x, p, default_generator.stream(), drawn)

@@ -12,6 +12,7 @@ from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
+from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import (
     Dispatch,
     StridedSpec,
@@ -195,6 +196,9 @@ def diff(
     at, n = normalize_dim("diff", dim, len(x.layout.shape)), as_int("diff: n", n)
     if n < 0:
         raise ShapeError(f"diff: n is {n}; it must be at least 0")
+    for name, each in (("prepend", prepend), ("append", append)):
+        if each is not None and not isinstance(each, TensorCore):
+            raise TypeError(f"diff: {name} is {each!r}; it must be a tensor")
     if not n:
         return lazy_copy(x)
     ends = [each for each in (prepend, x, append) if each is not None]

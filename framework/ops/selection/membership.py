@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import bool_, int32
+from ...base.dtype import bool_, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
@@ -166,6 +166,8 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     sizes = as_ints("unravel_index: shape", given)
     if min(sizes, default=0) < 0:
         raise ShapeError(f"unravel_index: shape is {sizes}; no size may be below 0")
+    if indices.dtype.itemsize < 4:
+        indices = cast(indices, int64)
     return tuple(
         remainder(floor_divide(indices, max(step, 1)), max(size, 1))
         for size, step in zip(sizes, contiguous_strides(sizes))

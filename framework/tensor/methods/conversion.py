@@ -151,50 +151,74 @@ class ConversionMethods:
 
     def float(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as float32."""
+        if memory_format is not None:
+            check_memory_format("float", memory_format)
         return _cast(self, float32)
 
     def double(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as float64."""
+        if memory_format is not None:
+            check_memory_format("double", memory_format)
         return _cast(self, float64)
 
     def half(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as float16."""
+        if memory_format is not None:
+            check_memory_format("half", memory_format)
         return _cast(self, float16)
 
     def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as bfloat16."""
+        if memory_format is not None:
+            check_memory_format("bfloat16", memory_format)
         return _cast(self, bfloat16)
 
     def byte(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as uint8."""
+        if memory_format is not None:
+            check_memory_format("byte", memory_format)
         return _cast(self, uint8)
 
     def char(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as int8."""
+        if memory_format is not None:
+            check_memory_format("char", memory_format)
         return _cast(self, int8)
 
     def short(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as int16."""
+        if memory_format is not None:
+            check_memory_format("short", memory_format)
         return _cast(self, int16)
 
     def int(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as int32."""
+        if memory_format is not None:
+            check_memory_format("int", memory_format)
         return _cast(self, int32)
 
     def long(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as int64."""
+        if memory_format is not None:
+            check_memory_format("long", memory_format)
         return _cast(self, int64)
 
     def bool(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return whether each element is not zero."""
+        if memory_format is not None:
+            check_memory_format("bool", memory_format)
         return _cast(self, bool_)
 
     def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as complex64."""
+        if memory_format is not None:
+            check_memory_format("cfloat", memory_format)
         return _cast(self, complex64)
 
     def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
         """Return the tensor as complex128."""
+        if memory_format is not None:
+            check_memory_format("cdouble", memory_format)
         return _cast(self, complex128)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ops
+from ...dispatch.diagnosis import explained
 from ...ops import linear_algebra, matrix_functions
 
 if TYPE_CHECKING:
@@ -49,13 +50,13 @@ class ProductMethods:
     logdet = linear_algebra.logdet
     slogdet = linear_algebra.slogdet
     inverse = linear_algebra.inv
-    cholesky = matrix_functions.top_cholesky
-    cholesky_inverse = linear_algebra.cholesky_inverse
-    cholesky_solve = linear_algebra.cholesky_solve
-    triangular_solve = matrix_functions.triangular_solve
-    qr = matrix_functions.top_qr
-    svd = matrix_functions.thin_svd
+    cholesky = explained(matrix_functions.top_cholesky)
+    cholesky_inverse = explained(linear_algebra.cholesky_inverse)
+    cholesky_solve = explained(linear_algebra.cholesky_solve)
+    triangular_solve = explained(matrix_functions.triangular_solve)
+    qr = explained(matrix_functions.top_qr)
+    svd = explained(matrix_functions.thin_svd)
     pinverse = matrix_functions.top_pinverse
     matrix_exp = matrix_functions.matrix_exp
-    lu_solve = matrix_functions.top_lu_solve
+    lu_solve = explained(matrix_functions.top_lu_solve)
     orgqr = matrix_functions.householder_product

@@ -113,6 +113,79 @@ float neighbour(float x, float y) {
 }
 
 #ifdef FLOAT64
+double precise_hypot(double x, double y) {
+    double large = max(abs(x), abs(y));
+    double scale = large > 1e150lf ? 1e-200lf : large < 1e-120lf ? 1e200lf : 1.0lf;
+    double width = x * scale, height = y * scale;
+    double value = sqrt(width * width + height * height) / scale;
+    double infinite = packDouble2x32(uvec2(0u, 0x7ff00000u));
+    return abs(x) == infinite || abs(y) == infinite ? infinite : value;
+}
+
+// x - y * trunc(x / y), exact: what is subtracted is the divisor times the largest power
+// of 2 below the rest. Denormal numbers, which have one exponent, are scaled.
+double truncated_remainder(double x, double y) {
+    double rest = abs(x), divisor = abs(y), scale = 1.0lf;
+    bool defined = rest < packDouble2x32(uvec2(0u, 0x7ff00000u)) && divisor > 0.0lf;
+    while (defined && rest >= divisor) {
+        if (scale == 1.0lf && rest < 1e-290lf) {
+            rest *= 18014398509481984.0lf;
+            divisor *= 18014398509481984.0lf;
+            scale = 5.5511151231257827e-17lf;
+        }
+        uvec2 small = unpackDouble2x32(divisor);
+        uint exponent = unpackDouble2x32(rest).y >> 20;
+        precise double part = divisor;
+        if (exponent > (small.y >> 20) + 1u) {
+            if (small.y >> 20 == 0u)
+                small = unpackDouble2x32(divisor * 18014398509481984.0lf);
+            uint high = small.y & 0x000fffffu | exponent - 1u << 20;
+            part = packDouble2x32(uvec2(small.x, high));
+        }
+        precise double left = rest - part;
+        rest = left;
+    }
+    rest *= scale;
+    if (!defined) rest = packDouble2x32(uvec2(0u, 0x7ff80000u));
+    return unpackDouble2x32(x).y >> 31 != 0u ? -rest : rest;
+}
+
+double with_sign_of(double x, double y);
+
+double floored_remainder(double x, double y) {
+    double rest = truncated_remainder(x, y);
+    if (rest == 0.0lf) return with_sign_of(0.0lf, y);
+    return (rest < 0.0lf) != (y < 0.0lf) ? rest + y : rest;
+}
+
+double floored_quotient(double x, double y) {
+    double rest = truncated_remainder(x, y);
+    if (y == 0.0lf) return divided(x, y);
+    double quotient = divided(x - rest, y);
+    if (rest != 0.0lf && (rest < 0.0lf) != (y < 0.0lf)) quotient -= 1.0lf;
+    double whole = floor(quotient);
+    if (whole == 0.0lf && quotient <= 0.5lf)
+        return with_sign_of(0.0lf, divided(x, y));
+    return quotient - whole > 0.5lf ? whole + 1.0lf : whole;
+}
+
+double truncated_quotient(double x, double y) {
+    return trunc(divided(x, y));
+}
+
+double neighbour(double x, double y) {
+    if (x != x || y != y) return packDouble2x32(uvec2(0u, 0x7ff80000u));
+    if (x == y) return y;
+    if (x == 0.0lf) return with_sign_of(packDouble2x32(uvec2(1u, 0u)), y);
+    uvec2 bits = unpackDouble2x32(x);
+    if ((y > x) == (x > 0.0lf)) {
+        bits += uvec2(1u, bits.x == 0xffffffffu ? 1u : 0u);
+    } else {
+        bits -= uvec2(1u, bits.x == 0u ? 1u : 0u);
+    }
+    return packDouble2x32(bits);
+}
+
 double raised_sixth(double x) {
     return (x + 3.0) / 6.0;
 }

@@ -196,3 +196,7 @@ float precise_erfinv(float x) {
     float found = size < 1e-3 ? fma(size * size * size, 0.232013666, size * 0.886226925) : y;
     return x < 0.0 ? -found : found;
 }
+
+#ifdef FLOAT64
+#include "lib/double/error_function.glsl"
+#endif

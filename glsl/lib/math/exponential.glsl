@@ -338,3 +338,7 @@ float quick_log(float x) {
     float value = abs(f) < 0.03125 ? near : far * 0.693147182;
     return logarithm_or_limit(x, value);
 }
+
+#ifdef FLOAT64
+#include "lib/double/exponential.glsl"
+#endif

@@ -71,3 +71,7 @@ float precise_atanh(float x) {
     large = x < 0.0 ? -large : large;
     return size < 0.5 ? fma(x * u, series, x) : large;
 }
+
+#ifdef FLOAT64
+#include "lib/double/hyperbolic.glsl"
+#endif

@@ -186,3 +186,7 @@ float precise_atan2(float y, float x) {
     value = uintBitsToFloat(floatBitsToUint(value) | floatBitsToUint(y) & 1u << 31);
     return x != x || y != y ? NOT_A_NUMBER : value;
 }
+
+#ifdef FLOAT64
+#include "lib/double/trigonometric.glsl"
+#endif

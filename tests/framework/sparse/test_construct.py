@@ -22,6 +22,8 @@ CALLS = """
     D.sparse_mask(D)
     m.sparse.spdiags(m.arange(9.).reshape(3, 3), m.tensor([0, -1, 2]), (4, 4))
     m.sparse.spdiags(m.arange(9.).reshape(3, 3), m.tensor([0, 0, 2]), (4, 4))
+    m.sparse.FloatTensor(i, v, m.Size([3, 4]))
+    m.sparse.DoubleTensor(i, v.double())
 """
 
 

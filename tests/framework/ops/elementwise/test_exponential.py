@@ -11,6 +11,7 @@ from tests.compare import assert_close
 from tests.framework.ops.special import INF, NAN, check_special, check_special_pairs
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -107,3 +108,34 @@ def test_logaddexp(make: Make) -> None:
     out[-1].backward()
     assert a.grad is not None
     assert a.grad[-1].item() == 0.5
+
+
+@pytest.mark.wide
+@pytest.mark.filterwarnings("ignore:.*encountered")
+def test_functions_of_float64_on_a_device(gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    rng = np.random.default_rng(0)
+    ends = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-310, 745.0, -745.0, 1e-20]
+    x = np.array([*ends, *rng.normal(0, 9, 200), *rng.uniform(-1, 1, 99)])
+    y = np.array([*ends[::-1], *rng.normal(0, 50, 299)])
+    names = (
+        "exp exp2 expm1 log log2 log10 log1p sigmoid tanh sin cos tan sinh cosh asin"
+        " acos atan asinh acosh atanh erf pow atan2 hypot remainder floor_divide"
+        " logaddexp"
+    ).split()
+    for name in names:
+        args = (x, y) if name in names[-6:] else (x,)
+        found = getattr(fw, name)(*(fw.tensor(each, device=gpu) for each in args))
+        wanted = getattr(torch, name)(*map(torch.tensor, args)).numpy()
+        if name in ("remainder", "floor_divide"):  # PyTorch's are not exact
+            wanted = getattr(np, name)(*args)
+        np.testing.assert_allclose(found.numpy(), wanted, 5e-15, 1e-309, err_msg=name)
+    rows = fw.tensor(rng.normal(0, 9, (3, 5)), device=gpu, requires_grad=True)
+    labels = fw.tensor([1, 0, 4], device=gpu)
+    losses = fw.nn.functional.cross_entropy(rows, labels) + rows.logsumexp(1).sum()
+    (slope,) = fw.autograd.grad(losses, rows)
+    theirs = torch.tensor(rows.detach().numpy(), requires_grad=True)
+    other = torch.nn.functional.cross_entropy(theirs, torch.tensor(labels.numpy()))
+    (other + theirs.logsumexp(1).sum()).backward()
+    np.testing.assert_allclose(slope.numpy(), theirs.grad, 1e-12)
