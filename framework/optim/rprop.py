@@ -14,7 +14,6 @@ from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_
 from .optimizer import Group, Params
 
-
 MOST_RATES = 1024
 """Rates that `ASGD` keeps; the oldest is dropped first."""
 
@@ -121,7 +120,7 @@ class ASGD(CountingOptimizer):
         if eta is None:
             eta = self._rate_after(group, before)
         self._rates[number, step] = self._rate_after(group, step)
-        # Parameters may have made fewer steps, but as a rule the last two are asked for.
+        # Parameters may have made fewer steps; as a rule the last two are asked for.
         while len(self._rates) > MOST_RATES:
             del self._rates[next(iter(self._rates))]
         mu = 1.0 / max(1.0, before - group["t0"])
