@@ -259,6 +259,9 @@ def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
     """
 
 
+atan2.only_tensors("y", "x")
+
+
 @atan2.vjp
 def atan2_vjp(
     grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
@@ -278,6 +281,9 @@ def atan2_vjp(
 )
 def hypot(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return sqrt(x * x + y * y) without overflow; infinite if either number is."""
+
+
+hypot.only_tensors("x", "y")
 
 
 @hypot.vjp
