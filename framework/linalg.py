@@ -1,12 +1,11 @@
 """Linear algebra, under PyTorch's names.
 
-Factorisations are computed on the host; see `ops.factorization`, and of real matrices
-alone. `eig` and `eigvals` raise `NotImplementedError`.
+Factorisations are computed on the host; see `ops.factorization`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING
 
 from . import ops
 from .base.errors import LinAlgError, ShapeError
@@ -63,7 +62,9 @@ cholesky_ex = _taking(_functions.cholesky_ex)
 cond = _taking(_others.cond)
 det = _taking(_functions.det)
 diagonal = _taking(_others.linalg_diagonal)
+eig = _taking(_functions.eig)
 eigh = _taking(_functions.eigh)
+eigvals = _taking(_functions.eigvals)
 eigvalsh = _taking(_functions.eigvalsh)
 householder_product = _taking(_others.householder_product)
 inv = _taking(_functions.inv)
@@ -123,20 +124,6 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
         return one
     rest = ops.unsqueeze(x, -1).expand(*x.shape, count - 1)
     return ops.cat([one, ops.cumprod(rest, -1)], -1)
-
-
-def eig(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
-    """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
-    raise NotImplementedError(
-        "linalg.eig: it is not supported; use eigh for symmetric matrices"
-    )
-
-
-def eigvals(A: Any, *, out: Any = None) -> NoReturn:  # noqa: N803
-    """Raise NotImplementedError: eigenvalues of a real matrix may be complex."""
-    raise NotImplementedError(
-        "linalg.eigvals: it is not supported; use eigvalsh for symmetric matrices"
-    )
 
 
 def __dir__() -> list[str]:

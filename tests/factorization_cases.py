@@ -19,7 +19,7 @@ WITH_SIDE = tuple(
 )
 
 
-# Vectors have two signs, of which libraries choose either: their squares are compared.
+# Vectors may be turned in the complex plane: the squares of their sizes are compared.
 SIGNED = ("qr_factors", "eigh_factors", "svd_factors")
 
 
@@ -36,7 +36,7 @@ def eye(x: Any, size: float) -> Any:
 
 def symmetric(x: Any) -> Any:
     """Return a positive-definite matrix made of another, of whatever kind."""
-    return x @ x.swapaxes(-1, -2) + eye(x, 2.0)
+    return x @ x.conj().swapaxes(-1, -2) + eye(x, 2.0)
 
 
 def regular(x: Any) -> Any:
@@ -56,11 +56,11 @@ def row(
     def ours(x: Any, *more: Any) -> Any:
         out = REGISTRY[name](prepare(x), *more, *rest)
         out = out[0] if isinstance(out, tuple) else out
-        return out * out if name in SIGNED else out
+        return out * out.conj() if name in SIGNED else out
 
     def theirs(x: Any, *more: Any) -> Any:
         out = torch_call(prepare(x), *more)
-        return out * out if name in SIGNED else out
+        return out * out.conj() if name in SIGNED else out
 
     # Their errors are those of a few dozen operations.
     return Case(ours, samples, None, theirs, scale=50)
@@ -77,10 +77,16 @@ def eigh(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([vectors, values[..., None, :]], -2)
 
 
+def eig(x: torch.Tensor) -> torch.Tensor:
+    """Return eigenvalues below eigenvectors, complex."""
+    values, vectors = torch.linalg.eig(x)
+    return torch.cat([vectors, values[..., None, :]], -2)
+
+
 def svd(x: torch.Tensor) -> torch.Tensor:
     """Return the three factors as rows of one matrix."""
     u, s, vh = torch.linalg.svd(x, full_matrices=False)
-    return torch.cat([u, s[..., None, :], vh.mT], -2)
+    return torch.cat([u, s[..., None, :], vh.mH], -2)
 
 
 def compact(x: torch.Tensor) -> torch.Tensor:
@@ -95,7 +101,7 @@ def cofactors(x: torch.Tensor) -> torch.Tensor:
 
 FACTORIZATIONS = {
     "cholesky_factor": row(
-        "cholesky_factor", torch.linalg.cholesky, MATRICES, symmetric
+        "cholesky_factor", torch.linalg.cholesky, MATRICES, symmetric, False
     ),
     "triangular_solution": row(
         "triangular_solution",
@@ -111,6 +117,14 @@ FACTORIZATIONS = {
         "qr_factors", lambda x: torch.cat(tuple(torch.linalg.qr(x)), -2), TALL, plain
     ),
     "eigh_factors": row("eigh_factors", eigh, MATRICES, symmetric, False),
+    "eig_factors": Case(
+        lambda x: abs(REGISTRY["eig_factors"](regular(x))),
+        MATRICES,
+        None,
+        lambda x: abs(eig(regular(x))),
+        scale=50,
+        gradient=False,
+    ),
     "svd_factors": row("svd_factors", svd, TALL, plain),
     "pseudo_inverse": Case(
         lambda x: linalg.pinv(plain(x)),

@@ -61,7 +61,7 @@ def place(name: str) -> Device:
     return CPU if name == "host" else fw.device()
 
 
-SWEEPS = tuple(f"host {dtype}" for dtype in DTYPES if dtype != "complex64")
+SWEEPS = tuple(f"host {dtype}" for dtype in DTYPES)
 SWEEPS += tuple(
     f"host float32 {variant}"
     for variant in ("method", "inplace", "alias", "out", "strided", "second")

@@ -25,9 +25,9 @@ SEED = 3
 READERS = ("nonzero", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
-    "cholesky_factor", "cofactors", "determinant", "eigh_factors", "linear_solution",
-    "log_determinant", "lu_factors", "pseudo_inverse", "qr_factors", "svd_factors",
-    "triangular_solution",
+    "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigh_factors",
+    "linear_solution", "log_determinant", "lu_factors", "pseudo_inverse", "qr_factors",
+    "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 TESTED_FIRST = ("int_mm",)

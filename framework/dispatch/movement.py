@@ -175,10 +175,18 @@ class DerivedView(Movement[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
-        out = Op.__call__(self, *args, **kwargs)
-        if is_grad_enabled() and not batching.depth:
-            register_view(cast(TensorCore, args[0]), cast(TensorCore, out))
-        return out
+        bound = dict(zip(self.names, self._given(args, kwargs)))
+        if batching.depth:
+            answer = batching.batched_call(self, bound)
+            if answer is not NotImplemented:
+                return cast(R, answer)
+        tensors = self._tensors(bound)
+        (out,) = self._apply(bound, tensors)
+        self._record(bound, tensors, (out,))
+        if is_grad_enabled():
+            (tensor,) = tensors.values()
+            register_view(tensor, out)
+        return cast(R, out)
 
     def storage(self, rule: Rule) -> Rule:
         """Declare the storage rule: storage and layout of the result."""
@@ -188,7 +196,6 @@ class DerivedView(Movement[P, R]):
     def _apply(
         self, bound: dict[str, Any], tensors: dict[str, Any]
     ) -> tuple[TensorCore, ...]:
-        self._check(tensors)
         array, layout = self.storage_rule(*bound.values())
         (tensor,) = tensors.values()
         return (type(tensor).make(array, interned(layout), tensor.device),)

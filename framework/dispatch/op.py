@@ -97,6 +97,9 @@ class Op(Generic[P, R]):
     policy: Policy | None = None
     keyword_form: Callable[..., Any] | None = None
 
+    tensors_only: frozenset[str] = frozenset()
+    """Arguments that are no numbers; see `only_tensors`."""
+
     def __init__(
         self,
         function: Callable[P, R],
@@ -206,6 +209,13 @@ class Op(Generic[P, R]):
             args = tuple([bound[name] for name in self.names])
         return args
 
+    def only_tensors(self, *names: str) -> None:
+        """Declare arguments that are tensors in every call, where others take numbers.
+
+        What is not cached is checked, and such calls never are.
+        """
+        self.tensors_only = frozenset(names)
+
     def _tensors(self, bound: dict[str, Any]) -> dict[str, Any]:
         """Return the tensor arguments of tensor parameters.
 
@@ -224,6 +234,11 @@ class Op(Generic[P, R]):
 
     def _refuse_no_tensor(self, name: str, value: object) -> None:
         """Raise `TypeError` where an argument can only have been meant as a tensor."""
+        if name in self.tensors_only:
+            raise TypeError(
+                f"{self.name}: the argument `{name}` is a {type(value).__name__}; it"
+                " must be a tensor"
+            )
         accepted = str(self.parameters[name].annotation)
         optional = "None" in accepted or self.parameters[name].default is None
         if "[" in accepted or not (

@@ -246,7 +246,7 @@ class Binomial(Trials):
     def mode(self) -> Tensor:
         """Most probable number."""
         mode = ((self.total_count + 1) * self.probs).floor()
-        return ops.minimum(mode, self.total_count)
+        return ops.clamp_max(mode, self.total_count)
 
     @property
     def variance(self) -> Tensor:

@@ -263,7 +263,7 @@ class Kumaraswamy(Distribution):
     def icdf(self, value: Tensor) -> Tensor:
         """Return the quantiles."""
         inner = -ops.expm1(ops.log1p(-value) / self.concentration0)
-        return ops.maximum(inner, LEAST) ** (1 / self.concentration1)
+        return ops.clamp_min(inner, LEAST) ** (1 / self.concentration1)
 
     def entropy(self) -> Tensor:
         """Return the entropy, in nats."""

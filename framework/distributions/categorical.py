@@ -75,7 +75,7 @@ class Classes(Distribution):
     def _entropy(self) -> Tensor:
         # A class of probability 0 adds 0.
         least = -3.4028234663852886e38
-        return -(ops.maximum(self.logits, least) * self.probs).sum(-1)
+        return -(ops.clamp_min(self.logits, least) * self.probs).sum(-1)
 
 
 class Categorical(Classes):

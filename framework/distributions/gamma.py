@@ -18,7 +18,7 @@ LEAST = 1.1754943508222875e-38
 def standard_gamma(concentration: Tensor, shape: tuple[int, ...]) -> Tensor:
     """Return draws of scale 1, with gradients to the concentration."""
     drawn: Tensor = ops.draw_gamma(concentration.expand(shape))
-    return ops.maximum(drawn, LEAST)
+    return ops.clamp_min(drawn, LEAST)
 
 
 class Gamma(ExponentialFamily):
@@ -382,7 +382,7 @@ class FisherSnedecor(Distribution):
         shape = self._extended_shape(sample_shape)
         first = standard_gamma(self.df1 * 0.5, shape) / self.df1
         second = standard_gamma(self.df2 * 0.5, shape) / self.df2
-        return ops.maximum(first / second, LEAST)
+        return ops.clamp_min(first / second, LEAST)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density at `value`."""

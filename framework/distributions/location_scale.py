@@ -120,7 +120,7 @@ class _LocationScale(Distribution):
         """Return uniform draws from (0, 1)."""
         shape = self._extended_shape(sample_shape)
         drawn = ops.draw_uniform(self.loc, shape, self.loc.dtype)
-        return ops.maximum(drawn, SMALLEST)
+        return ops.clamp_min(drawn, SMALLEST)
 
     def _standardized(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -452,7 +452,7 @@ class ExpRelaxedCategorical(Distribution):
         """Return Gumbel draws moved by the logits, over the temperature, normalised."""
         shape = self._extended_shape(sample_shape)
         drawn = ops.draw_exponential(self.logits, shape, self.logits.dtype)
-        gumbel = -ops.maximum(drawn, SMALLEST).log()
+        gumbel = -ops.clamp_min(drawn, SMALLEST).log()
         scores = (self.logits + gumbel) / self.temperature
         return scores - ops.logsumexp(scores, -1, True)
 

@@ -19,6 +19,7 @@ from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
 from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
 from .elementwise.compare import where
+from .elementwise.complex_numbers import _real_part, conj_physical
 from .elementwise.exponential import exp, sigmoid
 from .elementwise.special import host_erfc
 from .elementwise.trigonometric import tanh
@@ -245,6 +246,12 @@ def silu(x: Tensor) -> Tensor:
     """Return each element times its sigmoid; also called swish."""
 
 
+silu.complexes(
+    glsl="complex_quotient(x, vec2(1, 0) + complex_exp(-x))",
+    reference=lambda x: x / (1 + np.exp(-x)),
+)
+
+
 @silu.vjp
 def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
     gate = sigmoid(x)
@@ -294,6 +301,13 @@ def softsign(x: Tensor) -> Tensor:
 @softsign.vjp
 def softsign_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / square(abs(x) + 1.0)
+
+
+@softsign.complexes(glsl="x / (1 + complex_magnitude(x))")
+def softsign_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    size = abs(x)
+    along = _real_part(grad * conj_physical(x)) / square(size + 1.0)
+    return grad / (size + 1.0) - x * (along / where(size == 0, 1.0, size))
 
 
 @elementwise(

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base.dtype import float32, float64
+from ..base.dtype import COMPLEX, DType, float32, float64
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
 from ..dispatch.declare import composite
 from .elementwise.binary import mul
 from .elementwise.compare import eq, where
+from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .indexing.masked import tril, triu
 from .matmul.diagonal import diag_embed, diagonal
@@ -29,7 +30,7 @@ from .view import expand, squeeze, transpose, unsqueeze
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
-WIDE = (float32, float64)
+WIDE = (float32, float64, *COMPLEX)
 
 
 def read(x: Tensor) -> np.ndarray:
@@ -37,15 +38,21 @@ def read(x: Tensor) -> np.ndarray:
     return x.detach().numpy()
 
 
-def back(array: Any, like: Tensor) -> Tensor:
-    """Return an array as a tensor on the device and of the dtype of another."""
+def back(array: Any, like: Tensor, dtype: DType | None = None) -> Tensor:
+    """Return an array as a tensor on the device of another, and of its dtype or one."""
+    dtype = dtype or like.dtype
     whole = np.ascontiguousarray(array).reshape(np.shape(array))
-    return type(like).from_host(whole.astype(like.dtype.numpy), like.device, like.dtype)
+    return type(like).from_host(whole.astype(dtype.numpy), like.device, dtype)
 
 
 def turned(x: Tensor) -> Tensor:
     """Return the transposed matrices."""
     return transpose(x, -2, -1)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    """Return the transposed matrices, of complex numbers their conjugates."""
+    return conj(turned(x))
 
 
 def identity(like: Tensor, size: int) -> Tensor:
@@ -61,10 +68,12 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
-def cholesky_factor(x: Tensor) -> Tensor:
-    """Return the lower triangular L of L L^T; see `linalg.cholesky`."""
+def cholesky_factor(x: Tensor, upper: bool) -> Tensor:
+    """Return the lower triangular L of L L^H, by one triangle of `x`."""
+    given = read(x)
     try:
-        return back(np.linalg.cholesky(read(x)), x)
+        lower = np.swapaxes(given, -1, -2).conj() if upper else given
+        return back(np.linalg.cholesky(lower), x)
     except np.linalg.LinAlgError:
         raise LinAlgError(
             f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each"
@@ -74,10 +83,11 @@ def cholesky_factor(x: Tensor) -> Tensor:
 
 @cholesky_factor.vjp
 def cholesky_factor_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    product = matmul(turned(out), grad)
-    lower = tril(product, -1) + diag_embed(diagonal(product, 0, -2, -1) * 0.5)
-    left = triangular_solution(turned(out), lower + turned(lower), True, False)
-    return turned(triangular_solution(turned(out), turned(left), True, False)) * 0.5
+    product = matmul(adjoint(out), grad)
+    lower = tril(product, -1)
+    lower = lower + adjoint(lower) + diag_embed(diagonal(product, 0, -2, -1))
+    left = triangular_solution(adjoint(out), lower, True, False)
+    return adjoint(triangular_solution(adjoint(out), adjoint(left), True, False)) * 0.5
 
 
 @composite(dtypes=WIDE)
@@ -99,8 +109,8 @@ def triangular_solution(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor
 def triangular_solution_vjp(
     grad: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool
 ) -> tuple[Tensor, Tensor]:
-    by_b = triangular_solution(turned(a), grad, not upper, unit)
-    product = matmul(by_b, turned(out)) * -1.0
+    by_b = triangular_solution(adjoint(a), grad, not upper, unit)
+    product = matmul(by_b, adjoint(out)) * -1.0
     return (triu if upper else tril)(product, (1 if upper else -1) * unit), by_b
 
 
@@ -117,8 +127,8 @@ def linear_solution(a: Tensor, b: Tensor) -> Tensor:
 
 @linear_solution.vjp
 def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    by_b = linear_solution(turned(a), grad)
-    return matmul(by_b, turned(out)) * -1.0, by_b
+    by_b = linear_solution(adjoint(a), grad)
+    return matmul(by_b, adjoint(out)) * -1.0, by_b
 
 
 def host_lu(
@@ -133,7 +143,9 @@ def host_lu(
     pivots = np.zeros((len(a), least), np.int32)
     with np.errstate(all="ignore"):
         for j in range(least):
-            at = np.abs(a[:, j:, j]).argmax(1) + j if pivot else np.full(len(a), j)
+            # LAPACK's choice, which is not by the size of a complex number.
+            size = np.abs(a[:, j:, j].real) + np.abs(a[:, j:, j].imag)
+            at = size.argmax(1) + j if pivot else np.full(len(a), j)
             pivots[:, j] = at
             for each in (a, order):
                 each[every, j], each[every, at] = (
@@ -160,11 +172,11 @@ def lu_factors(x: Tensor) -> Tensor:
 @lu_factors.vjp
 def lu_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     lower = tril(out, -1) + identity(out, out.layout.shape[-1])
-    inner = tril(matmul(turned(lower), tril(grad, -1)), -1)
-    inner = inner + triu(matmul(triu(grad), turned(triu(out))))
-    left = triangular_solution(turned(lower), inner, True, True)
-    # X U^-T is the transposed solution of U Y = X^T.
-    return turned(triangular_solution(triu(out), turned(left), True, False))
+    inner = tril(matmul(adjoint(lower), tril(grad, -1)), -1)
+    inner = inner + triu(matmul(triu(grad), adjoint(triu(out))))
+    left = triangular_solution(adjoint(lower), inner, True, True)
+    # X U^-H is the transposed solution of U Y = X^H.
+    return adjoint(triangular_solution(triu(out), adjoint(left), True, False))
 
 
 @composite(dtypes=WIDE)
@@ -179,10 +191,10 @@ def qr_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
     rows, size = x_spec.shape[-2:]
     q, r = narrow(out, -2, 0, rows), narrow(out, -2, rows, size)
     by_q, by_r = narrow(grad, -2, 0, rows), narrow(grad, -2, rows, size)
-    inner = matmul(r, turned(by_r)) - matmul(turned(by_q), q)
-    inner = tril(inner) + turned(tril(inner, -1))
-    by_x = by_q + matmul(q, inner)
-    return turned(triangular_solution(r, turned(by_x), True, False))
+    inner = matmul(r, adjoint(by_r)) - matmul(adjoint(by_q), q)
+    inner = tril(inner, -1) + diag_embed(diagonal(inner, 0, -2, -1) * 0.5)
+    by_x = by_q + matmul(q, inner + adjoint(inner))
+    return adjoint(triangular_solution(r, adjoint(by_x), True, False))
 
 
 @composite(dtypes=WIDE)
@@ -197,18 +209,41 @@ def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     size = out.layout.shape[-1]
     v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
     by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
-    turning = matmul(turned(v), by_v)
+    turning = matmul(adjoint(v), by_v)
     # Symmetric, as PyTorch's, though one triangle alone is read.
-    inner = _quotient((turning - turned(turning)) * 0.5, w - turned(w))
+    inner = _quotient((turning - adjoint(turning)) * 0.5, w - turned(w))
     inner = inner + diag_embed(squeeze(by_w, -2))
-    return matmul(matmul(v, inner), turned(v))
+    return matmul(matmul(v, inner), adjoint(v))
+
+
+@composite(dtypes=WIDE)
+def eig_factors(x: Tensor) -> Tensor:
+    """Return eigenvectors, as columns, and below them the eigenvalues, complex."""
+    w, v = np.linalg.eig(read(x))
+    return back(np.concatenate([v, w[..., None, :]], -2), x, x.dtype.to_complex())
+
+
+@eig_factors.vjp
+def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    size = out.layout.shape[-1]
+    v, w = narrow(out, -2, 0, size), narrow(out, -2, size, 1)
+    by_v, by_w = narrow(grad, -2, 0, size), narrow(grad, -2, size, 1)
+    turning = matmul(adjoint(v), by_v)
+    # Eigenvectors are of length 1, so a change along one changes nothing.
+    along = diagonal(turning, 0, -2, -1)
+    along = unsqueeze((along + conj(along)) * 0.5, -2)
+    turning = turning - matmul(adjoint(v), v * along)
+    inner = _quotient(turning, conj(w - turned(w)))
+    inner = inner + diag_embed(squeeze(by_w, -2))
+    return linear_solution(adjoint(v), matmul(inner, adjoint(v)))
 
 
 @composite(dtypes=WIDE)
 def svd_factors(x: Tensor) -> Tensor:
     """Return U of (m, k), below it the singular values, below them V of (n, k)."""
     u, s, vh = np.linalg.svd(read(x), full_matrices=False)
-    return back(np.concatenate([u, s[..., None, :], np.swapaxes(vh, -1, -2)], -2), x)
+    v = np.swapaxes(vh, -1, -2).conj()
+    return back(np.concatenate([u, s[..., None, :], v], -2), x)
 
 
 @svd_factors.vjp
@@ -219,17 +254,20 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
     u, s, v = (narrow(out, -2, *part) for part in parts)
     by_u, by_s, by_v = (narrow(grad, -2, *part) for part in parts)
     apart = mul(s, s) - turned(mul(s, s))
-    left, right = matmul(turned(u), by_u), matmul(turned(v), by_v)
-    inner = _quotient(left - turned(left), apart) * s
-    inner = inner + turned(s) * _quotient(right - turned(right), apart)
+    left, right = matmul(adjoint(u), by_u), matmul(adjoint(v), by_v)
+    inner = _quotient(left - adjoint(left), apart) * s
+    inner = inner + turned(s) * _quotient(right - adjoint(right), apart)
     inner = inner + diag_embed(squeeze(by_s, -2))
-    result = matmul(matmul(u, inner), turned(v))
+    if x_spec.dtype.is_complex:
+        turning = diagonal(left - adjoint(left), 0, -2, -1)
+        inner = inner + diag_embed(_quotient(turning, squeeze(s, -2) * 2.0))
+    result = matmul(matmul(u, inner), adjoint(v))
     if rows > least:
         rest = _quotient(by_u - matmul(u, left), expand(s, by_u.shape))
-        result = result + matmul(rest, turned(v))
+        result = result + matmul(rest, adjoint(v))
     if columns > least:
         rest = _quotient(by_v - matmul(v, right), expand(s, by_v.shape))
-        result = result + matmul(u, turned(rest))
+        result = result + matmul(u, adjoint(rest))
     return result
 
 
@@ -245,7 +283,7 @@ def pseudo_inverse(x: Tensor, found: Tensor) -> Tensor:
 
 @pseudo_inverse.vjp
 def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, None]:
-    other, across = turned(out), turned(grad)
+    other, across = adjoint(out), adjoint(grad)
     left = across - matmul(x, matmul(out, across))
     right = across - matmul(matmul(across, out), x)
     inner = matmul(matmul(left, out), other) + matmul(matmul(other, out), right)
@@ -260,7 +298,7 @@ def determinant(x: Tensor) -> Tensor:
 
 @determinant.vjp
 def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return unsqueeze(unsqueeze(grad, -1), -1) * cofactors(x)
+    return unsqueeze(unsqueeze(grad, -1), -1) * conj(cofactors(x))
 
 
 @composite(dtypes=WIDE)
@@ -271,7 +309,8 @@ def cofactors(x: Tensor) -> Tensor:
     u, s, vh = np.linalg.svd(read(x))
     sign = np.linalg.det(u) * np.linalg.det(vh)
     others = np.stack([np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1)
-    return back((u * (others * sign[..., None])[..., None, :]) @ vh, x)
+    made = ((u * others[..., None, :]) @ vh).conj()
+    return back(made * sign[..., None, None], x)
 
 
 @cofactors.vjp
@@ -279,19 +318,19 @@ def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
     """Differentiate det(x) x^-T, for matrices that are invertible."""
     inverse = turned(linear_solution(x, identity(x, x.layout.shape[-1])))
     size = unsqueeze(unsqueeze(determinant(x), -1), -1)
-    product = matmul(turned(grad), inverse)
+    product = matmul(adjoint(grad), inverse)
     traces = unsqueeze(diagonal(product, 0, -2, -1).sum(-1, keepdim=True), -1)
-    return size * (inverse * traces - matmul(inverse, product))
+    return conj(size * (inverse * traces - matmul(inverse, product)))
 
 
 @composite(dtypes=WIDE, outputs=("out", "sign"))
 def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
     sign, size = np.linalg.slogdet(read(x))
-    return back(size, x), back(sign, x)
+    return back(size, x, x.dtype.to_real()), back(sign, x)
 
 
 @log_determinant.vjp
 def log_determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    inverse = linear_solution(turned(x), identity(x, x.layout.shape[-1]))
+    inverse = linear_solution(adjoint(x), identity(x, x.layout.shape[-1]))
     return unsqueeze(unsqueeze(grad, -1), -1) * inverse

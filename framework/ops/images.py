@@ -29,9 +29,13 @@ def autocast_passthrough(out: Tensor, x: Tensor, dims: int) -> Tensor:
     return reshape(out, (*batch, out.layout.shape[1], *out.layout.shape[4 - dims :]))
 
 
-def check_images(name: str, x: Tensor, dims: int) -> None:
-    """Raise an error if `x` is no float batch of signals or images, nor one alone."""
-    check_float(name, x)
+def check_images(name: str, x: Tensor, dims: int, complexes: bool = False) -> None:
+    """Raise an error if `x` is no float batch of signals or images, nor one alone.
+
+    `complexes` says whether one of complex numbers is taken too.
+    """
+    if not (complexes and x.dtype.is_complex):
+        check_float(name, x)
     if len(x.layout.shape) not in (dims + 1, dims + 2):
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must be {dims + 2}-D, or {dims + 1}-D"

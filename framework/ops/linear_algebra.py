@@ -1,8 +1,8 @@
 """Linear algebra over batches of matrices: what `framework.linalg` offers.
 
-Where nothing else is said a matrix is the last two dimensions of a tensor of float32 or
-float64, and those in front are a batch. `factorization` says where they are computed,
-and how gradients flow.
+Where nothing else is said a matrix is the last two dimensions of a tensor of float32,
+float64 or complex numbers, and those in front are a batch. `factorization` says where
+they are computed, and how gradients flow.
 """
 
 from __future__ import annotations
@@ -18,8 +18,11 @@ from ..base.shape import broadcast_shapes
 from . import factorization as factors
 from .elementwise.cast import cast
 from .elementwise.compare import where
+from .elementwise.complex_numbers import _complex_of, _real_part, conj
+from .elementwise.derived import angle, sgn
+from .elementwise.exponential import exp
 from .elementwise.unary import with_zero_gradient
-from .factorization import WIDE, back, identity, read, turned
+from .factorization import WIDE, adjoint, back, identity, read, turned
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .matmul.matmul import matmul
@@ -46,6 +49,13 @@ class SlogDet(NamedTuple):
 
     sign: Tensor
     logabsdet: Tensor
+
+
+class Eig(NamedTuple):
+    """Results of `eig`."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class Eigh(NamedTuple):
@@ -97,7 +107,8 @@ class Lstsq(NamedTuple):
 def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
     if x.dtype not in WIDE:
         raise DTypeError(
-            f"{name}: the matrix is {x.dtype.name}; accepted: float32, float64"
+            f"{name}: the matrix is {x.dtype.name}; accepted:"
+            f" {', '.join(each.name for each in WIDE)}"
         )
     if len(x.layout.shape) < 2 or (square and x.layout.shape[-1] != x.layout.shape[-2]):
         kind = "square matrices" if square else "at least 2-D"
@@ -115,20 +126,35 @@ def _together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return first, second
 
 
+def _real(x: Tensor) -> Tensor:
+    """Return real numbers that are stored as complex ones, if they are."""
+    return _real_part(x) if x.dtype.is_complex else x
+
+
 def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
     """Return determinants of square matrices; differentiable where they are 0, too."""
     return factors.determinant(_matrix("det", A))
 
 
 def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
-    """Return signs of determinants, and the logarithms of their sizes."""
+    """Return signs of determinants, and the logarithms of their sizes.
+
+    A complex sign is the determinant divided by its size.
+    """
     size, sign = factors.log_determinant(_matrix("slogdet", A))
+    if A.dtype.is_complex and A.needs_grad and A.layout.shape[-1]:
+        # Of a determinant of size 1, where it is not 0, which cannot overflow.
+        scale = exp(size.detach() * (-1.0 / A.layout.shape[-1]))
+        scale = where(scale.isfinite(), scale, 1.0)
+        return SlogDet(sgn(det(A * unsqueeze(unsqueeze(scale, -1), -1))), size)
     return SlogDet(with_zero_gradient(sign.detach(), size), size)
 
 
 def logdet(input: Tensor) -> Tensor:
     """Return logarithms of determinants; NaN for a negative one."""
     sign, size = slogdet(input)
+    if input.dtype.is_complex:
+        return _complex_of(size, angle(sign))
     return where(sign < 0, math.nan, size)
 
 
@@ -234,7 +260,7 @@ def solve_triangular(
 
 
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
-    """Return L of L L^T, of symmetric positive-definite matrices; L^T if `upper`.
+    """Return L of L L^H, of Hermitian positive-definite matrices; L^H if `upper`.
 
     Raises
     ------
@@ -242,8 +268,8 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
         If a matrix is not positive-definite.
     """
     _matrix("cholesky", input)
-    lower = factors.cholesky_factor(turned(input) if upper else input)
-    return turned(lower) if upper else lower
+    lower = factors.cholesky_factor(input, bool(upper))
+    return adjoint(lower) if upper else lower
 
 
 def cholesky_ex(
@@ -279,8 +305,8 @@ def _bad_minor(x: np.ndarray) -> int:
 
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return X of A X = B, given the Cholesky factor of A."""
-    half = solve_triangular(turned(L) if upper else L, B, upper=False)
-    return solve_triangular(L if upper else turned(L), half, upper=True)
+    half = solve_triangular(adjoint(L) if upper else L, B, upper=False)
+    return solve_triangular(L if upper else adjoint(L), half, upper=True)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
@@ -315,13 +341,13 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     if rows < columns:
         q1, r1 = qr(narrow(A, -1, 0, rows))
         rest = narrow(A, -1, rows, columns - rows)
-        return QR(q1, cat([r1, matmul(turned(q1), rest)], -1))
+        return QR(q1, cat([r1, matmul(adjoint(q1), rest)], -1))
     both = factors.qr_factors(A)
     return QR(narrow(both, -2, 0, rows), narrow(both, -2, rows, columns))
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
-    """Return eigenvalues, ascending, and eigenvectors of symmetric matrices.
+    """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices.
 
     Only the triangle `UPLO` is read. The gradient by eigenvectors of equal eigenvalues
     counts as 0.
@@ -330,8 +356,23 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     if str(UPLO).upper() not in ("L", "U"):
         raise ValueError(f"eigh: UPLO is {UPLO!r}; it must be L or U")
     both, size = factors.eigh_factors(A, str(UPLO).upper() == "U"), A.layout.shape[-1]
-    values = squeeze(narrow(both, -2, size, 1), -2)
+    values = _real(squeeze(narrow(both, -2, size, 1), -2))
     return Eigh(values, narrow(both, -2, 0, size))
+
+
+def eig(A: Tensor) -> Eig:  # noqa: N803
+    """Return eigenvalues, in no order, and eigenvectors of square matrices; complex.
+
+    The gradient by eigenvectors of equal eigenvalues counts as 0.
+    """
+    both, size = factors.eig_factors(_matrix("eig", A)), A.layout.shape[-1]
+    values = squeeze(narrow(both, -2, size, 1), -2)
+    return Eig(values, narrow(both, -2, 0, size))
+
+
+def eigvals(A: Tensor) -> Tensor:  # noqa: N803
+    """Return the eigenvalues of square matrices, complex, in no order."""
+    return eig(A).eigenvalues
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
@@ -345,7 +386,7 @@ def svd(
     *,
     driver: str | None = None,
 ) -> SVD:
-    """Return U, the singular values and V^T of A = U diag(S) V^T.
+    """Return U, the singular values and V^H of A = U diag(S) V^H.
 
     Parameters
     ----------
@@ -360,15 +401,16 @@ def svd(
     rows, columns = A.layout.shape[-2:]
     both = factors.svd_factors(A)
     u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
-    s = squeeze(narrow(both, -2, rows, 1), -2)
+    s = _real(squeeze(narrow(both, -2, rows, 1), -2))
     if full_matrices and rows != columns:
         whole_u, _, whole_vh = np.linalg.svd(read(A))
         least = min(rows, columns)
         if rows > least:
             u = cat([u, back(whole_u[..., least:], A)], -1)
         else:
-            v = cat([v, back(np.swapaxes(whole_vh, -1, -2)[..., least:], A)], -1)
-    return SVD(u, s, turned(v))
+            whole_v = np.swapaxes(whole_vh, -1, -2).conj()
+            v = cat([v, back(whole_v[..., least:], A)], -1)
+    return SVD(u, s, adjoint(v))
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
@@ -400,11 +442,11 @@ def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: 
         size = abs(values)
         keep = size > _tolerance(A, size, atol, rtol)
         inverse = where(keep, 1.0 / where(keep, values, 1.0), 0.0)
-        return matmul(vectors * unsqueeze(inverse, -2), turned(vectors))
+        return matmul(vectors * unsqueeze(inverse, -2), adjoint(vectors))
     u, s, vh = svd(A, False)
     keep = s > _tolerance(A, s, atol, rtol)
     inverse = where(keep, 1.0 / where(keep, s, 1.0), 0.0)
-    return matmul(turned(vh) * unsqueeze(inverse, -2), turned(u))
+    return matmul(adjoint(vh) * unsqueeze(inverse, -2), adjoint(u))
 
 
 def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
@@ -472,11 +514,11 @@ def lstsq(
     b = unsqueeze(B, -1) if vector else B
     solution = matmul(pinv(A, rtol=rcond), b)
     rows, columns = A.layout.shape[-2:]
-    none: Tensor = fill_like(A, (0,), 0, A.dtype)
+    none: Tensor = fill_like(A, (0,), 0, A.dtype.to_real())
     residuals = none
     if rows > columns and driver != "gelsy":
         difference = matmul(A, solution) - b
-        residuals = sum(difference * difference, -2)
+        residuals = sum(_real(difference * conj(difference)), -2)
     out = squeeze(solution, -1) if vector else solution
     rank: Tensor = fill_like(A, (0,), 0, int64)
     if driver != "gels":
@@ -553,12 +595,13 @@ def lu_solve(
 ) -> Tensor:
     """Return X of A X = B, or of X A = B, given `lu_factor` of A."""
     if not left:
-        solved = lu_solve(LU, pivots, turned(B), adjoint=not adjoint)
-        return turned(solved)
+        across = factors.adjoint(B)
+        return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
     permutation = lu_unpack(LU, pivots).P
     if adjoint:
-        half = solve_triangular(turned(LU), B, upper=False)
-        whole = solve_triangular(turned(LU), half, upper=True, unitriangular=True)
+        both = factors.adjoint(LU)
+        half = solve_triangular(both, B, upper=False)
+        whole = solve_triangular(both, half, upper=True, unitriangular=True)
         return matmul(permutation, whole)
     moved = matmul(turned(permutation), B)
     half = solve_triangular(LU, moved, upper=False, unitriangular=True)

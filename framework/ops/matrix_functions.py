@@ -18,7 +18,7 @@ from ..base.validation import as_int
 from .elementwise.cast import cast
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import with_zero_gradient
-from .factorization import identity, read, turned
+from .factorization import adjoint, identity, read, turned
 from .indexing.masked import tril
 from .linear_algebra import (
     QR,
@@ -241,7 +241,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
         unit = narrow(identity(A, rows), -1, k, 1)
         vector = narrow(lower, -1, k, 1) + unit
         size = unsqueeze(narrow(tau, -1, k, 1), -1)
-        out = out - matmul(matmul(out, vector), turned(vector)) * size
+        out = out - matmul(matmul(out, vector), adjoint(vector)) * size
     out = narrow(out, -1, 0, columns)
     return out if tau.layout.shape[-1] else with_zero_gradient(out, A)
 
@@ -249,7 +249,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
 def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Return U, S and V, as `torch.svd` does: V itself, and reduced by default."""
     u, s, vh = svd(input, not some)
-    return SVDParts(u, s, turned(vh))
+    return SVDParts(u, s, adjoint(vh))
 
 
 class SVDParts(NamedTuple):

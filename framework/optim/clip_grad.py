@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..autograd.engine import no_grad
 from ..base.dtype import DType, promote
 from ..base.shape import Layout, interned
-from ..ops import minimum, mul, view_as_real
+from ..ops import clamp_max, mul, view_as_real
 from ..ops.reduce.multi_tensor_norm import square_sum
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
@@ -41,7 +41,7 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     def clip(grads: Sequence[Tensor]) -> Tensor:
         with no_grad():
             norm = common_norm(grads)
-            scale_each(grads, minimum(max_norm / (norm + 1e-6), 1.0))
+            scale_each(grads, clamp_max(max_norm / (norm + 1e-6), 1.0))
         return norm
 
     if any(grad.dtype.is_complex for grad in grads):

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from ..base import trace_hooks
 from ..base.dtype import bfloat16
-from ..ops import matmul, maximum
+from ..ops import clamp_min, matmul
 from ..ops.elementwise.optimizer_step import ema
 from ..tensor.factories import zeros_like
 from ..tensor.tensor import Tensor
@@ -117,11 +117,11 @@ class Adafactor(CountingOptimizer):
         least, least_scale = group["eps"]
         least = FLOAT32_EPS if least is None else least
         for value, grad, state in rows:
-            scale = maximum(value.square().mean().sqrt(), least_scale) * size
+            scale = clamp_min(value.square().mean().sqrt(), least_scale) * size
             variance = self._variance(grad, state, share, least)
             update = variance.clamp(min=least * least).rsqrt() * grad
             length = update.square().mean().sqrt()
-            scale = scale / maximum(length / group["d"], 1.0)
+            scale = scale / clamp_min(length / group["d"], 1.0)
             shrunk = value * kept if group["weight_decay"] else value
             assign_(value, shrunk - update * scale)
 

@@ -14,6 +14,9 @@ from .counting import CountingOptimizer, Numbers, Row, with_decay
 from .foreach import assign_
 from .optimizer import Group, Params
 
+MOST_RATES = 1024
+"""Rates that `ASGD` keeps; the oldest is dropped first."""
+
 
 class ASGD(CountingOptimizer):
     """Stochastic gradient descent that also averages the parameters.
@@ -39,8 +42,8 @@ class ASGD(CountingOptimizer):
 
     Notes
     -----
-    A scheduler's learning rate is that of the next step; in PyTorch, it is that of the
-    step after the next, because the rate of a step is kept in the state of the last.
+    The rate of a step is computed at the end of the last one: a scheduler's learning
+    rate is that of the step after the next, as in PyTorch.
 
     Source: Polyak and Juditsky, Acceleration of Stochastic Approximation by Averaging,
     1992.
@@ -73,23 +76,53 @@ class ASGD(CountingOptimizer):
             "differentiable": differentiable,
             "capturable": capturable,
         }
+        # By group and step: rates of the steps after those, as each step leaves them.
+        self._rates: dict[tuple[int, int], float] = {}
         super().__init__(params, defaults)
 
     def state_spec(self, group: Group) -> dict[str, type]:
         """Return the state of a group's parameters, by name and type."""
         return {**super().state_spec(group), "eta": float, "mu": float}
 
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Load state and options; see `Optimizer.load_state_dict`."""
+        super().load_state_dict(state_dict)
+        rates = {}
+        for at, group in enumerate(state_dict["param_groups"]):
+            for number in group["params"]:
+                entry = state_dict["state"].get(number, {})
+                if "eta" in entry:
+                    rates[at, int(entry["step"])] = float(entry["eta"])
+        self._rates = rates
+
     def derived_state(self, state: Mapping[str, Any], group: Group) -> dict[str, Any]:
         """Return learning rate and share of the next step, which PyTorch keeps."""
-        _, eta, mu = self.factors(group, state["step"] + 1)
+        step = state["step"]
+        eta = self._rates.get((self._number_of(group), step))
+        mu = 1.0 / max(1.0, step - group["t0"])
+        eta = self._rate_after(group, step) if eta is None else eta
         return {"eta": tensor(eta), "mu": tensor(mu)}
+
+    def _number_of(self, group: Group) -> int:
+        (found,) = [at for at, each in enumerate(self.param_groups) if each is group]
+        return found
+
+    def _rate_after(self, group: Group, step: int) -> float:
+        """Return the rate of the step after one, by the learning rate of now."""
+        lr = float(group["lr"])
+        found: float = lr / (1.0 + group["lambd"] * lr * step) ** group["alpha"]
+        return found
 
     def factors(self, group: Group, step: int) -> tuple[float, ...]:
         """Return decay factor, learning rate, and share of a step in the average."""
-        lr, before = float(group["lr"]), step - 1
-        eta = lr
-        if before:
-            eta = lr / (1.0 + group["lambd"] * lr * before) ** group["alpha"]
+        number, before = self._number_of(group), step - 1
+        eta = self._rates.get((number, before)) if before else float(group["lr"])
+        if eta is None:
+            eta = self._rate_after(group, before)
+        self._rates[number, step] = self._rate_after(group, step)
+        # Parameters may have made fewer steps; as a rule the last two are asked for.
+        while len(self._rates) > MOST_RATES:
+            del self._rates[next(iter(self._rates))]
         mu = 1.0 / max(1.0, before - group["t0"])
         return 1.0 - group["lambd"] * eta, eta, mu
 

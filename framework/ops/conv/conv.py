@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...base.errors import ShapeError
+from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
@@ -12,6 +13,7 @@ from ...ir.kernel_call import MAX_GROUPS
 from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.tensor_cores import convolution_mode
+from ..elementwise.complex_numbers import _complex_of, _imaginary_part, _real_part
 from ..images import autocast_passthrough, check_fit, check_images, images
 from ..view import reshape
 from .conv2d import _conv2d, _conv2d_input_vjp
@@ -119,13 +121,36 @@ def _convolved(
     pixels, filters = images(x, dims), images(weight, dims)
     window = _window(name, filters, stride, padding, dilation, dims)
     check_fit(name, pixels, window)
+    if x.dtype.is_complex or weight.dtype.is_complex:
+        real = Convolution(
+            window, groups, convolution_mode(x.device, x.dtype.to_real())
+        )
+        out = _of_parts(
+            name, pixels, filters, lambda x, weight: _conv2d(x, weight, None, real)
+        )
+        out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
+        return autocast_passthrough(out, x, dims)
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
     return autocast_passthrough(_conv2d(pixels, filters, bias, how), x, dims)
 
 
+def _of_parts(
+    name: str, x: Tensor, y: Tensor, product: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """Return a bilinear function of complex numbers, by that of their parts."""
+    if x.dtype is not y.dtype:
+        raise DTypeError(
+            f"{name}: x is {x.dtype.name} and weight {y.dtype.name}; they must be of"
+            " one dtype"
+        )
+    (a, b), (c, d) = ((_real_part(z), _imaginary_part(z)) for z in (x, y))
+    real = product(a, c) - product(b, d)
+    return _complex_of(real, product(a, d) + product(b, c))
+
+
 def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
     """Return the number of groups, checked as the filters are."""
-    check_images(name, x, dims)
+    check_images(name, x, dims, complexes=True)
     if len(weight.layout.shape) != dims + 2:
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be {dims + 2}-D"
@@ -291,8 +316,17 @@ def _transposed(
             " size"
             f" {size}; padding {window.padding} is too much for it"
         )
-    how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
-    out = _conv2d_input_vjp(pixels, filters, size, how)
+    mode = convolution_mode(x.device, x.dtype.to_real())
+    how = Convolution(window, groups, mode)
+    if x.dtype.is_complex or weight.dtype.is_complex:
+        out = _of_parts(
+            name,
+            pixels,
+            filters,
+            lambda x, weight: _conv2d_input_vjp(x, weight, size, how),
+        )
+    else:
+        out = _conv2d_input_vjp(pixels, filters, size, how)
     if bias is not None:
         out = out + reshape(bias, (bias.numel(), 1, 1))
     return autocast_passthrough(out, x, dims)

@@ -19,7 +19,7 @@ from ..movement.concat import stack
 from ..movement.rearrange import pad
 from ..view import permute, reshape, transpose, unsqueeze
 from .conv import conv2d, conv_transpose2d
-from .im2col import _col2im
+from .im2col import windows_joined
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -45,9 +45,13 @@ def triple(name: str, value: int | Shape, least: int) -> Triple:
     return given[0], given[1], given[2]
 
 
-def check_volumes(name: str, x: Tensor) -> None:
-    """Raise an error if `x` is no float batch of volumes, nor one alone."""
-    check_float(name, x)
+def check_volumes(name: str, x: Tensor, complexes: bool = False) -> None:
+    """Raise an error if `x` is no float batch of volumes, nor one alone.
+
+    `complexes` says whether one of complex numbers is taken too.
+    """
+    if not (complexes and x.dtype.is_complex):
+        check_float(name, x)
     if len(x.layout.shape) not in (4, 5):
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must be 5-D, or 4-D without a batch"
@@ -55,7 +59,7 @@ def check_volumes(name: str, x: Tensor) -> None:
 
 
 def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
-    check_volumes(name, x)
+    check_volumes(name, x, complexes=True)
     if len(weight.layout.shape) != 5:
         raise ShapeError(f"{name}: weight is {tuple(weight.shape)}; it must be 5-D")
     return x if len(x.layout.shape) == 5 else unsqueeze(x, 0)
@@ -216,7 +220,7 @@ def conv_transpose3d(
         (taps, 1), (steps[0], 1), (around[0], 0), (gaps[0], 1), (-added[0], 0)
     )
     out = reshape(
-        _col2im(columns, (deep, 1), window), (batch, count, height, width, deep)
+        windows_joined(columns, (deep, 1), window), (batch, count, height, width, deep)
     )
     out = permute(out, (0, 1, 4, 2, 3))
     if bias is not None:

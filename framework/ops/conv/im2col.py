@@ -15,6 +15,7 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import storage_defines
+from ..elementwise.complex_numbers import by_parts
 from ..images import check_fit, check_images, images
 from ..view import reshape
 
@@ -123,13 +124,23 @@ def im2col(
     ShapeError
         If `x` is no image or the window does not fit it.
     """
-    check_images("im2col", x, 2)
+    check_images("im2col", x, 2, complexes=True)
     pixels = images(x, 2)
     window = _window("im2col", kernel_size, dilation, padding, stride)
     check_fit("im2col", pixels, window)
-    columns = _im2col(pixels, window)
+    if x.dtype.is_complex:
+        columns = by_parts(lambda part: _im2col(part, window), pixels)
+    else:
+        columns = _im2col(pixels, window)
     _, channels, taps, places = columns.shape
     return reshape(columns, (*x.layout.shape[:-3], channels * taps, places))
+
+
+def windows_joined(x: Tensor, size: Pair, window: Window) -> Tensor:
+    """Return images of the sums of windows; of complex numbers too."""
+    if x.dtype.is_complex:
+        return by_parts(lambda part: _col2im(part, size, window), x)
+    return _col2im(x, size, window)
 
 
 def _window(
@@ -193,5 +204,5 @@ def col2im(
         )
     batch = x.layout.shape[0] if len(x.layout.shape) == 3 else 1
     channels = x.layout.shape[-2] // taps
-    out = _col2im(reshape(x, (batch, channels, taps, count)), size, window)
+    out = windows_joined(reshape(x, (batch, channels, taps, count)), size, window)
     return reshape(out, (*x.layout.shape[:-2], channels, *size))

@@ -231,6 +231,9 @@ def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
     """
 
 
+fmod.only_tensors("x")
+
+
 @fmod.vjp
 def fmod_vjp(
     grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]

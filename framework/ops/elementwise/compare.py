@@ -28,6 +28,9 @@ def eq(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements are equal; NaN equals nothing."""
 
 
+eq.only_tensors("x")
+
+
 eq.complexes(glsl="x == y")
 
 
@@ -36,12 +39,18 @@ def ne(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements differ; NaN differs from everything."""
 
 
+ne.only_tensors("x")
+
+
 ne.complexes(glsl="x != y")
 
 
 @comparison(glsl="x < y", reference=np.less, dtypes=NUMERIC)
 def lt(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are smaller."""
+
+
+lt.only_tensors("x")
 
 
 @lt.bools
@@ -54,6 +63,9 @@ def le(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are smaller or equal."""
 
 
+le.only_tensors("x")
+
+
 @le.bools
 def le_bools(x: Tensor, y: Tensor | bool) -> Tensor:
     return logical_or(eq(x, y), y)
@@ -64,6 +76,9 @@ def gt(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are larger."""
 
 
+gt.only_tensors("x")
+
+
 @gt.bools
 def gt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
     return logical_and(x, ne(x, y))
@@ -72,6 +87,9 @@ def gt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
 @comparison(glsl="x >= y", reference=np.greater_equal, dtypes=NUMERIC)
 def ge(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether elements of `x` are larger or equal."""
+
+
+ge.only_tensors("x")
 
 
 @ge.bools
@@ -133,6 +151,9 @@ def logical_and(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether both elements are not zero; NaN is not zero."""
 
 
+logical_and.only_tensors("x", "y")
+
+
 logical_and.complexes(glsl="x != vec2(0) && y != vec2(0)")
 
 
@@ -141,12 +162,18 @@ def logical_or(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether at least one of two elements is not zero; NaN is not zero."""
 
 
+logical_or.only_tensors("x", "y")
+
+
 logical_or.complexes(glsl="x != vec2(0) || y != vec2(0)")
 
 
 @comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
 def logical_xor(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether exactly one of two elements is not zero; NaN is not zero."""
+
+
+logical_xor.only_tensors("x", "y")
 
 
 logical_xor.complexes(glsl="(x != vec2(0)) != (y != vec2(0))")
@@ -188,6 +215,9 @@ def maximum(x: Tensor, y: Tensor | float) -> Tensor:
     """Return the larger of two elements; NaN if either is NaN."""
 
 
+maximum.only_tensors("x", "y")
+
+
 @maximum.bools
 def maximum_bools(x: Tensor, y: Tensor | bool) -> Tensor:
     return logical_or(x, y)
@@ -207,6 +237,9 @@ def maximum_vjp(
 )
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
     """Return the smaller of two elements; NaN if either is NaN."""
+
+
+minimum.only_tensors("x", "y")
 
 
 @minimum.bools

@@ -137,6 +137,11 @@ def _component_complex_vjp(grad: Tensor, y: Tensor) -> tuple[Tensor, None]:
     return _complex_of(grad * (y == 0), grad * (y != 0)), None
 
 
+def real_of(input: Tensor) -> Tensor:
+    """Return the real part of each element, as a copy; of a real tensor itself."""
+    return _real_part(input) if input.dtype.is_complex else input
+
+
 def pairs_of(input: Tensor) -> Tensor:
     """Return real and imaginary parts along a new last dimension, as a copy."""
     from ..source import arange_like

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.device import Device
-from ...base.dtype import COMPLEX, float32, float64
+from ...base.dtype import COMPLEX
 from ...base.errors import ShapeError
 from ...base.shape import Layout
 from ...dispatch.declare import derived_view
@@ -134,14 +134,15 @@ def _derivation_for(x: Tensor, part: str) -> ComponentDerivation:
     return _derivation(part, x.device, plain)
 
 
-@derived_view(dtypes=(float32, float64, *COMPLEX))
+@derived_view(dtypes=COMPLEX)
 def _component_view(x: Tensor, part: str) -> Tensor:
     """Return a view of the parts of complex numbers, or of the numbers of pairs.
 
     Parameters
     ----------
     x : Tensor
-        Complex numbers; or pairs of real ones, for "numbers".
+        Complex numbers; or pairs of real ones, for "numbers", which no caller checks
+        but its own.
     part : str
         "pairs", "real", "imag" or "numbers".
     """

@@ -296,6 +296,9 @@ def gcd(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the greatest common divisor of integers; of 0 and 0 it is 0."""
 
 
+gcd.only_tensors("x", "y")
+
+
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Return the least common multiple of integers; with 0 it is 0."""
     divisor = gcd(input, other)
@@ -317,6 +320,9 @@ def nextafter(x: Tensor, y: Tensor) -> Tensor:
 
     Its gradient by `x` is 1, and 0 where both are equal; that by `y` is 0.
     """
+
+
+nextafter.only_tensors("x", "y")
 
 
 @nextafter.vjp

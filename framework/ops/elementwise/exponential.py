@@ -21,7 +21,7 @@ from ...eager.base_tensor import TensorCore
 from .binary import mul
 from .cast import at_least, cast
 from .compare import eq, logical_and, maximum, where
-from .complex_numbers import conj_physical
+from .complex_numbers import conj_physical, real_of
 from .unary import abs, flat
 
 if TYPE_CHECKING:
@@ -280,6 +280,14 @@ def pow_vjp(
     return grad_x, grad_y
 
 
+def _complex_logaddexp(x: Tensor, y: Tensor) -> Tensor:
+    """Return it beside the number with the larger real part, as PyTorch does."""
+    first = real_of(x.detach()) >= real_of(y.detach())
+    most, least = where(first, x, y), where(first, y, x)
+    apart = where(eq(x, y), 0.0, least - most)
+    return most + log1p(exp(apart))
+
+
 @autocast_passthrough
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow."""
@@ -287,6 +295,8 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
         if not isinstance(each, TensorCore):
             raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
     broadcast_shapes("logaddexp", x.layout.shape, y.layout.shape)
+    if x.dtype.is_complex or y.dtype.is_complex:
+        return _complex_logaddexp(x, y)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
 

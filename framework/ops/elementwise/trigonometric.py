@@ -15,6 +15,7 @@ from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from .cast import at_least
 from .compare import where
+from .complex_numbers import conj_physical
 from .unary import rsqrt, square
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def asin(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a sine; NaN beyond -1 and 1."""
 
 
+asin.complexes(glsl="complex_asin(x)")
+
+
 @asin.vjp
 def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(1.0 - square(x))
@@ -103,6 +107,9 @@ def acos(x: Tensor) -> Tensor:
     """Return the angle, from 0 to pi, of a cosine; NaN beyond -1 and 1."""
 
 
+acos.complexes(glsl="complex_acos(x)")
+
+
 @acos.vjp
 def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return -grad * rsqrt(1.0 - square(x))
@@ -116,6 +123,9 @@ def acos_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def atan(x: Tensor) -> Tensor:
     """Return the angle, from -pi/2 to pi/2, of a tangent."""
+
+
+atan.complexes(glsl="complex_atan(x)")
 
 
 @atan.vjp
@@ -189,6 +199,9 @@ def asinh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic sine."""
 
 
+asinh.complexes(glsl="complex_asinh(x)")
+
+
 @asinh.vjp
 def asinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(square(x) + 1.0)
@@ -209,6 +222,11 @@ def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(square(x) - 1.0)
 
 
+@acosh.complexes(glsl="complex_acosh(x)")
+def acosh_complex_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * conj_physical(rsqrt(x - 1.0) * rsqrt(x + 1.0))
+
+
 @elementwise(
     glsl="precise_atanh(x)",
     reference=np.arctanh,
@@ -217,6 +235,9 @@ def acosh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 )
 def atanh(x: Tensor) -> Tensor:
     """Return the inverse of the hyperbolic tangent; NaN beyond -1 and 1."""
+
+
+atanh.complexes(glsl="complex_atanh(x)")
 
 
 @atanh.vjp
@@ -238,6 +259,9 @@ def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
     """
 
 
+atan2.only_tensors("y", "x")
+
+
 @atan2.vjp
 def atan2_vjp(
     grad: Tensor, y: Tensor, x: Tensor, needs: tuple[bool, bool]
@@ -257,6 +281,9 @@ def atan2_vjp(
 )
 def hypot(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return sqrt(x * x + y * y) without overflow; infinite if either number is."""
+
+
+hypot.only_tensors("x", "y")
 
 
 @hypot.vjp

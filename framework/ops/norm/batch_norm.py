@@ -272,5 +272,6 @@ def normalize(
     -------
     Tensor, shape and dtype of `x`
     """
-    check_float("normalize", x)
+    if not x.dtype.is_complex:
+        check_float("normalize", x)
     return x / clamp_min(norm(x, p, dim, keepdim=True), eps)

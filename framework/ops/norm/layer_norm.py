@@ -353,6 +353,25 @@ def layer_norm(
     )
 
 
+def _complex_rms_norm(
+    x: Tensor,
+    normalized_shape: int | Sequence[int],
+    weight: Tensor | None,
+    eps: float | None,
+) -> Tensor:
+    sizes = as_int_or_ints("rms_norm: normalized_shape", normalized_shape)
+    shape = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+    if not shape or tuple(x.layout.shape[-len(shape) :]) != shape:
+        raise ShapeError(
+            f"rms_norm: x is {tuple(x.shape)}; its last dimensions must be {shape}"
+        )
+    least = EPSILON[x.dtype.to_real()] if eps is None else eps
+    dims = tuple(range(-len(shape), 0))
+    # The mean of squares, not of their sizes, as in PyTorch.
+    scaled = x * rsqrt(mean(square(x), dims, True) + least)
+    return scaled if weight is None else scaled * weight
+
+
 @autocast_float32
 def rms_norm(
     x: Tensor,
@@ -387,6 +406,8 @@ def rms_norm(
     -----
     Source: Zhang and Sennrich, arXiv:1910.07467.
     """
+    if x.dtype.is_complex:
+        return _complex_rms_norm(x, normalized_shape, weight, eps)
     eps = EPSILON[statistic_dtype(x.dtype)] if eps is None else eps
     return _normalize_last_dims(
         "rms_norm", x, normalized_shape, weight, None, eps, False

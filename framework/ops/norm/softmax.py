@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
-from ...base.errors import DTypeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import composite, primitive
@@ -19,6 +18,7 @@ from ...kernels.rowwise import is_composed
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
+from ..elementwise.complex_numbers import _real_part
 from ..elementwise.exponential import exp, log
 from ..elementwise.unary import abs
 from ..indexing.gather import rows_of
@@ -239,6 +239,15 @@ def _logsumexp_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     return np.log(np.exp(x - shift).sum(dims, keepdims=True)) + shift
 
 
+def _complex_logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
+    if x.numel() == 0:
+        return reduce_empty(x, dims, keepdim, -math.inf, x.dtype)
+    most = amax(_real_part(x.detach()), dims, True)
+    base = where(most.isfinite(), most, 0.0)
+    out = log(sum(exp(x - base), dims, True)) + base
+    return out if keepdim else sum(out, dims)
+
+
 @autocast_float32
 def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the logarithm of the sum of exponentials over dimensions.
@@ -259,10 +268,7 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """
     dims = normalize_dims("logsumexp", dim, len(x.layout.shape))
     if x.dtype.is_complex:
-        raise DTypeError(
-            f"logsumexp: `x` is {x.dtype.name}; it must be real; use"
-            " x.exp().sum(dim).log()"
-        )
+        return _complex_logsumexp(x, dims, keepdim)
     if not x.dtype.is_float:
         x = cast(x, default_dtype())
     if x.numel() == 0:

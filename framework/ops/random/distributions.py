@@ -14,7 +14,7 @@ from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, maximum, where
+from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.complex_numbers import numbers_of
 from ..elementwise.unary import with_zero_gradient
 from ..indexing.segment_sum import argsort_keys
@@ -248,7 +248,7 @@ def multinomial(
         )
     draws = draw_exponential(x, weights.shape, float32, generator)
     # A draw of 0 would make NaN of a weight of 0.
-    scores = weights / maximum(draws, LEAST_DRAW)
+    scores = weights / clamp_min(draws, LEAST_DRAW)
     if replacement:
         return argmax(scores, -1)
     classes = arange_like(x, (x.layout.shape[-1],), 0, 1, int32)

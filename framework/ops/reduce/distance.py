@@ -152,7 +152,8 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     ShapeError
         If `p` is not above 0, `maxnorm` below 0, or `input` has one dimension.
     """
-    _need_float("renorm", input)
+    if not input.dtype.is_complex:
+        _need_float("renorm", input)
     at = normalize_dim("renorm", dim, len(input.layout.shape))
     if not p > 0 or not maxnorm >= 0 or len(input.layout.shape) < 2:
         raise ShapeError(

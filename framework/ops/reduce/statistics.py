@@ -20,7 +20,7 @@ from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
-from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
+from ..elementwise.complex_numbers import conj, numbers_of, pairs_of, real_of
 from ..elementwise.exponential import exp, log
 from ..elementwise.unary import abs, lazy_copy, sqrt
 from ..indexing.scatter import gather
@@ -269,11 +269,12 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along a dimension, without overflow."""
-    _need_float("logcumsumexp", input)
+    if not input.dtype.is_complex:
+        _need_float("logcumsumexp", input)
     at = normalize_dim("logcumsumexp", dim, len(input.layout.shape) or 1)
     if len(input.layout.shape) == 0 or input.numel() == 0:
         return lazy_copy(input)
-    most = cummax(input.detach(), at).values
+    most = cummax(real_of(input.detach()), at).values
     base = where(eq(abs(most), math.inf), 0.0, most)
     total = exp(sub(input, base))
     size, step = input.layout.shape[at], 1

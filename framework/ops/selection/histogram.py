@@ -15,7 +15,7 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ..elementwise.cast import cast
-from ..elementwise.compare import eq, logical_and, maximum, minimum, where
+from ..elementwise.compare import clamp_max, clamp_min, eq, logical_and, where
 from ..elementwise.unary import floor
 from ..indexing.scatter import index_add
 from ..reduce.common import as_dtype_of, whole_dtype
@@ -167,8 +167,8 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     low, high = _range(x, min, max)
     place = (x - low) * (bins / (high - low))
     inside = logical_and(x >= low, x <= high)
-    within = where(inside, minimum(floor(place), float(bins - 1)), -1.0)
-    return cast(_bincount(cast(maximum(within, -1.0), int32), bins), x.dtype)
+    within = where(inside, clamp_max(floor(place), float(bins - 1)), -1.0)
+    return cast(_bincount(cast(clamp_min(within, -1.0), int32), bins), x.dtype)
 
 
 def _range(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:

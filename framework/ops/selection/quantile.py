@@ -12,9 +12,9 @@ from ..elementwise.binary import add, lerp, mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import (
     clamp,
+    clamp_min,
     eq,
     isnan,
-    maximum,
     ne,
     where,
 )
@@ -95,7 +95,7 @@ def _quantile(
     if last is None:
         # A row with NaN has its last element, which is one, everywhere.
         ranks = where(ne(missing, 0.0), float(size - 1), ranks)
-    ranks = maximum(ranks, 0.0)
+    ranks = clamp_min(ranks, 0.0)
     wide = expand(ordered, (fractions.numel(), *ordered.shape))
     found = _between(wide, expand(ranks, (*wide.shape[:-1], 1)), size, interpolation)
     results = reshape(found, (fractions.numel(), *found.shape[1:-1]))
@@ -199,7 +199,7 @@ def nanmedian(
         )
     values, indices = sort(rows, at)
     missing = sum(cast(isnan(rows), int32), at, True, dtype=int32)
-    middle = maximum(sub(size - 1, missing), 0) // 2
+    middle = clamp_min(sub(size - 1, missing), 0) // 2
     places = where(eq(missing, size), 0, middle)
     found = [gather(each, at, places) for each in (values, indices)]
     if dim is None:

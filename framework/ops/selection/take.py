@@ -8,7 +8,7 @@ from ...base.dtype import bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ..elementwise.binary import sub
-from ..elementwise.compare import maximum, where
+from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import lazy_copy
 from ..indexing.gather import add_rows, put_rows, take_rows
 from ..reduce.scan import cumsum
@@ -115,7 +115,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if source.numel() == 0 or mask.numel() == 0:
         return lazy_copy(x)
     numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
-    gathered = _take("masked_scatter: source", source, maximum(numbers, 0))
+    gathered = _take("masked_scatter: source", source, clamp_min(numbers, 0))
     return where(mask, reshape(gathered, shape), x)
 
 

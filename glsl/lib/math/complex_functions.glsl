@@ -76,3 +76,39 @@ vec2 complex_tan(vec2 x) {
     vec2 turned = complex_tanh(vec2(-x.y, x.x));
     return vec2(turned.y, -turned.x);
 }
+
+// Inverses, from the same source: products of roots of 1 - x and 1 + x have its cuts.
+vec2 complex_asin(vec2 x) {
+    vec2 less = complex_root(vec2(1.0 - x.x, -x.y)), more = complex_root(vec2(1.0 + x.x, x.y));
+    float imaginary = precise_asinh(less.x * more.y - less.y * more.x);
+    return vec2(precise_atan2(x.x, complex_product(less, more).x), imaginary);
+}
+
+vec2 complex_acos(vec2 x) {
+    vec2 less = complex_root(vec2(1.0 - x.x, -x.y)), more = complex_root(vec2(1.0 + x.x, x.y));
+    float imaginary = precise_asinh(more.x * less.y - more.y * less.x);
+    return vec2(2.0 * precise_atan2(less.x, more.x), imaginary);
+}
+
+vec2 complex_asinh(vec2 x) {
+    vec2 turned = complex_asin(vec2(-x.y, x.x));
+    return vec2(turned.y, -turned.x);
+}
+
+vec2 complex_acosh(vec2 x) {
+    vec2 less = complex_root(vec2(x.x - 1.0, x.y)), more = complex_root(vec2(x.x + 1.0, x.y));
+    float real = precise_asinh(less.x * more.x + less.y * more.y);
+    return vec2(real, 2.0 * precise_atan2(less.y, more.x));
+}
+
+vec2 complex_atanh(vec2 x) {
+    float apart = 1.0 - x.x, square = x.y * x.y;
+    float real = 0.25 * precise_log1p(4.0 * x.x / fma(apart, apart, square));
+    float imaginary = 0.5 * precise_atan2(2.0 * x.y, fma(apart, 1.0 + x.x, -square));
+    return vec2(real, imaginary);
+}
+
+vec2 complex_atan(vec2 x) {
+    vec2 turned = complex_atanh(vec2(-x.y, x.x));
+    return vec2(turned.y, -turned.x);
+}
