@@ -26,7 +26,7 @@ ROW_GROUP = 256
 ROW_ITEMS = 8
 """Consecutive elements of each in a tile; `scan/scan_rows` has the same."""
 
-SHORT_ROW = 32
+SHORT_ROW = 8
 """Elements of rows that one invocation each scans."""
 
 SEGMENT_CHUNK = 16
@@ -137,6 +137,7 @@ def _row_scan(
     wanted = ceil_div(model_of(gpu).full_reduction_groups, max(outer, 1))
     size = ceil_div(ceil_div(count, wanted), tile) * tile
     chunks = ceil_div(count, size)
+    size = count if chunks == 1 else size
 
     def dispatch(
         level: int,

@@ -14,6 +14,7 @@ from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.scan import (
     CHUNK,
     NONZERO_CHUNK,
+    ROW_ITEMS,
     SEGMENT_CHUNK,
     SHORT_ROW,
     nonzero_dispatches,
@@ -73,6 +74,10 @@ def test_few_long_rows_are_scanned_in_chunks(discrete: vkbackend.DeviceInfo) -> 
         found = scan_dispatches(discrete, x, product=False, reverse=False)
         assert len(found) == steps
         assert found[-1].push["chunks"] * found[-1].push["chunk_size"] >= count
+    shape = (1 << 20, 64, 1)
+    x = StridedSpec(shape, float32, Layout.contiguous(shape))
+    (only,) = scan_dispatches(discrete, x, product=False, reverse=False)
+    assert only.constants["GROUP"] * ROW_ITEMS == 64  # no invocation is idle
 
 
 def test_carries_of_a_segment_sum_become_fewer(discrete: vkbackend.DeviceInfo) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +22,8 @@ from .sides import Here, Inputs, NoGradientError, Run, Side, bound, exact
 _ROUNDS = 3
 _MOST_ALONE = 15
 _MAX_REPEATS = 400
+_PATIENCE = 3.0
+"""Seconds that a peer on the host may take for a call; after that it has none."""
 _SLOW = 0.5
 """Seconds of a call that is not repeated for a better time."""
 _COMPARED = 1 << 17
@@ -36,7 +40,7 @@ TOLERANCES = {
 
 
 class Times(NamedTuple):
-    """Medians of one side in seconds: in a row, and evaluated alone."""
+    """Times of one side in seconds: in a row, and evaluated alone."""
 
     together: float
     alone: float
@@ -91,6 +95,10 @@ class Bed(NamedTuple):
         """Whether the device is one in software."""
         return bool(self.gpu.info.kind == "software")
 
+    def typical(self, times: Sequence[float]) -> float:
+        """Return the median time; in software the least, as others use the cores."""
+        return min(times) if self.software else statistics.median(times)
+
 
 class RefusedError(Exception):
     """A call that both sides refuse."""
@@ -110,7 +118,8 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     """
     runs = [_bound(case, bed, which) for which in (0, 1)]
     ours, mine, failure = _tried(runs[0])
-    theirs, wanted, refusal = _tried(runs[1])
+    with limited(_PATIENCE if not bed.peer.cuda else None):
+        theirs, wanted, refusal = _tried(runs[1])
     if failure is not None:
         nowhere = theirs is None and (runs[1] is not None or case.direction == BOTH)
         if isinstance(failure, NoGradientError) or nowhere:
@@ -122,8 +131,9 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     options = case.unit.options
     error = None
     if theirs is not None and options.compared and wanted is not None:
-        with exact(bed.peer):
-            wanted = theirs()
+        if bed.peer.cuda:
+            with exact(bed.peer):
+                wanted = theirs()
         count = options.results if case.direction == FORWARD else None
         error = difference(bed, mine[:count], wanted[:count])
     tensors = [bed.inputs.of(each, case.dtype)[0] for each in flatten(case.arguments)]
@@ -138,9 +148,28 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
         return _peer_seconds(bed.peer, theirs, repeat, wall)
 
     there = Times(
-        _median(peers, bed.seconds), _alone(bed, theirs, bed.peer.synchronize, False)
+        _in_a_row(bed, peers), _alone(bed, theirs, bed.peer.synchronize, False)
     )
     return Measured(here, there, error, wall, moved)
+
+
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """Raise `TimeoutError` inside after so many seconds, where signals do that."""
+    if seconds is None or not hasattr(signal, "setitimer"):
+        yield
+        return
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError(f"it took longer than {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _bound(case: SweepCase, bed: Bed, which: int) -> Run | None:
@@ -173,18 +202,19 @@ def _ours_together(bed: Bed, run: Run) -> tuple[float, bool]:
         return wall_seconds(bed.gpu, run, repeat)
 
     if bed.software:
-        return _median(on_host, bed.seconds), True
+        return _in_a_row(bed, on_host), True
     once = on_host(1)
     if once > _SLOW:
         return once, True
     # What starts no kernel, as a view, takes no time on the device.
     if on_device(1):
-        return _median(on_device, bed.seconds), False
-    return _median(on_host, bed.seconds), True
+        return _in_a_row(bed, on_device), False
+    return _in_a_row(bed, on_host), True
 
 
-def _median(timer: Callable[[int], float], seconds: float) -> float:
-    """Return the median time of one run over a few batches of about that long."""
+def _in_a_row(bed: Bed, timer: Callable[[int], float]) -> float:
+    """Return the time of one run in a few batches of about that long."""
+    seconds = bed.seconds
     once = timer(1)
     if once > seconds:
         return min(once, timer(1)) if once < 10 * seconds else once
@@ -203,7 +233,7 @@ def _peer_seconds(peer: Peer, run: Run, repeat: int, wall: bool) -> float:
 
 
 def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
-    """Return the median time of one call whose result is waited for at once."""
+    """Return the time of one call whose result is waited for at once."""
     times: list[float] = []
     wait()
     until = time.perf_counter() + bed.seconds / 2
@@ -214,7 +244,7 @@ def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
             fw.eval(*results)
         wait()
         times.append(time.perf_counter() - start)
-    return statistics.median(times)
+    return bed.typical(times)
 
 
 def difference(bed: Bed, mine: Sequence[Any], wanted: Sequence[Any]) -> float:

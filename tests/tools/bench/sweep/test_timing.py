@@ -3,11 +3,12 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.sweep.plan import cases
 from vkbackend.tools.bench.sweep.sides import Here, Inputs, side_of
-from vkbackend.tools.bench.sweep.timing import Bed, apart, measure
+from vkbackend.tools.bench.sweep.timing import Bed, apart, limited, measure
 from vkbackend.tools.bench.sweep.units import units
 
 
@@ -33,3 +34,15 @@ def test_a_case_is_compared_and_timed(place: Any) -> None:
     assert found.theirs is not None
     assert min(*found.ours, *found.theirs) > 0
     assert found.moved == 5 * 16 * 16 * 4
+
+
+def test_a_peer_that_takes_too_long_is_stopped() -> None:
+    def endless() -> None:
+        with limited(1e-3):
+            while True:
+                pass
+
+    with pytest.raises(TimeoutError):
+        endless()
+    with limited(None):
+        pass
