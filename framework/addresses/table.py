@@ -199,7 +199,7 @@ ABSENT: dict[str, tuple[str, str]] = {
         _NO_GRAPHS,
         "symbolic_trace Proxy Tracer Graph GraphModule Node Interpreter Transformer",
     ),
-    "export": (_NO_GRAPHS, "export ExportedProgram save load draft_export"),
+    "export": (_NO_GRAPHS, "export Dim ExportedProgram save load draft_export"),
     "package": ("use Python's packages.", "PackageExporter PackageImporter"),
     "masked": (
         "use `where`, `masked_fill`, and masks of the functions themselves.",
