@@ -81,7 +81,7 @@ def backward(
     outputs: Sequence[TensorCore | Edge],
     grads: Sequence[TensorCore],
     *,
-    retain_graph: bool = False,
+    retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Sequence[TensorCore | Edge] | None = None,
 ) -> list[Any]:
@@ -93,8 +93,9 @@ def backward(
         Roots of the backward pass.
     grads : sequence of Tensor
         Gradient of each output, of its shape and device; it is cast to its dtype.
-    retain_graph : bool, default False
-        Keep the saved tensors, so that another backward pass is possible.
+    retain_graph : bool or None
+        Keep the saved tensors, so that another backward pass is possible; None does as
+        `create_graph` says.
     create_graph : bool, default False
         Record the backward pass itself, so that gradients can be differentiated.
     inputs : sequence of Tensor or Edge, or None
@@ -108,7 +109,8 @@ def backward(
     ShapeError, DTypeError, DeviceMismatchError
         If a gradient does not go with its output.
     """
-    backward_pass = BackwardPass(create_graph, retain_graph, inputs)
+    retain = create_graph if retain_graph is None else retain_graph
+    backward_pass = BackwardPass(create_graph, retain, inputs)
     roots: list[Edge] = []
     for output, grad in zip(outputs, grads):
         edge = output if isinstance(output, Edge) else edge_of(output)

@@ -7,6 +7,7 @@
 // consts  TOTALS, HAS_CARRY; PRODUCT; REVERSE: from the end to the front; GROUP: a power
 //         of two, which divides the workgroup
 // source  Blelloch, Prefix Sums and Their Applications, 1990
+// lint    scalar-load: neighbours load neighbours
 // lint    bank-conflict: lines of ITEMS numbers are padded by one
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -107,7 +108,8 @@ void main() {
 
     ACC running = neutral();
     if (HAS_CARRY != 0 && live && chunk > 0) running = push.carry.at[line - 1];
-    for (uint first = begin; first < begin + chunk_size; first += TILE) {
+    for (uint done = 0; done < chunk_size; done += TILE) {
+        uint first = begin + done;
         ACC loaded[ITEMS];
         [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
             uint k = first + i * GROUP + part;

@@ -22,6 +22,7 @@ def numbers(name: str) -> np.ndarray:
     return np.concatenate([finite, half, *near, np.array(more, np.float32)])
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", NAMES)
 def test_codes_are_as_in_torch(name: str) -> None:
     theirs = torch.tensor(CODES).view(getattr(torch, name)).float().numpy()
@@ -31,6 +32,7 @@ def test_codes_are_as_in_torch(name: str) -> None:
     np.testing.assert_array_equal(encode_float8(x, name), codes)
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", NAMES)
 def test_casts_are_as_in_torch(name: str, place: Device) -> None:
     ours, theirs = getattr(fw, name), getattr(torch, name)

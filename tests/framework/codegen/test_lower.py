@@ -192,7 +192,7 @@ class Builder:
 
 KINDS = {
     "unary": UNARY,
-    "number": BINARY,
+    "number": ("add", "sub", "mul"),
     "pair": BINARY,
     "view": ("",),
     "where": ("",),

@@ -111,7 +111,7 @@ def taken_on_device(name: str) -> tuple[DType, ...]:
     if written is not None:
         only = tuple(DTYPES[dtype] for dtype in written)
     taken = tuple(d for d in accepted(name) if only is None or d in only)
-    if name == "complex_of":
+    if name in ("complex_of", "eig_factors"):
         # Whose results would be complex128.
         taken = tuple(d for d in taken if d.name != "float64")
     return tuple(d for d in taken if d.name != "complex128")

@@ -11,6 +11,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.distributed import fsdp, sharding
 
 
+@pytest.mark.torch213
 @pytest.mark.parametrize("name", sharding.__all__)
 def test_option(name: str) -> None:
     ours, theirs = getattr(fsdp, name), getattr(torch.distributed.fsdp, name)
