@@ -87,6 +87,7 @@ class Layout(NamedTuple):
     @functools.lru_cache(maxsize=4096)
     def contiguous(shape: Shape) -> Layout:
         """Return the layout of a fresh row-major tensor."""
+        shape = tuple(shape)  # not a `Size`, which is equal
         return interned(Layout(shape, contiguous_strides(shape)))
 
     @property

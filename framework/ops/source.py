@@ -32,7 +32,6 @@ from ..base.errors import DTypeError, Float8Error, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
 from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
-from ..dispatch import batching
 from ..dispatch.call_cache import CallCache, recorded_result
 from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
@@ -105,10 +104,10 @@ class Source(Op[..., Any]):
         """Apply the op; a call seen before records its node at once."""
         if (
             kwargs
-            or batching.depth
             or not self.repeats
             or len(args) != len(self.names)
             or not isinstance(args[0], TensorCore)
+            or type(args[0].layout) is not Layout  # batched, or made of others
             or not isinstance(device := args[0].device, GpuDevice)
         ):
             return super().__call__(*args, **kwargs)

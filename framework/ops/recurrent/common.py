@@ -25,7 +25,7 @@ def on_host(x: Tensor) -> bool:
     Of 16-bit states it would round others than the ops do.
     """
     plain = not x.is_gpu and x.dtype in (float32, float64)
-    return plain and not batching.depth and not is_grad_enabled()
+    return plain and not batching.transforming() and not is_grad_enabled()
 
 
 def views(*tensors: Tensor | None) -> list[Any]:

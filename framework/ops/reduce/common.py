@@ -66,12 +66,13 @@ def in_storage(x: Tensor) -> Tensor:
 
     Its own, or the 32-bit one of its kind where the device cannot store it.
     """
-    feature, device = x.dtype.storage_feature, x.device
-    if x.dtype.itemsize >= 4 or feature is None or not isinstance(device, GpuDevice):
+    dtype, device = x.dtype, x.device
+    if dtype.itemsize >= 4 or not isinstance(device, GpuDevice):
         return x
-    if getattr(device.gpu.info, feature):
+    feature = dtype.storage_feature
+    if feature is None or getattr(device.gpu.info, feature):
         return x
-    return cast(x, {"float": float32, "int": int32}.get(x.dtype.kind, uint32))
+    return cast(x, {"float": float32, "int": int32}.get(dtype.kind, uint32))
 
 
 def as_dtype_of(x: Tensor, dtype: DType) -> Tensor:

@@ -9,6 +9,7 @@ from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.base.shape import (
     Layout,
+    Size,
     TensorSpec,
     broadcast_shapes,
     ceil_div,
@@ -154,3 +155,8 @@ def test_dims() -> None:
 @given(st.integers(0, 1000), st.integers(1, 50))
 def test_ceil_div(value: int, divisor: int) -> None:
     assert ceil_div(value, divisor) == int(np.ceil(value / divisor))
+
+
+def test_layouts_have_plain_shapes() -> None:
+    Layout.contiguous.cache_clear()
+    assert type(Layout.contiguous(Size((11, 13, 17))).shape) is tuple
