@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
+
+from vkbackend import fork_safety
 
 from ..autograd.engine import running_pass
 from ..base import trace_hooks
@@ -79,6 +82,7 @@ class _Active(threading.local):
 _active = _Active()
 _plain_call: Any = Primitive.__call__
 _lock = threading.Lock()
+fork_safety.renew(sys.modules[__name__], "_lock", threading.Lock)
 _modes = 0
 
 
