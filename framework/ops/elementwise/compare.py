@@ -151,9 +151,6 @@ def logical_and(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether both elements are not zero; NaN is not zero."""
 
 
-logical_and.only_tensors("x", "y")
-
-
 logical_and.complexes(glsl="x != vec2(0) && y != vec2(0)")
 
 
@@ -162,18 +159,12 @@ def logical_or(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether at least one of two elements is not zero; NaN is not zero."""
 
 
-logical_or.only_tensors("x", "y")
-
-
 logical_or.complexes(glsl="x != vec2(0) || y != vec2(0)")
 
 
 @comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
 def logical_xor(x: Tensor, y: Tensor | float) -> Tensor:
     """Return whether exactly one of two elements is not zero; NaN is not zero."""
-
-
-logical_xor.only_tensors("x", "y")
 
 
 logical_xor.complexes(glsl="(x != vec2(0)) != (y != vec2(0))")

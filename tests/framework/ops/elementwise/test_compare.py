@@ -100,3 +100,10 @@ def test_nan_to_num(dtype: str, place: Device) -> None:
         np.testing.assert_array_equal(
             found.numpy().astype(np.float64), expected.double().numpy()
         )
+
+
+def test_bools_take_numbers(place: Device) -> None:
+    x = fw.tensor([True, False], device=place)
+    assert (x * True).tolist() == (x > False).tolist() == [True, False]
+    assert (x < True).tolist() == [False, True]
+    assert fw.add(x, x, alpha=False).tolist() == x.clamp(max=True).tolist()
