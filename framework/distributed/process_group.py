@@ -258,7 +258,7 @@ def new_group(
     for rank in ranks or ():
         own_rank("new_group", rank)
     if ranks is not None and not ranks:
-        return GroupMember.NON_GROUP_MEMBER  # type: ignore[no-any-return]
+        return GroupMember.NON_GROUP_MEMBER  # type: ignore[no-any-return]  # an object
     return ProcessGroup(backend or default.name())
 
 

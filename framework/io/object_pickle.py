@@ -44,7 +44,7 @@ def pickled(value: object, plain: Callable[[Any], bytes]) -> bytes:
 _Pickler: Any = pickle._Pickler
 
 
-class _ObjectPickler(_Pickler):  # type: ignore[misc]
+class _ObjectPickler(_Pickler):  # type: ignore[misc]  # untyped there
     """Python's pickler, which leaves what PyTorch has to other opcodes."""
 
     def __init__(self, content: io.BytesIO, plain: Callable[[Any], bytes]) -> None:

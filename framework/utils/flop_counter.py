@@ -261,7 +261,7 @@ class FlopCounterMode:
                 for op, flops in counts.items()
             ]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]
+        rows.insert(1, tuple("-" * width for width in widths))  # type: ignore[arg-type]  # all texts
         return "\n".join(
             f"{name:<{widths[0]}}  {flops:>{widths[1]}}  {share:>{widths[2]}}"
             for name, flops, share in rows

@@ -1,7 +1,8 @@
 """Arguments of the functions whose declarations do not say enough, by name.
 
 Each entry takes a shape class and returns the arguments, or None where the class says
-nothing for that function.
+nothing for that function. One table in the order of kinds, so it is longer than most
+files; what shares a form shares a maker.
 """
 
 from __future__ import annotations
