@@ -17,6 +17,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.training import OPTIMIZERS, Training, same, tensor
+from vkbackend import Device
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError, TraceError
@@ -335,7 +336,7 @@ def test_a_result_is_read_while_another_thread_replays(
     double = fw.jit(lambda x: x * 2)
     x, y = tensor(gpu, [1.0]), tensor(gpu, [7.0])
     double(x)
-    read = gpu.gpu.read
+    read = Device.read
     others = []
 
     def late(*arguments: Any) -> Any:
@@ -343,7 +344,7 @@ def test_a_result_is_read_while_another_thread_replays(
             others.append(double(y))
         return read(*arguments)
 
-    monkeypatch.setattr(gpu.gpu, "read", late)
+    monkeypatch.setattr(Device, "read", late)
     assert double(x).tolist() == [2.0]
     assert others[0].tolist() == [14.0]
 
@@ -356,7 +357,7 @@ def test_a_read_beside_a_replay_that_has_just_been_submitted(
     for given in (x, y):
         double(given).tolist()
     result = double(x)
-    read, settle = gpu.gpu.read, CompiledTrace.settle
+    read, settle = Device.read, CompiledTrace.settle
     submitted, over = threading.Event(), threading.Event()
     others = []
     thread = threading.Thread(target=lambda: others.append(double(y)))
@@ -376,7 +377,7 @@ def test_a_read_beside_a_replay_that_has_just_been_submitted(
         over.set()
         return found
 
-    monkeypatch.setattr(gpu.gpu, "read", beside)
+    monkeypatch.setattr(Device, "read", beside)
     assert result.tolist() == [2.0]
     thread.join()
     assert others[0].tolist() == [14.0]

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from vkbackend import Buffer, Device
 from vkbackend.framework.base.device import GpuDevice
 
 SHAPES = [(), (0,), (2, 0), (1,), (7,), (30,), (3, 5), (2, 3, 4), (1001,), (9, 8, 20)]
@@ -65,13 +66,13 @@ def test_reads_only_what_it_prints(
 ) -> None:
     x = fw.zeros(1000, 1000, device=gpu)
     read: list[int] = []
-    original = gpu.gpu.read
+    original = Device.read
 
-    def counted(buffer: object, offset: int, size: int) -> object:
+    def counted(self: Device, buffer: Buffer, offset: int, size: int) -> memoryview:
         read.append(size)
-        return original(buffer, offset, size)  # type: ignore[arg-type]
+        return original(self, buffer, offset, size)
 
-    monkeypatch.setattr(gpu.gpu, "read", counted)
+    monkeypatch.setattr(Device, "read", counted)
     assert repr(x).endswith(f"device='{gpu}')")
     assert 0 < sum(read) < 100_000
 
