@@ -180,7 +180,8 @@ class Array:
     def __del__(self) -> None:
         value = self.value
         value.external_refs -= 1
-        if value.__class__ is not Value:
+        # At the interpreter's end, names of modules are None.
+        if value.__class__ is not Value and notify is not None:
             notify(value, grew=False)
 
 
