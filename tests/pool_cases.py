@@ -14,11 +14,23 @@ from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.ops.pool.filter_weights import (
     Averages,
     Linear,
+    Nearest,
     Rule,
     Shares,
     Smoothed,
 )
 from vkbackend.framework.ops.pool.resample import resampled_rows
+
+SHRUNK = (
+    Nearest(4, 2, 4 / 2, True),
+    Nearest(7, 7, 1.0, True),
+    Nearest(5, 13, 5 / 13, True),
+)
+GROWN = (
+    Nearest(3, 7, 3 / 7, False),
+    Nearest(4, 9, 1 / 2.3, False),
+    Nearest(5, 5, 1.0, False),
+)
 
 
 def scattered(
@@ -31,6 +43,15 @@ def scattered(
     places = (np.arange(flat[0])[:, None], indices.reshape(flat))
     np.add.at(out, places, grad.reshape(flat))
     return out.reshape(*grad.shape[:2], *size)
+
+
+def nearest(x: np.ndarray, rules: tuple[Nearest, ...], back: bool) -> np.ndarray:
+    """Return the products with the matrices of the nearest elements."""
+    out = x.astype(np.float64)
+    for dim, rule in enumerate(rules, start=1):
+        matrix = np.eye(rule.size)[rule.places()]
+        out = np.moveaxis(np.tensordot(out, matrix, (dim, 0 if back else 1)), -1, dim)
+    return out.astype(x.dtype)
 
 
 def weighted(x: np.ndarray, rule: Rule, back: bool = False) -> np.ndarray:
@@ -125,6 +146,18 @@ POOLING = {
                 " be from 1 to 65536",
             ),
         ),
+    ),
+    "nearest": Case(
+        REGISTRY["nearest"],
+        (
+            sample((3, 4, 7, 5), rules=SHRUNK, back=False),
+            sample((3, 2, 7, 13), rules=SHRUNK, back=True),
+            sample((2, 3, 4, 5), rules=GROWN, back=False),
+            sample((2, 7, 9, 5), rules=GROWN, back=True),
+            sample((0, 3, 4, 5), rules=GROWN, back=False),
+            sample((1, 1, 1, 1), rules=(Nearest(1, 1, 1.0, False),) * 3, back=False),
+        ),
+        nearest,
     ),
     "resample": Case(
         resampled_rows,

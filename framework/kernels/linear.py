@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 MOST_WORDS = 1 << 32
 """Upper bound of 32-bit words and elements: kernels index them in 32 bits."""
 
+COPY_ITEMS = 4
+"""Loads that an invocation of a copy keeps in flight where latency can be hidden."""
+
+MIN_COPY_ITEMS = 1 << 18
+"""Copied items from which one invocation for each would only be more of them."""
+
 
 def linear_workgroup(gpu: DeviceInfo) -> int:
     """Return the workgroup size of a kernel that takes long for each element."""
@@ -52,6 +58,26 @@ def word_dispatch(
     """
     constants = {"SIZE": out.dtype.itemsize, **(constants or {})}
     return linear_dispatch(kernel, words_of(name, out), push, constants)
+
+
+def copy_dispatch(
+    gpu: DeviceInfo,
+    kernel: str,
+    items: int,
+    push: Mapping[str, Argument],
+    constants: Mapping[str, int],
+    defines: Mapping[str, str] | None = None,
+) -> Dispatch:
+    """Return the dispatch of a copy whose invocations write one item or several.
+
+    Items are 32-bit words, or vectors of them; `constants` include the bytes of an
+    element, SIZE.
+    """
+    several = gpu.target.hides_latency and items >= MIN_COPY_ITEMS
+    each = COPY_ITEMS if several else 1
+    return linear_dispatch(
+        kernel, ceil_div(items, each), push, {**constants, "ITEMS": each}, defines
+    )
 
 
 def words_of(name: str, spec: TensorSpec) -> int:

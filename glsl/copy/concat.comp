@@ -1,55 +1,97 @@
 // Concatenation along one dimension of contiguous tensors, as rows of different widths
-// grid    one invocation per 32-bit word of out_, linear
+// grid    linear, ITEMS 32-bit words of out_ for each invocation; with VECTORS 16 bytes
 // in      part0 to part7 (rows, widths), contiguous; end: where each part of a row ends
 // out     out_ (rows, width), contiguous; count: its elements
-// consts  PARTS_JOINED: how many parts there are; SIZE: bytes per element
+// consts  PARTS_JOINED: how many parts there are; SIZE: bytes per element; ITEMS
 // source  gather form: each word is written once
-// lint    integer-division: sizes are arguments; one for each word
 // lint    scalar-load: words of sources that begin at any element
+//
+// With VECTORS elements are 16 bytes, of which widths and ends are numbers too.
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 #include "lib/word_copy.glsl"
 
 layout(constant_id = 4) const uint PARTS_JOINED = 8;
+layout(constant_id = 5) const uint ITEMS = 1;
+
+#ifdef VECTORS
+#define ITEM uvec4
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer
+    Source { uvec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly buffer
+    Result { uvec4 at[]; };
+#else
+#define ITEM uint
+#define Source Words
+#define Result WordsOut
+#endif
 
 layout(push_constant, std430) uniform Push {
-    WordsOut out_;
-    Words part0;
-    Words part1;
-    Words part2;
-    Words part3;
-    Words part4;
-    Words part5;
-    Words part6;
-    Words part7;
+    Result out_;
+    Source part0;
+    Source part1;
+    Source part2;
+    Source part3;
+    Source part4;
+    Source part5;
+    Source part6;
+    Source part7;
     uint count;
     uint width;
     uint end[8];
+    uint width_magic;
+    uint width_shift;
 } args;
 
-void main() {
-    uint word = linear_invocation();
-    Words part0 = args.part0, part1 = args.part1, part2 = args.part2, part3 = args.part3;
-    Words part4 = args.part4, part5 = args.part5, part6 = args.part6, part7 = args.part7;
-    uint count = args.count, width = args.width, end[8] = args.end;
-    if (word >= words_of(count)) return;
+// Return the source of an element of the result, and its offset there.
+Source source_of(uint element, out uint place) {
+    uint row = divide(element, args.width_magic, args.width_shift);
+    uint column = element - row * args.width;
+    Source part = args.part0;
+    uint first = 0, last = args.end[0];
+#define NEXT_PART(part_, before, own)                                                  \
+    if (PARTS_JOINED > own && column >= args.end[before])                              \
+        part = part_, first = args.end[before], last = args.end[own];
+    NEXT_PART(args.part1, 0, 1)
+    NEXT_PART(args.part2, 1, 2)
+    NEXT_PART(args.part3, 2, 3)
+    NEXT_PART(args.part4, 3, 4)
+    NEXT_PART(args.part5, 4, 5)
+    NEXT_PART(args.part6, 5, 6)
+    NEXT_PART(args.part7, 6, 7)
+    place = row * (last - first) + column - first;
+    return part;
+}
+
+ITEM item(uint number) {
+    uint place;
+#ifdef VECTORS
+    Source part = source_of(number, place);
+    return part.at[place];
+#else
     uint result = 0;
-    for (uint lane = 0; lane < LANES; ++lane) {
-        uint element = min(element_of(word, lane), count - 1);
-        uint row = element / width;
-        uint column = element - row * width;
-        Words part = part0;
-        uint first = 0, last = end[0];
-        if (PARTS_JOINED > 1 && column >= end[0]) part = part1, first = end[0], last = end[1];
-        if (PARTS_JOINED > 2 && column >= end[1]) part = part2, first = end[1], last = end[2];
-        if (PARTS_JOINED > 3 && column >= end[2]) part = part3, first = end[2], last = end[3];
-        if (PARTS_JOINED > 4 && column >= end[3]) part = part4, first = end[3], last = end[4];
-        if (PARTS_JOINED > 5 && column >= end[4]) part = part5, first = end[4], last = end[5];
-        if (PARTS_JOINED > 6 && column >= end[5]) part = part6, first = end[5], last = end[6];
-        if (PARTS_JOINED > 7 && column >= end[6]) part = part7, first = end[6], last = end[7];
-        uint place = row * (last - first) + column - first;
-        result = insert(result, lane, read_bits(part, place, word));
+    [[unroll]] for (uint lane = 0; lane < LANES; ++lane) {
+        Source part = source_of(min(element_of(number, lane), args.count - 1), place);
+        result = insert(result, lane, read_bits(part, place, number));
     }
-    args.out_.at[word] = result;
+    return result;
+#endif
+}
+
+void main() {
+#ifdef VECTORS
+    uint items = args.count;
+#else
+    uint items = words_of(args.count);
+#endif
+    ITEM results[ITEMS];
+    uint first = linear_workgroup() * gl_WorkGroupSize.x * ITEMS + gl_LocalInvocationIndex;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i)
+        results[i] = item(min(first + i * gl_WorkGroupSize.x, items - 1));
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        uint number = first + i * gl_WorkGroupSize.x;
+        if (number < items) args.out_.at[number] = results[i];
+    }
 }

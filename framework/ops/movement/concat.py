@@ -15,9 +15,9 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...ir.kernel_call import Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
-from ...kernels.linear import linear_dispatch, word_dispatch
+from ...kernels.linear import copy_dispatch, linear_dispatch, word_dispatch, words_of
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy
 from ..view import expand, reshape, unsqueeze
@@ -75,13 +75,20 @@ def _concat_kernel(
     inner = math.prod(part0.shape[dim + 1 :])
     ends = list(itertools.accumulate(part.shape[dim] * inner for part in parts))
     count = math.prod(part0.shape[:dim]) * ends[-1]
-    push: dict[str, int | str] = {"out_": "out", "count": count, "width": ends[-1]}
+    words = words_of("cat", TensorSpec((count,), part0.dtype))
+    width = VECTOR_SIZE // part0.dtype.itemsize
+    if any(end % width for end in ends):
+        width = 1
+    ends = [end // width for end in ends]
+    push: dict[str, int | str] = {"out_": "out", "count": count // width}
+    push["width"] = ends[-1]
+    push["width_magic"], push["width_shift"] = divisor(max(1, ends[-1]))
     for k in range(MAX_INPUTS):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
-    out = TensorSpec((count,), part0.dtype)
-    constants = {"PARTS_JOINED": len(parts)}
-    return word_dispatch("copy/concat", "cat", out, push, constants)
+    constants = {"PARTS_JOINED": len(parts), "SIZE": part0.dtype.itemsize}
+    items, defines = (count // width, {"VECTORS": "1"}) if width > 1 else (words, {})
+    return copy_dispatch(gpu, "copy/concat", items, push, constants, defines)
 
 
 @_concat.vjp

@@ -13,8 +13,8 @@ from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.linear import word_dispatch, words_of
+from ...ir.kernel_call import Dispatch, StridedSpec, divisor
+from ...kernels.linear import copy_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared
 from ..view import expand, flatten, reshape, transpose
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 REMAP_DIMS = 6
 """Dimensions of the shader `copy/remap`."""
+
+REMAP_DIVISORS = 3
+"""Those of them, the innermost, that it divides by without a division."""
 
 MODES = ("constant", "circular", "reflect", "replicate", "flip")
 """Boundary modes, in the order of the shader's constants."""
@@ -82,6 +85,7 @@ def _remap_kernel(
 ) -> Dispatch:
     out = TensorSpec(tuple(each.size for each in maps), x.dtype)
     dims = _merged(x.shape, maps)
+    used = max(1, len(dims))
     dims += [(1, Mapped(1, 0))] * (REMAP_DIMS - len(dims))
     element = encode(np.asarray(fill), x.dtype).tobytes()
     words = np.frombuffer(element * 2 if len(element) > 2 else element * 4, "<u4")
@@ -96,8 +100,11 @@ def _remap_kernel(
             f"out_size[{dim}]": each.size,
             f"start[{dim}]": each.start,
         }
+    for dim, (_, each) in enumerate(dims[:REMAP_DIVISORS]):
+        push[f"magic[{dim}]"], push[f"shift[{dim}]"] = divisor(max(1, each.size))
     words_of("remap", x)
-    return word_dispatch("copy/remap", "remap", out, push, {"MODE": MODES.index(mode)})
+    constants = {"MODE": MODES.index(mode), "DIMS": used, "SIZE": x.dtype.itemsize}
+    return copy_dispatch(gpu, "copy/remap", words_of("remap", out), push, constants)
 
 
 @_remap.vjp

@@ -144,12 +144,12 @@ class Nearest:
     step: float
     centred: bool
 
-    def taps(self) -> Taps:
-        """Return the taps of each result; PyTorch rounds places in float32 too."""
+    def places(self) -> np.ndarray:
+        """Return the element of each result; PyTorch rounds places in float32 too."""
         shift = np.float32(0.5 if self.centred else 0)
         at = (np.arange(self.out, dtype=np.float32) + shift) * np.float32(self.step)
-        first = np.minimum(np.floor(at).astype(np.int64), self.size - 1)
-        return _averaged(first, first + 1, np.ones(self.out))
+        places: np.ndarray = np.minimum(np.floor(at).astype(np.int64), self.size - 1)
+        return places
 
 
 @dataclass(frozen=True)
@@ -245,4 +245,4 @@ class Smoothed:
         return Taps(first, count, weights / weights.sum(1, keepdims=True))
 
 
-Rule = Averages | Shares | Nearest | Linear | Smoothed
+Rule = Averages | Shares | Linear | Smoothed

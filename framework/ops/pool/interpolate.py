@@ -10,6 +10,7 @@ from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
 from ...dispatch.autocast_policy import autocast_float32
 from .filter_weights import Cubic, Linear, Nearest, Rule, Shares, Smoothed
+from .nearest import nearest_resampled
 from .resample import resampled
 
 if TYPE_CHECKING:
@@ -79,11 +80,21 @@ def interpolate(
     sizes, factors = _wanted(x, size, scale_factor)
     if recompute_scale_factor or mode == "area":
         factors = (None,) * len(sizes)
+    pairs = [*zip(x.layout.shape[2:], sizes)]
+    steps = [
+        1 / factor if factor else size / max(out, 1)
+        for (size, out), factor in zip(pairs, factors)
+    ]
+    if mode.startswith("nearest"):
+        centred = mode == "nearest-exact"
+        nearest = {
+            2 + k: Nearest(size, out, step, centred)
+            for k, ((size, out), step) in enumerate(zip(pairs, steps))
+        }
+        return nearest_resampled("interpolate", x, nearest)
     rules = {
-        2 + k: _rule(
-            mode, x.layout.shape[2 + k], out, factor, bool(align_corners), antialias
-        )
-        for k, (out, factor) in enumerate(zip(sizes, factors))
+        2 + k: _rule(mode, size, out, step, bool(align_corners), antialias)
+        for k, ((size, out), step) in enumerate(zip(pairs, steps))
     }
     return resampled("interpolate", x, rules)
 
@@ -145,13 +156,10 @@ def _wanted(
 
 
 def _rule(
-    mode: str, size: int, out: int, factor: float | None, aligned: bool, smooth: bool
+    mode: str, size: int, out: int, step: float, aligned: bool, smooth: bool
 ) -> Rule:
     if mode == "area":
         return Shares(size, out)
-    step = 1 / factor if factor else size / max(out, 1)
-    if mode.startswith("nearest"):
-        return Nearest(size, out, step, mode == "nearest-exact")
     if aligned:
         step = (size - 1) / (out - 1) if out > 1 else 0.0
     if smooth:

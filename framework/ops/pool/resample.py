@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
 from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..view import reshape
-from .filter_weights import Rule
+from .filter_weights import Nearest, Rule
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 MOST_ELEMENTS = 1 << 24
 """Along the dimension: a float32, which the table is of, counts no further."""
+
+MOST_KEPT = 1 << 12
+"""Along the dimension: rows of a filter table that is kept for the next call."""
 
 
 @primitive(dtypes={"x": FLOAT, "table": (float32, float64)}, typed="x")
@@ -82,10 +86,17 @@ def resampled_rows(x: Tensor, rule: Rule, back: bool = False) -> Tensor:
 
     `back` takes the transpose of the rule, which is its gradient.
     """
-    taps = rule.taps().transposed(rule.size) if back else rule.taps()
-    dtype = statistic_dtype(x.dtype)
-    table = type(x).from_host(taps.table(), x.device, dtype)
+    small = max(rule.size, rule.out) <= MOST_KEPT
+    rows = (_table if small else _table.__wrapped__)(rule, back)
+    table = type(x).from_host(rows, x.device, statistic_dtype(x.dtype))
     return _resample(x, table, rule, back)
+
+
+@functools.lru_cache(maxsize=64)
+def _table(rule: Rule, back: bool) -> np.ndarray:
+    """Return a rule's filter table, or that of its transpose."""
+    taps = rule.taps()
+    return (taps.transposed(rule.size) if back else taps).table()
 
 
 def resampled(name: str, x: Tensor, rules: Mapping[int, Rule]) -> Tensor:
@@ -96,14 +107,7 @@ def resampled(name: str, x: Tensor, rules: Mapping[int, Rule]) -> Tensor:
     ShapeError
         If a dimension has no element, or too many.
     """
-    check_float(name, x)
-    for dim, rule in rules.items():
-        sizes = sorted((rule.size, rule.out))
-        if sizes[0] < 1 or sizes[1] > MOST_ELEMENTS:
-            raise ShapeError(
-                f"{name}: dimension {dim} goes from {rule.size} to {rule.out} elements;"
-                f" both must be from 1 to {MOST_ELEMENTS}"
-            )
+    check_rules(name, x, rules)
     # What is between two sums is not rounded to 16 bits.
     out = x.to(statistic_dtype(x.dtype)) if len(rules) > 1 else x
     for dim, rule in rules.items():
@@ -112,3 +116,15 @@ def resampled(name: str, x: Tensor, rules: Mapping[int, Rule]) -> Tensor:
         sums = resampled_rows(reshape(out, rows), rule)
         out = reshape(sums, (*shape[:dim], rule.out, *shape[dim + 1 :]))
     return out.to(x.dtype)
+
+
+def check_rules(name: str, x: Tensor, rules: Mapping[int, Rule | Nearest]) -> None:
+    """Raise an error unless a tensor is of floats and of sizes that rules take."""
+    check_float(name, x)
+    for dim, rule in rules.items():
+        sizes = sorted((rule.size, rule.out))
+        if sizes[0] < 1 or sizes[1] > MOST_ELEMENTS:
+            raise ShapeError(
+                f"{name}: dimension {dim} goes from {rule.size} to {rule.out} elements;"
+                f" both must be from 1 to {MOST_ELEMENTS}"
+            )
