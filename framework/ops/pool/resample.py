@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 1 << 24
 """Along the dimension: a float32, which the table is of, counts no further."""
 
-MOST_KEPT = 1 << 12
+MAX_CACHED_ROWS = 1 << 12
 """Along the dimension: rows of a filter table that is kept for the next call."""
 
 
@@ -86,7 +86,7 @@ def resampled_rows(x: Tensor, rule: Rule, back: bool = False) -> Tensor:
 
     `back` takes the transpose of the rule, which is its gradient.
     """
-    small = max(rule.size, rule.out) <= MOST_KEPT
+    small = max(rule.size, rule.out) <= MAX_CACHED_ROWS
     rows = (_table if small else _table.__wrapped__)(rule, back)
     table = type(x).from_host(rows, x.device, statistic_dtype(x.dtype))
     return _resample(x, table, rule, back)
