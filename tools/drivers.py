@@ -1,7 +1,7 @@
 """Vulkan drivers beside the installed one, fetched without changing the system.
 
 A driver is unpacked from a Debian package into a private folder and chosen through the
-environment, so three drivers can be tested on one machine:
+environment, so several can be had on one machine:
 
 =========== ================================================= ======================
 name        what it is                                        where it comes from
@@ -10,6 +10,7 @@ system      whatever the loader finds                         installed
 lavapipe    Mesa's software driver                            installed, or Debian
 lavapipe25  the same, two years newer                         Debian's backports
 swiftshader Google's software driver, with few features       Debian, in chromium-common
+radv        Mesa's driver of AMD GPUs, to compile for them    Debian's backports
 =========== ================================================= ======================
 
 Command line: `python -m vkbackend.tools.drivers NAME` fetches the driver and prints the
@@ -73,6 +74,10 @@ DRIVERS = {
     "swiftshader": Driver("chromium-common", "", False, "vk_swiftshader_icd.json"),
 }
 NAMES = ("system", *DRIVERS)
+# Without a card it compiles and runs nothing, so that no test can be run on it.
+COMPILERS = {
+    "radv": Driver("mesa-vulkan-drivers", "-backports", True, "radeon_icd*.json"),
+}
 
 
 def environment(name: str) -> dict[str, str]:
@@ -81,7 +86,7 @@ def environment(name: str) -> dict[str, str]:
     Parameters
     ----------
     name : str
-        One of `NAMES`.
+        One of `NAMES`, or of `COMPILERS`.
 
     Returns
     -------
@@ -95,7 +100,7 @@ def environment(name: str) -> dict[str, str]:
     """
     if name == "system":
         return {}
-    driver = DRIVERS[name]
+    driver = {**DRIVERS, **COMPILERS}[name]
     if not driver.suite:
         for folder in MANIFEST_FOLDERS:
             for manifest in sorted(folder.glob(driver.manifest)):
@@ -208,7 +213,7 @@ def _run(*command: str, folder: Path | None = None) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch one driver and print its environment."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("name", choices=(*NAMES, *COMPILERS))
     chosen = parser.parse_args(arguments)
     try:
         variables = environment(chosen.name)

@@ -22,6 +22,7 @@ from .driver_statistics import executables
 from .lint import Diagnostic, lint
 from .lint_rules import RULES
 from .module import Constant
+from .offline import FAMILIES, compile_kernels, device_info
 from .report import report
 from .requirement import DeviceSupport
 from .target import Target, find
@@ -35,6 +36,7 @@ vkspirv diff A B         what one gained and lost, after the same options
 vkspirv lint [SHADER..]  what is known to be slow or wrong; every kernel of the library
                          without one. Exit status 1 if something was found
 vkspirv lint --rules     the rules and the measurements that justify them
+vkspirv --target navi31  what an AMD GPU's compiler makes of every kernel; no GPU needed
 """
 
 
@@ -81,6 +83,10 @@ def _parser(mode: str) -> argparse.ArgumentParser:
     if mode == "lint":
         add("--rules", action="store_true", help="list the rules")
     if not mode:
+        add("--target", choices=FAMILIES, metavar="FAMILY",
+            help="compile for an AMD GPU that need not be there: "
+            + ", ".join(FAMILIES) + "; the whole library without a shader")  # fmt: skip
+        add("--isa", action="store_true", help="with --target, the machine code")
         add("--dis", action="store_true", help="disassemble, with source lines")
         add("--validate", action="store_true", help="validate; exit status 1 if not")
     return parser
@@ -129,7 +135,9 @@ class _Session:
             problem = missing(options.script[0])
             if problem:
                 raise vkbackend.ShaderError(f"--script: {problem}")
-            return script.collect(options.script[0], options.script[1:])
+            family = getattr(options, "target", None)
+            info = device_info(family) if family else None
+            return script.collect(options.script[0], options.script[1:], info)
         found = [
             find(
                 name,
@@ -160,6 +168,13 @@ class _Session:
 
 def _inspect(session: _Session) -> int:
     options = session.options
+    if options.target:
+        return _compile_for(session)
+    if options.isa:
+        raise vkbackend.ArgumentError(
+            "--isa: no GPU is named; give --target FAMILY, one of "
+            + ", ".join(FAMILIES)
+        )
     targets = session.targets()
     if options.validate:
         return _validate(session, targets)
@@ -176,12 +191,28 @@ def _inspect(session: _Session) -> int:
         render.show_report(page, found)
         if session.device is not None:
             _check_valid(target)
-            said = executables(session.device, target.words, target.constants)
+            said = executables(session.device.logical, target.words, target.constants)
             found["executables"] = [asdict(row) for row in said]
             render.show_executables(page, said, session.device.info.name)
         rows.append(found)
     session.print(rows if options.json else page)
     return 0
+
+
+def _compile_for(session: _Session) -> int:
+    """Compile for a GPU family; exit status 1 if its compiler fails."""
+    options = session.options
+    targets = session.targets(kernels())
+    for target in targets:
+        _check_valid(target)
+    found = compile_kernels(options.target, targets, representations=options.isa)
+    if options.json:
+        session.print([asdict(row) for row in found])
+    else:
+        page = session.page()
+        render.show_compiled(page, options.target, found)
+        session.print(page)
+    return 1 if any(row.problem and not row.refused for row in found) else 0
 
 
 def _check_valid(target: Target) -> None:

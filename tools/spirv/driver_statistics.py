@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vkbackend.device import Device
+from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.errors import VulkanError
 from vkbackend.shader.float_controls import keep_special_values
 from vkbackend.shader.interface import PUSH_SIZE, ValidatedModule, validate_module
-from vkbackend.shader.pipeline import specialization
+from vkbackend.shader.pipeline import specialization, subgroup_state
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -61,13 +61,13 @@ class PipelineExecutable:
 
 
 def executables(
-    device: Device, words: bytes, constants: Mapping[str, Constant]
+    logical: LogicalDevice, words: bytes, constants: Mapping[str, Constant]
 ) -> tuple[PipelineExecutable, ...]:
     """Compile a kernel on a device and return what the driver says of it.
 
     Parameters
     ----------
-    device : Device
+    logical : LogicalDevice
         An opened device.
     words : bytes
         The module.
@@ -76,7 +76,7 @@ def executables(
 
     Returns
     -------
-    tuple of Executable
+    tuple of PipelineExecutable
         Empty if the device cannot tell.
 
     Raises
@@ -86,19 +86,20 @@ def executables(
     VulkanError
         If the driver refuses the kernel.
     """
-    validated = validate_module("vkspirv", words, constants, device.info)
-    if FLAG not in device.info.supported:
+    validated = validate_module("vkspirv", words, constants, logical.info)
+    if FLAG not in logical.info.supported:
         return ()
-    pipeline, destroy = _build(device, words, validated)
+    pipeline, destroy = _build(logical, words, validated)
     try:
-        return read(device.logical.functions, device.logical.handle, pipeline)
+        return read(logical.functions, logical.handle, pipeline)
     finally:
         destroy()
 
 
-def _build(device: Device, words: bytes, validated: ValidatedModule) -> tuple[int, Any]:
+def _build(
+    logical: LogicalDevice, words: bytes, validated: ValidatedModule
+) -> tuple[int, Any]:
     """Return a pipeline that can be looked into, and what destroys it."""
-    logical = device.logical
     module, values, _ = validated
     words = keep_special_values(words, logical.info.special_value_widths)
     code = runtime.make(vk.VkShaderModuleCreateInfo, codeSize=len(words), pCode=words)
@@ -106,6 +107,7 @@ def _build(device: Device, words: bytes, validated: ValidatedModule) -> tuple[in
     shader = logical.create("ShaderModule", code, "vkspirv")
     stage = runtime.make(
         vk.VkPipelineShaderStageCreateInfo,
+        **subgroup_state(module, logical.info),
         stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
         module=shader,
         pName=module.entry_point,

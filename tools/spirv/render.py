@@ -6,6 +6,7 @@ from typing import Any
 from .driver_statistics import PipelineExecutable
 from .lint import Diagnostic
 from .lint_rules import RULES
+from .offline import FAMILIES, CompiledKernel
 from .report import Report
 
 _STYLES = {"title": "1", "good": "32", "bad": "31", "note": "2", "warning": "33"}
@@ -254,6 +255,41 @@ def show_executables(
             size = amount(form.size, "byte")
             page.text(f"{form.name}: {form.description}, {size}", indent=4)
             page.lines += [f"      {line}" for line in form.text.splitlines()]
+
+
+_COLUMNS = {
+    "VGPRs": "VGPRs",
+    "SGPRs": "SGPRs",
+    "shared": "LDS size",
+    "scratch": "Scratch size",
+    "code": "Code size",
+}
+
+
+def show_compiled(page: Page, family: str, found: Sequence[CompiledKernel]) -> None:
+    """Add what a GPU family's compiler makes of kernels."""
+    page.title(f"Compiled for {family}: {FAMILIES[family]}")
+    heads = ("subgroup", "per SIMD", "spills", *_COLUMNS, "kernel")
+    rows = [heads]
+    styles = ["title"]
+    for row in found:
+        if row.executable is None:
+            continue
+        numbers = [row.executable.subgroup_size, row.occupancy, row.spills]
+        numbers += [row.statistic(name) for name in _COLUMNS.values()]
+        rows.append((*map(str, numbers), row.name))
+        styles.append("bad" if row.spills else "")
+    page.table(rows, styles)
+    page.text("per SIMD: subgroups that a SIMD unit holds at once; sizes in bytes")
+    for row in found:
+        if row.problem:
+            verdict = "refused" if row.refused else "FAILED"
+            page.text(f"{row.name}: {verdict}: {row.problem}", style="bad")
+        elif row.executable is not None:
+            for form in row.executable.representations:
+                if form.name == "Assembly":
+                    page.title(row.name)
+                    page.lines += [f"  {line}" for line in form.text.splitlines()]
 
 
 def show_diagnostics(page: Page, name: str, found: Sequence[Diagnostic]) -> None:

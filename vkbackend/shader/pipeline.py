@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 
+from vkbackend.driver.device_info import DeviceInfo
 from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.driver.queue import Queue
 from vkbackend.errors import ArgumentError
@@ -354,7 +355,7 @@ class PipelineBuilder:
         logical = self._logical
         stage = runtime.make(
             vk.VkPipelineShaderStageCreateInfo,
-            **self._subgroups(module),
+            **subgroup_state(module, logical.info),
             stage=vk.VK_SHADER_STAGE_COMPUTE_BIT,
             module=shader,
             pName=module.entry_point,
@@ -379,20 +380,6 @@ class PipelineBuilder:
         self._handles.add(handle)
         return handle
 
-    def _subgroups(self, module: ShaderModule) -> dict[str, object]:
-        """Return the full-subgroups and required-size state of a coopmat shader."""
-        info = self._logical.info
-        controls = {"subgroup_size_control", "full_subgroups"} <= info.supported
-        if _COOPERATIVE_MATRIX not in module.capabilities or not controls:
-            return {}
-        return {
-            "flags": vk.VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT,
-            "pNext": runtime.make(
-                vk.VkPipelineShaderStageRequiredSubgroupSizeCreateInfo,
-                requiredSubgroupSize=info.subgroup_size,
-            ),
-        }
-
     def close(self) -> None:
         """Destroy every pipeline, save the cache and destroy it; the device is idle."""
         for handle in self._handles:
@@ -400,6 +387,20 @@ class PipelineBuilder:
         self._handles.clear()
         self._logical.destroy("PipelineLayout", self.layout)
         self._cache.close()
+
+
+def subgroup_state(module: ShaderModule, info: DeviceInfo) -> dict[str, object]:
+    """Return the full-subgroups and required-size state of a coopmat shader's stage."""
+    controls = {"subgroup_size_control", "full_subgroups"} <= info.supported
+    if _COOPERATIVE_MATRIX not in module.capabilities or not controls:
+        return {}
+    return {
+        "flags": vk.VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT,
+        "pNext": runtime.make(
+            vk.VkPipelineShaderStageRequiredSubgroupSizeCreateInfo,
+            requiredSubgroupSize=info.subgroup_size,
+        ),
+    }
 
 
 def specialization(

@@ -88,7 +88,7 @@ def test_what_a_driver_says() -> None:
 
 @pytest.mark.device
 def test_a_device(device: vkbackend.Device) -> None:
-    found = executables(device, compiled(SHARED), {"ROWS": 16})
+    found = executables(device.logical, compiled(SHARED), {"ROWS": 16})
     if FLAG not in device.info.supported:
         assert found == ()
     else:
