@@ -14,6 +14,7 @@ b'abcd'
 from vkbackend.arrays.command_batch import CommandBatch, batch
 from vkbackend.arrays.kernel_cache import KernelCache
 from vkbackend.command.batch import Batch
+from vkbackend.command.dispatch_sequence import DispatchSequence, SequenceSubmission
 from vkbackend.command.futures import future_of
 from vkbackend.command.recording import Recording
 from vkbackend.command.timestamps import Profile, Span
@@ -50,6 +51,7 @@ __all__ = [
     "Device",
     "DeviceInfo",
     "DeviceLost",
+    "DispatchSequence",
     "Error",
     "KernelCache",
     "NoCompilerError",
@@ -60,6 +62,7 @@ __all__ = [
     "Profile",
     "Recording",
     "ReentrantError",
+    "SequenceSubmission",
     "ShaderError",
     "Span",
     "StatusRecord",

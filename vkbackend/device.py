@@ -15,6 +15,7 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from vkbackend.command.batch import Batch
+from vkbackend.command.dispatch_sequence import DispatchSequence, SequenceCommand
 from vkbackend.command.recording import Recording
 from vkbackend.command.timestamps import Profile
 from vkbackend.command.transfer import Transfer
@@ -189,7 +190,10 @@ class Device:
         with self.logical.lock:
             self.check_open("allocate")
             spans = self.pool.allocate_each(sizes)
-        return [Buffer(self, span, size, "") for span, size in zip(spans, sizes)]
+        buffers = []
+        for span, size in zip(spans, sizes):
+            buffers.append(Buffer(self, span, size, ""))
+        return buffers
 
     def upload(self, data: Any, buffer: Buffer, offset: int = 0) -> None:
         """Write host bytes into a buffer; `data` may be changed afterwards.
@@ -448,11 +452,16 @@ class Device:
             self._transfer.trim()
             return self.pool.trim()
 
+    def sequence(self, commands: Sequence[SequenceCommand | None]) -> DispatchSequence:
+        """Return dispatches for repeated submission; see `DispatchSequence`."""
+        return DispatchSequence(self, commands)
+
     def synchronize(self) -> None:
         """Wait for everything that has been submitted."""
         self.check_open("synchronize")
         for queue in (self.compute_queue, self.transfer_queue):
-            queue.wait(queue.submitted)
+            if queue.completed < queue.submitted:
+                queue.wait(queue.submitted)
 
     def live_objects(self) -> dict[str, int]:
         """Return how many Vulkan objects of each kind exist; empty after `close`."""

@@ -192,7 +192,8 @@ def generation(device: GpuDevice) -> int:
     While benchmarks have to wait it is negative, so that plans made meanwhile do not
     keep a tuning key from being measured later.
     """
-    waits = settings().enabled and _interrupted(device.gpu)
+    now = _settings or settings()
+    waits = now.enabled and _interrupted(device.gpu)
     return -device.generation if waits else device.generation
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import warnings
 import weakref
+from collections.abc import Callable
 from copy import deepcopy
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -600,12 +602,15 @@ def strided(flat: np.ndarray, layout: Layout) -> np.ndarray:
     return np.ndarray(shape, flat.dtype, flat, offset * size, steps)
 
 
+_device_of: Callable[[TensorCore], Device] = attrgetter("device")
+
+
 def evaluate(*tensors: TensorCore) -> None:
     """Submit the lazy graphs of the devices of `tensors`; waits for nothing.
 
     Without arguments, on every device. The next read of a value waits for it.
     """
-    devices = [tensor.device for tensor in tensors] if tensors else opened_devices()
+    devices = map(_device_of, tensors) if tensors else opened_devices()
     for device in dict.fromkeys(devices):
         if isinstance(device, GpuDevice):
             flush(device)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
 
 import numpy as np
 
@@ -23,7 +24,12 @@ _ALIGNMENT = 16
 
 _ADDRESS_SIZE = 8
 
+_ADDRESS = struct.Struct("<Q")
+MAX_SINGLE_WRITES = 16
+"""Addresses up to which they are written one by one, which is quicker then."""
+
 _FORMS = {kind: struct.Struct(f"<{form}") for kind, form in FORMATS.items()}
+_address_in: Callable[[tuple[vkbackend.Buffer, int]], int] = itemgetter(1)
 _UNFIT = (struct.error, TypeError, OverflowError)
 
 
@@ -40,6 +46,7 @@ class AddressTable:
 
     def fix(self, content: bytearray) -> None:
         """Set the packed arguments; no position is added afterwards."""
+        self._content = content
         table = np.array(self._rows, np.uint64).reshape(-1, 3)
         self._words = np.frombuffer(content, np.uint64, len(content) // _ADDRESS_SIZE)
         self._places = table[:, 0].astype(np.intp) // _ADDRESS_SIZE
@@ -50,10 +57,14 @@ class AddressTable:
         """Write the buffers' addresses, in order, if they changed since the last."""
         given = list(addresses)
         if given != self._last:
-            found = np.array(given, np.uint64)
             # While it is empty, an interrupt leaves no addresses that count as written.
             self._last = []
-            self._words[self._places] = found[self._numbers] + self._offsets
+            if len(self._rows) <= MAX_SINGLE_WRITES:
+                for place, number, offset in self._rows:
+                    _ADDRESS.pack_into(self._content, place, given[number] + offset)
+            else:
+                found = np.array(given, np.uint64)
+                self._words[self._places] = found[self._numbers] + self._offsets
             self._last = given
 
 
@@ -76,6 +87,9 @@ class BoundPlan:
     ----------
     content : bytearray
         The packed arguments of all launches.
+    numbers : list of (Launch, int, list)
+        What `write_numbers` writes: each launch with numbers, the start of its
+        arguments; form, place and source of each number.
     """
 
     def __init__(
@@ -86,6 +100,7 @@ class BoundPlan:
     ) -> None:
         self.content = bytearray()
         self._plan = execution_plan
+        self._sequence: vkbackend.DispatchSequence | None = None
         tables = 1 + max([table for table, _ in (sources or {}).values()], default=0)
         self._tables = [AddressTable() for _ in range(tables)]
         self._starts: list[int] = []
@@ -93,8 +108,7 @@ class BoundPlan:
         self._commands: list[
             tuple[vkbackend.Pipeline, slice, int, int, int] | None
         ] = []
-        # Launches with numbers: start of their arguments; form, place and source each.
-        self._numbers: list[
+        self.numbers: list[
             tuple[Launch, int, list[tuple[struct.Struct, int, int, int]]]
         ] = []
         for launch, barrier in execution_plan.steps:
@@ -124,7 +138,7 @@ class BoundPlan:
                 (_FORMS[kind], start + at, *source)
                 for (kind, at), source in zip(launch.scalar_fields, launch.scalars)
             ]
-            self._numbers.append((launch, start, places))
+            self.numbers.append((launch, start, places))
 
     def write(self, addresses: Iterable[int], table: int = 0) -> None:
         """Write the addresses of a table, in order."""
@@ -133,7 +147,7 @@ class BoundPlan:
     def write_numbers(self, nodes: Sequence[Node]) -> None:
         """Write the numbers of other nodes of the plan's key."""
         content = self.content
-        for launch, start, places in self._numbers:
+        for launch, start, places in self.numbers:
             try:
                 for form, at, node, k in places:
                     form.pack_into(content, at, nodes[node].numbers[k])
@@ -176,13 +190,29 @@ class BoundPlan:
 
     def record(self, batch: vkbackend.Batch, memory: Memory) -> None:
         """Record the launches in a batch, with slots in memory."""
-        self.write([address for _, address in memory])
+        self.write(map(_address_in, memory))
         plan = self._plan
         batch.extend(
             self.commands(),
             [*plan.buffers, *[memory[slot][0] for slot in plan.reads]],
             [memory[slot][0] for slot in plan.writes],
         )
+
+    def submission(
+        self, gpu: vkbackend.Device, memory: Memory
+    ) -> vkbackend.Batch | vkbackend.SequenceSubmission:
+        """Return what submits the launches alone, with slots in memory."""
+        sequence = self._sequence
+        if sequence is None:
+            sequence = self._sequence = gpu.sequence(self._commands)
+        self._tables[0].write(map(_address_in, memory))
+        plan = self._plan
+        read, written = [*plan.buffers], []
+        for slot in plan.reads:
+            read.append(memory[slot][0])
+        for slot in plan.writes:
+            written.append(memory[slot][0])
+        return sequence.submission(bytes(self.content), read, written)
 
 
 def _packed(launch: Launch, nodes: Sequence[Node]) -> bytes:

@@ -31,18 +31,26 @@ def buffer_of(value: Value) -> vkbackend.Buffer:
     return buffer
 
 
-def plan_batch(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> Any:
+def plan_batch(
+    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], alone: bool = True
+) -> Any:
     """Return a batch of the launches of a plan for nodes of its key.
 
-    The nodes' results get their memory, which the batch has yet to fill.
+    The nodes' results get their memory, which the batch has yet to fill. With `alone`,
+    nothing can be added to it.
     """
     memory = memory_of(gpu, plan, _inputs(plan, nodes))
-    if plan.bound_plan is None:
-        plan.bound_plan = BoundPlan(plan.execution_plan, nodes)
+    bound_plan = plan.bound_plan
+    if bound_plan is None:
+        bound_plan = plan.bound_plan = BoundPlan(plan.execution_plan, nodes)
+    elif bound_plan.numbers:
+        bound_plan.write_numbers(nodes)
+    batch: Any
+    if alone:
+        batch = bound_plan.submission(gpu, memory)
     else:
-        plan.bound_plan.write_numbers(nodes)
-    batch = gpu.batch()
-    plan.bound_plan.record(batch, memory)
+        batch = gpu.batch()
+        bound_plan.record(batch, memory)
     for slot, node, at in plan.outputs:
         nodes[node].outputs[at].buffer = memory[slot][0]
     return batch

@@ -467,11 +467,12 @@ def _submit(
         needed, former = _needed(rest) if rest else (_NONE, _NONE)
         wiring = _plan_key(nodes, slots, needed, former, donated)
         plan = _plan_for(device, nodes, wiring, slots, donated or ())
-        batch = plan_batch(device.gpu, plan, nodes)
+        batch = plan_batch(device.gpu, plan, nodes, trailing is None)
         if trailing is not None:
             trailing(batch)
         flush.batch = batch
         batch.submit()
+        flush.submitted = True
     finally:
         device.finish()
     return plan

@@ -38,6 +38,7 @@ class Flush:
         "nodes",
         "pending",
         "rest",
+        "submitted",
     )
 
     def __init__(
@@ -55,7 +56,9 @@ class Flush:
         self.pending = device.pending
         # Not nodes that a signal handler has recorded since.
         self.count = len(rest) + (0 if detached else len(nodes) + len(dead))
-        self.batch: vkbackend.Batch | None = None
+        self.batch: vkbackend.Batch | vkbackend.SequenceSubmission | None = None
+        # Set once `submit` has returned; otherwise the batch knows.
+        self.submitted = False
         self.failed: Failed | None = None
 
     def is_submitted(self) -> bool:
@@ -70,7 +73,7 @@ class Flush:
 
     def settle(self) -> None:
         """Commit the results, or drop the failed nodes, or leave all as it was."""
-        if self.is_submitted():
+        if self.submitted or self.is_submitted():
             self._drop([*self.nodes, *self.dead] if self.dead else self.nodes)
         elif self.failed is not None:
             self._fail(self.failed)

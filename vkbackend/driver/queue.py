@@ -47,7 +47,7 @@ _NANOSECONDS = 1_000_000_000
 # driver 580.159.04, 2026-11-21). Never on a software device, which needs the processor.
 _POLL_SECONDS = 2e-3
 # A host that runs further ahead than this waits for its oldest submission.
-_MAX_IN_FLIGHT = 64
+MAX_IN_FLIGHT = 64
 # Submissions between two counter queries, which cost as much as a submission.
 _QUERY_INTERVAL = 16
 # More command buffers than can be open at once: one, and one in whatever interrupts it.
@@ -200,6 +200,8 @@ class Queue:
             pSignalSemaphoreInfos=self._signal,
         )
         self._submit_reference = ctypes.byref(self._submit_info)
+        # Those that no wait uses at present.
+        self._wait_infos: list[tuple[Any, Any]] = []
 
     def _create_semaphore(self) -> int:
         kind = runtime.make(
@@ -215,7 +217,7 @@ class Queue:
 
         It is for one submission. The caller holds the device's lock until it has called
         `submit`, or `finish` and `send`, or `abandon`; one that is never heard of again
-        is used anew. Waits only when `_MAX_IN_FLIGHT` submissions are unfinished.
+        is used anew. Waits only when `MAX_IN_FLIGHT` submissions are unfinished.
         """
         one_time = self._one_time
         buffer = one_time[0]
@@ -233,7 +235,7 @@ class Queue:
         if oldest.value == RECORDING:
             if len(one_time) >= _MAX_OPEN:
                 return oldest
-        elif len(one_time) >= _MAX_IN_FLIGHT:
+        elif len(one_time) >= MAX_IN_FLIGHT:
             self.wait(oldest.value)
             return oldest
         elif self.submitted % _QUERY_INTERVAL == 0 or oldest.value <= self.completed:
@@ -352,8 +354,8 @@ class Queue:
             self._send(first.handle, then.handle, waits, label, value)
 
     def throttle(self) -> None:
-        """Throttle the host: wait if `_MAX_IN_FLIGHT` submissions are unfinished."""
-        oldest = self.submitted - _MAX_IN_FLIGHT
+        """Throttle the host: wait if `MAX_IN_FLIGHT` submissions are unfinished."""
+        oldest = self.submitted - MAX_IN_FLIGHT
         if oldest > self.completed:
             self.wait(oldest)
 
@@ -421,10 +423,17 @@ class Queue:
         self._logical.confirm_submission()
         return self._query_counter(value)
 
-    def _query_counter(self, value: int) -> bool:
-        """Query the semaphore's counter; return whether it has reached `value`."""
-        counter = ctypes.c_uint64()
-        reference, functions = ctypes.byref(counter), self._functions
+    def _query_counter(
+        self, value: int, counter: Any = None, reference: Any = None
+    ) -> bool:
+        """Query the semaphore's counter; return whether it has reached `value`.
+
+        Given both, the driver writes to `counter`, which `reference` refers to.
+        """
+        if counter is None:
+            counter = ctypes.c_uint64()
+            reference = ctypes.byref(counter)
+        functions = self._functions
         # Another thread may have closed the device meanwhile.
         if value <= self.completed:
             return True
@@ -440,24 +449,55 @@ class Queue:
         """Wait for submission `value`; return False if the time ran out first."""
         if value <= self.completed:
             return True
-        now = time.monotonic()
-        deadline = None if timeout_seconds is None else now + timeout_seconds
-        if self._polls and timeout_seconds is None:
-            while time.monotonic() < now + _POLL_SECONDS:
-                if self.reached(value):
-                    return True
+        deadline = None
+        if timeout_seconds is not None:
+            deadline = time.monotonic() + timeout_seconds
+        elif self._polls and self._poll(value):
+            return True
+        infos = self._wait_infos
+        try:
+            values, info = infos.pop()
+        except IndexError:
+            values, info = self._wait_info()
+        values[0] = value
+        try:
+            return self._wait(value, ctypes.byref(info), deadline)
+        finally:
+            infos.append((values, info))
+
+    def _wait_info(self) -> tuple[Any, Any]:
+        """Return a wait for the timeline: the value to set, and the structure."""
+        values = (ctypes.c_uint64 * 1)()
         info = runtime.make(
             vk.VkSemaphoreWaitInfo,
             semaphoreCount=1,
             pSemaphores=[self.semaphore],
-            pValues=[value],
+            pValues=values,
         )
-        reference = ctypes.byref(info)
+        return values, info
+
+    def _poll(self, value: int) -> bool:
+        """Wait for a short time by polling; return whether `value` was reached."""
+        until = time.monotonic() + _POLL_SECONDS
+        if self.reached(value):
+            return True
+        # A loss shows in the counter's query, and what was unconfirmed is resolved.
+        counter = ctypes.c_uint64()
+        reference = ctypes.byref(counter)
+        while time.monotonic() < until:
+            if self._query_counter(value, counter, reference):
+                return True
+        return False
+
+    def _wait(self, value: int, reference: Any, deadline: float | None) -> bool:
+        """Wait in slices, in which the driver blocks."""
+        logical = self._logical
         while True:
             if value <= self.completed:
                 return True
-            self._logical.check_lost()
-            self._logical.confirm_submission()
+            logical.check_lost()
+            if logical.unconfirmed is not None:
+                logical.confirm_submission()
             left = _WAIT_SLICE_SECONDS
             if deadline is not None:
                 left = min(left, max(0.0, deadline - time.monotonic()))

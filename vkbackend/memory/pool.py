@@ -169,7 +169,8 @@ class Pool:
         spans: list[MemorySpan] = []
         try:
             for size in sizes:
-                rounded = max(GRANULE, round_up(size))
+                # `round_up`, without a call.
+                rounded = (size + GRANULE - 1) // GRANULE * GRANULE or GRANULE
                 span = self._find_span(rounded, query) or self._grow(rounded)
                 query = False
                 span.lease.request = (name, size)
@@ -261,7 +262,10 @@ class Pool:
             span, points = deferred_frees[0]
             lease = span.lease
             if lease.request is not None:
-                span.points = latest(points)
+                if len(points) == 1 and points[0].value <= points[0].queue.completed:
+                    span.points = ()
+                else:
+                    span.points = latest(points)
                 lease.request = None
                 freed = self._bins.get(span.size)
                 if freed is None:
@@ -308,8 +312,17 @@ class Pool:
     def _find_span(self, size: int, query: bool) -> MemorySpan | None:
         """Return a span without new memory and without waiting, or None."""
         freed = self._bins.get(size)
-        if freed and (freed[0].done() if query else freed[0].known_done()):
-            return self._reuse(freed)
+        if freed:
+            # The last one, if it is known to be done: who allocates the same sizes each
+            # time gets the same addresses, and commands that are already recorded.
+            for queue, value in freed[-1].points:
+                if value > queue.completed:
+                    break
+            else:
+                freed[-1].points = ()
+                return self._reuse(freed, last=True)
+            if freed[0].done() if query else freed[0].known_done():
+                return self._reuse(freed)
         if (
             self._cached_bytes - self._pending_bytes
         ) * _SLACK_FRACTION > self._statistics.peak_in_use:
@@ -326,8 +339,10 @@ class Pool:
                     return span
         return None
 
-    def _reuse(self, freed: collections.deque[MemorySpan]) -> MemorySpan:
-        span = freed.popleft()
+    def _reuse(
+        self, freed: collections.deque[MemorySpan], last: bool = False
+    ) -> MemorySpan:
+        span = freed.pop() if last else freed.popleft()
         self._cached_bytes -= span.size
         self._statistics.reuses += 1
         return span

@@ -143,23 +143,24 @@ def _softmax_grad_reference(
 def _softmax_along(
     name: str, x: Tensor, dim: int, dtype: DTypeLike | None, logarithm: bool
 ) -> Tensor:
-    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
+    shape = x.layout.shape
+    at = normalize_dim(name, dim, len(shape) or 1)
     source = x if dtype is None else as_dtype_of(x, as_dtype(dtype))
-    check_float(name, source)
-    if x.numel() == 0:
+    kind = source.dtype
+    if kind not in FLOAT:
+        check_float(name, source)
+    if 0 in shape:
         return source
     stored = in_storage(source)
-    double = stored.is_gpu and stored.dtype is float64
-    if double and not x.layout.shape:
+    double = kind is float64 and stored.is_gpu
+    if double and not shape:
         out = reshape(_composed_softmax(reshape(stored, (1,)), 0, logarithm), ())
-    elif x.layout.shape and (double or is_composed(stored, at)):
+    elif shape and (double or is_composed(stored, at)):
         out = _composed_softmax(stored, at, logarithm)
     else:
-        rows = (
-            rows_of(stored, at) if len(x.layout.shape) else reshape(stored, (1, 1, 1))
-        )
-        out = reshape(_softmax(rows, logarithm), x.layout.shape)
-    return as_dtype_of(out, source.dtype)
+        rows = rows_of(stored, at) if shape else reshape(stored, (1, 1, 1))
+        out = reshape(_softmax(rows, logarithm), shape)
+    return out if stored is source else as_dtype_of(out, kind)
 
 
 @autocast_float32

@@ -11,7 +11,11 @@ import pytest
 from vkbackend.errors import ArgumentError
 from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.base.trace_hooks import Changing
-from vkbackend.framework.scheduler.bound_plan import AddressTable, BoundPlan
+from vkbackend.framework.scheduler.bound_plan import (
+    MAX_SINGLE_WRITES,
+    AddressTable,
+    BoundPlan,
+)
 from vkbackend.framework.scheduler.dynamic_args import DynamicArguments
 from vkbackend.framework.scheduler.launch import ExecutionPlan, Launch
 
@@ -199,7 +203,9 @@ def test_an_interrupted_write_is_made_up_for() -> None:
     """What stands there is unknown then: the addresses before are written again."""
     content = bytearray(8)
     addresses = AddressTable()
-    addresses.add(0, 0, 0)
+    # As many as are written at once, all to one place.
+    for _ in range(MAX_SINGLE_WRITES + 1):
+        addresses.add(0, 0, 0)
     addresses.fix(content)
     addresses.write([64])
     words = addresses._words
@@ -215,6 +221,32 @@ def test_an_interrupted_write_is_made_up_for() -> None:
     addresses._words = words
     addresses.write([64])
     assert struct.unpack("<Q", content) == (64,)
+
+
+def test_an_interrupt_between_addresses_is_made_up_for() -> None:
+    content = bytearray(16)
+    addresses = AddressTable()
+    addresses.add(0, 0, 0)
+    addresses.add(8, 1, 0)
+    addresses.fix(content)
+    addresses.write([64, 64])
+    with pytest.raises(struct.error):
+        addresses.write([128, -1])
+    addresses.write([64, 64])
+    assert struct.unpack("<2Q", content) == (64, 64)
+
+
+@pytest.mark.parametrize("count", [1, MAX_SINGLE_WRITES, MAX_SINGLE_WRITES + 1, 40])
+def test_addresses_stand_where_they_were_added(count: int) -> None:
+    content = bytearray(8 * count)
+    addresses = AddressTable()
+    for k in range(count):
+        addresses.add(8 * k, (3 * k) % count, k)
+    addresses.fix(content)
+    given = [1000 * k for k in range(count)]
+    addresses.write(iter(given))
+    wanted = [given[(3 * k) % count] + k for k in range(count)]
+    assert struct.unpack(f"<{count}Q", content) == tuple(wanted)
 
 
 def test_no_addresses_and_no_arguments() -> None:

@@ -16,6 +16,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.memory_limit import room_for
 from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
+from vkbackend.command.dispatch_sequence import SequenceSubmission
 from vkbackend.framework.base.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.ir import lazy_graph
 from vkbackend.framework.scheduler import scheduler
@@ -336,15 +337,17 @@ def test_an_interrupted_submission_is_made_or_not(
     fw.eval()
     wanted = x.numpy() + np.float32(1)
     x.add_(1)
-    submit = vkbackend.Batch.submit
-
-    def interrupted(batch: vkbackend.Batch) -> None:
-        if taken:
-            submit(batch)
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patched:
-        patched.setattr(vkbackend.Batch, "submit", interrupted)
+        # The same graph may have been recorded by now.
+        for kind in (vkbackend.Batch, SequenceSubmission):
+            submit = kind.submit
+
+            def interrupted(batch: Any, submit: Any = submit) -> None:
+                if taken:
+                    submit(batch)
+                raise KeyboardInterrupt
+
+            patched.setattr(kind, "submit", interrupted)
         with pytest.raises(KeyboardInterrupt):
             fw.eval()
     assert (gpu.pending == []) is taken
@@ -458,11 +461,11 @@ def within(patch: pytest.MonkeyPatch, when: str, handler: Callable[[], object]) 
     """Call a function within the next submission, as signal handlers are."""
     plan_batch = scheduler.plan_batch
 
-    def called(gpu: Any, plan: Any, nodes: Sequence[lazy_graph.Node]) -> Any:
+    def called(*args: Any) -> Any:
         patch.setattr(scheduler, "plan_batch", plan_batch)
         if when == "before":
             handler()
-        batch = plan_batch(gpu, plan, nodes)
+        batch = plan_batch(*args)
         if when == "taken":
             # What comes next finds nothing to submit.
             batch.submit()
