@@ -78,15 +78,16 @@ def register_test_op(op: Op[..., Any], *dtypes: DType) -> None:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Choose how exactly float32 matrix products are computed.
+    """Choose how exactly float32 matrix products and convolutions are computed.
 
     Parameters
     ----------
     precision : str
         "highest", the default: float32 multiplication and accumulation. "high": large
-        GEMMs may run on tensor cores with each number split into a pair of bfloat16
-        (bf16x3); relative errors (root mean square) stay below 4e-5, and the exponents
-        are those of float32. Products with an infinity become NaN.
+        GEMMs, implicit ones of convolutions among them, may run on tensor cores with
+        each number split into a pair of bfloat16 (bf16x3); relative errors (root mean
+        square) stay below 4e-5, and the exponents are those of float32. Products with
+        an infinity become NaN.
 
     Raises
     ------
@@ -129,6 +130,8 @@ def product_mode(device: Device, dtype: DType) -> str:
 
 def convolution_mode(device: Device, dtype: DType) -> str:
     """Return the GEMM mode of convolutions of a dtype: see `conv.implicit_gemm`."""
+    if dtype is float32:
+        return product_mode(device, dtype)
     on_units = dtype in (float16, bfloat16) and _trusts(device, dtype, TENSOR_CORES)
     return TENSOR_CORES if on_units else SIMT
 

@@ -6,6 +6,9 @@
 // the end the last line, or vector, is read again; the left operand is zero there, or
 // nothing is stored.
 //
+// With HALVES of 2, bf16x3, each vector is followed by one of low halves. They are vectors
+// of a line too where B_ALONG_K, and lines otherwise: the second half of a K step.
+//
 // Of `push`, b_stride counts output pixels, and a_batch the results of a split-K slice.
 
 // Geometry of output pixels, then of filter taps; distances in vectors.
@@ -48,7 +51,13 @@ uint tap_vector_offset(uint number) {
     uint tap = vector / CHANNEL_VECTORS;
     uint line = tap / TAPS_ACROSS;
     return line * TAP_LINE + (tap - line * TAPS_ACROSS) * TAP
-        + (vector - tap * CHANNEL_VECTORS);
+        + (vector - tap * CHANNEL_VECTORS) * (B_ALONG_K != 0 ? 1 : HALVES);
+}
+
+// Offset of a line of the K step of `lines` that starts at `start`, if lines are K.
+uint k_line_offset(uint start, uint line, uint lines) {
+    uint whole = lines / HALVES;
+    return window_offset(start / HALVES + line % whole) + line / whole;
 }
 
 // Pixel of a result in an image of PHASES: its channel, and its coordinates (y, x), out

@@ -2,8 +2,9 @@
 // grid    linear in tiles of VECTORS vectors of channels of LOCAL_X / VECTORS pixels
 // in      x (images, channels, height, width), contiguous
 // out     vectors (images, padded_height, padded_width, channel_vectors), and pixels of
-//         zeros up to `padded_pixels`
-// consts  VECTORS
+//         zeros up to `padded_pixels`. With BF16X3, of float32, each vector is followed
+//         by one of low halves, or with BLOCK that many pixels by their low halves
+// consts  VECTORS, BLOCK
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -13,7 +14,13 @@
 
 layout(constant_id = 3) const uint VECTORS = 8;
 
+#ifdef BF16X3
+#include "lib/bf16x3.glsl"
+layout(constant_id = 4) const uint BLOCK = 0;
+const uint WIDTH = 8;
+#else
 const uint WIDTH = 16 / BYTES;
+#endif
 const uint PIXELS = gl_WorkGroupSize.x / VECTORS;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
@@ -82,11 +89,28 @@ void main() {
     uint channels[WIDTH];
     [[unroll]] for (uint i = 0; i < WIDTH; ++i)
         channels[i] = tile[(vector * WIDTH + i) * (PIXELS + 1) + at];
+    uint own_pixel = first_pixel + at;
+    uint own_vector = first_vector + vector;
+    if (own_pixel >= push.padded_pixels || own_vector >= push.channel_vectors) return;
+#ifdef BF16X3
+    uvec4 high, low;
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        float even = uintBitsToFloat(channels[2 * i]);
+        float odd = uintBitsToFloat(channels[2 * i + 1]);
+        high[i] = high_half(even) | high_half(odd) << 16;
+        low[i] = low_half(even) | low_half(odd) << 16;
+    }
+    uint apart = BLOCK != 0 ? BLOCK * push.channel_vectors : 1;
+    uint lines = BLOCK != 0 ? own_pixel + own_pixel / max(BLOCK, 1) * BLOCK : own_pixel;
+    uint to = lines * push.channel_vectors + own_vector;
+    to = BLOCK != 0 ? to : 2 * to;
+    push.vectors.at[to] = high;
+    push.vectors.at[to + apart] = low;
+#else
     uvec4 packed;
     [[unroll]] for (uint i = 0; i < 4; ++i)
         packed[i] = WIDTH == 4 ? channels[i] : channels[2 * i % WIDTH]
             | channels[(2 * i + 1) % WIDTH] << 16;
-    uint to = (first_pixel + at) * push.channel_vectors + first_vector + vector;
-    if (first_pixel + at < push.padded_pixels && first_vector + vector < push.channel_vectors)
-        push.vectors.at[to] = packed;
+    push.vectors.at[own_pixel * push.channel_vectors + own_vector] = packed;
+#endif
 }

@@ -2,7 +2,8 @@
 // with zeros
 // grid    linear in vectors of out
 // in      weight (out_channels, in_channels, KERNEL_H, KERNEL_W)
-// out     vectors (rows, pitch): of each tap, its channels
+// out     vectors (rows, pitch): of each tap, its channels. With BF16X3, of float32, each
+//         vector is followed by one of low halves
 // consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
 //         convolution: rows are (stride phases, in channels), taps are every stride-th,
 //         in reverse
@@ -16,7 +17,14 @@
 
 layout(constant_id = 18) const uint FOR_INPUT = 0;
 
+#ifdef BF16X3
+#include "lib/bf16x3.glsl"
+const uint HALVES = 2;
+const uint WIDTH = 8;
+#else
+const uint HALVES = 1;
 const uint WIDTH = 16 / BYTES;
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer Vectors { uvec4 at[]; };
@@ -43,7 +51,8 @@ void main() {
     uint number = linear_invocation();
     if (number >= push.rows * push.pitch) return;
     uint row = number / push.pitch;
-    uint vector = number - row * push.pitch;
+    uint place = number - row * push.pitch;
+    uint vector = place / HALVES;
     uint tap = vector / push.channel_vectors;
     uint channel = (vector - tap * push.channel_vectors) * WIDTH;
     uint first = row, last = push.out_channels, channels = push.in_channels;
@@ -65,7 +74,12 @@ void main() {
         uint filter_ = FOR_INPUT != 0 ? other * push.in_channels + first
                                       : first * push.in_channels + other;
         uint value = bits(there ? filter_ * TAPS + at.x * KERNEL_W + at.y : 0);
-        packed[i * BYTES / 4] |= (there ? value : 0) << i * BYTES % 4 * 8;
+        value = there ? value : 0;
+#ifdef BF16X3
+        float both = uintBitsToFloat(value);
+        value = place % HALVES == 0 ? high_half(both) : low_half(both);
+#endif
+        packed[i * 4 / WIDTH] |= value << i * (128 / WIDTH) % 32;
     }
     push.vectors.at[number] = packed;
 }

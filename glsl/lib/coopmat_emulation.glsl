@@ -4,6 +4,13 @@
 //
 // The includer has included lib/dtype.glsl, and has `shared uvec4 tiles[]`.
 
+#if BF16X3
+#include "lib/bfloat16.glsl"
+#define DECODE_FACTOR(bits) from_bfloat16(bits)
+#else
+#define DECODE_FACTOR(bits) DECODE(bits)
+#endif
+
 #define A_FRAGMENT float[8]
 #define B_FRAGMENT float[8]
 #define C_FRAGMENT float[8]
@@ -29,7 +36,7 @@ void load_matrix(out float fragment[8], uint at, uint pitch, bool turned) {
         uint line = turned ? column_of(i) : row_of(i);
         uint place = turned ? row_of(i) : column_of(i);
         uint word = tiles[at + line * pitch + place / 8][place / 2 % 4];
-        fragment[i] = DECODE(place % 2 == 0 ? word & 0xffffu : word >> 16);
+        fragment[i] = DECODE_FACTOR(place % 2 == 0 ? word & 0xffffu : word >> 16);
     }
 }
 

@@ -47,8 +47,9 @@ void main() {
     uint a_step = THREADS / A_VECTORS / (WIDTH / UNIT) * a_stride;
     uint b_step = THREADS / B_VECTORS / (WIDTH / UNIT) * b_stride;
     ALIGN_OPERANDS()
-    uint a_to = a_line * A_PITCH + a_vector;
-    uint b_to = B_START + b_line * B_PITCH + b_vector;
+    uint a_to = a_line * A_PITCH + (A_ALONG_K != 0 ? k_place(a_vector) : a_vector);
+    uint b_to =
+        B_START + b_line * B_PITCH + (B_ALONG_K != 0 ? k_place(b_vector) : b_vector);
 #ifdef IMPLICIT_GEMM
     const uint LINES_APART = THREADS / B_VECTORS;
     uint own_tap = tap_vector_offset(first_column / WIDTH + b_vector);
@@ -56,7 +57,7 @@ void main() {
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
         own_window[i] = window_offset(first_column + b_line + i * LINES_APART);
     if (B_ALONG_K == 0 && thread < BLOCK_K)
-        places[thread] = window_offset(part * depth + thread);
+        places[thread] = k_line_offset(part * depth, thread, BLOCK_K);
     barrier();
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0                                                                    \
@@ -104,7 +105,8 @@ void main() {
         uint ahead = min(tile + PREFETCH_DISTANCE, count - 1);
 #ifdef IMPLICIT_GEMM
         if (B_ALONG_K == 0 && thread < BLOCK_K)
-            places[thread] = window_offset(part * depth + ahead * BLOCK_K + thread);
+            places[thread] =
+                k_line_offset(part * depth + ahead * BLOCK_K, thread, BLOCK_K);
 #endif
         if (PIPELINE_STAGES == 1) barrier();
         PREFETCH_NEXT(ahead)

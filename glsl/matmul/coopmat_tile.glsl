@@ -29,6 +29,11 @@ const uint WIDTH = 16;  // elements of a vector
 const uint EDGE_K = EDGE;
 const uint WIDTH = 8;
 #endif
+#if BF16X3 && defined(IMPLICIT_GEMM)
+const uint HALVES = 2;  // see conv/igemm_addressing.glsl
+#else
+const uint HALVES = 1;
+#endif
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;
@@ -69,6 +74,11 @@ shared uint places[BLOCK_K];  // of the lines of B loaded next, if lines are its
 #else
 #include "matmul/coopmat_fragments.glsl"
 #endif
+
+// Place of a vector along K in a line of a tile: high halves come before low ones.
+uint k_place(uint vector) {
+    return vector % HALVES * (BLOCK_K / WIDTH / HALVES) + vector / HALVES;
+}
 
 A_FRAGMENT fragment_a(uint stage, uint m, uint k) {
     A_FRAGMENT fragment;

@@ -14,7 +14,9 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
-#include "lib/bfloat16.glsl"
+#ifdef BF16X3
+#include "lib/bf16x3.glsl"
+#endif
 #ifdef WIDE_LOADS
 #extension GL_EXT_buffer_reference_uvec2 : require
 #include "lib/unaligned_load.glsl"
@@ -57,7 +59,9 @@ ACC element(uint line, uint at) {
 }
 
 uint bits_of(ACC value) {
-#if defined(BF16X3) || DTYPE == DTYPE_BFLOAT16
+#if defined(BF16X3)
+    return high_half(value);
+#elif DTYPE == DTYPE_BFLOAT16
     return to_bfloat16(value);
 #elif DTYPE == DTYPE_FLOAT16
     return packHalf2x16(vec2(value, 0.0));
@@ -151,9 +155,7 @@ void main() {
         uint shift = i * BITS % 32;
         high[place] |= bits << shift;
 #ifdef BF16X3
-        // An infinity has no low half.
-        float rest = isinf(value) || isnan(value) ? 0.0 : value - from_bfloat16(bits);
-        low[place] |= to_bfloat16(rest) << shift;
+        low[place] |= low_half(value) << shift;
 #endif
     }
 #ifdef BF16X3

@@ -29,6 +29,7 @@ layout(constant_id = 18) const uint K_TAIL = 0;
 layout(constant_id = 19) const uint GRID_MAPPED = 0;
 
 const uint BLOCK_K = 8;
+const uint HALVES = 1;  // see conv/igemm_addressing.glsl
 const uint STRIP = 8;  // tiles
 const uint WIDTH = 4;  // elements of a vector
 const uint ACROSS_M = BLOCK_M / (4 * QUADS_M);

@@ -22,11 +22,19 @@ from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, Scratch, fold_grid
 from ..gemm.cost_model import microseconds, tile_configs
 from ..gemm.pack import VECTOR_SIZE
 from ..gemm.select import split_constants, tile_constants
-from ..gemm.tiles import SIMT, TENSOR_CORES, GemmSize, Tile, TileConfig
+from ..gemm.tiles import (
+    BF16X3,
+    SIMT,
+    TENSOR_CORES,
+    GemmSize,
+    Tile,
+    TileConfig,
+    vector_width,
+)
 from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import storage_defines
-from .pack import Copy, WindowGrid, channels_last, filter_sums, filters
+from .pack import Copy, Halves, WindowGrid, channels_last, filter_sums, filters
 from .problem import ConvCall
 
 MAX_SPLITS = 128
@@ -87,8 +95,18 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def mode(self) -> str:
-        """`TENSOR_CORES` or `SIMT`."""
-        return self.call.how.mode
+        """`TENSOR_CORES`, `BF16X3` or `SIMT`."""
+        mode = self.call.how.mode
+        if mode != BF16X3:
+            return mode
+        # Not where bf16x3 costs more than it saves, nor where its error would need
+        # slices of K, for their sums take no bias.
+        costs, width = model_of(self.call.gpu).gemm[mode], vector_width(mode)
+        channels = ceil_div(self.windows.channels, width) * width
+        depth = math.prod(self.windows.taps) * channels
+        deep = self.call.bias and depth > (costs.max_slice_depth or depth)
+        small = math.prod(self.nchw_size) < costs.simt_below
+        return SIMT if deep or small else mode
 
     @property
     def dtype(self) -> DType:
@@ -97,7 +115,12 @@ class _ImplicitGemm(NamedTuple):
     @property
     def width(self) -> int:
         """Elements of a vector."""
-        return VECTOR_SIZE // self.dtype.itemsize
+        return vector_width(self.mode)
+
+    @property
+    def halves(self) -> int:
+        """Vectors in the place of one: two of bf16x3, of high and of low halves."""
+        return 2 if self.mode == BF16X3 else 1
 
     @property
     def channel_vectors(self) -> int:
@@ -221,10 +244,12 @@ def weight_vjp(
     if config is None:
         return None
     vectors = max(ceil_div(product.rows, product.width), config.tile.m // product.width)
-    lines = _steps(product, config) * config.tile.k
+    step = config.tile.k // product.halves
+    lines = _steps(product, config) * step
     images, channels = call.out.shape[:2]
     flat = WindowGrid(images, channels, call.output_size, (0, 0), call.output_size)
-    copy = channels_last("grad_out", flat, product.dtype, vectors, lines)
+    halves = Halves(step) if product.halves > 1 else None
+    copy = channels_last("grad_out", flat, product.dtype, vectors, lines, halves)
     left = _LeftOperand(copy, vectors * product.width, vectors)
     return _dispatches(product, config, left)
 
@@ -291,6 +316,7 @@ def _ranked_configs(
     """
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
+    most = MAX_SPLITS if splits else 1
     if not gpu.target.fast_shared_memory or 0 in sizes or product.dtype not in wanted:
         return []
     # Operands padded for the smallest tiles; larger tiles may double the padding.
@@ -299,8 +325,8 @@ def _ranked_configs(
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return []
     model, found = model_of(gpu), []
-    efficiency = model.gathered_efficiency if mode == TENSOR_CORES else {}
-    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1):
+    efficiency = model.gathered_efficiency if mode != SIMT else {}
+    for config in tile_configs(gpu, mode, sizes, most):
         tile = config.tile
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))
@@ -320,7 +346,7 @@ def _nchw_microseconds(product: _ImplicitGemm) -> float:
 
 
 def _steps(product: _ImplicitGemm, config: TileConfig) -> int:
-    return ceil_div(product.sizes.k, config.tile.k)
+    return ceil_div(product.sizes.k * product.halves, config.tile.k)
 
 
 def _filters(
@@ -330,7 +356,8 @@ def _filters(
     lines = max(product.rows, config.tile.m)
     line = _steps(product, config) * config.tile.k // product.width
     vectors = product.channel_vectors
-    copy = filters(call, vectors, lines, line, for_input=for_input)
+    split = product.halves > 1
+    copy = filters(call, vectors, lines, line, for_input=for_input, split=split)
     return _LeftOperand(copy, lines, line)
 
 
@@ -344,7 +371,9 @@ def _dispatches(
     splits = ceil_div(steps, split_steps)
     if splits > MAX_GROUPS or (bias and splits > 1):
         return None
-    right = channels_last(product.source, windows, out.dtype, product.channel_vectors)
+    halves = Halves() if product.halves > 1 else None
+    vectors = product.channel_vectors
+    right = channels_last(product.source, windows, out.dtype, vectors, halves=halves)
     m, n, _, _ = product.sizes
     numel = m * n if product.kind == FILTERS else out.numel
     sums = Scratch("sums", 4 * splits * numel)
@@ -366,7 +395,7 @@ def _dispatches(
     found = [left.copy.dispatch, right.dispatch]
     found.append(Dispatch(kernel, grid, push, constants, defines))
     if product.kind == FILTERS:
-        found.append(filter_sums(sums, out, splits, product.channel_vectors))
+        found.append(filter_sums(sums, out, splits, vectors * product.width))
     elif partial:
         found.append(sum_rows(product.call.gpu, sums, out, splits, numel))
     return found
@@ -380,7 +409,7 @@ def _constants(
     constants = {
         **tile_constants(product.call.gpu, tile, product.mode),
         **split_constants(tile, product.mode, _steps(product, config), split_steps),
-        **product.windows.constants(product.channel_vectors),
+        **_window_constants(product),
         **product.constants,
         "RESULTS": product.kind,
         "A_ALONG_K": along_k,
@@ -394,6 +423,15 @@ def _constants(
     return constants
 
 
+def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
+    """Return the constants of the right operand's windows."""
+    vectors = product.channel_vectors
+    constants = product.windows.constants(vectors * product.halves)
+    if product.kind == FILTERS:
+        constants["CHANNEL_VECTORS"] = vectors
+    return constants
+
+
 def _defines(
     product: _ImplicitGemm, config: TileConfig, *, partial: bool, bias: bool
 ) -> dict[str, str]:
@@ -401,7 +439,7 @@ def _defines(
     if bias:
         defines["BIAS"] = "1"
     stored = 4 if partial else product.dtype.itemsize
-    if config.wide and product.mode == TENSOR_CORES:
+    if config.wide and product.mode != SIMT:
         if product.dtype is float16:
             defines["DEVICE_ROUNDING"] = "1"
         if product.side_by_side % (VECTOR_SIZE // stored) == 0:
@@ -411,8 +449,8 @@ def _defines(
 
 def _may_compile(product: _ImplicitGemm) -> bool:
     """Return whether a kernel specialized for these sizes exists or may be added."""
-    windows = product.windows.constants(product.channel_vectors)
-    key = (product.dtype, product.kind, product.rows, *windows.values())
+    windows = _window_constants(product).values()
+    key = (product.dtype, product.mode, product.kind, product.rows, *windows)
     if key not in _geometries and len(_geometries) >= MAX_GEOMETRIES:
         return False
     _geometries.add(key)

@@ -98,6 +98,19 @@ class WindowGrid(NamedTuple):
         }
 
 
+class Halves(NamedTuple):
+    """Split of float32 into pairs of bfloat16 (bf16x3), and where the halves lie.
+
+    Attributes
+    ----------
+    block : int, default 0
+        Pixels whose high halves come before all of their low halves; 0 has each vector
+        of high halves followed by its own of low ones.
+    """
+
+    block: int = 0
+
+
 class Copy(NamedTuple):
     """Packed operand: its scratch memory and the dispatch that writes it."""
 
@@ -106,7 +119,12 @@ class Copy(NamedTuple):
 
 
 def channels_last(
-    name: str, windows: WindowGrid, dtype: DType, vectors: int, least: int = 0
+    name: str,
+    windows: WindowGrid,
+    dtype: DType,
+    vectors: int,
+    least: int = 0,
+    halves: Halves | None = None,
 ) -> Copy:
     """Return images packed as NHWC.
 
@@ -121,12 +139,15 @@ def channels_last(
         Channel vectors per pixel.
     least : int, default 0
         Smallest number of pixels to allocate; those after the images are zero.
+    halves : Halves or None
+        Of float32: whether it is split.
     """
     high, wide = windows.padded
     pixels = max(windows.pixels, least)
     across = min(TILE_VECTORS, 1 << (vectors - 1).bit_length())
     tiles = ceil_div(vectors, across)
-    memory = Scratch(f"channels of {name}", VECTOR_SIZE * pixels * vectors)
+    size = VECTOR_SIZE * pixels * vectors * (1 if halves is None else 2)
+    memory = Scratch(f"channels of {name}", size)
     push: dict[str, Argument] = {
         "x": name, "vectors": memory, "pixels": windows.pixels,
         "padded_pixels": pixels, "channels": windows.channels,
@@ -137,12 +158,20 @@ def channels_last(
     }  # fmt: skip
     grid = fold_grid(ceil_div(pixels, WORKGROUP // across) * tiles)
     constants = {"LOCAL_X": WORKGROUP, "VECTORS": across}
-    defines = storage_defines(dtype)
+    defines = dict(storage_defines(dtype))
+    if halves is not None:
+        constants["BLOCK"], defines["BF16X3"] = halves.block, "1"
     return Copy(memory, Dispatch("conv/nchw_to_nhwc", grid, push, constants, defines))
 
 
 def filters(
-    call: ConvCall, vectors: int, lines: int, line: int, *, for_input: bool
+    call: ConvCall,
+    vectors: int,
+    lines: int,
+    line: int,
+    *,
+    for_input: bool,
+    split: bool = False,
 ) -> Copy:
     """Return the packed filters, the op's `weight`.
 
@@ -155,6 +184,8 @@ def filters(
         Number of lines, and vectors of each, with padding.
     for_input : bool
         Whether to pack for the gradient by the images (dgrad).
+    split : bool, default False
+        Of float32: whether each vector is one of high halves and one of low ones.
     """
     memory = Scratch("filters", VECTOR_SIZE * lines * line)
     push: dict[str, Argument] = {
@@ -166,11 +197,13 @@ def filters(
     constants = {name: call.window.constants()[name] for name in names}
     constants |= {"LOCAL_X": WORKGROUP, "FOR_INPUT": int(for_input)}
     grid = linear_grid(lines * line, WORKGROUP)
-    defines = storage_defines(call.weight.dtype)
+    defines = dict(storage_defines(call.weight.dtype))
+    if split:
+        defines["BF16X3"] = "1"
     return Copy(memory, Dispatch("conv/pack_weight", grid, push, constants, defines))
 
 
-def filter_sums(sums: Scratch, out: TensorSpec, splits: int, vectors: int) -> Dispatch:
+def filter_sums(sums: Scratch, out: TensorSpec, splits: int, pitch: int) -> Dispatch:
     """Return the reduction of wgrad's split-K slices into the result of the op.
 
     Parameters
@@ -178,11 +211,11 @@ def filter_sums(sums: Scratch, out: TensorSpec, splits: int, vectors: int) -> Di
     sums : Scratch, shape (splits, rows, taps, channels), of accumulator dtype
     out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
     splits : int
-    vectors : int
-        Channel vectors in `sums`, as many as in the images.
+    pitch : int
+        Channels in `sums`, as many as in the packed images.
     """
     rows, channels, *kernel = out.shape
-    taps, pitch = math.prod(kernel), vectors * VECTOR_SIZE // out.dtype.itemsize
+    taps = math.prod(kernel)
     row_magic, row_shift = divisor(taps * pitch)
     pitch_magic, pitch_shift = divisor(pitch)
     push: dict[str, Argument] = {

@@ -21,8 +21,13 @@ from tests.framework.ops.convolutions import (
     name_of,
     on_any_device,
 )
-from tests.framework.ops.large import change_model, forget_plans, relative_error
-from tests.hardware import skip_where_it_crashes
+from tests.framework.ops.large import (
+    change_costs,
+    change_model,
+    forget_plans,
+    relative_error,
+)
+from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import (
@@ -39,6 +44,7 @@ from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
 from vkbackend.framework.kernels.gemm.cost_model import tile_configs
 from vkbackend.framework.kernels.gemm.tiles import (
+    BF16X3,
     TENSOR_CORES,
     GemmSize,
     TileConfig,
@@ -72,6 +78,46 @@ CONFIGS = [
     TileConfig(SIMT_TILES[3], 5),
 ]
 CONFIGS += [TileConfig(SIMT_TILES[7], splits) for splits in (1, 3)]
+
+
+@pytest.fixture
+def split_products(
+    device: vkbackend.Device, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Dispatch]]:
+    """Let float32 convolutions be bf16x3 on emulated tensor cores; yield dispatches."""
+    if not gpu.gpu.info.storage_16bit:
+        pytest.skip("the kernel needs 16-bit storage")
+    # 128 invocations pass elements of emulated matrices through this much.
+    most = device.info.max_shared_memory - 128 * 16 * 4
+    discrete = as_hardware(device.info)
+    discrete = dataclasses.replace(discrete, max_shared_memory=most)
+    change_model(monkeypatch, nchw_operations_per_microsecond=(1e-9,) * 3)
+    change_costs(monkeypatch, [BF16X3], simt_below=1)
+    found: list[Dispatch] = []
+
+    def emulated(rule: Any) -> Any:
+        def answered(call: ConvCall, *rest: Any) -> list[Dispatch] | None:
+            how = call.how._replace(mode=BF16X3)
+            dispatches = rule(call._replace(gpu=discrete, how=how), *rest)
+            if dispatches is None:
+                return None
+            made = [
+                dataclasses.replace(each, defines={**each.defines, "EMULATED": "1"})
+                if each.kernel == "matmul/gemm_coopmat"
+                else each
+                for each in dispatches
+            ]
+            found.extend(made)
+            return made
+
+        return answered
+
+    for name in PASSES:
+        rule = getattr(implicit_gemm, name)
+        monkeypatch.setattr(implicit_gemm, name, emulated(rule))
+    forget_plans()
+    yield found
+    forget_plans()
 
 
 @pytest.fixture
@@ -161,6 +207,63 @@ def test_results_go_on_into_what_follows(
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
     assert count(taken, "matmul/gemm_simt") == 1
+
+
+# With few steps of K, for software devices end loops that take long, and emulated
+# products are loops.
+SPLIT: list[tuple[Convolved, bool]] = [
+    (((2, 16, 12, 12), (24, 16, 3, 3), {"padding": 1}), False),
+    (CONVOLUTIONS[2], True),
+    (CONVOLUTIONS[3], False),
+    (((3, 3, 20, 20), (12, 3, 7, 7), {"stride": 2, "padding": 3}), True),
+    (CONVOLUTIONS[6], False),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "bias"),
+    [
+        pytest.param(
+            *each, id=name_of(each[0]), marks=[pytest.mark.wide] if number > 2 else []
+        )
+        for number, each in enumerate(SPLIT)
+    ],
+)
+@pytest.mark.parametrize("splits", [1, 3])
+def test_float32_split_into_pairs(
+    gpu: GpuDevice,
+    split_products: list[Dispatch],
+    row: Convolved,
+    bias: bool,
+    splits: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Errors are above those of float32, and far below those of one bfloat16."""
+    if bias and splits > 1:
+        pytest.skip("sums of slices take no bias")
+    config = TileConfig(TENSOR_CORE_TILES[3], splits, wide=True)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
+    x, weight, options = row
+    check(gpu, (x, weight, (weight[0],))[: 2 + bias], options, bound=4e-5)
+    products = [each for each in split_products if "EMULATED" in each.defines]
+    assert len(products) == 3
+
+
+def test_where_float32_is_not_split(discrete: vkbackend.DeviceInfo) -> None:
+    large = call_of(discrete, (8, 1024, 32, 32), 128, WINDOW)
+    large = large._replace(how=large.how._replace(mode=BF16X3))
+    small = call_of(discrete, (8, 16, 32, 32), 128, WINDOW)
+    small = small._replace(how=large.how)
+    for call, name, kernel in (
+        (large, "forward", "matmul/gemm_coopmat"),
+        (large, "weight_vjp", "matmul/gemm_coopmat"),
+        (large._replace(bias=True), "forward", "matmul/gemm_simt"),
+    ):
+        found = dispatched(name, call)
+        assert found is not None
+        assert kernel in [row.kernel for row in found]
+    found = dispatched("forward", small) or []
+    assert "matmul/gemm_coopmat" not in [row.kernel for row in found]
 
 
 def dispatched(name: str, call: ConvCall) -> list[Dispatch] | None:

@@ -125,6 +125,6 @@ def test_filter_sums(
 def test_few_parts_have_few_sharers() -> None:
     out = TensorSpec((64, 3, 7, 7), float16)
     for splits, sharers in ((1, 1), (3, 2), (66, 8)):
-        found = filter_sums(Scratch("sums", 4), out, splits, 1)
+        found = filter_sums(Scratch("sums", 4), out, splits, 8)
         assert found.constants["SHARERS"] == sharers
         assert found.grid == (64 * 49 * 8 * sharers // 256, 1, 1)
