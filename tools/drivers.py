@@ -134,7 +134,12 @@ def _fetch(driver: Driver, folder: Path) -> None:
             _run("dpkg", "-x", str(package), str(unpacked))
         kept = Path(scratch) / "kept"
         _keep(driver, unpacked, kept, folder)
-        kept.rename(folder)
+        try:
+            kept.rename(folder)
+        except OSError:
+            # Another process may have been quicker, with the same content.
+            if not folder.exists():
+                raise
 
 
 def _download(driver: Driver, scratch: Path) -> list[Path]:

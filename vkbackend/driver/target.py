@@ -14,6 +14,8 @@ LOOP_LIMIT = 32768
 Mesa before 23 ends loops after 65,535 rounds in all, silently.
 """
 
+_WIDE = 64
+
 
 @dataclass(frozen=True)
 class Target:
@@ -36,6 +38,10 @@ class Target:
         generated element-wise kernels loop over several of them.
     limits_registers : bool
         An invocation has few registers, which rows may be held in.
+    wide_subgroups : bool
+        All subgroups have 64 invocations, as on AMD GPUs before RDNA, whose SIMD units
+        have 64 KiB of registers: more than 64 for each invocation leave room for fewer
+        than four subgroups, too few to hide the latency of loads.
     broadcasts_registers : bool
         Subgroup broadcasts are as quick as registers, quicker than loads.
     fast_shuffles : bool
@@ -60,6 +66,7 @@ class Target:
     vec4_loads: bool
     uniform_loads: bool
     limits_registers: bool
+    wide_subgroups: bool
     broadcasts_registers: bool
     fast_shuffles: bool
     converts_to_float16: bool
@@ -80,6 +87,7 @@ def target_of(info: DeviceInfo) -> Target:
         vec4_loads=not software,
         uniform_loads=software and info.shader_int64,
         limits_registers=not software,
+        wide_subgroups=not software and info.min_subgroup_size >= _WIDE,
         broadcasts_registers=software and info.subgroup_shuffle,
         fast_shuffles=not software and info.subgroup_shuffle,
         converts_to_float16=not software and info.rounds_to_float16,

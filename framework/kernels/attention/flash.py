@@ -70,7 +70,8 @@ QUAD_TILES = {
 580.159.04, 2026-11-21)."""
 
 SMALL_QUAD_TILE = QuadTile(128, 16, 4, 4)
-"""Tile of larger head sizes, which need registers, and of little shared memory."""
+"""Tile of larger head sizes, which need registers, of little shared memory, and of wide
+subgroups: a SIMD unit of Vega holds two, and one of the others (RADV 25.0.7)."""
 
 SOFTWARE_ROWS = 8
 SOFTWARE_TILE = 4
@@ -179,6 +180,8 @@ def is_vec4_aligned(x: StridedSpec) -> bool:
 
 def _quad_tile(gpu: DeviceInfo, kernel: str, head: int) -> QuadTile:
     """Return the workgroup tile, within the limits of registers and shared memory."""
+    if gpu.target.wide_subgroups:
+        return SMALL_QUAD_TILE
     for most, tile in QUAD_TILES[kernel].items():
         if head <= most and tile.shared_memory <= gpu.max_shared_memory:
             return tile

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 SHARED_CONFIGS = ((64, 8, 2), (32, 16, 1), (16, 16, 1))
 """Rows and columns of a tile, K step, and vec4 of an invocation per dimension."""
 
+WIDE_SUBGROUP_CONFIGS = ((32, 8, 1), (16, 16, 1))
+"""Those for devices whose subgroups are wide: a SIMD unit of Vega holds four subgroups
+of the first, and one or two of those above (RADV 25.0.7's compiler)."""
+
 LARGE_SUBGROUP_CONFIG = (32, 8)
 SUBGROUP_CONFIGS = (
     *((rows, columns) for rows in (8, 16, 32) for columns in (2, 4)),
@@ -124,6 +128,8 @@ def small_tile_configs(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...
     """Return the tile configurations of a dtype, as autotune candidates."""
     if uses_subgroup_tiles(gpu):
         return SUBGROUP_CONFIGS
+    if gpu.target.wide_subgroups:
+        return WIDE_SUBGROUP_CONFIGS
     return SHARED_CONFIGS[_is_wide(dtype) :]
 
 
@@ -144,6 +150,8 @@ def _best_config(gpu: DeviceInfo, product: TiledGemm) -> tuple[int, ...]:
             rows = 16 if product.m > 8 else 8
         return rows, 2 if product.n <= 2 * gpu.subgroup_size else 4
     large, middle, small = SHARED_CONFIGS
+    if gpu.target.wide_subgroups:
+        return WIDE_SUBGROUP_CONFIGS[product.m <= 16 and product.n <= 16]
     tiles = _tiles(product, (64, 64)) * product.batch
     many = tiles >= model_of(gpu).small_gemm_tiles
     if product.m > 32 and product.n > 32 and many and not _is_wide(product.dtype):

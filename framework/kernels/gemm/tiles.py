@@ -111,7 +111,9 @@ class GemmSize(NamedTuple):
 
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
-    """Return whether a device has the shared memory and the invocations for a tile."""
+    """Return whether a device has the memory, registers and invocations of a tile."""
+    if mode == SIMT and gpu.target.wide_subgroups:
+        return False
     if mode in SIMT_MODES:
         size = 2 * 8 * tile.slices * (tile.m + tile.n + 8) * 4
         return (

@@ -10,7 +10,9 @@ from vkbackend.driver.target import LOOP_LIMIT, target_of
 
 @pytest.mark.parametrize("kind", ["discrete", "integrated", "virtual", "other"])
 def test_gpus_of_every_kind_are_one_target(kind: str) -> None:
-    info = dataclasses.replace(bare(frozenset()), kind=kind, subgroup_shuffle=True)
+    info = dataclasses.replace(
+        bare(frozenset()), kind=kind, subgroup_shuffle=True, min_subgroup_size=32
+    )
     target = info.target
     assert target is info.target
     assert target.hides_latency
@@ -18,6 +20,15 @@ def test_gpus_of_every_kind_are_one_target(kind: str) -> None:
     assert not target.broadcasts_registers
     assert target.compiles_row_kernels
     assert target.loop_limit is None
+
+
+def test_subgroups_are_wide_where_there_are_no_others() -> None:
+    info = dataclasses.replace(bare(frozenset()), kind="discrete", max_subgroup_size=64)
+    for least, wide in ((32, False), (64, True)):
+        target = dataclasses.replace(info, min_subgroup_size=least).target
+        assert target.wide_subgroups is wide
+    software = dataclasses.replace(info, min_subgroup_size=64, kind="software")
+    assert not software.target.wide_subgroups
 
 
 def test_software_devices_limit_loops_and_share_the_processor() -> None:
@@ -33,4 +44,5 @@ def test_software_devices_limit_loops_and_share_the_processor() -> None:
 def test_record_follows_a_change_of_the_device_info() -> None:
     info = dataclasses.replace(bare(frozenset({"shader_int64"})), kind="software")
     assert info.target.uniform_loads
-    assert not dataclasses.replace(info, kind="discrete").target.uniform_loads
+    other = dataclasses.replace(info, kind="discrete", min_subgroup_size=32)
+    assert not other.target.uniform_loads

@@ -1,22 +1,30 @@
 """How products are cut into tiles: every tile is covered, and fits the device."""
 
 import dataclasses
+from collections import OrderedDict
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import vkbackend
+import vkbackend.framework as fw
+from tests.compare import assert_close
 from vkbackend.driver.target import LOOP_LIMIT
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.kernels.gemm.small import (
+    WIDE_SUBGROUP_CONFIGS,
     TiledGemm,
     small_tile_configs,
     tile_count,
     tiled_gemm_dispatch,
     uses_subgroup_tiles,
 )
+from vkbackend.framework.kernels.gemm.tiles import SIMT, fits
+from vkbackend.framework.kernels.gpu_model import SIMT_TILES
 
 NAMES = ("matmul/gemm_tiled", "matmul/gemm_subgroup")
 SIZES = st.integers(1, 300)
@@ -122,3 +130,23 @@ def test_the_usual_cut_is_one_of_those_to_choose_from(
             ]
             assert tiled_gemm_dispatch(info, NAMES, product, 1, {}, {}) in ways
             assert len({tuple(sorted(row.constants.items())) for row in ways}) > 1
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 45, 19), (7, 9, 33)])
+def test_tiles_of_wide_subgroups(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int
+) -> None:
+    info = dataclasses.replace(gpu.gpu.info, kind="discrete", min_subgroup_size=64)
+    assert small_tile_configs(info, float32) == WIDE_SUBGROUP_CONFIGS
+    assert not any(fits(info, tile, SIMT) for tile in SIMT_TILES)
+    product = TiledGemm(m, n, k, float32)
+    found = tiled_gemm_dispatch(info, NAMES, product, 1, {}, {}).constants
+    assert found["BLOCK_K"] == (8 if m > 16 else 16)
+    monkeypatch.setattr(gpu.gpu, "info", info)
+    monkeypatch.setattr(gpu, "plans", OrderedDict())
+    draws = np.random.default_rng(k)
+    a, b = (draws.standard_normal(shape).astype("f4") for shape in ((m, k), (k, n)))
+    x, y = fw.tensor(a, device=gpu), fw.tensor(b, device=gpu)
+    assert_close((x @ y), a @ b)
+    assert_close((y.mT @ x.mT), (a @ b).T)

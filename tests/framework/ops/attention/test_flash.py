@@ -31,12 +31,18 @@ OPTIONS: dict[str, dict[str, Any]] = {"plain": {}, "causal": {"is_causal": True}
 
 
 @pytest.fixture
-def as_on_gpu(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
-    """Return the device, which attention takes for a discrete one."""
+def as_on_gpu(
+    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[GpuDevice]:
+    """Return the device, which attention takes for a discrete one.
+
+    Its parameter is the least size of a subgroup there.
+    """
     chosen = flash.flash_dispatch
+    least = getattr(request, "param", gpu.gpu.info.min_subgroup_size)
 
     def dispatch(kernel: str, own: Any, call: AttentionCall) -> Dispatch:
-        info = dataclasses.replace(call.gpu, kind="discrete")
+        info = dataclasses.replace(call.gpu, kind="discrete", min_subgroup_size=least)
         return chosen(kernel, own, call._replace(gpu=info))
 
     monkeypatch.setattr(flash, "flash_dispatch", dispatch)
@@ -99,6 +105,11 @@ def test_is_as_in_torch(shape: str, options: str, as_on_gpu: GpuDevice) -> None:
         assert other.grad is not None
         # Sums of a hundred terms.
         assert_close(one.grad, other.grad.float().numpy(), scale=10)
+
+
+@pytest.mark.parametrize("as_on_gpu", [64], indirect=True)
+def test_tiles_of_wide_subgroups(as_on_gpu: GpuDevice) -> None:
+    test_is_as_in_torch("quads", "plain", as_on_gpu)
 
 
 def test_mask_and_dropout(as_on_gpu: GpuDevice) -> None:
