@@ -1,11 +1,5 @@
 """Kernels compiled for AMD GPUs by their own compiler, without such a GPU."""
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from vkbackend.errors import ArgumentError
@@ -13,11 +7,6 @@ from vkbackend.tools.spirv import offline
 from vkbackend.tools.spirv.cli import kernels, main
 from vkbackend.tools.spirv.offline import compile_kernels, device_info
 from vkbackend.tools.spirv.target import Target, find
-
-STEPS = Path(__file__).with_name("training_steps.py")
-FAMILIES = ("vega10", "navi21", "navi31", "gfx1201")
-# Subgroups of a kernel that a SIMD unit holds at once, at least.
-LEAST, LEAST_OF_ATTENTION = 4, 2
 
 
 def test_properties_of_a_family() -> None:
@@ -79,24 +68,3 @@ def test_the_library() -> None:
     found = compile_kernels("navi31", [find(name) for name in kernels()])
     assert [row.name for row in found if row.problem and not row.refused] == []
     assert len([row for row in found if not row.problem]) > 60
-
-
-@pytest.mark.device
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_what_a_training_step_chooses(family: str, dtype: str) -> None:
-    command = (sys.executable, "-m", "vkbackend.tools.spirv", "--target", family)
-    command += ("--json", "--script", str(STEPS), dtype)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    rows: list[dict[str, Any]] = json.loads(done.stdout)
-    assert len(rows) > 60
-    for row in rows:
-        assert row["problem"] == "", row["name"]
-        numbers = {
-            each["name"]: each["value"] for each in row["executable"]["statistics"]
-        }
-        assert numbers["Spilled VGPRs"] == numbers["Spilled SGPRs"] == 0, row["name"]
-        attention = row["name"].startswith("attention/")
-        least = LEAST_OF_ATTENTION if attention else LEAST
-        assert numbers["Subgroups per SIMD"] >= least, row["name"]
