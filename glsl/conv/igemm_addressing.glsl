@@ -9,6 +9,9 @@
 // With HALVES of 2, bf16x3, each vector is followed by one of low halves. They are vectors
 // of a line too where B_ALONG_K, and lines otherwise: the second half of a K step.
 //
+// Of several groups a bundle's channels are the K of its rows, whose filters are zero
+// for channels of other groups; a tile is of one bundle.
+//
 // Of `push`, b_stride counts output pixels, and a_batch the results of a split-K slice.
 
 // Geometry of output pixels, then of filter taps; distances in vectors.
@@ -35,6 +38,14 @@ layout(constant_id = 34) const uint PHASES_DOWN = 1;
 layout(constant_id = 35) const uint PHASES_ACROSS = 1;
 layout(constant_id = 36) const uint BEFORE_H = 0;  // pixels before the first phase's own
 layout(constant_id = 37) const uint BEFORE_W = 0;
+layout(constant_id = 38) const uint BUNDLE_ROWS = 0;  // of a stride phase; 0: all
+layout(constant_id = 39) const uint BUNDLE = 0;  // distance of its channels, in vectors
+
+// Offset of the channels that rows from `row` on are made of.
+uint bundle_offset(uint row) {
+    if (BUNDLE_ROWS == 0) return 0;
+    return (RESULTS == PHASES ? row % CHANNELS : row) / BUNDLE_ROWS * BUNDLE;
+}
 
 // Offset of the first tap of an output pixel.
 uint window_offset(uint number) {

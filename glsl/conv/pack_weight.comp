@@ -1,9 +1,10 @@
 // Filter packing: the left operand of an implicit GEMM, in vectors of channels, padded
 // with zeros
 // grid    linear in vectors of out
-// in      weight (out_channels, in_channels, KERNEL_H, KERNEL_W)
+// in      weight (out_channels, in_count, KERNEL_H, KERNEL_W), in groups of out_count
 // out     vectors (rows, pitch): of each tap, its channels. With BF16X3, of float32, each
 //         vector is followed by one of low halves
+//         Channels are those of a bundle of groups, zeros where a row is of another group
 // consts  KERNEL_H, KERNEL_W, STRIDE_H, STRIDE_W; FOR_INPUT: for dgrad in place of the
 //         convolution: rows are (stride phases, in channels), taps are every stride-th,
 //         in reverse
@@ -35,8 +36,11 @@ layout(push_constant, std430) uniform Push {
     uint rows;
     uint pitch;
     uint channel_vectors;
-    uint out_channels;
+    uint out_channels;  // of all groups
     uint in_channels;
+    uint out_count;  // of a group
+    uint in_count;
+    uint bundle;  // groups
 } push;
 
 uint bits(uint index) {
@@ -55,24 +59,30 @@ void main() {
     uint vector = place / HALVES;
     uint tap = vector / push.channel_vectors;
     uint channel = (vector - tap * push.channel_vectors) * WIDTH;
-    uint first = row, last = push.out_channels, channels = push.in_channels;
+    uint first = row, last = push.out_channels;
+    uint own_count = push.out_count, other_count = push.in_count;
     uvec2 at = uvec2(tap / KERNEL_W, tap % KERNEL_W);
     if (FOR_INPUT != 0) {
         const uvec2 taps = (uvec2(KERNEL_H, KERNEL_W) - 1) / uvec2(STRIDE) + 1;
         uint phase = row / push.in_channels;
         first = row - phase * push.in_channels;
         last = phase < STRIDE_H * STRIDE_W ? push.in_channels : 0;
-        channels = push.out_channels;
+        own_count = push.in_count;
+        other_count = push.out_count;
         uvec2 turned = taps - 1 - uvec2(tap / taps.y, tap % taps.y);
         at = uvec2(phase / STRIDE_W, phase % STRIDE_W) + uvec2(STRIDE) * turned;
     }
     bool inside = first < last && at.x < KERNEL_H && at.y < KERNEL_W;
+    uint group = first / own_count;
+    uint before = group % push.bundle * other_count;  // channels of the bundle
     uvec4 packed = uvec4(0);
     [[unroll]] for (uint i = 0; i < WIDTH; ++i) {
-        uint other = channel + i;
-        bool there = inside && other < channels;
-        uint filter_ = FOR_INPUT != 0 ? other * push.in_channels + first
-                                      : first * push.in_channels + other;
+        uint other = channel + i - before;
+        bool there = inside && other < other_count;
+        uint filter_ = FOR_INPUT != 0
+            ? (group * push.out_count + other) * push.in_count
+                + (first - group * push.in_count)
+            : first * push.in_count + other;
         uint value = bits(there ? filter_ * TAPS + at.x * KERNEL_W + at.y : 0);
         value = there ? value : 0;
 #ifdef BF16X3

@@ -1,10 +1,11 @@
 // Split-K reduction of wgrad: partial sums with channels last to filters
 // grid    linear in tiles of LOCAL_X / SHARERS sums
-// in      sums (splits, rows, taps, pitch) of ACC: of each tap the channels, and
-//         padding
+// in      sums (splits, rows, taps, pitch) of ACC: of each tap the channels of a bundle
+//         of groups, of which a row has its own, and padding
 // out     out_ (rows, channels, taps)
 // consts  SHARERS: invocations that share a result, each with every SHARERS-th slice
 // source  definition
+// lint    integer-division: two for each result, which is many loads
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/dtype.glsl"
@@ -21,7 +22,9 @@ layout(push_constant, std430) uniform Push {
     uint rows;
     uint taps;
     uint pitch;
-    uint channels;
+    uint channels;  // of a group
+    uint group_rows;
+    uint bundle;  // groups
     uint row_magic;  // divides by taps * pitch
     uint row_shift;
     uint pitch_magic;
@@ -36,19 +39,19 @@ void main() {
     uint number = linear_workgroup() * RESULTS + at;
     uint columns = push.taps * push.pitch;
     uint count = push.rows * columns;
-    bool inside = number < count;
+    uint row = divide(number, push.row_magic, push.row_shift);
+    uint column = number - row * columns;
+    uint tap = divide(column, push.pitch_magic, push.pitch_shift);
+    uint before = row / push.group_rows % push.bundle * push.channels;
+    uint channel = column - tap * push.pitch - before;
+    bool inside = number < count && channel < push.channels;
     ACC sum = ACC(0);
-    for (uint part = share; part < push.parts; part += SHARERS)
-        sum += push.sums.at[part * count + (inside ? number : 0)];
+    for (uint part = share; inside && part < push.parts; part += SHARERS)
+        sum += push.sums.at[part * count + number];
     shared_sums[gl_LocalInvocationIndex] = sum;
     barrier();
     if (share != 0 || !inside) return;
     for (uint other = 1; other < SHARERS; ++other)
         sum += shared_sums[other * RESULTS + at];
-    uint row = divide(number, push.row_magic, push.row_shift);
-    uint column = number - row * columns;
-    uint tap = divide(column, push.pitch_magic, push.pitch_shift);
-    uint channel = column - tap * push.pitch;
-    if (channel < push.channels)
-        store(push.out_, (row * push.channels + channel) * push.taps + tap, sum);
+    store(push.out_, (row * push.channels + channel) * push.taps + tap, sum);
 }

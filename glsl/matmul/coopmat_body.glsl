@@ -52,10 +52,12 @@ void main() {
         B_START + b_line * B_PITCH + (B_ALONG_K != 0 ? k_place(b_vector) : b_vector);
 #ifdef IMPLICIT_GEMM
     const uint LINES_APART = THREADS / B_VECTORS;
-    uint own_tap = tap_vector_offset(first_column / WIDTH + b_vector);
+    uint bundle = bundle_offset(first_row);
+    uint own_tap = bundle + tap_vector_offset(first_column / WIDTH + b_vector);
     uint own_window[B_LOADS];
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)
-        own_window[i] = window_offset(first_column + b_line + i * LINES_APART);
+        own_window[i] =
+            bundle + window_offset(first_column + b_line + i * LINES_APART);
     if (B_ALONG_K == 0 && thread < BLOCK_K)
         places[thread] = k_line_offset(part * depth, thread, BLOCK_K);
     barrier();

@@ -55,11 +55,11 @@ void main() {
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;
 #ifdef IMPLICIT_GEMM
-    uint own_tap[B_LOADS], own_window[B_LOADS];
+    uint own_tap[B_LOADS], own_window[B_LOADS], bundle = bundle_offset(first_row);
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i) {
         uvec2 from = place(i, B_ALONG_K, BLOCK_N);
-        own_tap[i] = tap_vector_offset(first_column / WIDTH + from.y);
-        own_window[i] = window_offset(first_column + from.x);
+        own_tap[i] = bundle + tap_vector_offset(first_column / WIDTH + from.y);
+        own_window[i] = bundle + window_offset(first_column + from.x);
     }
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0 ? own_window[i]                                                     \

@@ -9,11 +9,15 @@ The gradient by the images (dgrad) of a convolution with stride s is decomposed 
 stride phases, each a convolution with stride 1. Pixels whose padded coordinates are
 congruent modulo s are a phase: each phase has every s-th filter tap, and all phases
 gather the same windows of `grad`. So phases are rows of the GEMM, beside channels.
+
+Groups of few channels are taken in bundles, whose filters are a block-diagonal matrix:
+a bundle fills the rows of a tile, and the products with zeros cost less than idle rows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...base.dtype import DType, bfloat16, float16, float32
@@ -79,9 +83,11 @@ class _ImplicitGemm(NamedTuple):
     kind : int
         Result layout, of `conv/igemm_addressing.glsl`.
     nchw_size : GemmSize
-        Problem size of the NCHW kernels, which pack nothing.
+        Problem size of the NCHW kernels, which pack nothing; groups are its batch.
     constants : mapping
         Further constants of `conv/igemm_addressing.glsl`.
+    bundle : int, default 1
+        Groups in a bundle.
     """
 
     call: ConvCall
@@ -92,6 +98,7 @@ class _ImplicitGemm(NamedTuple):
     kind: int
     nchw_size: GemmSize
     constants: dict[str, int] = {}  # noqa: RUF012 - never written to
+    bundle: int = 1
 
     @property
     def mode(self) -> str:
@@ -103,7 +110,8 @@ class _ImplicitGemm(NamedTuple):
         # slices of K, for their sums take no bias.
         costs, width = model_of(self.call.gpu).gemm[mode], vector_width(mode)
         channels = ceil_div(self.windows.channels, width) * width
-        depth = math.prod(self.windows.taps) * channels
+        depth = math.prod(self.windows.taps) * channels * self.bundle
+        depth //= self.call.how.groups
         deep = self.call.bias and depth > (costs.max_slice_depth or depth)
         small = math.prod(self.nchw_size) < costs.simt_below
         return SIMT if deep or small else mode
@@ -124,7 +132,25 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def channel_vectors(self) -> int:
+        """Vectors of a pixel."""
         return ceil_div(self.windows.channels, self.width)
+
+    @property
+    def bundles(self) -> int:
+        return self.call.how.groups // self.bundle
+
+    @property
+    def bundle_vectors(self) -> int:
+        """Vectors of a pixel that a row is made of."""
+        if self.bundles == 1:
+            return self.channel_vectors
+        return self.windows.channels // self.bundles // self.width
+
+    @property
+    def bundle_rows(self) -> int:
+        """Rows of a bundle, of one stride phase."""
+        rows = self.constants["CHANNELS"] if self.kind == PHASES else self.rows
+        return rows // self.bundles
 
     @property
     def side_by_side(self) -> int:
@@ -134,21 +160,26 @@ class _ImplicitGemm(NamedTuple):
 
     @property
     def sizes(self) -> GemmSize:
-        line = math.prod(self.windows.taps) * self.channel_vectors * self.width
+        line = math.prod(self.windows.taps) * self.bundle_vectors * self.width
         if self.kind == FILTERS:
             return GemmSize(self.rows, line, self.windows.number)
         return GemmSize(self.rows, self.windows.number, line)
 
 
-def forward(call: ConvCall, config: TileConfig | None = None) -> list[Dispatch] | None:
+def forward(
+    call: ConvCall, config: TileConfig | None = None, limit: float = math.inf
+) -> list[Dispatch] | None:
     """Return the implicit GEMM where it is the quicker kernel, otherwise None.
 
-    The convolution has one group. A `config` of None takes the cost model's choice.
+    A `config` of None takes the cost model's choice, which must take less than `limit`
+    microseconds.
     """
     product = _forward_product(call)
-    config = config or _best_config(product, call.weight.numel, splits=not call.bias)
+    splits = not call.bias
+    config = config or _best_config(product, call.weight.numel, limit, splits=splits)
     if config is None:
-        return None
+        return _unsplit(forward, call, limit)
+    product = _bundled(product, config.tile)
     left = _filters(product, config, call, for_input=False)
     return _dispatches(product, config, left, call.bias)
 
@@ -161,20 +192,25 @@ def forward_configs(call: ConvCall) -> dict[str, TileConfig]:
 def _forward_product(call: ConvCall) -> _ImplicitGemm:
     rows = call.weight.shape[0]
     windows = _window_grid(call)
-    nchw_size = GemmSize(rows, windows.number, math.prod(call.weight.shape[1:]))
+    groups, depth = call.how.groups, math.prod(call.weight.shape[1:])
+    nchw_size = GemmSize(rows // groups, windows.number, depth, groups)
     return _ImplicitGemm(call, windows, "x", rows, call.out, IMAGES, nchw_size)
 
 
 def input_vjp(
-    call: ConvCall, config: TileConfig | None = None
+    call: ConvCall, config: TileConfig | None = None, limit: float = math.inf
 ) -> list[Dispatch] | None:
-    """Return the dispatches of the gradient by the images (dgrad), or None."""
+    """Return the dispatches of the gradient by the images (dgrad), or None.
+
+    `config` and `limit` are as in `forward`.
+    """
     product = _input_product(call)
     if product is None:
         return None
-    config = config or _best_config(product, call.weight.numel)
+    config = config or _best_config(product, call.weight.numel, limit)
     if config is None:
-        return None
+        return _unsplit(input_vjp, call, limit)
+    product = _bundled(product, config.tile)
     left = _filters(product, config, call, for_input=True)
     return _dispatches(product, config, left)
 
@@ -187,7 +223,8 @@ def input_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
 
 def _input_product(call: ConvCall) -> _ImplicitGemm | None:
     window, size = call.window, call.size
-    stride, channels = window.stride, call.weight.shape[1]
+    stride, groups = window.stride, call.how.groups
+    channels = call.weight.shape[1] * groups
     windows = _phase_grid(call)
     if windows is None:
         return None
@@ -202,8 +239,8 @@ def _input_product(call: ConvCall) -> _ImplicitGemm | None:
         }  # fmt: skip
     rows = math.prod(stride) * channels
     pixels = call.x.shape[0] * math.prod(size)
-    depth = call.weight.shape[0] * math.prod(window.kernel)
-    nchw_size = GemmSize(channels, pixels, depth)
+    depth = call.weight.shape[0] // groups * math.prod(window.kernel)
+    nchw_size = GemmSize(channels // groups, pixels, depth, groups)
     return _ImplicitGemm(
         call, windows, "grad_out", rows, call.x, kind, nchw_size, constants
     )
@@ -236,13 +273,17 @@ def _phase_grid(call: ConvCall) -> WindowGrid | None:
 
 
 def weight_vjp(
-    call: ConvCall, config: TileConfig | None = None
+    call: ConvCall, config: TileConfig | None = None, limit: float = math.inf
 ) -> list[Dispatch] | None:
-    """Return the dispatches of the gradient by the filters (wgrad), or None."""
+    """Return the dispatches of the gradient by the filters (wgrad), or None.
+
+    `config` and `limit` are as in `forward`.
+    """
     product = _weight_product(call)
-    config = config or _best_config(product, call.out.numel)
+    config = config or _best_config(product, call.out.numel, limit)
     if config is None:
-        return None
+        return _unsplit(weight_vjp, call, limit)
+    product = _bundled(product, config.tile)
     vectors = max(ceil_div(product.rows, product.width), config.tile.m // product.width)
     step = config.tile.k // product.halves
     lines = _steps(product, config) * step
@@ -261,7 +302,8 @@ def weight_vjp_configs(call: ConvCall) -> dict[str, TileConfig]:
 
 def _weight_product(call: ConvCall) -> _ImplicitGemm:
     rows, windows = call.weight.shape[0], _window_grid(call)
-    nchw_size = GemmSize(rows, math.prod(call.weight.shape[1:]), windows.number)
+    columns, groups = math.prod(call.weight.shape[1:]), call.how.groups
+    nchw_size = GemmSize(rows // groups, columns, windows.number, groups)
     return _ImplicitGemm(call, windows, "x", rows, call.weight, FILTERS, nchw_size)
 
 
@@ -279,12 +321,35 @@ def _window_grid(call: ConvCall) -> WindowGrid:
     )
 
 
-def _best_config(
-    product: _ImplicitGemm, left: int, *, splits: bool = True
-) -> TileConfig | None:
-    """Return the quickest tile configuration, or None where NCHW kernels are quicker.
+def _bundled(product: _ImplicitGemm, tile: Tile) -> _ImplicitGemm:
+    """Return the GEMM with bundles of as few groups as fill a tile's rows."""
+    groups = product.call.how.groups
+    for bundle in range(1, groups):
+        found = product._replace(bundle=bundle)
+        whole = groups % bundle == 0 and found.bundle_rows % tile.m == 0
+        if whole and product.windows.channels // found.bundles % product.width == 0:
+            return found
+    return product._replace(bundle=groups)
 
-    `left` is the size of the left operand; `splits` allows split-K.
+
+def _unsplit(
+    rule: Callable[[ConvCall, TileConfig | None, float], list[Dispatch] | None],
+    call: ConvCall,
+    limit: float,
+) -> list[Dispatch] | None:
+    """Return what a pass answers without bf16x3, where with it it answers nothing."""
+    if call.how.mode != BF16X3:
+        return None
+    return rule(call._replace(how=call.how._replace(mode=SIMT)), None, limit)
+
+
+def _best_config(
+    product: _ImplicitGemm, left: int, limit: float, *, splits: bool = True
+) -> TileConfig | None:
+    """Return the quickest tile configuration, or None where others are quicker.
+
+    `left` is the size of the left operand; `limit` the microseconds of another kernel,
+    beside those for NCHW; `splits` allows split-K.
     """
     model = model_of(product.call.gpu)
     ranked = _ranked_configs(product, splits=splits)
@@ -294,7 +359,7 @@ def _best_config(
     elements = left + product.windows.pixels * product.windows.channels
     copied = elements * product.dtype.itemsize / model.copied_bytes_per_microsecond
     time = time + copied + model.copy_microseconds
-    return config if time < _nchw_microseconds(product) else None
+    return config if time < min(_nchw_microseconds(product), limit) else None
 
 
 def _likely_configs(
@@ -314,9 +379,20 @@ def _ranked_configs(
 
     Empty if the kernel does not take the convolution.
     """
+    tiles = model_of(product.call.gpu).gemm[product.mode].tiles
+    found: list[tuple[TileConfig, float]] = []
+    # Tiles of as many rows have the same bundles.
+    for tile in {tile.m: tile for tile in tiles}.values():
+        found += _timed_configs(_bundled(product, tile), tile.m, splits=splits)
+    return sorted(found, key=lambda each: each[1])
+
+
+def _timed_configs(
+    product: _ImplicitGemm, rows: int, *, splits: bool
+) -> list[tuple[TileConfig, float]]:
+    """Return the configurations of tiles of so many rows, with modelled times."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
-    most = MAX_SPLITS if splits else 1
     if not gpu.target.fast_shared_memory or 0 in sizes or product.dtype not in wanted:
         return []
     # Operands padded for the smallest tiles; larger tiles may double the padding.
@@ -326,21 +402,21 @@ def _ranked_configs(
         return []
     model, found = model_of(gpu), []
     efficiency = model.gathered_efficiency if mode != SIMT else {}
-    for config in tile_configs(gpu, mode, sizes, most):
+    for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1):
         tile = config.tile
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))
         # Addresses of the right operand are computed one K step ahead only.
-        if tile.stages == 1:
+        if tile.stages == 1 and tile.m == rows:
             found.append((config, microseconds(model, gathered, mode, sizes)))
-    return sorted(found, key=lambda each: each[1])
+    return found
 
 
 def _nchw_microseconds(product: _ImplicitGemm) -> float:
     """Return the estimated time of the NCHW kernels, which pack nothing."""
-    rows, columns, depth, _ = product.nchw_size
+    rows, columns, depth, groups = product.nchw_size
     tiles = ceil_div(rows, NCHW_BLOCK) * ceil_div(columns, NCHW_BLOCK)
-    operations = 2 * tiles * NCHW_BLOCK**2 * depth
+    operations = 2 * tiles * NCHW_BLOCK**2 * depth * groups
     rates = model_of(product.call.gpu).nchw_operations_per_microsecond
     return operations / rates[product.kind]
 
@@ -355,9 +431,15 @@ def _filters(
     """Return the left operand of `forward`, or of `input_vjp`."""
     lines = max(product.rows, config.tile.m)
     line = _steps(product, config) * config.tile.k // product.width
-    vectors = product.channel_vectors
-    split = product.halves > 1
-    copy = filters(call, vectors, lines, line, for_input=for_input, split=split)
+    copy = filters(
+        call,
+        product.bundle_vectors,
+        lines,
+        line,
+        for_input=for_input,
+        split=product.halves > 1,
+        bundle=product.bundle,
+    )
     return _LeftOperand(copy, lines, line)
 
 
@@ -395,7 +477,8 @@ def _dispatches(
     found = [left.copy.dispatch, right.dispatch]
     found.append(Dispatch(kernel, grid, push, constants, defines))
     if product.kind == FILTERS:
-        found.append(filter_sums(sums, out, splits, vectors * product.width))
+        pitch, groups = product.bundle_vectors * product.width, product.call.how.groups
+        found.append(filter_sums(sums, out, splits, pitch, groups, product.bundle))
     elif partial:
         found.append(sum_rows(product.call.gpu, sums, out, splits, numel))
     return found
@@ -425,10 +508,13 @@ def _constants(
 
 def _window_constants(product: _ImplicitGemm) -> dict[str, int]:
     """Return the constants of the right operand's windows."""
-    vectors = product.channel_vectors
-    constants = product.windows.constants(vectors * product.halves)
-    if product.kind == FILTERS:
-        constants["CHANNEL_VECTORS"] = vectors
+    vectors, halves = product.bundle_vectors, product.halves
+    constants = product.windows.constants(product.channel_vectors * halves)
+    along_k = product.kind != FILTERS
+    constants["CHANNEL_VECTORS"] = vectors * halves if along_k else vectors
+    if product.bundles > 1:
+        constants["BUNDLE_ROWS"] = product.bundle_rows
+        constants["BUNDLE"] = vectors * halves
     return constants
 
 

@@ -172,6 +172,7 @@ def filters(
     *,
     for_input: bool,
     split: bool = False,
+    bundle: int = 1,
 ) -> Copy:
     """Return the packed filters, the op's `weight`.
 
@@ -186,12 +187,17 @@ def filters(
         Whether to pack for the gradient by the images (dgrad).
     split : bool, default False
         Of float32: whether each vector is one of high halves and one of low ones.
+    bundle : int, default 1
+        Groups whose channels a line has, with zeros for those of other groups.
     """
     memory = Scratch("filters", VECTOR_SIZE * lines * line)
     push: dict[str, Argument] = {
         "weight": "weight", "vectors": memory, "rows": lines, "pitch": line,
         "channel_vectors": vectors,
-        "out_channels": call.weight.shape[0], "in_channels": call.weight.shape[1],
+        "out_channels": call.weight.shape[0],
+        "in_channels": call.weight.shape[1] * call.how.groups,
+        "out_count": call.weight.shape[0] // call.how.groups,
+        "in_count": call.weight.shape[1], "bundle": bundle,
     }  # fmt: skip
     names = ("KERNEL_H", "KERNEL_W", "STRIDE_H", "STRIDE_W")
     constants = {name: call.window.constants()[name] for name in names}
@@ -203,7 +209,9 @@ def filters(
     return Copy(memory, Dispatch("conv/pack_weight", grid, push, constants, defines))
 
 
-def filter_sums(sums: Scratch, out: TensorSpec, splits: int, pitch: int) -> Dispatch:
+def filter_sums(
+    sums: Scratch, out: TensorSpec, splits: int, pitch: int, groups: int, bundle: int
+) -> Dispatch:
     """Return the reduction of wgrad's split-K slices into the result of the op.
 
     Parameters
@@ -212,7 +220,9 @@ def filter_sums(sums: Scratch, out: TensorSpec, splits: int, pitch: int) -> Disp
     out : TensorSpec, shape (rows, channels, kernel_h, kernel_w)
     splits : int
     pitch : int
-        Channels in `sums`, as many as in the packed images.
+        Channels in `sums`, those of a bundle in the packed images.
+    groups, bundle : int
+        Groups of the convolution, and of them in a bundle.
     """
     rows, channels, *kernel = out.shape
     taps = math.prod(kernel)
@@ -221,6 +231,7 @@ def filter_sums(sums: Scratch, out: TensorSpec, splits: int, pitch: int) -> Disp
     push: dict[str, Argument] = {
         "sums": sums, "out_": "out", "parts": splits, "rows": rows, "taps": taps,
         "pitch": pitch, "channels": channels,
+        "group_rows": rows // groups, "bundle": bundle,
         "row_magic": row_magic, "row_shift": row_shift,
         "pitch_magic": pitch_magic, "pitch_shift": pitch_shift,
     }  # fmt: skip

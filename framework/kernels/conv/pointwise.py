@@ -13,7 +13,11 @@ from collections.abc import Mapping
 
 from ...base.shape import Layout, Shape, TensorSpec
 from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
+from ..gemm.cost_model import microseconds as modelled
+from ..gemm.cost_model import tile_configs
 from ..gemm.select import large_tile_gemm
+from ..gemm.tiles import BF16X3, SIMT, GemmSize
+from ..gpu_model import model_of
 from .problem import ConvCall
 from .window import Window
 
@@ -46,6 +50,20 @@ def input_vjp(call: ConvCall) -> list[Dispatch] | None:
     depth, rows = call.weight.shape[:2]
     filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, 1, rows))
     return _product(call, filters, call.out, "grad_out")
+
+
+def microseconds(call: ConvCall, *, for_input: bool) -> float:
+    """Return the modelled time of `forward`, or with `for_input` of `input_vjp`."""
+    rows, depth = call.weight.shape[:2]
+    if for_input:
+        rows, depth = depth, rows
+    sizes = GemmSize(rows, math.prod(call.output_size), depth, call.x.shape[0])
+    # Of single images bf16x3 is not worthwhile, and operands would be packed for it.
+    mode = SIMT if call.how.mode == BF16X3 else call.how.mode
+    config = next(iter(tile_configs(call.gpu, mode, sizes)), None)
+    if config is None:
+        return math.inf
+    return modelled(model_of(call.gpu), config, mode, sizes)
 
 
 def _product(

@@ -18,7 +18,7 @@ from ...kernels.conv import implicit_gemm, pointwise
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
 from ...kernels.conv.window import Pair
 from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
-from ...kernels.gemm.tiles import TileConfig
+from ...kernels.gemm.tiles import BF16X3, SIMT, TileConfig
 from ...kernels.gpu_model import model_of
 from ...kernels.reduce import sum_rows
 from ...kernels.shader_types import acc_size, check_same_dtype
@@ -89,11 +89,13 @@ def _conv2d_kernel(
     how: Convolution,
 ) -> Found:
     call = _forward_call(gpu, x, weight, bias, how)
-    found = (
-        pointwise.forward(call) or implicit_gemm.forward(call)
-        if how.groups == 1
-        else conv_direct.forward(call)
-    )
+    found: Found | None
+    if how.groups == 1:
+        found = pointwise.forward(call)
+        limit = pointwise.microseconds(call, for_input=False) if found else math.inf
+        found = implicit_gemm.forward(call, None, limit) or found
+    else:
+        found = conv_direct.forward(call) or implicit_gemm.forward(call)
     return found or _conv2d_tiles(call)
 
 
@@ -109,8 +111,8 @@ def _conv2d_candidates(
     candidates = _nchw_candidates(call, _conv2d_tiles, conv_direct.forward)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.forward, call)
-        tile_configs = implicit_gemm.forward_configs(call)
-        candidates |= _nhwc_candidates(call, implicit_gemm.forward, tile_configs)
+    tile_configs = implicit_gemm.forward_configs(call)
+    candidates |= _nhwc_candidates(call, implicit_gemm.forward, tile_configs)
     return candidates
 
 
@@ -138,14 +140,18 @@ def _nchw_candidates(
 
 def _nhwc_candidates(
     call: ConvCall,
-    product: Callable[[ConvCall, TileConfig], Found | None],
+    product: Callable[..., Found | None],
     tile_configs: Mapping[str, TileConfig],
 ) -> Candidates:
     """Return the implicit GEMM candidates on packed operands, by name."""
-    return {
+    candidates: Candidates = {
         IMPLICIT_GEMM_NHWC + name: functools.partial(product, call, config)
         for name, config in tile_configs.items()
     }
+    if call.how.mode == BF16X3:
+        unsplit = call._replace(how=call.how._replace(mode=SIMT))
+        candidates[IMPLICIT_GEMM_NHWC + "float32"] = functools.partial(product, unsplit)
+    return candidates
 
 
 def _conv2d_tiles(call: ConvCall) -> Dispatch:
@@ -211,11 +217,13 @@ def _conv2d_input_vjp_kernel(
     how: Convolution,
 ) -> Found:
     call = ConvCall(gpu, how, how.x(grad_out, weight, size), weight, grad_out)
-    found = (
-        pointwise.input_vjp(call) or implicit_gemm.input_vjp(call)
-        if how.groups == 1
-        else conv_direct.input_vjp(call)
-    )
+    found: Found | None
+    if how.groups == 1:
+        found = pointwise.input_vjp(call)
+        limit = pointwise.microseconds(call, for_input=True) if found else math.inf
+        found = implicit_gemm.input_vjp(call, None, limit) or found
+    else:
+        found = conv_direct.input_vjp(call) or implicit_gemm.input_vjp(call)
     return found or _conv2d_input_vjp_tiles(call)
 
 
@@ -231,8 +239,8 @@ def _conv2d_input_vjp_candidates(
     candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
-        tile_configs = implicit_gemm.input_vjp_configs(call)
-        candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
+    tile_configs = implicit_gemm.input_vjp_configs(call)
+    candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
     return candidates
 
 
@@ -298,11 +306,8 @@ def _conv2d_weight_vjp_kernel(
     gpu: DeviceInfo, grad_out: StridedSpec, x: StridedSpec, how: Convolution
 ) -> Found:
     call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
-    found = (
-        implicit_gemm.weight_vjp(call)
-        if how.groups == 1
-        else conv_direct.weight_vjp(call)
-    )
+    few = conv_direct.weight_vjp(call) if how.groups > 1 else None
+    found = few or implicit_gemm.weight_vjp(call)
     return found or _conv2d_weight_vjp_tiles(call)
 
 
@@ -314,9 +319,8 @@ def _conv2d_weight_vjp_candidates(
     candidates = _nchw_candidates(
         call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
     )
-    if how.groups == 1:
-        tile_configs = implicit_gemm.weight_vjp_configs(call)
-        candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)
+    tile_configs = implicit_gemm.weight_vjp_configs(call)
+    candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)
     return candidates
 
 

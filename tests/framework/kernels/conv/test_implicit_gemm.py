@@ -209,6 +209,54 @@ def test_results_go_on_into_what_follows(
     assert count(taken, "matmul/gemm_simt") == 1
 
 
+# Groups that fill a tile each, in bundles, all in one; with a bias or without.
+GROUPED: list[tuple[Convolved, int]] = [
+    (((2, 32, 6, 6), (64, 16, 3, 3), {"groups": 2, "padding": 1}), 1),
+    (((1, 64, 7, 5), (64, 4, 3, 3), {"groups": 16, "stride": 2, "padding": 1}), 8),
+    (((2, 128, 5, 6), (64, 8, 1, 2), {"groups": 16, "dilation": 2}), 8),
+    (((2, 12, 5, 5), (15, 4, 2, 2), {"groups": 3}), 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("row", "bundle"),
+    [
+        pytest.param(*each, id=name_of(each[0]), marks=[pytest.mark.wide] * (n > 1))
+        for n, each in enumerate(GROUPED)
+    ],
+)
+def test_groups_are_taken_in_bundles(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    row: Convolved,
+    bundle: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, weight, options = row
+    for splits in (1, 3):
+        config = TileConfig(SIMT_TILES[3], splits)
+        monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, c=config, **__: c)
+        forget_plans()
+        check(gpu, (x, weight, (weight[0],))[: 3 if splits == 1 else 2], options)
+    assert count(taken, "matmul/gemm_simt") == 6
+    call = call_of(gpu.gpu.info, x, weight[0], WINDOW, groups=options["groups"])
+    product = implicit_gemm._forward_product(call)
+    assert implicit_gemm._bundled(product, SIMT_TILES[3]).bundle == bundle
+
+
+def test_grouped_convolutions_fill_tiles(discrete: vkbackend.DeviceInfo) -> None:
+    for groups, each, bundle_rows in ((8, 16, 64), (4, 64, 64), (2, 128, 128)):
+        x = (32, groups * each, 56, 56)
+        call = call_of(discrete, x, groups * each, WINDOW, float16, groups)
+        for name in PASSES:
+            found = dispatched(name, call)
+            assert found is not None
+            product = next(row for row in found if row.kernel.startswith("matmul/"))
+            assert product.kernel == "matmul/gemm_coopmat"
+            assert product.constants["BUNDLE_ROWS"] % product.constants["BLOCK_M"] == 0
+            assert product.constants["BUNDLE_ROWS"] == bundle_rows
+
+
 # With few steps of K, for software devices end loops that take long, and emulated
 # products are loops.
 SPLIT: list[tuple[Convolved, bool]] = [
@@ -217,6 +265,7 @@ SPLIT: list[tuple[Convolved, bool]] = [
     (CONVOLUTIONS[3], False),
     (((3, 3, 20, 20), (12, 3, 7, 7), {"stride": 2, "padding": 3}), True),
     (CONVOLUTIONS[6], False),
+    (((1, 128, 4, 9), (128, 16, 1, 3), {"groups": 8, "padding": (0, 1)}), False),
 ]
 
 
@@ -224,7 +273,9 @@ SPLIT: list[tuple[Convolved, bool]] = [
     ("row", "bias"),
     [
         pytest.param(
-            *each, id=name_of(each[0]), marks=[pytest.mark.wide] if number > 2 else []
+            *each,
+            id=name_of(each[0]),
+            marks=[pytest.mark.wide] if number in (3, 4) else [],
         )
         for number, each in enumerate(SPLIT)
     ],

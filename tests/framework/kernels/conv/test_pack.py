@@ -83,7 +83,8 @@ def test_filters(device: vkbackend.Device, dtype: str) -> None:
         {"LOCAL_X": 1, "KERNEL_H": 3, "KERNEL_W": 2, "STRIDE_H": 2, "STRIDE_W": 2}
         | {"FOR_INPUT": 1},
         {"weight": weight, "rows": 14, "pitch": pitch, "channel_vectors": vectors}
-        | {"out_channels": 5, "in_channels": 3},
+        | {"out_channels": 5, "in_channels": 3, "out_count": 5, "in_count": 3}
+        | {"bundle": 1},
         defines={"DTYPE": f"DTYPE_{dtype.upper()}"},
     )
     want = np.zeros((14, pitch * width), dtype)
@@ -107,6 +108,7 @@ def test_filter_sums(
     arguments = {
         **{"sums": sums.astype(np.float32), "parts": splits, "rows": rows},
         **{"taps": taps, "pitch": pitch, "channels": channels},
+        **{"group_rows": rows, "bundle": 1},
         **{**division("row", taps * pitch), **division("pitch", pitch)},
     }
     (got,) = run(
@@ -125,6 +127,6 @@ def test_filter_sums(
 def test_few_parts_have_few_sharers() -> None:
     out = TensorSpec((64, 3, 7, 7), float16)
     for splits, sharers in ((1, 1), (3, 2), (66, 8)):
-        found = filter_sums(Scratch("sums", 4), out, splits, 8)
+        found = filter_sums(Scratch("sums", 4), out, splits, 8, 1, 1)
         assert found.constants["SHARERS"] == sharers
         assert found.grid == (64 * 49 * 8 * sharers // 256, 1, 1)

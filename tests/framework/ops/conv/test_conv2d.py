@@ -16,7 +16,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.dispatch.primitive import Primitive
 from vkbackend.framework.kernels.conv.window import Window
-from vkbackend.framework.ops.conv import conv2d
+from vkbackend.framework.kernels.gemm.tiles import BF16X3, SIMT
 
 Make = Callable[..., fw.Tensor]
 
@@ -74,13 +74,17 @@ def test_empty_batch(make: Make) -> None:
     assert_close(weight.grad, np.zeros((3, 2, 3, 3), np.float32))
 
 
-@pytest.mark.parametrize(("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2)])
+@pytest.mark.parametrize("mode", [SIMT, BF16X3])
+@pytest.mark.parametrize(
+    ("kernel", "groups"), [(3, 1), (1, 1), (3, 64), (3, 2), (3, 4)]
+)
 def test_the_own_choice_is_a_candidate(
-    discrete: vkbackend.DeviceInfo, kernel: int, groups: int
+    discrete: vkbackend.DeviceInfo, kernel: int, groups: int, mode: str
 ) -> None:
     pad = kernel // 2
     window = Window((kernel, kernel), (1, 1), (pad, pad), (1, 1))
     call = call_of(discrete, (64, 64, 56, 56), 64, window, groups=groups)
+    call = call._replace(how=call.how._replace(mode=mode))
     calls: dict[str, tuple[Any, ...]] = {
         "conv2d": (call.x, call.weight, None),
         "conv2d_input_vjp": (call.out, call.weight, call.size),
@@ -92,5 +96,22 @@ def test_the_own_choice_is_a_candidate(
         own = op.rules["kernel"](discrete, *given, call.how)
         ways = op.rules["candidates"](discrete, *given, call.how)
         assert own in [way() for way in ways.values()]
-        if groups == 2:
-            assert ways[conv2d.IMPLICIT_GEMM_NCHW]() == own
+
+
+@pytest.mark.parametrize(("edge", "packs"), [(64, False), (14, True)])
+def test_images_of_no_whole_tiles_are_packed(
+    discrete: vkbackend.DeviceInfo, edge: int, packs: bool
+) -> None:
+    """Of 196 pixels the tiles of single images would leave a quarter idle."""
+    window = Window((1, 1), (1, 1), (0, 0), (1, 1))
+    call = call_of(discrete, (64, 256, edge, edge), 1024, window)
+    for name, given in (
+        ("conv2d", (call.x, call.weight, None)),
+        ("conv2d_input_vjp", (call.out, call.weight, call.size)),
+    ):
+        op = REGISTRY[name]
+        assert isinstance(op, Primitive)
+        kernels = [
+            each.kernel for each in op.rules["kernel"](discrete, *given, call.how)
+        ]
+        assert ("conv/nchw_to_nhwc" in kernels) == packs
