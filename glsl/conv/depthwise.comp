@@ -27,6 +27,13 @@ layout(push_constant, std430) uniform Push {
     uint width_shift;
 } push;
 
+const uint STEP_H = FOR_INPUT != 0 && DILATION_H == 1 ? STRIDE_H : 1;
+const uint STEP_W = FOR_INPUT != 0 && DILATION_W == 1 ? STRIDE_W : 1;
+
+uint first_tap(int at, uint stride, uint dilation) {
+    return FOR_INPUT != 0 && dilation == 1 ? uint(at) % stride : 0;
+}
+
 void main() {
     uvec2 in_size = uvec2(push.in_height, push.in_width);
     uvec2 out_size = uvec2(push.out_height, push.out_width);
@@ -58,8 +65,9 @@ void main() {
     for (uint other = 0; other < count; ++other) {
         uint plane_of = first + other * other_size.x * other_size.y;
         uint filter_of = (filters + other * apart) * TAPS;
-        for (uint y = 0; y < KERNEL_H; ++y) {
-            for (uint x = 0; x < KERNEL_W; ++x) {
+        // Of the gradient, one tap in STRIDE reaches a result.
+        for (uint y = first_tap(at.x, STRIDE_H, DILATION_H); y < KERNEL_H; y += STEP_H) {
+            for (uint x = first_tap(at.y, STRIDE_W, DILATION_W); x < KERNEL_W; x += STEP_W) {
                 ivec2 tap = ivec2(y, x) * DILATION;
                 ivec2 from = at + tap;
                 if (FOR_INPUT != 0) {

@@ -7,7 +7,28 @@
 
 // Results are stored TOGETHER at a time, from `place` of a line that starts at `from`
 // in shared memory.
-#if defined(WIDE)
+#if defined(WIDE_STORES) && defined(BIAS) && !defined(EPILOGUE)
+#define EACH_PASS [[unroll]]
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutVectors { uvec4 at[]; };
+const uint TOGETHER = 16 / BYTES;
+vec4 sums(uint at, float bias) { return uintBitsToFloat(tiles[at]) + bias; }
+void store_results(uint row, uint column, uint from, uint place) {
+    float bias = load(push.bias, row);
+#if BYTES == 4
+    uvec4 vector = floatBitsToUint(sums(from + place, bias));
+#else
+#if DTYPE == DTYPE_FLOAT16
+#define PACK(values) uvec2(pack_float16(values.x, values.y), pack_float16(values.z, values.w))
+#else
+#define PACK(values) uvec2(pack_bfloat16(values.x, values.y), pack_bfloat16(values.z, values.w))
+#endif
+    vec4 left = sums(from + 2 * place, bias), right = sums(from + 2 * place + 1, bias);
+    uvec4 vector = uvec4(PACK(left), PACK(right));
+#endif
+    OutVectors(push.out_).at[result_at(row, column) / TOGETHER] = vector;
+}
+#elif defined(WIDE)
 #define EACH_PASS [[unroll]]
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutVectors { uvec4 at[]; };

@@ -84,7 +84,10 @@ CONFIGS += [TileConfig(SIMT_TILES[7], splits) for splits in (1, 3)]
 def split_products(
     device: vkbackend.Device, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Dispatch]]:
-    """Let float32 convolutions be bf16x3 on emulated tensor cores; yield dispatches."""
+    """Let convolutions run on emulated tensor cores, float32 ones as bf16x3.
+
+    Yields the dispatches.
+    """
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the kernel needs 16-bit storage")
     # 128 invocations pass elements of emulated matrices through this much.
@@ -97,7 +100,8 @@ def split_products(
 
     def emulated(rule: Any) -> Any:
         def answered(call: ConvCall, *rest: Any) -> list[Dispatch] | None:
-            how = call.how._replace(mode=BF16X3)
+            mode = BF16X3 if call.x.dtype is float32 else TENSOR_CORES
+            how = call.how._replace(mode=mode)
             dispatches = rule(call._replace(gpu=discrete, how=how), *rest)
             if dispatches is None:
                 return None
@@ -298,6 +302,26 @@ def test_float32_split_into_pairs(
     check(gpu, (x, weight, (weight[0],))[: 2 + bias], options, bound=4e-5)
     products = [each for each in split_products if "EMULATED" in each.defines]
     assert len(products) == 3
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_bias_is_added_to_whole_vectors(
+    gpu: GpuDevice,
+    split_products: list[Dispatch],
+    dtype: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = TileConfig(TENSOR_CORE_TILES[3], 1, wide=True)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
+    rng = np.random.default_rng(0)
+    shapes = ((3, 8, 4, 6), (70, 8, 1, 1), (70,))
+    arrays = [rng.integers(-4, 5, shape).astype(np.float32) for shape in shapes]
+    found = ops.conv2d(*(fw.tensor(each, dtype, gpu) for each in arrays))
+    wanted = F.conv2d(*(torch.from_numpy(each) for each in arrays))
+    # Small whole numbers, whose sums are exact.
+    np.testing.assert_array_equal(found.float().numpy(), wanted.numpy())
+    defines = split_products[-1].defines
+    assert {"BIAS", "WIDE_STORES", "EMULATED"} <= defines.keys()
 
 
 def test_where_float32_is_not_split(discrete: vkbackend.DeviceInfo) -> None:
