@@ -18,6 +18,11 @@
 
 layout(constant_id = 18) const uint FOR_INPUT = 0;
 
+// Of a stride phase, by component: the validation layers of 1.3.239 fold operations on
+// constant vectors into modules that are not valid.
+const uint TAPS_DOWN = (KERNEL_H - 1) / STRIDE_H + 1;
+const uint TAPS_ACROSS = (KERNEL_W - 1) / STRIDE_W + 1;
+
 #ifdef BF16X3
 #include "lib/bf16x3.glsl"
 const uint HALVES = 2;
@@ -63,14 +68,13 @@ void main() {
     uint own_count = push.out_count, other_count = push.in_count;
     uvec2 at = uvec2(tap / KERNEL_W, tap % KERNEL_W);
     if (FOR_INPUT != 0) {
-        const uvec2 taps = (uvec2(KERNEL_H, KERNEL_W) - 1) / uvec2(STRIDE) + 1;
         uint phase = row / push.in_channels;
         first = row - phase * push.in_channels;
         last = phase < STRIDE_H * STRIDE_W ? push.in_channels : 0;
         own_count = push.in_count;
         other_count = push.out_count;
-        uvec2 turned = taps - 1 - uvec2(tap / taps.y, tap % taps.y);
-        at = uvec2(phase / STRIDE_W, phase % STRIDE_W) + uvec2(STRIDE) * turned;
+        at.x = phase / STRIDE_W + STRIDE_H * (TAPS_DOWN - 1 - tap / TAPS_ACROSS);
+        at.y = phase % STRIDE_W + STRIDE_W * (TAPS_ACROSS - 1 - tap % TAPS_ACROSS);
     }
     bool inside = first < last && at.x < KERNEL_H && at.y < KERNEL_W;
     uint group = first / own_count;
