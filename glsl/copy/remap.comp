@@ -1,5 +1,5 @@
 // Gather by an index map per dimension: out[c] = x[map(c)]
-// grid    linear, ITEMS 32-bit words of out_ for each invocation
+// grid    linear, ITEMS 32-bit words of out_ for each invocation; with VECTORS 16 bytes
 // in      x, contiguous; per dimension, innermost first: in_size, out_size, and start,
 //         the place in x of coordinate 0; magic and shift, which divide by the first
 //         of out_size; fill: two words, the element outside of x
@@ -9,6 +9,9 @@
 // source  numpy.pad, numpy.roll, numpy.flip
 // lint    integer-division: of a fifth dimension, and a sixth
 // lint    private-array: one of two words, which is a selection
+//
+// With VECTORS elements are 16 bytes, of which sizes and counts are numbers too; the
+// innermost dimension is then not mapped.
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
@@ -27,9 +30,21 @@ const uint FLIP = 4;
 const int MOST_DIMS = 6;
 const int MOST_DIVISORS = 3;
 
+#ifdef VECTORS
+#define ITEM uvec4
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly buffer
+    Source { uvec4 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly buffer
+    Result { uvec4 at[]; };
+#else
+#define ITEM uint
+#define Source Words
+#define Result WordsOut
+#endif
+
 layout(push_constant, std430) uniform Push {
-    Words x;
-    WordsOut out_;
+    Source x;
+    Result out_;
     uint count;
     uint fill[2];
     int in_size[MOST_DIMS];
@@ -44,10 +59,10 @@ uint quotient(uint number, int dim) {
     return number / args.out_size[dim];
 }
 
-// The bits of an element, given its number in the result.
-uint source_bits(uint number, uint word) {
+// The source of an element of the result, and whether there is one.
+uint source_of(uint number, out bool inside) {
     uint rest = number, element = 0, step = 1;
-    bool inside = true;
+    inside = true;
     [[unroll]] for (int dim = 0; dim < DIMS; ++dim) {
         int size = args.in_size[dim], start = args.start[dim];
         uint next = dim == DIMS - 1 ? 0 : quotient(rest, dim);
@@ -62,24 +77,39 @@ uint source_bits(uint number, uint word) {
         element += uint(at) * step;
         step *= uint(size);
     }
-    uint bits = args.fill[word % PARTS];
-    if (inside) bits = read_bits(args.x, element, word);
-    return bits;
+    return element;
+}
+
+ITEM item(uint number) {
+    bool inside;
+#ifdef VECTORS
+    uint element = source_of(number, inside);
+    uvec4 result = uvec4(args.fill[0], args.fill[1], args.fill[0], args.fill[1]);
+    if (inside) result = args.x.at[element];
+#else
+    uint result = 0;
+    [[unroll]] for (uint lane = 0; lane < LANES; ++lane) {
+        uint element = source_of(min(element_of(number, lane), args.count - 1), inside);
+        uint bits = args.fill[number % PARTS];
+        if (inside) bits = read_bits(args.x, element, number);
+        result = insert(result, lane, bits);
+    }
+#endif
+    return result;
 }
 
 void main() {
-    uint words = words_of(args.count), results[ITEMS];
+#ifdef VECTORS
+    uint items = args.count;
+#else
+    uint items = words_of(args.count);
+#endif
+    ITEM results[ITEMS];
     uint first = linear_workgroup() * gl_WorkGroupSize.x * ITEMS + gl_LocalInvocationIndex;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i)
+        results[i] = item(min(first + i * gl_WorkGroupSize.x, items - 1));
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
-        uint word = min(first + i * gl_WorkGroupSize.x, words - 1);
-        results[i] = 0;
-        [[unroll]] for (uint lane = 0; lane < LANES; ++lane) {
-            uint number = min(element_of(word, lane), args.count - 1);
-            results[i] = insert(results[i], lane, source_bits(number, word));
-        }
-    }
-    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
-        uint word = first + i * gl_WorkGroupSize.x;
-        if (word < words) args.out_.at[word] = results[i];
+        uint number = first + i * gl_WorkGroupSize.x;
+        if (number < items) args.out_.at[number] = results[i];
     }
 }

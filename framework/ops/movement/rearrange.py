@@ -14,6 +14,7 @@ from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_
 from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
 from ...ir.kernel_call import Dispatch, StridedSpec, divisor
+from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, words_of
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared
@@ -85,15 +86,21 @@ def _remap_kernel(
 ) -> Dispatch:
     out = TensorSpec(tuple(each.size for each in maps), x.dtype)
     dims = _merged(x.shape, maps)
+    words, width = words_of("remap", out), VECTOR_SIZE // x.dtype.itemsize
+    words_of("remap", x)
+    if not dims or dims[0][1] != (dims[0][0], 0) or dims[0][0] % width:
+        width = 1
+    else:
+        inner = dims[0][0] // width
+        dims[0] = inner, Mapped(inner, 0)
     used = max(1, len(dims))
     dims += [(1, Mapped(1, 0))] * (REMAP_DIMS - len(dims))
+    push: dict[str, int | str] = {"x": "x", "out_": "out", "count": out.numel // width}
     element = encode(np.asarray(fill), x.dtype).tobytes()
-    words = np.frombuffer(element * 2 if len(element) > 2 else element * 4, "<u4")
-    push: dict[str, int | str] = {"x": "x", "out_": "out", "count": out.numel}
-    # An element narrower than a word is in the lowest bits.
-    mask = (1 << 8 * min(4, len(element))) - 1
-    push |= {"fill[0]": int(words[0]) & mask}
-    push |= {"fill[1]": int(words[1 if len(element) == 8 else 0])}
+    filled = np.frombuffer(element * (VECTOR_SIZE // len(element)), "<u4")
+    # Alone, an element narrower than a word is in the lowest bits.
+    mask = (1 << 8 * min(4, len(element))) - 1 if width == 1 else ~0
+    push |= {"fill[0]": int(filled[0]) & mask, "fill[1]": int(filled[1])}
     for dim, (size, each) in enumerate(dims):
         push |= {
             f"in_size[{dim}]": size,
@@ -102,9 +109,11 @@ def _remap_kernel(
         }
     for dim, (_, each) in enumerate(dims[:REMAP_DIVISORS]):
         push[f"magic[{dim}]"], push[f"shift[{dim}]"] = divisor(max(1, each.size))
-    words_of("remap", x)
     constants = {"MODE": MODES.index(mode), "DIMS": used, "SIZE": x.dtype.itemsize}
-    return copy_dispatch(gpu, "copy/remap", words_of("remap", out), push, constants)
+    items, defines = (
+        (out.numel // width, {"VECTORS": "1"}) if width > 1 else (words, {})
+    )
+    return copy_dispatch(gpu, "copy/remap", items, push, constants, defines)
 
 
 @_remap.vjp

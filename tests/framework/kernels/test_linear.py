@@ -63,9 +63,19 @@ def test_several_items_at_once(
     pairs = [
         (ops.flip(x, -1), twin.flip(-1)),
         (ops.roll(x, (3, -2), (1, 3)), twin.roll((3, -2), (1, 3))),
+        # Whole vectors of 16 bytes.
+        (
+            ops.roll(x.reshape((3, 35, 9))[:, :16].transpose(1, 2), (1, 2), (0, 1)),
+            twin.reshape(3, 35, 9)[:, :16].transpose(1, 2).roll((1, 2), (0, 1)),
+        ),
+        (
+            ops.pad(x.flatten()[:160].reshape((2, 5, 16)), (0, 0, 1, 2, 3, 1), value=7),
+            torch.nn.functional.pad(
+                twin.flatten()[:160].reshape(2, 5, 16), (0, 0, 1, 2, 3, 1), value=7
+            ),
+        ),
         (ops.pad(x, (1, 2, 0, 3)), torch.nn.functional.pad(twin, (1, 2, 0, 3))),
         (ops.cat([x, x[:, :2]], 1), torch.cat([twin, twin[:, :2]], 1)),
-        # Whole vectors of 16 bytes.
         (
             ops.cat([x.reshape((-1, 9))[:16].t().contiguous()] * 3, 1),
             torch.cat([twin.reshape(-1, 9)[:16].t()] * 3, 1),
