@@ -5,31 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
 from . import (
-    amp as amp,
-    backends as backends,
-    cuda as cuda,
     autograd as autograd,
-    data as data,
-    func as func,
-    graph as graph,
     fft as fft,
     linalg as linalg,
-    mps as mps,
     nn as nn,
     ops as ops,
-    optim as optim,
     random as random,
     special as special,
-    utils as utils,
     version as version,
-    xpu as xpu,
 )
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from .autograd import functional as _functional  # noqa: F401 - it is there then
-from .func.vmap import vmap as vmap
 from .autograd.grad_mode import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
@@ -137,10 +126,6 @@ from .runtime import (
     use_deterministic_algorithms as use_deterministic_algorithms,
 )
 from .eager.base_tensor import evaluate as _evaluate
-from .cuda import (
-    AcceleratorError as AcceleratorError,
-    OutOfMemoryError as OutOfMemoryError,
-)
 from .tensor.copies import (
     alias_copy as alias_copy,
     as_strided_copy as as_strided_copy,
@@ -188,14 +173,6 @@ from .tensor.sequences import (
     logspace as logspace,
     range as range,
     tri as tri,
-)
-from . import nested as nested
-from . import sparse as sparse
-from .sparse.construct import (
-    sparse_compressed_tensor as sparse_compressed_tensor,
-    sparse_coo_tensor as sparse_coo_tensor,
-    sparse_csc_tensor as sparse_csc_tensor,
-    sparse_csr_tensor as sparse_csr_tensor,
 )
 from .tensor.printing import set_printoptions as set_printoptions
 from .tensor.queries import (
@@ -481,14 +458,12 @@ from .kernels.tensor_cores import (
     get_float32_matmul_precision as get_float32_matmul_precision,
     set_float32_matmul_precision as set_float32_matmul_precision,
 )
-from .optim.grad_scaler import GradScaler as GradScaler
 from .base.modes import (
     autocast as autocast,
     get_autocast_dtype as get_autocast_dtype,
     is_autocast_available as is_autocast_available,
     is_autocast_enabled as is_autocast_enabled,
 )
-from .debug.profiler import profile as profile
 from .tensor.binomial import binomial as binomial
 from .tensor.matrix_norms import (
     frobenius_norm as frobenius_norm,
@@ -504,10 +479,6 @@ from .tensor.random import (
     randn_like as randn_like,
     randperm as randperm,
 )
-from .debug.fusion_report import (
-    FusionReport as FusionReport,
-    fusion_report as fusion_report,
-)
 from .base.philox import (
     Generator as Generator,
     get_rng_state as get_rng_state,
@@ -517,7 +488,6 @@ from .base.philox import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
-from .io.serialization import load as load, save as save
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.windows import (
     bartlett_window as bartlett_window,
@@ -532,11 +502,18 @@ from .tensor.tensor import Tensor as Tensor
 from .autotune.autotune import autotune as autotune
 
 from .addresses import finder as _finder
+from .addresses.table import LAZY as _LAZY, LAZY_NAMES as _LAZY_NAMES
+from .base.late_modules import late_function as _late_function
+from .tensor.methods.sparse import CONVERSIONS as _CONVERSIONS
 from . import torchscript as _torchscript
 
 eval = _evaluate
 _torchscript.install()
 _finder.install()
+_CONVERSIONS.update(
+    to_sparse=_late_function("sparse.construct:to_sparse"),
+    sparse_mask=_late_function("sparse.construct:sparse_mask"),
+)
 
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
@@ -546,19 +523,52 @@ _INTERNAL = frozenset(
     "addresses annotations base codegen data debug dispatch eager graph io ir kernels"
     " runtime scheduler torchscript".split()
 )
+_late_names = {*_LAZY_NAMES, *[name for name in _LAZY if "." not in name]}
 
 
 def __dir__() -> list[str]:
     """Return the public names, without the packages behind them."""
     return sorted(
         name
-        for name in globals()
+        for name in {*globals(), *_late_names}
         if name not in _INTERNAL and (name[:1] != "_" or name[:2] == "__")
     )
 
 
-if _TYPE_CHECKING:
-    from . import distributions as distributions  # loaded when it is asked for
+if _TYPE_CHECKING:  # what is loaded when it is asked for; see `addresses.table`
+    from . import (
+        amp as amp,
+        backends as backends,
+        cuda as cuda,
+        data as data,
+        distributions as distributions,
+        func as func,
+        graph as graph,
+        mps as mps,
+        nested as nested,
+        optim as optim,
+        sparse as sparse,
+        utils as utils,
+        xpu as xpu,
+    )
+    from .cuda import (
+        AcceleratorError as AcceleratorError,
+        OutOfMemoryError as OutOfMemoryError,
+    )
+    from .debug.fusion_report import (
+        FusionReport as FusionReport,
+        fusion_report as fusion_report,
+    )
+    from .debug.profiler import profile as profile
+    from .func.vmap import vmap as vmap
+    from .io.serialization import load as load, save as save
+    from .optim.grad_scaler import GradScaler as GradScaler
+    from .sparse.construct import (
+        sparse_compressed_tensor as sparse_compressed_tensor,
+        sparse_coo_tensor as sparse_coo_tensor,
+        sparse_csc_tensor as sparse_csc_tensor,
+        sparse_csr_tensor as sparse_csr_tensor,
+    )
 
     def __getattr__(name: str) -> _Any:
         """Return one of the functions that only their table names."""
@@ -575,3 +585,5 @@ half = float16
 int = int32
 long = int64
 short = int16
+
+__all__ = [name for name in __dir__() if name[:1] != "_"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 from ..base.absent import absent
-from .table import ABSENT, ADDRESSES, LAZY, OWN, Entry
-
-ROOT = "vkbackend.framework"
+from ..base.late_modules import ROOT, register, resolved
+from .table import ABSENT, ADDRESSES, LAZY, LAZY_NAMES, OWN, Entry
 
 
 class Address(ModuleType):
@@ -68,15 +67,6 @@ class Address(ModuleType):
 _NOTHING: Any = object()
 
 
-def resolved(path: str) -> Any:
-    """Return a module of the library, of Python, or with a colon a name in it."""
-    module, _, name = path.partition(":")
-    if module.startswith("python."):
-        return importlib.import_module(module.removeprefix("python."))
-    found = importlib.import_module(f"{ROOT}.{module}" if module else ROOT)
-    return getattr(found, name) if name else found
-
-
 def is_known(address: str) -> bool:
     """Return whether the tables have an address."""
     return address in ADDRESSES or address in ABSENT
@@ -105,21 +95,6 @@ class Finder(MetaPathFinder, Loader):
         """Do nothing: the names are found when they are asked for."""
 
 
-def _opener(parent: str, children: frozenset[str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a module that has addresses below it."""
-
-    def __getattr__(name: str) -> Any:  # noqa: N807 - it becomes the module's
-        if name in children:
-            return importlib.import_module(f"{parent}.{name}")
-        _missing(parent, name)
-
-    return __getattr__
-
-
-def _missing(parent: str, name: str) -> NoReturn:
-    raise AttributeError(f"module {parent!r} has no attribute {name!r}")
-
-
 def install() -> None:
     """Let Python find the addresses, by import and as attributes of their parents."""
     if any(isinstance(each, Finder) for each in sys.meta_path):
@@ -130,6 +105,4 @@ def install() -> None:
         parent, _, name = address.rpartition(".")
         below.setdefault(f"{ROOT}.{parent}" if parent else ROOT, set()).add(name)
     for parent, children in below.items():
-        module = sys.modules.get(parent)
-        if module is not None:
-            module.__dict__["__getattr__"] = _opener(parent, frozenset(children))
+        register(parent, children, LAZY_NAMES if parent == ROOT else {})

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 LAZY = tuple(
     """
-    accelerator compiler cpu distributed distributions hub library multiprocessing
-    futures overrides profiler testing types nn.parallel nn.utils.prune
+    accelerator amp backends compiler cpu cuda data debug distributed distributions func
+    futures graph hub io library mps multiprocessing nested optim overrides profiler
+    sparse testing types utils xpu nn.parallel nn.utils.prune
     utils.benchmark utils.flop_counter utils.tensorboard
     """.split()
 )
 """Modules that are files here, and are imported when they are asked for."""
+
+LAZY_NAMES = {
+    "AcceleratorError": "cuda:AcceleratorError",
+    "FusionReport": "debug.fusion_report:FusionReport",
+    "GradScaler": "optim.grad_scaler:GradScaler",
+    "OutOfMemoryError": "cuda:OutOfMemoryError",
+    "fusion_report": "debug.fusion_report:fusion_report",
+    "load": "io.serialization:load",
+    "profile": "debug.profiler:profile",
+    "save": "io.serialization:save",
+    "sparse_compressed_tensor": "sparse.construct:sparse_compressed_tensor",
+    "sparse_coo_tensor": "sparse.construct:sparse_coo_tensor",
+    "sparse_csc_tensor": "sparse.construct:sparse_csc_tensor",
+    "sparse_csr_tensor": "sparse.construct:sparse_csr_tensor",
+    "vmap": "func.vmap:vmap",
+}
+"""Names of the library's own namespace in such modules."""
 
 _LAYERS = """
 activation adaptive batchnorm channelshuffle container conv distance dropout flatten

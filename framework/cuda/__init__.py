@@ -10,6 +10,7 @@ from typing import Any
 
 from vkbackend.errors import OutOfDeviceMemory, VulkanError
 
+from ..base.late_modules import give_attributes as _give_attributes
 from ..base.no_accelerator import Accelerator
 from ..base.public_names import public_names as _public_names
 from . import amp as amp
@@ -210,3 +211,6 @@ __all__ = [
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
     return _public_names(globals(), "amp")
+
+
+_give_attributes(__name__)

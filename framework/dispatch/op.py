@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MethodType
@@ -37,6 +38,7 @@ from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
 from . import batching
 from .autocast_policy import Policy, autocast_arguments
+from .diagnosis import parameter_kinds
 from .keywords import into, renamed, translated
 
 if TYPE_CHECKING:
@@ -112,14 +114,10 @@ class Op(Generic[P, R]):
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
         self.__wrapped__ = function
-        self.parameters = inspect.signature(function).parameters
-        self.names = tuple(self.parameters)
+        kinds = parameter_kinds(function)
+        self.names = tuple(kinds)
         self.renamed = renamed(self.name, self.names)
-        self.tensors = tuple(
-            name
-            for name, parameter in self.parameters.items()
-            if "Tensor" in str(parameter.annotation)
-        )
+        self.tensors = tuple([name for name in kinds if "Tensor" in kinds[name]])
         self.dtypes = dtypes
         self.device_dtypes: Sequence[DType] | Mapping[str, Sequence[DType]] | None = (
             None
@@ -132,6 +130,11 @@ class Op(Generic[P, R]):
         if self.name in REGISTRY:
             raise TypeError(f"{self.name}: an op of this name is already declared")
         REGISTRY[self.name] = self
+
+    @functools.cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        """The parameters of the function."""
+        return inspect.signature(self.function).parameters
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -158,7 +161,7 @@ class Op(Generic[P, R]):
 
     def checked_rule_names(self, rule: Callable[..., Any]) -> tuple[str, ...]:
         """Return the parameters of a gradient rule; raise TypeError for others."""
-        names = tuple(inspect.signature(rule).parameters)
+        names = tuple(parameter_kinds(rule))
         if "grad" in self.names or "needs" in self.names:
             raise TypeError(f"{self.name}.vjp: `grad` and `needs` are the rule's own")
         known = {"grad", "needs", *self.names, *self.output_names}

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
 from .collectives import *  # noqa: F403 - its public names
 from .collectives import __all__ as _collectives
@@ -34,3 +35,6 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
     return _public_names(globals())
+
+
+_give_attributes(__name__)

@@ -1,5 +1,6 @@
 """Probability distributions: draws, densities, divergences, with PyTorch's names."""
 
+from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
 from . import constraint_registry, constraints, kl, transforms
 from .bernoulli import (
@@ -139,3 +140,6 @@ __all__ = [
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
     return _public_names(globals(), "constraints kl transforms")
+
+
+_give_attributes(__name__)

@@ -1,5 +1,6 @@
 """Optimizers, learning-rate schedulers, averaging, gradient clipping."""
 
+from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
 from . import lr_scheduler, swa_utils
 from .adam import Adam, AdamW
@@ -53,3 +54,6 @@ __all__ = [
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
     return _public_names(globals(), "lr_scheduler swa_utils")
+
+
+_give_attributes(__name__)

@@ -1,6 +1,5 @@
 """Sparse tensors: coordinate format and compressed rows; PyTorch's `torch.sparse`."""
 
-from ..tensor.methods.sparse import CONVERSIONS as _CONVERSIONS
 from .compressed import (
     SparseCscTensor as SparseCscTensor,
 )
@@ -35,13 +34,7 @@ from .construct import (
     sparse_csr_tensor as sparse_csr_tensor,
 )
 from .construct import (
-    sparse_mask as _sparse_mask,
-)
-from .construct import (
     spdiags as spdiags,
-)
-from .construct import (
-    to_sparse as _to_sparse,
 )
 from .coo import SparseTensor as SparseTensor
 from .invariants import (
@@ -54,5 +47,3 @@ from .reduce import log_softmax as log_softmax
 from .reduce import softmax as softmax
 from .reduce import sum as sum
 from .rules import RULES as _RULES  # noqa: F401  # the classes have them then
-
-_CONVERSIONS.update(to_sparse=_to_sparse, sparse_mask=_sparse_mask)

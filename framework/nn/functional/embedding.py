@@ -8,7 +8,6 @@ from ... import ops
 from ...autograd.engine import no_grad
 from ...base.dtype import INTEGER, float32, int32
 from ...base.errors import DomainError, DTypeError, ShapeError
-from ...sparse.embedding import embedding as sparse_embedding
 from ...tensor.inplace import assign
 from ...tensor.tensor import Tensor
 
@@ -59,12 +58,19 @@ def embedding(
         _check_sparse("embedding", scale_grad_by_freq)
         if max_norm is not None:
             renormalize(input, weight, max_norm, norm_type)
-        return sparse_embedding(input, weight, padding_idx)
+        return _sparse_embedding(input, weight, padding_idx)
     if max_norm is not None:
         renormalize(input, weight, max_norm, norm_type)
     if scale_grad_by_freq and weight.requires_grad:
         weight = _by_frequency(input, weight)
     return ops.embedding(input, weight, padding_idx)
+
+
+def _sparse_embedding(*args: Any) -> Tensor:
+    """Return rows of a table whose gradient is sparse."""
+    from ...sparse.embedding import embedding  # few programs need the package
+
+    return embedding(*args)
 
 
 def _check_sparse(name: str, scale_grad_by_freq: bool) -> None:
@@ -176,7 +182,7 @@ def embedding_bag(
         starts = ops.narrow(offsets, 0, 0, bags)
         numbers = ops.arange_like(like, (count,), 0, 1, int32)
         bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
-    look_up = sparse_embedding if apart else ops.embedding
+    look_up = _sparse_embedding if apart else ops.embedding
     rows = look_up(flat, weight, padding_idx)
     shares = None if per_sample_weights is None else per_sample_weights
     if padding_idx is None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.addresses.finder import resolved
 from vkbackend.framework.base.absent import absent
+from vkbackend.framework.base.late_modules import resolved
 
 LINES = Path(__file__).parents[2] / "data" / "pytorch_lines.txt"
 IMPORT = re.compile(r"\b(from|import) torch\b")

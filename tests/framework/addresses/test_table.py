@@ -1,7 +1,7 @@
 """What the tables name is there."""
 
-from vkbackend.framework.addresses.finder import resolved
 from vkbackend.framework.addresses.table import ABSENT, ADDRESSES, LAZY, OWN
+from vkbackend.framework.base.late_modules import resolved
 
 NEEDS_A_PACKAGE = {"utils.tensorboard"}
 
