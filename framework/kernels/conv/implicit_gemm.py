@@ -380,17 +380,19 @@ def _ranked_configs(
     Empty if the kernel does not take the convolution.
     """
     tiles = model_of(product.call.gpu).gemm[product.mode].tiles
+    rows: dict[int, set[int]] = {}
+    for tile in tiles:
+        rows.setdefault(_bundled(product, tile).bundle, set()).add(tile.m)
     found: list[tuple[TileConfig, float]] = []
-    # Tiles of as many rows have the same bundles.
-    for tile in {tile.m: tile for tile in tiles}.values():
-        found += _timed_configs(_bundled(product, tile), tile.m, splits=splits)
+    for bundle, those in rows.items():
+        found += _timed_configs(product._replace(bundle=bundle), those, splits=splits)
     return sorted(found, key=lambda each: each[1])
 
 
 def _timed_configs(
-    product: _ImplicitGemm, rows: int, *, splits: bool
+    product: _ImplicitGemm, rows: set[int], *, splits: bool
 ) -> list[tuple[TileConfig, float]]:
-    """Return the configurations of tiles of so many rows, with modelled times."""
+    """Return the configurations of tiles of these rows, with modelled times."""
     gpu, mode, sizes = product.call.gpu, product.mode, product.sizes
     wanted = (float16, bfloat16) if mode == TENSOR_CORES else (float32,)
     if not gpu.target.fast_shared_memory or 0 in sizes or product.dtype not in wanted:
@@ -407,7 +409,7 @@ def _timed_configs(
         rate = efficiency.get((tile.m, tile.n), tile.efficiency)
         gathered = config._replace(tile=tile._replace(efficiency=rate))
         # Addresses of the right operand are computed one K step ahead only.
-        if tile.stages == 1 and tile.m == rows:
+        if tile.stages == 1 and tile.m in rows:
             found.append((config, microseconds(model, gathered, mode, sizes)))
     return found
 
