@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.engine import is_grad_enabled
 from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
@@ -25,6 +26,7 @@ from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy, unshared
 from ..indexing.gather import rows_of
 from ..movement.slice import narrow
+from ..source import fill_like
 from ..view import reshape
 from .common import as_dtype_of, in_storage, whole_dtype
 
@@ -86,8 +88,11 @@ def _cumprod_vjp(grad: Tensor, x: Tensor, out: Tensor, reverse: bool) -> Tensor:
     """Add up, for each element, the products that it is in, without it.
 
     Before the first 0 of a row that is the product divided by the element; at the first
-    0, the products as if it were 1; behind it nothing.
+    0, the products as if it were 1; behind it nothing. That has no right derivative by
+    the zeros, so a gradient that is recorded is computed without it.
     """
+    if is_grad_enabled():
+        return _recorded_cumprod_vjp(grad, x, out, reverse)
     zero = eq(x, 0.0)
     zeros = _cumsum(cast(zero, int32), reverse)
     ahead, first = eq(zeros, 0), logical_and(zero, eq(zeros, 1))
@@ -95,6 +100,38 @@ def _cumprod_vjp(grad: Tensor, x: Tensor, out: Tensor, reverse: bool) -> Tensor:
     at_zero = _cumsum(grad * without, not reverse)
     elsewhere = _cumsum(grad * out, not reverse) / where(zero, 1.0, x)
     return where(ahead, elsewhere, where(first, at_zero, 0.0))
+
+
+def _recorded_cumprod_vjp(
+    grad: Tensor, x: Tensor, out: Tensor, reverse: bool
+) -> Tensor:
+    """Return the gradient of running products in sums and products alone.
+
+    The sum over j from k on of grad[j] x[k + 1] ... x[j] is that from k + 1 on times
+    x[k + 1], plus grad[k]: a linear recurrence, whose steps are taken in doubling
+    strides as in `_complex_running_product`.
+    """
+    size, stride = x.shape[1], 1
+    factor, total = _shifted(x, -1, 0.0, reverse), grad
+    while stride < size:
+        total = total + factor * _shifted(total, -stride, 0.0, reverse)
+        factor = factor * _shifted(factor, -stride, 0.0, reverse)
+        stride *= 2
+    return total * _shifted(out, 1, 1.0, reverse)
+
+
+def _shifted(x: Tensor, by: int, filling: float, reverse: bool) -> Tensor:
+    """Return `x` moved along the middle dimension, `filling` where it leaves places.
+
+    Backwards if `by` is below 0, and the other way round if `reverse`.
+    """
+    from ..movement.concat import cat
+
+    by = -by if reverse else by
+    kept = narrow(x, 1, max(-by, 0), x.shape[1] - abs(by))
+    shape = (x.shape[0], abs(by), x.shape[2])
+    fill = fill_like(x, shape, filling, x.dtype)
+    return cat([fill, kept] if by > 0 else [kept, fill], 1)
 
 
 @_cumprod.reference

@@ -57,6 +57,24 @@ def test_gradient_of_products_with_zeros(make: Make) -> None:
     assert x.grad.tolist() == [1, 8, 0, 0, 0]
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_second_gradient_of_products_with_zeros(dim: int, make: Make) -> None:
+    rng = np.random.default_rng(0)
+    values = rng.uniform(0.5, 2, (5, 4)).astype(np.float32)
+    values[[1, 3, 0, 2], [0, 0, 1, 1]] = 0
+    values[2, 3] = 0
+    weights = rng.uniform(0.5, 2, (5, 4)).astype(np.float32)
+    theirs, mine = torch.tensor(values, requires_grad=True), make(values, grad=True)
+    seed, own_seed = torch.tensor(weights, requires_grad=True), make(weights, grad=True)
+    wanted = torch.autograd.grad(theirs.cumprod(dim), theirs, seed, create_graph=True)
+    found = fw.autograd.grad(mine.cumprod(dim), mine, own_seed, create_graph=True)
+    assert_close(found[0].detach(), wanted[0].detach().numpy())
+    wanted = torch.autograd.grad((wanted[0] * seed).sum(), [theirs, seed])
+    found = fw.autograd.grad((found[0] * own_seed).sum(), [mine, own_seed])
+    for one, two in zip(found, wanted, strict=True):
+        assert_close(one, two.numpy(), scale=10)
+
+
 @pytest.mark.parametrize(("n", "dim"), [(0, 0), (1, -1), (2, 1), (9, 0)])
 def test_diff(n: int, dim: int, make: Make) -> None:
     as_in_torch(
