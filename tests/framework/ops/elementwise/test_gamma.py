@@ -9,6 +9,7 @@ import torch
 from scipy import special
 
 import vkbackend.framework as fw
+from tests.work import lines_run
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import GradError, ShapeError
 
@@ -92,3 +93,30 @@ def test_gradient_that_is_not_there(name: str) -> None:
     a: Any = fw.tensor([2.0], requires_grad=True)
     with pytest.raises(GradError, match="there is no gradient by x"):
         getattr(ops, name)(a, fw.ones(1)).backward()
+
+
+@pytest.mark.parametrize("order", [0.3, 7.0, 95.0, 101.0, 3e3, 1e7])
+def test_incomplete_integrals_in_float64(order: float) -> None:
+    offsets = np.array([-3.0, -1.0, -0.1, 0.0, 0.1, 1.0, 3.0])
+    x = np.abs(order + offsets * np.sqrt(order))
+    a = np.full(x.shape, order)
+    for mine, whole in ((fw.igamma, special.gammainc), (fw.igammac, special.gammaincc)):
+        found = mine(fw.tensor(a, device="cpu"), fw.tensor(x, device="cpu"))
+        np.testing.assert_allclose(found.numpy(), whole(a, x), 1e-11)
+
+
+def test_incomplete_integrals_at_the_ends() -> None:
+    at = np.array([0.0, 0.5, 1.0, 15.0, np.inf, -1.0])
+    a, x = np.meshgrid(at, at)
+    for name in ("igamma", "igammac"):
+        wanted = getattr(torch, name)(torch.tensor(a), torch.tensor(x))
+        found = getattr(fw, name)(
+            fw.tensor(a, device="cpu"), fw.tensor(x, device="cpu")
+        )
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), 1e-11, 1e-300)
+
+
+def test_a_fraction_is_cut_once_it_is_exact() -> None:
+    a, x = (fw.tensor([each], device="cpu") for each in (90.0, 95.0))
+    fw.igammac(a, x).numpy()
+    assert lines_run(lambda: fw.igammac(a, x).numpy()) < 3000
