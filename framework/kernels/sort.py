@@ -1,4 +1,4 @@
-"""Stable merge sort: rank sort of blocks, then merge passes of several runs each."""
+"""Stable sort: by radix where that pays, otherwise by rank and merge passes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..base.dtype import DType, int32
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
+from .radix_sort import RadixSort, has_radix_sort
 from .shader_types import place_defines, storage_defines
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def sort_dispatches(
     places : DType, default int32
         Of the order; int64 is the other.
     """
+    if has_radix_sort(gpu):
+        return RadixSort(gpu, x, most, descending, source, results, places).dispatches()
     outer, count, inner = x.shape
     # A software device is bound by comparisons; an argsort is a step of other ops, and
     # launches as few kernels there as on hardware.

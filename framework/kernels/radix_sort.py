@@ -1,0 +1,201 @@
+"""Radix sort: bitonic for short lines, in one workgroup, or in passes over digits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..base.dtype import DType
+from ..base.shape import TensorSpec, ceil_div
+from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch, fold_grid
+from .reduce import WORKGROUP
+from .shader_types import place_defines
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+DIGIT_BITS = 8
+BINS = 1 << DIGIT_BITS
+"""Values of a digit; `sort/bins.glsl` has the same."""
+
+SHORT_LINE = 256
+"""Elements up to which lines are sorted by a network, several by one workgroup."""
+
+RANK_SUBGROUPS = 8
+"""Subgroups of a workgroup that ranks, each of which counts for itself."""
+
+LINE_ITEMS = 32
+"""Most elements of an invocation where one workgroup sorts a line."""
+
+TILE_ITEMS, SMALL_TILE_ITEMS = 16, 8
+"""Elements of an invocation in a tile of a pass, and where few fill no device."""
+
+LARGE = 1 << 21
+"""Elements from which tiles are large."""
+
+_BALLOT = 8
+"""`VK_SUBGROUP_FEATURE_BALLOT_BIT`."""
+
+_INFINITY = {
+    "float16": "0x7c00u",
+    "bfloat16": "0x7f80u",
+    "float32": "0x7f800000u",
+    "float64": "0x7ff00000u",
+}
+
+
+class RadixSort(NamedTuple):
+    """A stable sort along the middle dimension.
+
+    Attributes
+    ----------
+    gpu : DeviceInfo
+    x : TensorSpec, shape (outer, count, inner)
+    most : int
+        Elements of the order that are wanted, the first.
+    descending : bool
+    source : str
+        The node's argument that is sorted.
+    results : mapping of str to str
+        The node's result for "order", and for "values", which may be missing.
+    places : DType
+        Of the order: int32 or int64.
+    """
+
+    gpu: DeviceInfo
+    x: TensorSpec
+    most: int
+    descending: bool
+    source: str
+    results: Mapping[str, str]
+    places: DType
+
+    @property
+    def lines(self) -> int:
+        """How many are sorted."""
+        return self.x.shape[0] * self.x.shape[2]
+
+    @property
+    def rank_group(self) -> int:
+        """Invocations of a workgroup that ranks: full subgroups of any size."""
+        group = RANK_SUBGROUPS * self.gpu.min_subgroup_size
+        return max(group, self.gpu.max_subgroup_size)
+
+    @property
+    def line_capacity(self) -> int:
+        """Elements that one workgroup sorts, in shared memory."""
+        tables = 4 * BINS * (self._subgroups + 2)
+        items = (self.gpu.max_shared_memory - tables) // (4 * self.rank_group)
+        return min(LINE_ITEMS, items) * self.rank_group
+
+    @property
+    def _subgroups(self) -> int:
+        return self.rank_group // self.gpu.min_subgroup_size
+
+    def dispatches(self) -> list[Dispatch]:
+        """Return the dispatches, of one kernel if a workgroup holds a line."""
+        count = self.x.shape[1]
+        if count <= SHORT_LINE:
+            width = 1 << max(1, (count - 1).bit_length())
+            groups = ceil_div(self.lines, 2 * WORKGROUP // width)
+            constants = {"LOCAL_X": WORKGROUP, "WIDTH": width}
+            return [self._line_dispatch("sort/short_rows", groups, constants)]
+        if count <= self.line_capacity:
+            items = ceil_div(count, self.rank_group)
+            # Not every length deserves a pipeline.
+            items = items if items <= 8 else min(4 * ceil_div(items, 4), LINE_ITEMS)
+            items = min(items, self.line_capacity // self.rank_group)
+            constants = self._rank_constants(items)
+            return [self._line_dispatch("sort/radix_rows", self.lines, constants)]
+        return self._passes()
+
+    def _rank_constants(self, items: int) -> dict[str, int]:
+        group = {"LOCAL_X": self.rank_group, "SUBGROUPS": self._subgroups}
+        return {**group, "ITEMS": items}
+
+    def _results(self) -> dict[str, Argument]:
+        order = self.results["order"]
+        # What has no result for values writes none.
+        return {"order": order, "values": self.results.get("values", order)}
+
+    def _line_dispatch(
+        self, kernel: str, groups: int, constants: Mapping[str, int]
+    ) -> Dispatch:
+        _, count, inner = self.x.shape
+        push: dict[str, Argument] = {"x": self.source, **self._results()}
+        push |= {"lines": self.lines, "count": count, "inner": inner}
+        push["most"] = min(self.most, count)
+        constants = {**constants, "DESCENDING": int(self.descending)}
+        constants["HAS_VALUES"] = int("values" in self.results)
+        defines = {**key_defines(self.x.dtype), **place_defines(self.places)}
+        return Dispatch(kernel, fold_grid(groups), push, constants, defines)
+
+    def _passes(self) -> list[Dispatch]:
+        """Return the dispatches that sort by each digit, from the lowest.
+
+        Elements move along with their places, which are int32 until the last pass.
+        """
+        _, count, inner = self.x.shape
+        lines, size = self.lines, self.x.dtype.itemsize
+        items = TILE_ITEMS if self.x.numel >= LARGE else SMALL_TILE_ITEMS
+        tiles = ceil_div(count, items * self.rank_group)
+        at = 4 * ceil_div(size * self.x.numel, 4)
+        areas = [Scratch(f"sorted{i}", at + 4 * self.x.numel) for i in range(2)]
+        counts = Scratch("digit_counts", 4 * lines * BINS * tiles)
+        totals = Scratch("digit_totals", 4 * lines * BINS)
+        steps: list[Dispatch] = []
+        for digit in range(size):
+            is_first, is_last = digit == 0, digit == size - 1
+            source = areas[(digit - 1) % 2]
+            read: dict[str, Argument] = {"x": self.source if is_first else source}
+            read |= {"lines": lines, "count": count, "tiles": tiles}
+            read |= {"inner": inner if is_first else 1, "shift": digit * DIGIT_BITS}
+            area = areas[digit % 2]
+            out: dict[str, Argument] = {"values": area, "order": BufferOffset(area, at)}
+            out = self._results() if is_last else out
+            out |= {"most": min(self.most, count) if is_last else count}
+            out["inner_out"] = inner if is_last else 1
+            out["places"] = self.source if is_first else BufferOffset(source, at)
+            out |= {"before": counts, "totals": totals}
+            steps.append(self._histogram(read | {"counts": counts}, items))
+            steps.append(self._offsets(counts, totals, tiles))
+            constants = self._rank_constants(items)
+            constants |= {"DESCENDING": int(self.descending), "IS_FIRST": int(is_first)}
+            constants["HAS_VALUES"] = int(not is_last or "values" in self.results)
+            defines = key_defines(self.x.dtype)
+            defines |= place_defines(self.places) if is_last else {}
+            grid, push = fold_grid(lines * tiles), read | out
+            scatter = Dispatch("sort/radix_scatter", grid, push, constants, defines)
+            steps.append(scatter)
+        return steps
+
+    def _histogram(self, push: Mapping[str, Argument], items: int) -> Dispatch:
+        constants = {"LOCAL_X": WORKGROUP, "TILE": items * self.rank_group}
+        constants["DESCENDING"] = int(self.descending)
+        tiles = push["tiles"]
+        assert isinstance(tiles, int)
+        grid, defines = fold_grid(self.lines * tiles), key_defines(self.x.dtype)
+        return Dispatch("sort/radix_histogram", grid, push, constants, defines)
+
+    def _offsets(self, counts: Scratch, totals: Scratch, tiles: int) -> Dispatch:
+        group = min(WORKGROUP, 1 << (ceil_div(tiles, 4) - 1).bit_length())
+        rows = self.lines * BINS
+        push: dict[str, Argument] = {"counts": counts, "totals": totals}
+        push |= {"rows": rows, "tiles": tiles}
+        constants = {"LOCAL_X": WORKGROUP, "GROUP": group}
+        grid = fold_grid(ceil_div(rows, WORKGROUP // group))
+        return Dispatch("sort/radix_offsets", grid, push, constants)
+
+
+def has_radix_sort(gpu: DeviceInfo) -> bool:
+    """Whether a radix sort pays on a device, which must count votes of subgroups."""
+    return gpu.target.hides_latency and bool(gpu.subgroup_operations & _BALLOT)
+
+
+def key_defines(dtype: DType) -> dict[str, str]:
+    """Return the macros of `sort/keys.glsl` for a dtype."""
+    kind = {"float": "KIND_FLOAT", "int": "KIND_SIGNED"}.get(dtype.kind)
+    defines = {"BYTES": str(dtype.itemsize), "KIND": kind or "KIND_UNSIGNED"}
+    if dtype.kind == "float":
+        defines["INFINITY_BITS"] = _INFINITY[dtype.name]
+    return defines

@@ -1,0 +1,49 @@
+// How often each value of a digit occurs in each tile of the lines of a radix sort
+// grid    one workgroup per tile, linear over (lines, tiles)
+// in      x (outer, count, inner), whose lines are over (outer, inner)
+// out     counts (lines, 256, tiles)
+// consts  TILE: elements; DESCENDING
+// source  sums of integers do not depend on the order of atomics
+// lint    atomic-in-loop: the digits of an invocation differ; atomics are in shared memory
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "sort/keys.glsl"
+#include "lib/index.glsl"
+#include "sort/bins.glsl"
+
+layout(constant_id = 3) const uint TILE = 1024;
+layout(constant_id = 4) const uint DESCENDING = 0;
+
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
+    CountsOut { uint at[]; };
+layout(push_constant, std430) uniform Push {
+    BitsIn x;
+    CountsOut counts;
+    uint lines;
+    uint count;
+    uint inner;
+    uint tiles;
+    uint shift;
+} push;
+
+void main() {
+    BitsIn x = push.x;
+    uint count = push.count, inner = push.inner, tiles = push.tiles;
+    uint line = linear_workgroup() / tiles;
+    if (line >= push.lines) return;
+    uint tile = linear_workgroup() - line * tiles;
+    for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
+        bin_sums[0][bin] = 0;
+    barrier();
+    uint outer = line / inner;
+    uint base = outer * count * inner + (line - outer * inner);
+    uint end = min(TILE, count - tile * TILE);
+    for (uint i = gl_LocalInvocationIndex; i < end; i += gl_WorkGroupSize.x) {
+        KEY bits = load_bits(x, base + (tile * TILE + i) * inner);
+        uint digit = key_bits(sort_key(bits, DESCENDING != 0), push.shift, DIGIT_BITS);
+        atomicAdd(bin_sums[0][digit], 1u);
+    }
+    barrier();
+    for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
+        push.counts.at[(line * BINS + bin) * tiles + tile] = bin_sums[0][bin];
+}

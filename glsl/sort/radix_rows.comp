@@ -1,0 +1,87 @@
+// Radix sort of lines of (outer, count, inner), each in the memory of a workgroup
+// grid    one workgroup per line, linear over (outer, inner)
+// in      x (outer, count, inner); count is at most ITEMS * LOCAL_X
+// out     values, order (outer, most, inner): the first `most` in order
+// consts  ITEMS: elements of an invocation; SUBGROUPS: most in a workgroup; DESCENDING;
+//         HAS_VALUES: 0 leaves `values` unwritten
+// source  LSD radix sort by digits of 8 bits; ranks by votes as in Adinets and Merrill,
+//         Onesweep, 2022
+// lint    bank-conflict: digits decide who writes where
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#include "sort/keys.glsl"
+#include "lib/index.glsl"
+#include "lib/place_buffers.glsl"
+#include "sort/bins.glsl"
+#include "sort/rank_tile.glsl"
+
+layout(constant_id = 5) const uint DESCENDING = 0;
+layout(constant_id = 6) const uint HAS_VALUES = 1;
+
+layout(push_constant, std430) uniform Push {
+    BitsIn x;
+    BitsOut values;
+    PlaceOut order;
+    uint lines;
+    uint count;
+    uint inner;
+    uint most;
+} push;
+
+uint places[ITEMS];
+
+void move_elements() {
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = places[i];
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) places[i] = exchanged[tile_place(i)];
+    barrier();
+#if BYTES == 8
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = keys[i].y;
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) keys[i].y = exchanged[tile_place(i)];
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = keys[i].x;
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) keys[i].x = exchanged[tile_place(i)];
+#else
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = keys[i];
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) keys[i] = exchanged[tile_place(i)];
+#endif
+}
+
+void main() {
+    uint line = linear_workgroup();
+    if (line >= push.lines) return;
+    BitsIn x = push.x;
+    uint count = push.count, inner = push.inner, most = push.most;
+    uint outer = line / inner, column = line - outer * inner;
+    uint base = outer * count * inner + column;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        // What is past the end is last, for it is behind what it equals.
+        places[i] = tile_place(i);
+        keys[i] = LAST_KEY;
+        if (places[i] < count)
+            keys[i] = sort_key(
+                load_bits(x, base + places[i] * inner), DESCENDING != 0);
+    }
+    for (uint shift = 0; shift < 8 * BYTES; shift += DIGIT_BITS) {
+        rank_tile(shift);
+        move_elements();
+    }
+    base = outer * most * inner + column;
+    uint first = outer * count * inner + column;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        uint rank = tile_place(i);
+        if (rank >= most) continue;
+        store_place(push.order, base + rank * inner, places[i]);
+        // Elements that are equal may differ in their bits.
+        if (HAS_VALUES != 0)
+            store_bits(push.values, base + rank * inner,
+                load_bits(x, first + places[i] * inner));
+    }
+}

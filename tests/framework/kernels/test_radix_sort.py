@@ -1,0 +1,114 @@
+"""Radix sort: short lines, lines of one workgroup and passes, against PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float32, int64
+from vkbackend.framework.base.shape import TensorSpec
+from vkbackend.framework.kernels import radix_sort
+from vkbackend.framework.kernels.radix_sort import RadixSort, has_radix_sort
+
+DTYPES = [
+    torch.float32,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+]
+
+
+@pytest.fixture
+def radix(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device with tiles that are small, so that few elements fill many."""
+    if not has_radix_sort(quads.gpu.info):
+        pytest.skip("the device has no subgroup votes")
+    monkeypatch.setattr(radix_sort, "SMALL_TILE_ITEMS", 2)
+    monkeypatch.setattr(radix_sort, "LINE_ITEMS", 4)
+    monkeypatch.setattr(radix_sort, "SHORT_LINE", 16)
+    return quads
+
+
+def sample(dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
+    """Return numbers of all magnitudes and signs, some of them equal."""
+    generator = np.random.default_rng(0)
+    if dtype.is_floating_point:
+        special = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1.5, -1e-7])
+        data = generator.standard_normal(shape) * 2.0 ** generator.integers(
+            -9, 9, shape
+        )
+        odd = generator.random(shape) < 0.3
+        data[odd] = generator.choice(special, odd.sum())
+        return torch.from_numpy(data).to(dtype)
+    if dtype is torch.bool:
+        return torch.from_numpy(generator.random(shape) < 0.5)
+    limits = torch.iinfo(dtype)
+    data = generator.integers(limits.min, limits.max, shape, endpoint=True)
+    data[generator.random(shape) < 0.3] = limits.max
+    return torch.from_numpy(data).to(dtype)
+
+
+def check(device: GpuDevice, data: torch.Tensor, dim: int, descending: bool) -> None:
+    narrow = data.dtype is torch.bfloat16
+    x = fw.tensor((data.float() if narrow else data).numpy(), device=device)
+    x = x.to(fw.bfloat16) if narrow else x
+    found = ops.sort(x, dim, descending)
+    wanted = torch.sort(data, dim=dim, descending=descending, stable=True)
+    assert np.array_equal(found.indices.numpy(), wanted.indices.numpy())
+    values, expected = found.values.numpy(), wanted.values
+    expected = expected.float() if narrow else expected
+    assert np.array_equal(values, expected.numpy(), equal_nan=data.is_floating_point())
+    if data.is_floating_point():
+        signed = ~np.isnan(values)
+        signs = np.signbit(expected.numpy())
+        assert np.array_equal(np.signbit(values)[signed], signs[signed])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("count", [13, 100, 700])
+def test_dtypes(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
+    check(radix, sample(dtype, (3, count)), 1, descending=count == 100)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [((1,), 0), ((2, 7, 3), 1), ((97, 5), 0), ((2, 700, 3), 1), ((3000,), 0)],
+)
+def test_layouts(
+    shape: tuple[int, ...], dim: int, descending: bool, radix: GpuDevice
+) -> None:
+    check(radix, sample(torch.float32, shape), dim, descending)
+
+
+@pytest.mark.parametrize("count", [11, 90, 600])
+def test_first_of_the_order(count: int, radix: GpuDevice) -> None:
+    data = sample(torch.int16, (2, count, 2))
+    found = ops.topk(fw.tensor(data.numpy(), device=radix), 5, 1)
+    wanted = torch.sort(data, dim=1, descending=True, stable=True)
+    assert np.array_equal(found.values.numpy(), wanted.values[:, :5].numpy())
+    assert np.array_equal(found.indices.numpy(), wanted.indices[:, :5].numpy())
+
+
+@pytest.mark.parametrize(
+    ("count", "kernels"),
+    [(7, ["short_rows"]), (1024, ["radix_rows"]), (1 << 20, ["radix_scatter"] * 4)],
+)
+def test_kernels_of_a_length(
+    count: int, kernels: list[str], discrete: vkbackend.DeviceInfo
+) -> None:
+    x = TensorSpec((2, count, 1), float32)
+    results = {"values": "values", "order": "indices"}
+    steps = RadixSort(discrete, x, count, False, "x", results, int64).dispatches()
+    names = [step.kernel.removeprefix("sort/") for step in steps]
+    assert names[-1] == kernels[-1]
+    assert len(names) == (1 if len(kernels) == 1 else 3 * len(kernels))
