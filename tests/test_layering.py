@@ -61,7 +61,7 @@ ORDER = {
     "vkbackend.glsl": "__init__",
     "vkbackend.tools": """
         __init__
-        exit_status run_script
+        build_backend exit_status run_script
         drivers bindings spirv doctor ulp op_table
         used_names
         from_pytorch

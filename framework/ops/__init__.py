@@ -1,11 +1,11 @@
 """Every operation, by family; `REGISTRY` lists what is declared."""
 
-from .elementwise import optimizer_step as _optimizer_step  # noqa: F401 - declares ops
-from .reduce import multi_tensor_norm as _multi_tensor_norm  # noqa: F401 - as well
 from types import FunctionType as _Function
 
 from ..dispatch.keywords import takes_keywords as _takes_keywords
 from ..dispatch.op import REGISTRY as REGISTRY
+from .elementwise import optimizer_step as _optimizer_step  # noqa: F401 - declares ops
+from .reduce import multi_tensor_norm as _multi_tensor_norm  # noqa: F401 - as well
 from .movement import slice_vjp  # noqa: F401  # declares the gradient rule of slices
 from .activation import (
     celu as celu,
