@@ -77,6 +77,13 @@ class GradScope(SettingScope):
             )
         return cast(Function, _decorated(self._recreate_cm, function))
 
+    def __repr__(self) -> str:
+        return "enable_grad()" if self._value else "no_grad()"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        # A block of its own, that nobody has entered.
+        return enable_grad if self._value else no_grad, ()
+
 
 def _decorated(
     block: Callable[[], Any], function: Callable[..., Any]
@@ -174,6 +181,12 @@ class set_grad_enabled(GradScope):  # noqa: N801 - PyTorch's name
     def _recreate_cm(self) -> Any:
         return GradScope(grad_mode, self._value)
 
+    def __repr__(self) -> str:
+        return f"set_grad_enabled(mode={self._value})"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return _block_without_call, (self._value,)
+
     def _take_back(self) -> None:
         """Restore the enclosing setting, as this is a block or a decorator."""
         if self._called is not None:
@@ -189,6 +202,13 @@ class set_grad_enabled(GradScope):  # noqa: N801 - PyTorch's name
         """Return the function with a block of its own in each call."""
         self._take_back()
         return super().__call__(function)
+
+
+def _block_without_call(mode: bool) -> set_grad_enabled:
+    """Return a `set_grad_enabled` that leaves the mode of its caller as it is."""
+    block = set_grad_enabled(mode)
+    block._take_back()
+    return block
 
 
 @overload
@@ -284,6 +304,12 @@ class inference_mode:  # noqa: N801 - PyTorch's name
             inner.__exit__(*raised)
         finally:
             outer.__exit__(*raised)
+
+    def __repr__(self) -> str:
+        return f"inference_mode(mode={self.mode})"
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return type(self), (self.mode,)
 
     def clone(self) -> inference_mode:
         """Return another block of the same mode."""

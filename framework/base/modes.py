@@ -111,7 +111,19 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
 
     def _recreate_cm(self) -> autocast:
         # As a decorator: each call has a block of its own.
-        return autocast(self._dtype or float16, self._dtype is not None, self._cache)
+        return _autocast(*self._settings())
+
+    def _settings(self) -> tuple[DType | None, bool]:
+        return self._dtype, self._cache
+
+    def __repr__(self) -> str:
+        if self._dtype is None:
+            return "autocast(enabled=False)"
+        cache = "" if self._cache else ", cache_enabled=False"
+        return f"autocast(dtype={self._dtype.name}{cache})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _autocast, self._settings()
 
     def value(self, outer: AutocastState) -> AutocastState:
         """Return the autocast state within the block."""
@@ -131,6 +143,11 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
         with _counting:
             _counted.discard(scope_frame)
             autocast_blocks = len(_counted)
+
+
+def _autocast(dtype: DType | None, cache: bool) -> autocast:
+    """Return a block of `autocast` by its settings; None is one that is not enabled."""
+    return autocast(dtype or float16, dtype is not None, cache_enabled=cache)
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:

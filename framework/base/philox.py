@@ -82,6 +82,9 @@ class Generator:
         self.set_state((number & (1 << 64) - 1, 0))
         return self
 
+    def __repr__(self) -> str:
+        return f"Generator(seed={self.key}, device={str(self.device)!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.get_state(), str(self.device))
 

@@ -15,12 +15,13 @@ from ..base.philox import Generator, default_generator
 from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
+from .representation import Represented
 from .sampler import permutation
 
 Sample = TypeVar("Sample", covariant=True)
 
 
-class Dataset(Generic[Sample]):
+class Dataset(Represented, Generic[Sample]):
     """Samples by index; subclasses define `__getitem__`, and usually `__len__`.
 
     A subclass that can fetch many samples at once may define `__getitems__(indices)`,
@@ -89,6 +90,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
             )
         self._arrays: tuple[np.ndarray, ...] | None = None
 
+    def __repr__(self) -> str:
+        shapes = [str(tuple(each.shape)) for each in self.tensors]
+        return f"{type(self).__name__}(shapes {', '.join(shapes)})"
+
     def __len__(self) -> int:
         return int(self.tensors[0].shape[0])
 
@@ -119,6 +124,8 @@ class StackDataset(Dataset[Any]):
     ValueError
         If there is none, both kinds are given, or lengths differ.
     """
+
+    shown = ("datasets",)
 
     datasets: tuple[Any, ...] | dict[str, Any]
 
@@ -167,6 +174,8 @@ class ConcatDataset(Dataset[Any]):
         If there is none, or one is an `IterableDataset`, which has no indices.
     """
 
+    shown = ("datasets",)
+
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
         if not self.datasets:
@@ -208,6 +217,8 @@ class ChainDataset(IterableDataset[Any]):
         When it is iterated over, if one is no `IterableDataset`.
     """
 
+    shown = ("datasets",)
+
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = list(datasets)
 
@@ -233,6 +244,8 @@ class Subset(Dataset[Sample]):
     indices : sequence of int
         Numbers of the samples in `dataset`.
     """
+
+    shown = ("dataset", "indices")
 
     def __init__(self, dataset: Dataset[Sample], indices: Sequence[int]) -> None:
         self.dataset = dataset

@@ -13,6 +13,7 @@ from ..base.philox import Generator, default_generator, integers, uniform
 from ..base.process_group import group_for
 from ..dispatch.diagnosis import explain_constructor
 from ..tensor.from_data import as_tensor
+from .representation import Represented
 
 Index = TypeVar("Index", covariant=True)
 
@@ -24,7 +25,7 @@ def permutation(count: int, generator: Generator) -> list[int]:
     return order
 
 
-class Sampler(Generic[Index]):
+class Sampler(Represented, Generic[Index]):
     """Order of samples; subclasses define `__iter__`, and usually `__len__`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -45,6 +46,8 @@ class SequentialSampler(Sampler[int]):
     ----------
     data_source : Dataset
     """
+
+    shown = ("data_source",)
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -77,6 +80,8 @@ class RandomSampler(Sampler[int]):
     ValueError
         If `num_samples`, given or not, is not above 0.
     """
+
+    shown = ("data_source", "replacement", "_num_samples")
 
     def __init__(
         self,
@@ -131,6 +136,8 @@ class SubsetRandomSampler(Sampler[int]):
         See `RandomSampler`.
     """
 
+    shown = ("indices",)
+
     def __init__(
         self, indices: Sequence[int], generator: Generator | None = None
     ) -> None:
@@ -173,6 +180,8 @@ class WeightedRandomSampler(Sampler[int]):
     weights : Tensor, shape (samples,), float64
         On the host; a later draw is by what they are then.
     """
+
+    shown = ("weights", "num_samples", "replacement")
 
     def __init__(
         self,
@@ -256,6 +265,8 @@ class BatchSampler(Sampler[list[int]]):
     [[0, 1], [2, 3], [4]]
     """
 
+    shown = ("sampler", "batch_size", "drop_last")
+
     def __init__(
         self, sampler: Iterable[int], batch_size: int, drop_last: bool
     ) -> None:
@@ -312,6 +323,8 @@ class DistributedSampler(Sampler[int]):
     ValueError
         If `rank` is no number of a process, or there is no process group to ask.
     """
+
+    shown = ("dataset", "num_replicas", "rank", "shuffle", "seed", "drop_last")
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
 """Grad modes as blocks, decorators and statements, beside PyTorch's."""
 
 import asyncio
+import copy
+import pickle
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -101,3 +103,40 @@ def test_no_tensor_is_an_inference_tensor() -> None:
     assert x.requires_grad_().requires_grad
     with fw.autograd.set_multithreading_enabled(False):
         assert fw.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("block", "enabled", "text"),
+    [
+        (fw.no_grad, False, "no_grad()"),
+        (fw.enable_grad, True, "enable_grad()"),
+        (fw.inference_mode, False, "inference_mode(mode=True)"),
+    ],
+)
+def test_a_block_is_pickled_and_says_what_it_is(
+    block: Any, enabled: bool, text: str
+) -> None:
+    made = block()
+    with made:
+        copies = [pickle.loads(pickle.dumps(made)), copy.deepcopy(made)]
+    for each in copies:
+        assert fw.is_grad_enabled()
+        assert repr(each) == text
+        with fw.set_grad_enabled(not enabled), each:
+            assert fw.is_grad_enabled() is enabled
+
+
+@pytest.mark.parametrize("mode", [False, True])
+def test_a_pickled_statement_is_a_block(mode: bool) -> None:
+    """Making it again does not set the mode."""
+    with fw.enable_grad():
+        made = fw.set_grad_enabled(mode)
+        content = pickle.dumps(made)
+        fw.set_grad_enabled(not mode)
+        again = pickle.loads(content)
+        assert fw.is_grad_enabled() is not mode
+        assert repr(again) == f"set_grad_enabled(mode={mode})"
+        with again:
+            assert fw.is_grad_enabled() is mode
+        assert fw.is_grad_enabled() is not mode
+    assert fw.is_grad_enabled()

@@ -1,7 +1,9 @@
 """Blocks of mixed precision: nesting, threads, traces, what they do to a device."""
 
 import dataclasses
+import pickle
 import threading
+from typing import Any
 
 import numpy as np
 import pytest
@@ -239,3 +241,23 @@ def test_a_replay_leaves_no_block_open(gpu: GpuDevice) -> None:
     x = fw.ones((2, 2), device=gpu)
     assert [function(x).dtype for _ in range(3)] == [fw.float16] * 3
     assert autocast_dtype() is None
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"dtype": fw.bfloat16}, "autocast(dtype=bfloat16)"),
+        ({"enabled": False}, "autocast(enabled=False)"),
+        ({"cache_enabled": False}, "autocast(dtype=float16, cache_enabled=False)"),
+    ],
+)
+def test_a_block_of_autocast_is_pickled(options: Any, text: str) -> None:
+    block = fw.autocast("gpu", **options)
+    with block:
+        again = pickle.loads(pickle.dumps(block))
+        enabled = fw.is_autocast_enabled()
+    assert repr(block) == repr(again) == text
+    with again:
+        assert fw.is_autocast_enabled() == enabled
+    # As a decorator, each call has a block of the same settings.
+    assert repr(block._recreate_cm()) == text
