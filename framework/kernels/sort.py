@@ -10,6 +10,7 @@ from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
 from .radix_sort import RadixSort, has_radix_sort
+from .select import pays_to_select, select_dispatches
 from .shader_types import place_defines, storage_defines
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ def sort_dispatches(
     places : DType, default int32
         Of the order; int64 is the other.
     """
+    wanted = gpu, x, most, descending, source, results, places
+    if "values" in results and pays_to_select(gpu, x, most):
+        return select_dispatches(*wanted)
     if has_radix_sort(gpu):
-        return RadixSort(gpu, x, most, descending, source, results, places).dispatches()
+        return RadixSort(*wanted).dispatches()
     outer, count, inner = x.shape
     # A software device is bound by comparisons; an argsort is a step of other ops, and
     # launches as few kernels there as on hardware.
