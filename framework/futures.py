@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from .base.public_names import public_names as _public_names
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
@@ -131,3 +133,8 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
 def wait_all(futures: list[Future[Any]]) -> list[Any]:
     """Return the results of futures once all are done; raises the first's error."""
     return [each.wait() for each in collect_all(futures).wait()]
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

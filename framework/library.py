@@ -10,6 +10,7 @@ from typing import Any
 from . import ops
 from .autograd.function import Function
 from .base.errors import GradError
+from .base.public_names import public_names as _public_names
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -290,3 +291,8 @@ def register_autograd(
     _found("register_autograd", op).register_autograd(
         backward, setup_context=setup_context
     )
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

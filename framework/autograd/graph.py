@@ -10,6 +10,7 @@ from typing import Any
 
 from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
+from ..base.public_names import public_names as _public_names
 from ..eager.base_tensor import TensorCore
 from .engine import BackwardPass, running_pass
 from .gradient_hooks import register_hook
@@ -163,3 +164,8 @@ class _PassCalls(threading.local):
         if found is None or found.running is not running:
             self.found = found = _Arrived(running, edges)
         return found
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

@@ -18,3 +18,21 @@ def public_names(namespace: Mapping[str, Any], modules: str = "") -> list[str]:
     """
     special = [name for name in namespace if name[:2] == "__"]
     return sorted({*namespace["__all__"], *special, *modules.split()})
+
+
+def defined_names(namespace: Mapping[str, Any]) -> list[str]:
+    """Return what a module without `__all__` defines itself, and its special names.
+
+    Parameters
+    ----------
+    namespace : mapping
+        The module's `globals()`.
+    """
+    found = []
+    for name, value in namespace.items():
+        home = getattr(value, "__module__", None) or type(value).__module__
+        variable = type(value).__module__ == "typing"
+        ours = home == namespace["__name__"] and name[:1] != "_" and not variable
+        if ours or name[:2] == "__":
+            found.append(name)
+    return sorted(found)

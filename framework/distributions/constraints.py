@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import ops
 from ..base.dtype import bool_
+from ..base.public_names import defined_names as _defined_names
 from ..ops import linear_algebra as linalg
 from ..tensor.tensor import Tensor
 
@@ -381,3 +382,8 @@ square = _Square()
 symmetric = _Symmetric()
 positive_semidefinite = _PositiveSemidefinite()
 positive_definite = _PositiveDefinite()
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _defined_names(globals())

@@ -19,6 +19,7 @@ import numpy as np
 from ..autograd.engine import no_grad
 from ..base.errors import ShapeError
 from ..base.philox import Generator
+from ..base.public_names import defined_names as _defined_names
 from ..dispatch.diagnosis import explained
 from ..ops.elementwise.complex_numbers import numbers_of
 from ..ops.elementwise.special import host_erfc
@@ -492,3 +493,8 @@ globals().update(
 # Names that programs import although they are private.
 _no_grad_uniform_, _no_grad_normal_ = uniform_, normal_
 _no_grad_trunc_normal_ = trunc_normal_
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _defined_names(globals())

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ..base.process_group import ProcessGroup, group_for
+from ..base.public_names import public_names as _public_names
 from .module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
@@ -105,3 +106,8 @@ class DistributedDataParallel(Module):
 
 # A package for Python, as PyTorch's has `nn.parallel.distributed` below it.
 __path__: list[str] = []
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _public_names(globals())

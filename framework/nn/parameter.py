@@ -8,6 +8,7 @@ from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
 from ..base.device import find_device
 from ..base.dtype import DTypeLike, as_dtype, float32
+from ..base.public_names import defined_names as _defined_names
 from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.tensor import Tensor
 
@@ -236,3 +237,8 @@ def zero_gradient(tensor: Tensor, set_to_none: bool) -> None:
         return
     with no_grad():
         tensor.grad.zero_()
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _defined_names(globals())

@@ -18,6 +18,7 @@ from ..autograd.engine import no_grad
 from ..base import trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import int64
+from ..base.public_names import defined_names as _defined_names
 from ..eager.base_tensor import evaluate
 from ..ir.lazy_graph import Value
 from ..nn.batchnorm import _BatchNorm
@@ -419,3 +420,8 @@ class SWALR(LRScheduler):
                 first = (group["lr"] - before * last) / (1.0 - before)
             rates.append(last * now + first * (1.0 - now))
         return rates
+
+
+def __dir__() -> list[str]:
+    """Return the public names, without what is behind them."""
+    return _defined_names(globals())
