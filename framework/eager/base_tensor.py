@@ -578,6 +578,22 @@ def operand(like: TensorCore, other: object, name: str | None = None) -> Any:
     )
 
 
+def need_tensors(name: str, **given: object) -> None:
+    """Refuse arguments of a function that are no tensors.
+
+    Raises
+    ------
+    TypeError
+        If there is one.
+    """
+    for each, value in given.items():
+        if not isinstance(value, TensorCore):
+            raise TypeError(
+                f"{name}: the argument `{each}` is a {type(value).__name__}; it must"
+                " be a tensor"
+            )
+
+
 def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
     """Return a value on `device` with the elements of a flat host array."""
     buffer = with_memory_retry(device, _uploaded, flat, device)

@@ -8,6 +8,7 @@ from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32
+from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 
 
@@ -37,6 +38,7 @@ def pairwise_distance(
         Added to the differences, so that no gradient is infinite.
     keepdim : bool, default False
     """
+    need_tensors("pairwise_distance", x1=x1, x2=x2)
     return ops.norm(x1 - x2 + eps, p, -1, keepdim)
 
 

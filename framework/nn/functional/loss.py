@@ -9,6 +9,7 @@ from ... import ops
 from ...base.errors import ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
+from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 from .reduction import chosen_reduction, reduced_loss, weighted_loss
 
@@ -391,6 +392,7 @@ def soft_margin_loss(
     -----
     It does not overflow where PyTorch's gives infinity.
     """
+    need_tensors("soft_margin_loss", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     losses = -ops.log_sigmoid(target * input)
     return reduced_loss("soft_margin_loss", losses, reduction)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...base.errors import ShapeError
+from ...eager.base_tensor import need_tensors
 from ...tensor.out import write
 from ...tensor.tensor import Tensor
 
@@ -65,6 +66,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Return the last dimensions normalised; see `ops.layer_norm`."""
+    need_tensors("layer_norm", input=input)
     if input.is_wrapper:
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(
@@ -82,6 +84,7 @@ def rms_norm(
     eps: float | None = None,
 ) -> Tensor:
     """Return the last dimensions by their root mean square; see `ops.rms_norm`."""
+    need_tensors("rms_norm", input=input)
     if input.is_wrapper:
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(

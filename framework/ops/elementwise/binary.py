@@ -13,7 +13,8 @@ import numpy as np
 from ...base.dtype import FLOAT, NUMERIC, bool_
 from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
-from .compare import logical_and, logical_or
+from ..source import fill_like
+from .compare import both, either
 from .unary import flat, sign, trunc
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ add.complexes(glsl="x + y", linear=True)
 
 @add.bools
 def add_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_or(x, y)
+    return either(x, y)
 
 
 @add.form
@@ -91,7 +92,7 @@ mul.complexes(glsl="complex_product(x, y)")
 
 @mul.bools
 def mul_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_and(x, y)
+    return both(x, y)
 
 
 @mul.vjp
@@ -244,8 +245,11 @@ def fmod_vjp(
 @elementwise(
     glsl="with_sign_of(x, y)", reference=np.copysign, dtypes=FLOAT, fractional=True
 )
-def copysign(x: Tensor | float, y: Tensor | float) -> Tensor:
+def copysign(x: Tensor, y: Tensor | float) -> Tensor:
     """Return `x` with the sign of `y`, also of a zero or NaN; integers as float32."""
+
+
+copysign.only_tensors("x")
 
 
 @copysign.vjp
@@ -254,7 +258,10 @@ def copysign_vjp(
 ) -> tuple[Tensor | None, Tensor | None]:
     if not needs[0]:
         return None, flat(grad)
-    sign_y = math.copysign(1.0, y) if isinstance(y, int | float) else copysign(1.0, y)
+    if isinstance(y, int | float):
+        sign_y: Tensor | float = math.copysign(1.0, y)
+    else:
+        sign_y = copysign(fill_like(y, tuple(y.layout.shape), 1.0, y.dtype), y)
     return grad * sign(x) * sign_y, flat(grad) if needs[1] else None
 
 
@@ -273,6 +280,9 @@ def lerp(x: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
 
     Exactly `x` at 0 and exactly `end` at 1.
     """
+
+
+lerp.only_tensors("x", "end")
 
 
 lerp.complexes(
@@ -305,6 +315,9 @@ def _addcmul(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
     """Return x + value * a * b."""
 
 
+_addcmul.only_tensors("x", "a", "b")
+
+
 _addcmul.complexes(glsl="x + complex_product(value, complex_product(a, b))")
 
 
@@ -332,6 +345,9 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 )
 def _addcdiv(x: Tensor, a: Tensor, b: Tensor, value: float) -> Tensor:
     """Return x + value * a / b."""
+
+
+_addcdiv.only_tensors("x", "a", "b")
 
 
 _addcdiv.complexes(glsl="x + complex_quotient(complex_product(value, a), b)")

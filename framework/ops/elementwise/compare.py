@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...base.dtype import ANY, BOOL, NUMERIC
 from ...dispatch.declare import comparison, elementwise
+from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ lt.only_tensors("x")
 
 @lt.bools
 def lt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_and(ne(x, y), y)
+    return both(ne(x, y), y)
 
 
 @comparison(glsl="x <= y", reference=np.less_equal, dtypes=NUMERIC)
@@ -68,7 +69,7 @@ le.only_tensors("x")
 
 @le.bools
 def le_bools(x: Tensor, y: Tensor | bool) -> Tensor:
-    return logical_or(eq(x, y), y)
+    return either(eq(x, y), y)
 
 
 @comparison(glsl="x > y", reference=np.greater, dtypes=NUMERIC)
@@ -147,24 +148,33 @@ logical_not.complexes(glsl="x == vec2(0)")
 
 
 @comparison(glsl="bool(x) && bool(y)", reference=np.logical_and, dtypes=ANY)
-def logical_and(x: Tensor, y: Tensor | float) -> Tensor:
+def logical_and(x: Tensor, y: Tensor) -> Tensor:
     """Return whether both elements are not zero; NaN is not zero."""
+
+
+logical_and.only_tensors("x", "y")
 
 
 logical_and.complexes(glsl="x != vec2(0) && y != vec2(0)")
 
 
 @comparison(glsl="bool(x) || bool(y)", reference=np.logical_or, dtypes=ANY)
-def logical_or(x: Tensor, y: Tensor | float) -> Tensor:
+def logical_or(x: Tensor, y: Tensor) -> Tensor:
     """Return whether at least one of two elements is not zero; NaN is not zero."""
+
+
+logical_or.only_tensors("x", "y")
 
 
 logical_or.complexes(glsl="x != vec2(0) || y != vec2(0)")
 
 
 @comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
-def logical_xor(x: Tensor, y: Tensor | float) -> Tensor:
+def logical_xor(x: Tensor, y: Tensor) -> Tensor:
     """Return whether exactly one of two elements is not zero; NaN is not zero."""
+
+
+logical_xor.only_tensors("x", "y")
 
 
 logical_xor.complexes(glsl="(x != vec2(0)) != (y != vec2(0))")
@@ -209,8 +219,24 @@ def maximum(x: Tensor, y: Tensor | float) -> Tensor:
 maximum.only_tensors("x", "y")
 
 
+def both(x: Any, y: Any) -> Tensor:
+    """Return x and y of bools, of which one may be a number."""
+    if not isinstance(x, TensorCore):
+        x, y = y, x
+    has_number = not isinstance(y, TensorCore)
+    return where(x, bool(y), False) if has_number else logical_and(x, y)
+
+
+def either(x: Any, y: Any) -> Tensor:
+    """Return x or y of bools, of which one may be a number."""
+    if not isinstance(x, TensorCore):
+        x, y = y, x
+    has_number = not isinstance(y, TensorCore)
+    return where(x, True, bool(y)) if has_number else logical_or(x, y)
+
+
 @maximum.bools
-def maximum_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+def maximum_bools(x: Tensor, y: Tensor) -> Tensor:
     return logical_or(x, y)
 
 
@@ -234,7 +260,7 @@ minimum.only_tensors("x", "y")
 
 
 @minimum.bools
-def minimum_bools(x: Tensor, y: Tensor | bool) -> Tensor:
+def minimum_bools(x: Tensor, y: Tensor) -> Tensor:
     return logical_and(x, y)
 
 
@@ -264,9 +290,12 @@ def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is larger; NaN stays NaN."""
 
 
+clamp_min.only_tensors("x")
+
+
 @clamp_min.bools
 def clamp_min_bools(x: Tensor, min: Tensor | bool) -> Tensor:
-    return logical_or(x, min)
+    return either(x, min)
 
 
 @clamp_min.vjp
@@ -281,9 +310,12 @@ def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is smaller; NaN stays NaN."""
 
 
+clamp_max.only_tensors("x")
+
+
 @clamp_max.bools
 def clamp_max_bools(x: Tensor, max: Tensor | bool) -> Tensor:
-    return logical_and(x, max)
+    return both(x, max)
 
 
 @clamp_max.vjp

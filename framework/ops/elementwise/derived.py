@@ -11,7 +11,7 @@ from ...base.dtype import INTEGER, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
-from ...eager.base_tensor import TensorCore
+from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
 from .binary import add, div, mul, sub
@@ -117,7 +117,7 @@ def signbit(input: Tensor) -> Tensor:
 def _copysign_one(x: Tensor) -> Tensor:
     from .binary import copysign
 
-    return copysign(1.0, x)
+    return copysign(fill_like(x, tuple(x.layout.shape), 1.0, x.dtype), x)
 
 
 def _refuse_complex(name: str, x: Tensor) -> None:
@@ -141,21 +141,20 @@ def isposinf(input: Tensor) -> Tensor:
 
 def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     """Return other - alpha * input."""
+    need_tensors("rsub", input=input)
     return sub(other, input if alpha == 1 else mul(input, alpha))
 
 
-def _is_nan(x: Tensor | float) -> Tensor | bool:
-    return isnan(x) if isinstance(x, TensorCore) else x != x
-
-
-def fmax(input: Tensor, other: Tensor | float) -> Tensor:
+def fmax(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger of two elements; of a number and NaN the number."""
-    return where(logical_or(ge(input, other), _is_nan(other)), input, other)
+    need_tensors("fmax", input=input, other=other)
+    return where(logical_or(ge(input, other), isnan(other)), input, other)
 
 
-def fmin(input: Tensor, other: Tensor | float) -> Tensor:
+def fmin(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller of two elements; of a number and NaN the number."""
-    return where(logical_or(le(input, other), _is_nan(other)), input, other)
+    need_tensors("fmin", input=input, other=other)
+    return where(logical_or(le(input, other), isnan(other)), input, other)
 
 
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
@@ -192,6 +191,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """Return input * 2^other; integers as float32."""
+    need_tensors("ldexp", input=input)
     power = exp2(_fractional(other))
     return mul(input, power)
 

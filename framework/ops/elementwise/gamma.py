@@ -261,6 +261,9 @@ def igamma(x: Tensor, other: Tensor) -> Tensor:
     """
 
 
+igamma.only_tensors("x", "other")
+
+
 @igamma.vjp
 def igamma_vjp(
     grad: Tensor, x: Tensor, other: Tensor, needs: tuple[bool, bool]
@@ -282,6 +285,9 @@ def _density(x: Tensor, other: Tensor) -> Tensor:
 )
 def igammac(x: Tensor, other: Tensor) -> Tensor:
     """Return 1 - igamma(x, other), accurate where that is small; see `igamma`."""
+
+
+igammac.only_tensors("x", "other")
 
 
 @igammac.vjp

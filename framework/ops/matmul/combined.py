@@ -11,7 +11,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
-from ..elementwise.compare import logical_and, logical_or
+from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
 from ..movement.rearrange import roll
@@ -48,8 +48,8 @@ def addr(
                 raise DTypeError(
                     f"addr: {name} is {factor}; of bools it must be an int"
                 )
-        product = logical_and(unsqueeze(vec1, -1), logical_and(vec2, bool(alpha)))
-        return logical_or(logical_and(input, bool(beta)), product)
+        product = both(unsqueeze(vec1, -1), both(vec2, bool(alpha)))
+        return either(both(input, bool(beta)), product)
     return _added("addr", input, outer(vec1, vec2), beta, alpha)
 
 

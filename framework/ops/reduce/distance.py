@@ -9,6 +9,7 @@ import numpy as np
 
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
+from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import abs
@@ -35,6 +36,7 @@ COMPUTE_MODES = (
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the p-norm of the difference of two tensors, which broadcast."""
+    need_tensors("dist", input=input, other=other)
     return norm(sub(input, other), p)
 
 

@@ -11,6 +11,7 @@ from ... import ops
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.diagnosis import explained
+from ...eager.base_tensor import need_tensors
 from ..inplace import assign
 from ..storage import TypedStorage, UntypedStorage
 
@@ -110,10 +111,12 @@ class AttributeMethods:
 
     def resolve_conj(self: Tensor) -> Tensor:
         """Return the tensor itself."""
+        need_tensors("resolve_conj", input=self)
         return self
 
     def resolve_neg(self: Tensor) -> Tensor:
         """Return the tensor itself."""
+        need_tensors("resolve_neg", input=self)
         return self
 
     def conj(self: Tensor) -> Tensor:
