@@ -1,8 +1,7 @@
-"""Stable merge sort along a dimension: sort, topk, kthvalue, median, searchsorted.
+"""Stable sort along a dimension: sort, topk, kthvalue, median, searchsorted.
 
-Blocks are sorted by rank, then merged by rank. Elements move with their places,
-which are int32 until the last pass; see `reduce.minmax`. NaN is above every number, as
-in PyTorch.
+How is the choice of `kernels.sort`. Elements move with their places, which are int32
+until the last pass; see `reduce.minmax`. NaN is above every number, as in PyTorch.
 """
 
 from __future__ import annotations
@@ -123,9 +122,14 @@ def _ordered(
     return ValuesIndices(values, reshape(indices, shape))
 
 
+def short_sort(x: Tensor, dim: int) -> ValuesIndices:
+    """Return what `sort` does with int32 indices, for ops that compute with them."""
+    return _ordered("sort", x, dim, False, None, int32)
+
+
 def short_argsort(x: Tensor, dim: int) -> Tensor:
-    """Return what `argsort` does as int32, for ops that compute with it."""
-    return _ordered("argsort", x, dim, False, None, int32).indices
+    """Return the indices of `short_sort`."""
+    return short_sort(x, dim).indices
 
 
 def sort(

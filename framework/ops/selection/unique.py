@@ -17,8 +17,8 @@ from ..movement.slice import narrow, select
 from ..reduce.common import as_places
 from ..reduce.scan import cumsum
 from ..source import fill_like
-from ..view import movedim, reshape
-from .sort import short_argsort
+from ..view import flatten, movedim, reshape
+from .sort import short_argsort, short_sort
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -64,10 +64,16 @@ def unique(
     x = x.detach()
     whole = reshape(x, (x.numel(),)) if dim is None else x
     along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
-    order, starts = _ordered(_slices(whole, along))
-    size = order.numel()
-    places = flatnonzero(starts)
-    results = [index_select(whole, along, index_select(order, 0, places))]
+    size = whole.layout.shape[along]
+    if dim is None:
+        ordered, order = short_sort(whole, 0)
+        starts = flatten(_changes(reshape(ordered, (size, 1))))
+        places = flatnonzero(starts)
+        results = [index_select(ordered, 0, places)]
+    else:
+        order, starts = _ordered(_slices(whole, along))
+        places = flatnonzero(starts)
+        results = [index_select(whole, along, index_select(order, 0, places))]
     if return_inverse:
         inverse = index_copy(fill_like(order, (size,), 0, int32), 0, order, _at(starts))
         whole_shape = x.layout.shape if dim is None else (size,)
@@ -98,8 +104,8 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
     Columns are ranked each for itself, then pairs of neighbours by their ranks, until
     there is one: as many rounds as the number of columns has binary digits.
     """
-    order = short_argsort(rows, 0)
-    starts = _changes(gather(rows, 0, order))
+    ordered, order = short_sort(rows, 0)
+    starts = _changes(ordered)
     while rows.layout.shape[1] > 1:
         rows = scatter(fill_like(order, order.shape, 0, int32), 0, order, _at(starts))
         count, width = rows.layout.shape

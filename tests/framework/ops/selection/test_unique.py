@@ -83,3 +83,15 @@ def test_one_number_is_read_back(gpu: GpuDevice) -> None:
     before = gpu.gpu.counters.host_reads
     ops.unique(x)
     assert gpu.gpu.counters.host_reads == before + 1
+
+
+def test_signs_of_zero_and_nan(make: Make) -> None:
+    data = np.array([2, -0.0, np.nan, 0.0, np.nan, 2, -1], np.float32)
+    values, inverse, counts = ops.unique(
+        make(data), return_inverse=True, return_counts=True
+    )
+    assert np.array_equal(values.numpy()[:3], [-1, 0, 2])
+    assert np.signbit(values.numpy()[1])
+    assert np.isnan(values.numpy()[3:]).all()
+    assert counts.tolist() == [1, 2, 2, 1, 1]
+    assert inverse.tolist() == [2, 1, 3, 1, 4, 2, 0]
