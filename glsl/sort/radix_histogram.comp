@@ -7,6 +7,7 @@
 // lint    atomic-in-loop: the digits of an invocation differ; atomics are in shared memory
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "sort/keys.glsl"
 #include "lib/index.glsl"
 #include "sort/bins.glsl"
@@ -26,6 +27,9 @@ layout(push_constant, std430) uniform Push {
     uint shift;
 } push;
 
+// Loads of an invocation that are under way at once.
+const uint BATCH = 4;
+
 void main() {
     BitsIn x = push.x;
     uint count = push.count, inner = push.inner, tiles = push.tiles;
@@ -38,10 +42,18 @@ void main() {
     uint outer = line / inner;
     uint base = outer * count * inner + (line - outer * inner);
     uint end = min(TILE, count - tile * TILE);
-    for (uint i = gl_LocalInvocationIndex; i < end; i += gl_WorkGroupSize.x) {
-        KEY bits = load_bits(x, base + (tile * TILE + i) * inner);
-        uint digit = key_bits(sort_key(bits, DESCENDING != 0), push.shift, DIGIT_BITS);
-        atomicAdd(bin_sums[0][digit], 1u);
+    uint workgroup = gl_WorkGroupSize.x;
+    for (uint first = gl_LocalInvocationIndex; first < end; first += BATCH * workgroup) {
+        KEY bits[BATCH];
+        [[unroll]] for (uint i = 0; i < BATCH; ++i) {
+            uint own = min(first + i * workgroup, end - 1);
+            bits[i] = load_bits(x, base + (tile * TILE + own) * inner);
+        }
+        [[unroll]] for (uint i = 0; i < BATCH; ++i) {
+            KEY key = sort_key(bits[i], DESCENDING != 0);
+            if (first + i * workgroup < end)
+                atomicAdd(bin_sums[0][key_bits(key, push.shift, DIGIT_BITS)], 1u);
+        }
     }
     barrier();
     for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
