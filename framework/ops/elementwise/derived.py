@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -157,7 +157,17 @@ def fmin(input: Tensor, other: Tensor) -> Tensor:
     return where(logical_or(le(input, other), isnan(other)), input, other)
 
 
-def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
+def _wide_number(value: Any) -> Any:
+    """Return a number, infinite ones and NaN too, as a float or complex."""
+    number = value.item() if getattr(value, "ndim", None) == 0 else value
+    if isinstance(number, complex):
+        return number
+    if not isinstance(number, int | float):
+        raise TypeError(f"float_power: operand is {value!r}; it must be a number")
+    return float(number)
+
+
+def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return powers computed in float64, or of complex numbers in complex128.
 
     Devices without powers of float64 refuse it.
@@ -165,7 +175,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
     pair = (
         cast(each, complex128 if each.dtype.is_complex else float64)
         if isinstance(each, TensorCore)
-        else float(as_number("float_power: operand", each))
+        else _wide_number(each)
         for each in (input, exponent)
     )
     return pow(*pair)

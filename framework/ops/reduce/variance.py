@@ -88,6 +88,8 @@ def _correction(
             " them"
         )
     if unbiased is not None:
+        if not isinstance(unbiased, bool):
+            raise TypeError(f"{name}: unbiased is {unbiased!r}; it must be a bool")
         return dim, int(unbiased)
     return dim, 1 if correction is None else correction
 

@@ -183,6 +183,8 @@ def test_numbers_come_and_go() -> None:
 
 def test_powers_in_complex128() -> None:
     assert_close(fw.float_power(fw.tensor(Y), 2), Y.astype(complex) ** 2, scale=10)
+    powers = fw.float_power(fw.tensor([1, 2]), 2 + 1j)
+    assert_close(powers, np.array([1, 2]) ** (2 + 1j))
 
 
 def test_a_gradient_can_be_differentiated() -> None:

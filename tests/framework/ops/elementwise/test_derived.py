@@ -18,6 +18,8 @@ T.float_power(m, 2)
 T.float_power(i, 2)
 T.float_power(2, m)
 m.float_power(m2.abs())
+T.float_power(p, float('inf'))
+T.float_power(float('-inf'), p)
 T.fmax(m, m2)
 T.fmin(nan, v3)
 T.fmax(v3, nan)
@@ -58,6 +60,7 @@ def test_on_the_host(call: str) -> None:
 
 
 ON_DEVICE = [call for call in CALLS if "float_power" not in call][::4]
+ON_DEVICE += ["T.float_power(m, 2)", "T.float_power(p, float('inf'))"]
 
 
 @pytest.mark.parametrize("call", ON_DEVICE)
