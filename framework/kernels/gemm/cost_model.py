@@ -27,6 +27,9 @@ from .tiles import (
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
+LEAST_OCCUPANCY = 2
+"""Workgroups per multiprocessor that keep the memory busy, if K can be split."""
+
 MAX_PARTIAL_BYTES = 256 << 20
 """Most bytes of split-K partial sums."""
 
@@ -47,12 +50,14 @@ def tile_configs(
         GEMM mode.
     sizes : GemmSize
     max_splits : int, optional
-        Largest split-K count, unless the size requires more.
+        Largest split-K count, unless the size requires more. None takes the model's,
+        and more where few tiles leave a device idle.
     tail_split : bool, default False
         Whether the tail wave may be a second launch with split-K.
     """
     model = model_of(gpu)
     costs = model.gemm[mode]
+    filled = max_splits is None
     if max_splits is None:
         max_splits = costs.max_splits
     tiles = [tile for tile in costs.tiles if fits(gpu, tile, mode)]
@@ -60,7 +65,10 @@ def tile_configs(
     found = [
         TileConfig(tile, each, mode in WIDE_STORE_MODES)
         for tile in tiles
-        for each in splits
+        for each in (
+            *splits,
+            *(_filling_splits(model, sizes, costs, tile, splits[-1]) if filled else ()),
+        )
     ]
     if tail_split and mode in (*WIDE_STORE_MODES, SIMT) and splits[0] == 1:
         found += [
@@ -148,6 +156,23 @@ def _tail_split_configs(
     return [
         TileConfig(tile, splits, True, down - whole) for splits in range(2, most + 1)
     ]
+
+
+def _filling_splits(
+    model: GpuModel, sizes: GemmSize, costs: ModeModel, tile: Tile, most: int
+) -> list[int]:
+    """Return more split-K counts, where `most` leave a device without enough loads.
+
+    Each gives a multiprocessor one workgroup more, up to full occupancy.
+    """
+    groups = sizes.tiles(tile)
+    if groups * most >= LEAST_OCCUPANCY * model.multiprocessors:
+        return []
+    per_split = max(1, 4 * sizes.batch * sizes.m * sizes.n)
+    limit = min(sizes.k // costs.min_split_depth, MAX_PARTIAL_BYTES // per_split)
+    occupancies = range(1, max(LEAST_OCCUPANCY, len(tile.efficiency)) + 1)
+    found = {each * model.multiprocessors // groups for each in occupancies}
+    return sorted(each for each in found if most < each <= limit)
 
 
 def _split_counts(sizes: GemmSize, costs: ModeModel, most: int) -> range:

@@ -114,6 +114,19 @@ def test_deep_products_fill_the_device(
     assert groups >= 1.7 * H200.multiprocessors
 
 
+@pytest.mark.parametrize("mode", [SIMT, TENSOR_CORES, FP16_ACCUMULATE])
+@pytest.mark.parametrize("side", [64, 128])
+def test_few_tiles_of_a_long_depth_fill_the_device(
+    discrete: vkbackend.DeviceInfo, mode: str, side: int
+) -> None:
+    sizes = GemmSize(side, side, 1 << 20)
+    best = tile_configs(discrete, mode, sizes)[0]
+    assert sizes.tiles(best.tile) * best.splits >= 0.9 * H200.multiprocessors
+    assert sizes.k // best.splits >= H200.gemm[mode].min_split_depth
+    # A caller's limit holds.
+    assert all(each.splits == 1 for each in tile_configs(discrete, mode, sizes, 1))
+
+
 def test_the_depth_is_cut_where_it_is_deep(discrete: vkbackend.DeviceInfo) -> None:
     assert (
         tile_configs(discrete, TENSOR_CORES, GemmSize(256, 256, 4096))[0].splits
