@@ -33,9 +33,6 @@ SEGMENT_CHUNK = 16
 SOFTWARE_SEGMENT_CHUNK = 64
 """Entries per invocation and pass of a segment sum; the next adds up its carries."""
 
-NONZERO_CHUNK = 64
-"""Elements counted per invocation: the 16 words of `index/nonzero`."""
-
 
 class ScanCall(NamedTuple):
     """Scan at one level of the hierarchy.
@@ -208,14 +205,3 @@ def _zeros(words: int) -> Dispatch:
     """Return the dispatch that zero-fills the result."""
     push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
     return linear_dispatch("copy/fill_zero", ceil_div(words, 4), push)
-
-
-def nonzero_dispatches(mask: StridedSpec) -> list[Dispatch]:
-    """Return the dispatches that list true elements: count, add up, write."""
-    chunks = ceil_div(mask.numel, NONZERO_CHUNK)
-    push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
-    push |= {"starts": Scratch("starts", 4 * chunks), "count": mask.numel}
-    return [
-        linear_dispatch("index/nonzero", invocations, push, {"PASS": number})
-        for number, invocations in enumerate((chunks, 1, chunks))
-    ]

@@ -1,8 +1,9 @@
 // Bin counts of the integers from 0 on
-// grid    pass 0: one invocation per count, pass 1: one per number, linear
+// grid    pass 0: one invocation per count, pass 1: one per share of numbers, linear
 // in      numbers (numel) int32; others than those counted are left out
 // out     out_ (size) int32
-// consts  PASS: 0 clears, 1 counts
+// consts  PASS: 0 clears, 1 counts; PRIVATE: copies of the counts in shared memory, 0
+//         counts in the result; SLOTS: counts in shared memory, PRIVATE * (size | 1)
 // source  sums of integers do not depend on the order of atomics
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -10,6 +11,8 @@
 #include "lib/index_buffers.glsl"
 
 layout(constant_id = 3) const uint PASS = 0;
+layout(constant_id = 4) const uint PRIVATE = 0;
+layout(constant_id = 5) const uint SLOTS = 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer Counts {
     int at[];
@@ -19,18 +22,57 @@ layout(push_constant, std430) uniform Push {
     Counts out_;
     uint numel;
     uint size;
+    uint invocations;
 } push;
+
+shared int own[SLOTS];
+
+void count(Counts out_, int number, uint size, uint copy_at) {
+    if (number < 0 || uint(number) >= size) return;
+    if (PRIVATE == 0)
+        atomicAdd(out_.at[number], 1);
+    else
+        atomicAdd(own[copy_at + uint(number)], 1);
+}
 
 void main() {
     uint invocation = linear_invocation();
     IntIn numbers = push.numbers;
     Counts out_ = push.out_;
-    uint size = push.size;
-    if (invocation >= (PASS == 0 ? size : push.numel)) return;
+    uint size = push.size, numel = push.numel, step = push.invocations;
+    uint at = gl_LocalInvocationIndex;
     if (PASS == 0) {
-        out_.at[invocation] = 0;
+        if (invocation < size) out_.at[invocation] = 0;
         return;
     }
-    int number = numbers.at[invocation];
-    if (number >= 0 && uint(number) < size) atomicAdd(out_.at[number], 1);
+    // Neighbours count in different copies, and in different banks, so that equal
+    // numbers collide less.
+    uint pitch = size | 1u;
+    uint copy_at = PRIVATE == 0 ? 0 : at % PRIVATE * pitch;
+    if (PRIVATE != 0) {
+        for (uint slot = at; slot < PRIVATE * pitch; slot += gl_WorkGroupSize.x)
+            own[slot] = 0;
+        barrier();
+    }
+    // Four loads are in flight. Sums of places might pass 2^32, what is left does not.
+    for (uint i = invocation, left = numel - min(i, numel); left != 0;) {
+        int first = numbers.at[i];
+        int second = left > step ? numbers.at[i + step] : -1;
+        int third = left > 2 * step ? numbers.at[i + 2 * step] : -1;
+        int fourth = left > 3 * step ? numbers.at[i + 3 * step] : -1;
+        count(out_, first, size, copy_at);
+        count(out_, second, size, copy_at);
+        count(out_, third, size, copy_at);
+        count(out_, fourth, size, copy_at);
+        if (left <= 4 * step) break;
+        i += 4 * step;
+        left -= 4 * step;
+    }
+    if (PRIVATE == 0) return;
+    barrier();
+    for (uint bin = at; bin < size; bin += gl_WorkGroupSize.x) {
+        int sum = 0;
+        for (uint k = 0; k < PRIVATE; ++k) sum += own[k * pitch + bin];
+        if (sum != 0) atomicAdd(out_.at[bin], sum);
+    }
 }

@@ -14,7 +14,7 @@ from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.scan import nonzero_dispatches
+from ...kernels.counting import nonzero_dispatches
 from ..elementwise.binary import floor_divide, remainder
 from ..elementwise.cast import cast
 from ..elementwise.compare import ne, where
@@ -50,7 +50,7 @@ def _nonzero_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 @_nonzero.kernel
 def _nonzero_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
-    return nonzero_dispatches(mask)
+    return nonzero_dispatches(gpu, mask)
 
 
 @_nonzero.reference

@@ -11,13 +11,13 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec
-from ...kernels.linear import linear_dispatch, linear_workgroup
-from ...kernels.reduce import need_countable
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.counting import bincount_dispatches
 from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_max, clamp_min, eq, logical_and, where
 from ..elementwise.unary import floor
 from ..indexing.scatter import index_add
+from ..movement.concat import stack
 from ..reduce.common import as_dtype_of, whole_dtype
 from ..reduce.minmax import amax, amin
 from ..source import fill_like
@@ -43,16 +43,7 @@ def _bincount_spec(numbers: TensorSpec, size: int) -> TensorSpec:
 def _bincount_kernel(
     gpu: DeviceInfo, numbers: StridedSpec, size: int
 ) -> list[Dispatch]:
-    need_countable("bincount", numbers)
-    push: dict[str, Argument] = {"numbers": "numbers", "out_": "out"}
-    push |= {"numel": numbers.numel, "size": size}
-    steps, workgroup = [], linear_workgroup(gpu)
-    for step, invocations in enumerate((size, numbers.numel)):
-        kernel, constants = "sort/bincount", {"PASS": step}
-        steps.append(
-            linear_dispatch(kernel, invocations, push, constants, workgroup=workgroup)
-        )
-    return steps
+    return bincount_dispatches(gpu, numbers, size)
 
 
 @_bincount.reference
@@ -120,7 +111,7 @@ def _length(x: Tensor) -> int:
     """Return one more than the largest element, after a look at the smallest."""
     if x.numel() == 0:
         return 0
-    least, largest = int(amin(x).item()), int(amax(x).item())
+    least, largest = map(int, stack([amin(x), amax(x)]).tolist())
     if least < 0 or largest >= (1 << 31) - 1:
         raise ShapeError(
             f"bincount: elements are from {least} to {largest}; they must be from 0 to"

@@ -8,16 +8,14 @@ import pytest
 import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import bool_, float32
+from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.scan import (
     CHUNK,
-    NONZERO_CHUNK,
     ROW_ITEMS,
     SEGMENT_CHUNK,
     SHORT_ROW,
-    nonzero_dispatches,
     scan_dispatches,
     segment_sum_dispatches,
 )
@@ -89,11 +87,3 @@ def test_carries_of_a_segment_sum_become_fewer(discrete: vkbackend.DeviceInfo) -
     assert [step.push["entries"] for step in steps] == [entries, 2 * SEGMENT_CHUNK, 4]
     assert [step.constants["FIRST"] for step in steps] == [1, 0, 0]
     assert [step.constants["LAST"] for step in steps] == [0, 0, 1]
-
-
-def test_starts_of_true_elements_are_added_up_by_one_workgroup() -> None:
-    shape = (1000 * NONZERO_CHUNK,)
-    mask = StridedSpec(shape, bool_, Layout.contiguous(shape))
-    steps = nonzero_dispatches(mask)
-    assert [step.grid for step in steps] == [(4, 1, 1), (1, 1, 1), (4, 1, 1)]
-    assert [step.constants["PASS"] for step in steps] == [0, 1, 2]
