@@ -5,6 +5,8 @@
 //         places (count) int32, of which the first `total` are set; total (1) int32
 // consts  PASS: 0 counts, 1 adds up, 2 writes
 // source  prefix sum over tiles of four words an invocation
+// lint    scalar-load: counts of tiles, whose share begins anywhere; words of a mask,
+//         which may begin at any of them
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

@@ -5,6 +5,8 @@
 // consts  PASS: 0 clears, 1 counts; PRIVATE: copies of the counts in shared memory, 0
 //         counts in the result; SLOTS: counts in shared memory, PRIVATE * (size | 1)
 // source  sums of integers do not depend on the order of atomics
+// lint    atomic-in-loop: each number is a count of its own; copies in shared memory
+//         keep them apart
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

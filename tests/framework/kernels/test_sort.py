@@ -45,6 +45,7 @@ def test_passes_of_an_argsort(
     count: int, passes: int, device: vkbackend.Device, discrete: vkbackend.DeviceInfo
 ) -> None:
     keys = TensorSpec((1, count, 1), uint32)
-    for info in (device.info, dataclasses.replace(discrete, subgroup_operations=0)):
+    for each in (device.info, discrete):
+        info = dataclasses.replace(each, subgroup_operations=0)
         steps = sort_dispatches(info, keys, count, False, "keys", {"order": "out"})
         assert len(steps) == passes
