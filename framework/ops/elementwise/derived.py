@@ -199,9 +199,25 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
     return where(isnan(input), input, found) if input.dtype.is_float else found
 
 
+def _scaled_by_power(x: Tensor, exponent: Tensor) -> Tensor:
+    """Return x * 2^exponent by two factors, each of which is in range."""
+    wide = float64 if x.dtype is float64 else float32
+    least, most = (-2148.0, 2046.0) if wide is float64 else (-298.0, 254.0)
+    whole = clamp(cast(exponent, wide), least, most)
+    half = floor(mul(whole, 0.5))
+    scaled = mul(mul(cast(x, wide), exp2(half)), exp2(sub(whole, half)))
+    return cast(scaled, x.dtype)
+
+
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """Return input * 2^other; integers as float32."""
-    need_tensors("ldexp", input=input)
+    """Return input * 2^other; integers as float32.
+
+    Of floats by whole exponents in the dtype of `input`, where the power alone may be
+    out of range.
+    """
+    need_tensors("ldexp", input=input, other=other)
+    if input.dtype.is_float and other.dtype in INTEGER:
+        return _scaled_by_power(input, other)
     power = exp2(_fractional(other))
     return mul(input, power)
 
