@@ -1,6 +1,6 @@
 """Settings of PyTorch's runtime: threads, determinism, compilation.
 
-Results do not depend on a setting here: every kernel is deterministic.
+Only sums by index depend on determinism; every other kernel is deterministic.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from .autograd.anomaly_mode import set_detect_anomaly
 from .base.defaults import set_default_device, set_default_dtype
+from .base.determinism import is_deterministic, set_deterministic
 from .base.device import devices, find_device
 from .base.dtype import DType
 from .base.modes import get_autocast_dtype, is_autocast_enabled
@@ -118,7 +119,6 @@ class _Settings:
 
     threads: int | None = None
     interop_threads: int | None = None
-    deterministic = False
     warn_only = False
     warn_always = False
 
@@ -156,13 +156,28 @@ def _positive(name: str, num: int) -> int:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Note whether algorithms must be deterministic: they always are."""
-    _Settings.deterministic, _Settings.warn_only = bool(mode), bool(warn_only)
+    """Choose whether algorithms must be deterministic.
+
+    Parameters
+    ----------
+    mode : bool
+        False, the default: GPUs may add up many floats by index in any order
+        (`scatter_add`, `index_add`, `index_put` that accumulates, the gradients of
+        indexing and `embedding`), which is quicker. All else is deterministic anyway.
+    warn_only : bool, default False
+        Noted only: no op is without a deterministic kernel.
+
+    Notes
+    -----
+    It is one for all threads. Traces of `jit` with another mode are not used.
+    """
+    set_deterministic(bool(mode))
+    _Settings.warn_only = bool(warn_only)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Return what `use_deterministic_algorithms` was told."""
-    return _Settings.deterministic
+    return is_deterministic()
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
@@ -184,7 +199,7 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """Return 0, 1 or 2, as `set_deterministic_debug_mode` was told."""
-    return _Settings.deterministic * (1 if _Settings.warn_only else 2)
+    return is_deterministic() * (1 if _Settings.warn_only else 2)
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -211,6 +211,17 @@ INDEXING = {
         gradient=False,
         scale=20,  # dozens of terms of size 2
     ),
+    "atomic_segment_sum": Case(
+        lambda rows, source: REGISTRY["atomic_segment_sum"](rows, source, 7),
+        (
+            Sample((rows(37, -2, 7), Draw((2, 37, 3)))),
+            Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
+            Sample((rows(1, 0, 7), Draw((1, 1, 1)))),
+        ),
+        lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
+        gradient=False,
+        scale=20,  # dozens of terms of size 2
+    ),
     "nonzero": Case(
         lambda mask: flatnonzero(mask.reshape(-1)),
         tuple(sample(shape) for shape in ((7, 11), (1031,), (20_011,), (1,), (0, 3))),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..autograd.engine import is_grad_enabled
+from ..base.determinism import is_deterministic
 from ..base.device import default_device
 from ..base.dtype import default_dtype
 from ..base.errors import TraceError
@@ -65,7 +66,8 @@ def signature_of(
 
 def _modes() -> tuple[object, ...]:
     """Return the modes of the thread that change what a function does."""
-    return is_grad_enabled(), autocast_dtype(), default_dtype(), default_device()
+    defaults = default_dtype(), default_device(), is_deterministic()
+    return is_grad_enabled(), autocast_dtype(), *defaults
 
 
 def fast_key(args: tuple[Any, ...]) -> CacheKey:

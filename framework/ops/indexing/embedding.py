@@ -69,8 +69,9 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
     Notes
     -----
-    For the gradient, numbers are sorted and what belongs to one row is added in order,
-    so it is the same in each run.
+    For the gradient, numbers are sorted and what belongs to one row is added in order;
+    where there are many of narrow rows, a GPU adds them in any order unless
+    `use_deterministic_algorithms(True)`, so the last bits may differ between runs.
     """
     if len(weight.layout.shape) != 2:
         raise ShapeError(f"embedding: weight is {tuple(weight.shape)}; it must be 2-D")

@@ -46,7 +46,13 @@ from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
 from ..source import fill_like
 from ..view import flatten, reshape
-from .segment_sum import argsort_keys, sorted_segment_sum, sum_dtype
+from .segment_sum import (
+    argsort_keys,
+    atomic_segment_sum,
+    sorted_segment_sum,
+    sum_dtype,
+    sums_by_atomics,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -230,8 +236,8 @@ def _take_reference(x: np.ndarray, index: np.ndarray, site: str) -> np.ndarray:
 def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     """Return the segment sums (outer, rows, inner) of rows of `source`.
 
-    Shapes as in `_put`. The 2-byte floats are added up in float32. Indices are sorted
-    and sums taken in order, so the result is the same in each run.
+    Shapes as in `_put`. The 2-byte floats are added up in float32. Either atomics add
+    up, see `sums_by_atomics`, or indices are sorted and sums taken in order.
     """
     if source.dtype.is_complex:
         return by_parts(lambda part: segment_sum(index, part, rows, site), source)
@@ -244,7 +250,11 @@ def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
     if each:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     places = flatten(places)
-    out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
+    keys, columns = places.numel(), parts.numel() // max(1, places.numel())
+    if sums_by_atomics(source.device, compute, keys, columns):
+        out = atomic_segment_sum(places, parts, rows)
+    else:
+        out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
     return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
 
 

@@ -212,8 +212,12 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 
-    As `scatter`, but all that name one place are added, in order: the result is the
-    same in each run.
+    As `scatter`, but all that name one place are added.
+
+    Notes
+    -----
+    Many floats are added on GPUs by atomics, in any order: the last bits of sums may
+    differ between runs, as in PyTorch, unless `use_deterministic_algorithms(True)`.
     """
     return scatter_along("scatter_add", x, dim, index, src, add_rows)
 

@@ -130,8 +130,9 @@ def scatter_reduce(
 
     Notes
     -----
-    The order of operations is fixed, so the result is the same in each run. The
-    gradient of an extreme is shared evenly among equal elements.
+    But for sums and means, see `scatter_add`, the order of operations is fixed, so the
+    result is the same in each run. The gradient of an extreme is shared evenly among
+    equal elements.
     """
     if reduce not in MODES:
         raise ShapeError(

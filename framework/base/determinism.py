@@ -1,0 +1,28 @@
+"""Determinism: whether sums may depend on the order of atomics."""
+
+from __future__ import annotations
+
+from . import trace_hooks
+from .device import begin_generation
+
+
+class _Setting:
+    """The mode, one for all threads."""
+
+    deterministic = False
+
+
+def is_deterministic() -> bool:
+    """Return whether results must be the same in each run."""
+    return _Setting.deterministic
+
+
+def set_deterministic(mode: bool) -> None:
+    """Set whether results must be the same in each run.
+
+    Cached backward passes and traces of the other mode are not used.
+    """
+    if mode is not _Setting.deterministic:
+        trace_hooks.refuse("determinism is set, which a replay does not repeat")
+        _Setting.deterministic = mode
+        begin_generation()
