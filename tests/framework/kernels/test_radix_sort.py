@@ -32,7 +32,7 @@ def radix(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     """Return the device with tiles that are small, so that few elements fill many."""
     if not has_radix_sort(quads.gpu.info):
         pytest.skip("the device has no subgroup votes")
-    monkeypatch.setattr(radix_sort, "SMALL_TILE_ITEMS", 2)
+    monkeypatch.setattr(radix_sort, "TILE_ITEMS", 2)
     monkeypatch.setattr(radix_sort, "LINE_ITEMS", 4)
     monkeypatch.setattr(radix_sort, "SHORT_LINE", 16)
     return quads
