@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType
 from ...base.shape import TensorSpec, ceil_div
@@ -17,16 +17,37 @@ from ...ir.kernel_call import (
     StridedSpec,
     least_chunks,
 )
+from ..gpu_model import model_of
 from ..reduce import sum_rows
 from ..shader_types import acc_size
 from .gemv import skinny_gemm
 from .select import large_tile_gemm, likely_configs
-from .small import TiledGemm, small_tile_configs, tiled_gemm_dispatch
+from .small import (
+    TiledGemm,
+    small_tile_configs,
+    tile_count,
+    tiled_gemm_dispatch,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
+FILLING_WORKGROUPS = 8
+"""Workgroups of a fallback GEMM on each multiprocessor that slices of K make up for."""
+
+LEAST_SLICE, SLICE_STEP = 256, 16
+"""K of such a slice at least, and what it is a multiple of."""
+
 Candidates = dict[str, Callable[[], list[Dispatch] | None]]
+
+
+class _Slices(NamedTuple):
+    """Slices of K that one dispatch takes: place of the first, how many, start, K."""
+
+    first: int
+    number: int
+    start: int
+    depth: int
 
 
 def gemm_dispatches(
@@ -74,31 +95,59 @@ def fallback_gemm(
 
     `dtype` is that of the result: that of the operands, or of their sums.
     """
-    batch, m, k = a.shape
+    batch, m, _ = a.shape
     plane = m * b.shape[-1]
-    chunks = least_chunks(gpu, k)
-    most = ceil_div(k, chunks)
-    size = dtype.itemsize if chunks == 1 else acc_size(a.dtype)
-    partial = Scratch("partial", size * batch * plane * chunks)
-    target: str | Scratch = "out" if chunks == 1 else partial
+    slices = _slices(gpu, a, b, config)
+    count = slices[-1].first + slices[-1].number
+    size = dtype.itemsize if count == 1 else acc_size(a.dtype)
+    partial = Scratch("partial", size * batch * plane * count)
+    target: str | Scratch = "out" if count == 1 else partial
     parts = [
         _fallback_part(
             gpu,
             a,
             b,
             range(first, min(batch, first + MAX_GROUPS)),
-            range(chunk * most, min(k, (chunk + 1) * most)),
-            BufferOffset(target, size * plane * (chunk * batch + first)),
+            each,
+            BufferOffset(target, size * plane * (each.first * batch + first)),
             config,
-            sums=chunks > 1 or dtype is not a.dtype,
+            sums=count > 1 or dtype is not a.dtype,
         )
-        for chunk in range(chunks)
+        for each in slices
         for first in range(0, batch, MAX_GROUPS)
     ]
-    if chunks == 1:
+    if count == 1:
         return parts
     out = TensorSpec((batch, m, b.shape[-1]), dtype)
-    return [*parts, sum_rows(gpu, partial, out, chunks, batch * plane)]
+    return [*parts, sum_rows(gpu, partial, out, count, batch * plane)]
+
+
+def _slices(
+    gpu: DeviceInfo,
+    a: StridedSpec,
+    b: StridedSpec,
+    config: tuple[int, ...] | None,
+) -> list[_Slices]:
+    """Return the slices of K: those that a device's loops need, or that fill it."""
+    batch, m, k = a.shape
+    chunks = least_chunks(gpu, k)
+    if chunks == 1 and batch == 1 and gpu.target.hides_latency:
+        tiles = tile_count(gpu, TiledGemm(m, b.shape[2], k, a.dtype), config)
+        fill = FILLING_WORKGROUPS * model_of(gpu).multiprocessors // tiles
+        splits = min(fill, k // LEAST_SLICE, MAX_GROUPS)
+        if splits > 1:
+            depth = SLICE_STEP * ceil_div(k, SLICE_STEP * splits)
+            whole = k // depth
+            found = [_Slices(0, whole, 0, depth)]
+            if k % depth:
+                found.append(_Slices(whole, 1, whole * depth, k % depth))
+            return found
+    most = ceil_div(k, chunks)
+    starts = range(0, chunks * most, most) if most else (0,)
+    return [
+        _Slices(number, 1, start, min(k, start + most) - start)
+        for number, start in enumerate(starts)
+    ]
 
 
 def _fallback_part(
@@ -106,32 +155,35 @@ def _fallback_part(
     a: StridedSpec,
     b: StridedSpec,
     batch: range,
-    depth: range,
+    slices: _Slices,
     out: BufferOffset,
     config: tuple[int, ...] | None,
     *,
     sums: bool,
 ) -> Dispatch:
-    """Return the dispatch of a slice of the batch and of K.
+    """Return the dispatch of a part of the batch and of slices of K.
 
-    `sums` says that the result is not rounded to the dtype of the operands.
+    Several slices are a batch of their own, of products with one batch. `sums` says
+    that the result is not rounded to the dtype of the operands.
     """
     m, n = a.shape[1], b.shape[2]
     a_batch, a_row, a_column = a.layout.strides
     b_batch, b_row, b_column = b.layout.strides
-    size = a.dtype.itemsize
+    size, start, depth = a.dtype.itemsize, slices.start, slices.depth
     push: dict[str, Argument] = {
-        "a": BufferOffset("a", size * (a_batch * batch.start + a_column * depth.start)),
-        "b": BufferOffset("b", size * (b_batch * batch.start + b_row * depth.start)),
+        "a": BufferOffset("a", size * (a_batch * batch.start + a_column * start)),
+        "b": BufferOffset("b", size * (b_batch * batch.start + b_row * start)),
         "out_": out,
     }
-    push |= {"m": m, "n": n, "k": len(depth), "a_row": a_row, "a_column": a_column}
+    if slices.number > 1:
+        batch, a_batch, b_batch = range(slices.number), a_column * depth, b_row * depth
+    push |= {"m": m, "n": n, "k": depth, "a_row": a_row, "a_column": a_column}
     push |= {"b_row": b_row, "b_column": b_column}
     push |= {"a_batch": a_batch, "b_batch": b_batch}
     product = TiledGemm(
         m,
         n,
-        len(depth),
+        depth,
         a.dtype,
         a_along_k=a_column == 1 and a_row != 1,
         b_along_k=b_row == 1 and b_column != 1,

@@ -116,9 +116,11 @@ def tiled_gemm_dispatch(
     return Dispatch(name, grid, push, {**constants, **chosen}, defines)
 
 
-def tile_count(gpu: DeviceInfo, product: TiledGemm) -> int:
-    """Return the number of tiles of a GEMM."""
-    config = _best_config(gpu, product)
+def tile_count(
+    gpu: DeviceInfo, product: TiledGemm, config: tuple[int, ...] | None = None
+) -> int:
+    """Return the number of tiles of a GEMM; `config` is as in `tiled_gemm_dispatch`."""
+    config = config or _best_config(gpu, product)
     if uses_subgroup_tiles(gpu):
         return _tiles(product, _subgroup_tile(gpu, *config)[0])
     return _tiles(product, _shared_tile(product, *config)[0])

@@ -1,16 +1,24 @@
 """Kernels of a GEMM: the first that takes it is the choice, and all are candidates."""
 
+import dataclasses
+from collections import OrderedDict
+
+import numpy as np
 import pytest
 
 import vkbackend
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, float16, float32, int8, int32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import StridedSpec
+from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels.gemm.candidates import (
+    fallback_gemm,
     gemm_candidates,
     gemm_dispatches,
 )
 from vkbackend.framework.kernels.gemm.tiles import DP4A, SIMT, TENSOR_CORES
+from vkbackend.framework.ops.matmul import matmul
 
 Sizes = tuple[int, int, int]
 
@@ -61,3 +69,42 @@ def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
     chosen = gemm_dispatches(discrete, a, b, TENSOR_CORES, float16)
     candidates = gemm_candidates(discrete, a, b, TENSOR_CORES, float16)
     assert chosen in [build() for build in candidates.values()]
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "dtype"),
+    [
+        (3, 5, 4097, "float32"),
+        (16, 40, 1024, "float32"),
+        (17, 9, 2000, "float16"),
+        (2, 1, 5000, "int32"),
+    ],
+)
+def test_slices_of_k_fill_a_device(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, dtype: str
+) -> None:
+    info = dataclasses.replace(gpu.gpu.info, kind="discrete")
+    taken = []
+
+    def sliced(
+        _: vkbackend.DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str, of: DType
+    ) -> list[Dispatch]:
+        taken.append(fallback_gemm(info, a, b, of))
+        return taken[-1]
+
+    monkeypatch.setattr(matmul, "gemm_dispatches", sliced)
+    monkeypatch.setattr(gpu, "plans", OrderedDict())
+    draws = np.random.default_rng(k)
+    x, y = (draws.integers(-9, 9, shape) for shape in ((m, k), (k, n)))
+    scale = 1 if dtype == "int32" else 1 / 9
+    a, b = (fw.tensor(each * scale, dtype, gpu) for each in (x, y))
+    turned = [fw.tensor(each.T * scale, dtype, gpu).mT for each in (x, y)]
+    wanted = a.numpy().astype(np.float64) @ b.numpy().astype(np.float64)
+    for left, right in ((a, b), tuple(turned)):
+        found = (left @ right).numpy()
+        bound = 1e-3 if dtype == "float16" else 1e-5
+        assert np.abs(found - wanted).max() <= bound * (1 + np.abs(wanted).max())
+    assert taken
+    for steps in taken:
+        assert steps[0].grid[2] > 1
+        assert steps[-1].kernel == "reduce/reduce"
