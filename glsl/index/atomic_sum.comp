@@ -5,6 +5,7 @@
 // consts  none; FLOAT_ATOMICS or FLOAT_SWAPS: how floats are added; WIDE_ATOMICS: 64 bits
 // source  sums of floats depend on the order of atomics in their last bits
 // lint    scalar-load: neighbours load neighbours
+// lint    atomic-in-loop: an exchange is tried again only where another came between
 #version 460
 #extension GL_EXT_buffer_reference : require
 #ifdef FLOAT_ATOMICS
