@@ -136,8 +136,8 @@ SIZED_BY_DATA = {
     "nonzero": (1, 4),
     "nonzero(as_tuple)": (1, 4),
     "unique(dim)": (1, 4),
-    "bincount": (2, 8),  # the least number, which must not be below 0, and the largest
-    "one_hot": (1, 12),  # without a number of classes: all three
+    "bincount": (1, 8),  # the least number, which must not be below 0, and the largest
+    "one_hot": (1, 4),  # without a number of classes: the largest
     "repeat_interleave": (1, 12),  # a tensor of repeats: all three
 }
 

@@ -454,7 +454,7 @@ def one_hot(x: Tensor, num_classes: int = -1, dtype: DType = int64) -> Tensor:
             raise ShapeError(
                 f"one_hot: x of shape {tuple(x.shape)} has no class; give num_classes"
             )
-        num_classes = int(x.numpy().max()) + 1
+        num_classes = int(x.amax().item()) + 1
     places = row_numbers(x, num_classes, f"one_hot: {CLASSES}")
     classes = arange_like(x, (num_classes,), 0, 1, int32)
     return cast(eq(reshape(places, (*x.layout.shape, 1)), classes), dtype)
