@@ -24,6 +24,7 @@ from ..source import random_bits_like
 from ..view import expand, reshape, transpose
 from .composed import composed_attention
 from .flash import flash_attention
+from .split import count_slices, split_attention
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -115,15 +116,38 @@ def scaled_dot_product_attention(
             )
         elif any(x.layout.offset % QUAD for x in (q, k, v)):
             q, k, v = _vec4_aligned(q, k, v)
-        rest = (scale, is_causal, dropout_p, tensor_cores)
-        rows, _ = flash_attention(q, k, v, mask, seed, *rest)
-        out = narrow(transpose(rows, 1, 2), 3, 0, width)
+        out = narrow(
+            _flash(q, k, v, mask, seed, scale, is_causal, dropout_p, tensor_cores),
+            3,
+            0,
+            width,
+        )
     single = (
         max(len(query.layout.shape), len(key.layout.shape), len(value.layout.shape))
         == 2
     )
     shape = out.shape[2:] if single else (*lead, *out.shape[1:])
     return as_dtype_of(reshape(out, shape), query.dtype)
+
+
+def _flash(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    seed: Tensor | None,
+    scale: float,
+    causal: bool,
+    dropout: float,
+    tensor_cores: bool,
+) -> Tensor:
+    """Return flash attention (batch, heads, queries, columns), of few queries split."""
+    slices = 1 if causal or seed is not None else count_slices(q, k, v)
+    if slices > 1:
+        return split_attention(q, k, v, mask, scale, tensor_cores, slices)
+    rest = (scale, causal, dropout, tensor_cores)
+    rows, _ = flash_attention(q, k, v, mask, seed, *rest)
+    return transpose(rows, 1, 2)
 
 
 def _wants_matrix(
