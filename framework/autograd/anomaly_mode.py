@@ -104,9 +104,11 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
     -----
     For debugging: every op is slower, and every backward pass waits for the device.
 
+    Entering warns of that; `set_detect_anomaly` does not.
+
     Examples
     --------
-    >>> with fw.autograd.detect_anomaly():
+    >>> with fw.autograd.set_detect_anomaly(True):
     ...     x = fw.tensor([2.0], requires_grad=True)
     ...     (x * x).sum().backward()
     """
@@ -114,6 +116,11 @@ class detect_anomaly:  # noqa: N801 - PyTorch's name
     def __init__(self, check_nan: bool = True) -> None:
         self._before = _State.enabled, _State.check_nan
         self.check_nan = check_nan
+        warnings.warn(
+            "detect_anomaly: every op notes where it is called, and every backward pass"
+            " waits for the device; use it for debugging only",
+            stacklevel=2,
+        )
 
     def __enter__(self) -> None:
         self._before = _State.enabled, _State.check_nan

@@ -162,7 +162,12 @@ def grad(
     given = _as_tuple("grad", inputs)
     _check_inputs("grad", given)
     # The tape of a sparse tensor is that of its elements.
-    wanted = tuple([each.elements if each.is_wrapper else each for each in given])
+    wanted = tuple(
+        [
+            each.elements if getattr(each, "is_wrapper", False) else each
+            for each in given
+        ]
+    )
     retain = create_graph if retain_graph is None else retain_graph
     rules = rules_for(*results)
     if rules is not None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 from ..base.errors import GradError
-from ..base.scoped_setting import SettingScope
+from ..base.inference import refuse_saving
+from ..base.scoped_setting import ScopedSetting, SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
 from .batched import rules_for
@@ -111,6 +112,7 @@ class FunctionNode(FunctionCtx, GradNode):
         self._dirty: tuple[Any, ...] = ()
         self._without_gradient: tuple[Any, ...] = ()
         self._materialize = True
+        self._for_jvp: tuple[Any, ...] = ()
         self.selective = False
         self.aliases: tuple[int, ...] = ()
         self._outputs: list[TensorSpec | None] = []
@@ -242,11 +244,18 @@ class FunctionNode(FunctionCtx, GradNode):
             if each is None:
                 kept.append(None)
                 continue
+            if each.array.version < 0:
+                refuse_saving(self.name())
             output = places.get(id(each))
             edge = None if output is not None else edge_of(each)
             leaf = edge is not None and not isinstance(edge.target, GradNode)
             tensor = each if leaf else each.detach()
             kept.append(SavedForBackward(tensor, each.array.version, edge, output))
+        if self.forward_class.jvp is not Function.jvp:
+            forward = self.saved_for_forward or self._to_save
+            self._for_jvp = tuple(
+                [None if each is None else each.detach() for each in forward]
+            )
         self._to_save = self._dirty = self._without_gradient = ()
         self.saved_for_forward = ()
         self.saved = {"tensors": kept}
@@ -262,6 +271,8 @@ class FunctionNode(FunctionCtx, GradNode):
     def run(self, grads: tuple[Any, ...], *, selective: bool) -> tuple[Any, ...]:
         """Return the gradients of the arguments, by the user's rule."""
         self.selective = selective
+        if linearizing.top.value and self.forward_class.jvp is not Function.jvp:
+            return _JvpNode(self, self.materialized(grads)).slopes()
         if self._materialize:
             grads = self.materialized(grads)
         answers = self._rule()(self, *grads)
@@ -318,6 +329,59 @@ class FunctionNode(FunctionCtx, GradNode):
                 f" {tuple(answer.shape)} for argument {at}, whose shape is"
                 f" {tuple(spec.shape)}"
             )
+
+
+linearizing: ScopedSetting = ScopedSetting(False)
+"""Whether a pass is run for directional derivatives, which functions may have rules of.
+
+Such a pass is linear in the gradients that it starts with, and differentiated by them.
+"""
+
+
+class _JvpNode(GradNode):
+    """Node of the gradients of a call, whose own gradient is by the function's `jvp`.
+
+    They are zeros: only what they depend on is asked for.
+    """
+
+    def __init__(self, call: FunctionNode, grads: tuple[Any, ...]) -> None:
+        self._call = call
+        self._like = grads[0]
+        edges = tuple([None if each is None else edge_of(each) for each in grads])
+        specs: Any = tuple([None if each is None else each.spec for each in grads])
+        super().__init__(f"{call.name()} jvp", Function.backward, edges, specs, {})
+
+    @property
+    def output_count(self) -> int:
+        """Number of arguments of the call."""
+        return len(self._call.specs)
+
+    def slopes(self) -> tuple[Any, ...]:
+        """Return the gradients of the call's arguments."""
+        found: list[Any] = []
+        for at, (edge, spec) in enumerate(zip(self._call.edges, self._call.specs)):
+            if edge is None:
+                found.append(None)
+                continue
+            slope = self._like.new_zeros(spec.shape).to(spec.dtype)
+            slope.needs_grad, slope.grad_node, slope.grad_index = True, self, at
+            found.append(slope)
+        return tuple(found)
+
+    def run(self, grads: tuple[Any, ...], *, selective: bool) -> tuple[Any, ...]:
+        """Return the directional derivatives of the call's outputs."""
+        like = next(each for each in grads if each is not None)
+        tangents = [
+            like.new_zeros(spec.shape).to(spec.dtype)
+            if tangent is None and spec is not None
+            else tangent
+            for tangent, spec in zip(grads, self._call.specs)
+        ]
+        ctx = FunctionCtx()
+        ctx.__dict__.update(vars(self._call))
+        ctx.__dict__["saved_tensors"] = self._call._for_jvp
+        answers = self._call.forward_class.jvp(ctx, *tangents)
+        return answers if isinstance(answers, tuple) else (answers,)
 
 
 def _packed(pack: Callable[[Any], Any], saved: SavedForBackward) -> Any:
@@ -417,9 +481,11 @@ class Function(FunctionCtx):
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """Return the directional derivative, for dual tensors; may be overridden.
+        """Return the directional derivative of each output; may be overridden.
 
-        Without it, and in `fw.func.jvp`, it is computed by `backward`.
+        It is given one tangent for each argument of `forward`, and finds what
+        `save_for_forward` was given as `saved_tensors`. Without it, it is computed by
+        `backward`.
         """
         raise NotImplementedError("Function.jvp: a subclass may override it")
 

@@ -9,14 +9,13 @@ import warnings
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar, cast, overload
 
+from ..base import inference
 from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 grad_mode = ScopedSetting(True)
 """Whether ops are recorded; read where a call of `is_grad_enabled` costs too much."""
-
-_inference = ScopedSetting(False)
 
 
 def is_grad_enabled() -> bool:
@@ -27,12 +26,12 @@ def is_grad_enabled() -> bool:
 
 def is_inference_mode_enabled() -> bool:
     """Return whether this thread is in a block of `inference_mode`."""
-    enabled: bool = _inference.top.value
+    enabled: bool = inference.mode.top.value
     return enabled
 
 
 def is_inference(input: Any) -> bool:
-    """Return whether a tensor is an inference tensor: never, see `inference_mode`."""
+    """Return whether a tensor is an inference tensor; see `inference_mode`."""
     found: bool = input.is_inference()
     return found
 
@@ -268,9 +267,9 @@ class inference_mode:  # noqa: N801 - PyTorch's name
 
     Notes
     -----
-    PyTorch's inference tensors save the version counter that in-place changes on the
-    tape need. Here it costs nothing, so tensors made in the block are ordinary ones:
-    what PyTorch refuses to do with them outside of it works.
+    Tensors made in the block are inference tensors for good, but not views of others.
+    Outside of it they are neither changed in place nor saved for `backward`: use a
+    `clone` of one.
 
     Examples
     --------
@@ -293,7 +292,7 @@ class inference_mode:  # noqa: N801 - PyTorch's name
 
     def __enter__(self) -> None:
         inner = GradScope(grad_mode, not self.mode)
-        outer = SettingScope(_inference, self.mode)
+        outer = inference.InferenceScope(inference.mode, self.mode)
         self._scopes.append((outer, inner))
         outer.__enter__()
         inner.__enter__()

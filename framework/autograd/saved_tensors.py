@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..base.inference import refuse_saving
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX
@@ -81,8 +82,11 @@ class TapeRecorder(NamedTuple):
             if source == INPUT:
                 each = tensors[at]
                 array = each.array
+                version = array.version
+                if version < 0:
+                    refuse_saving(self.name)
                 place = array, each.layout, each.device, each.results
-                saved[name] = _tuple(Saved, (*place, array.version, at))
+                saved[name] = _tuple(Saved, (*place, version, at))
             elif source == OUTPUT:
                 saved[name] = save(outputs[at], -1 if at else None)
             elif source == ARGUMENT:

@@ -19,11 +19,33 @@ PackHook = Callable[[Any], Any]
 pack_hooks = ScopedSetting(None)
 """The innermost pair of hooks, (pack, unpack), or None."""
 
+_collector: ScopedSetting = ScopedSetting(None)
+
 _counted: set[ScopeFrame] = set()
 _refusal: ScopedSetting = ScopedSetting(None)
 
 
-class saved_tensors_hooks(SettingScope):  # noqa: N801 - PyTorch's name
+class _CountedScope(SettingScope):
+    """Block in which nodes are made by `_packing_node`, in every thread."""
+
+    def on_enter(self, scope_frame: ScopeFrame) -> None:
+        """Have nodes made by `_packing_node`."""
+        _counted.add(scope_frame)
+        saved_tensors.make_node = _packing_node
+
+    def on_exit(self, scope_frame: ScopeFrame) -> None:
+        """Have nodes made as usual once no thread is in a block."""
+        _counted.discard(scope_frame)
+        if not _counted:
+            saved_tensors.make_node = GradNode
+
+
+def collecting_nodes(collect: Callable[[GradNode], object] | None) -> SettingScope:
+    """Return a block in which this thread's nodes of ops are passed on when made."""
+    return _CountedScope(_collector, collect)
+
+
+class saved_tensors_hooks(_CountedScope):  # noqa: N801 - PyTorch's name
     """Block in which nodes keep what `pack_hook` makes of the tensors they save.
 
     Parameters
@@ -63,14 +85,7 @@ class saved_tensors_hooks(SettingScope):  # noqa: N801 - PyTorch's name
         message = _refusal.top.value
         if message is not None:
             raise GradError(message)
-        _counted.add(scope_frame)
-        saved_tensors.make_node = _packing_node
-
-    def on_exit(self, scope_frame: ScopeFrame) -> None:
-        """Have nodes made as usual once no thread is in a block."""
-        _counted.discard(scope_frame)
-        if not _counted:
-            saved_tensors.make_node = GradNode
+        super().on_enter(scope_frame)
 
 
 def _packing_node(*arguments: Any) -> GradNode:
@@ -81,6 +96,9 @@ def _packing_node(*arguments: Any) -> GradNode:
         node.kind = None
         packed: Any = _PackedSaved(node, *hooks)
         node.saved = packed
+    collect = _collector.top.value
+    if collect is not None:
+        collect(node)
     return node
 
 

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..base.errors import GradError
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
 from .gradient_hooks import (
@@ -58,6 +59,23 @@ class Edge(NamedTuple):
 
     target: GradNode | TensorCore
     output: int
+
+
+NAMES = {
+    "cast": "ToCopyBackward0",
+    "concat": "CatBackward0",
+    "conv2d": "ConvolutionBackward0",
+    "copy": "CloneBackward0",
+    "gelu_exact": "GeluBackward0",
+    "gelu_tanh": "GeluBackward0",
+    "layer_norm": "NativeLayerNormBackward0",
+    "max_pool2d": "MaxPool2DWithIndicesBackward0",
+    "strided_scatter": "ScatterBackward1",
+}
+"""PyTorch's names of nodes whose ops have other names."""
+
+SAVED_NAMES = {"result": "out", "exponent": "y", "other": "y"}
+"""PyTorch's names of saved arguments, and those of the rules."""
 
 
 class GradNode:
@@ -125,11 +143,46 @@ class GradNode:
 
     def name(self) -> str:
         """Return the name as PyTorch forms it, as "AddBackward0"."""
+        known = NAMES.get(self.op_name)
+        if known is not None:
+            return known
         words = self.op_name.split("_")
         return "".join(map(str.capitalize, words)).replace(" ", "") + "Backward0"
 
     def __repr__(self) -> str:
         return f"<{self.name()} at {id(self):#x}>"
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a saved argument by PyTorch's name, as `_saved_self`, off the tape.
+
+        Raises
+        ------
+        AttributeError
+            For another name, and where the op's rule saves no such argument.
+        GradError
+            If a backward pass has freed it.
+        """
+        if not name.startswith("_saved_"):
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}"
+            )
+        if self.saved is None:
+            raise GradError(
+                f"{name}: what {self.op_name} saved was freed by an earlier backward;"
+                " pass retain_graph=True to that one"
+            )
+        saved = dict(self.saved.items())
+        wanted = name.removeprefix("_saved_")
+        wanted = SAVED_NAMES.get(wanted, wanted)
+        if wanted == "self":
+            found = [e for e in saved.values() if type(e) is Saved and e.edge == 0]
+        else:
+            found = [saved[wanted]] if wanted in saved else []
+        if not found:
+            raise AttributeError(
+                f"{name}: {self.op_name} saves {', '.join(saved) or 'nothing'}"
+            )
+        return found[0].tensor() if type(found[0]) is Saved else found[0]
 
     @property
     def metadata(self) -> dict[Any, Any]:

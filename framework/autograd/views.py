@@ -41,6 +41,27 @@ def sharing_tensors(tensor: TensorCore) -> list[TensorCore]:
     return [each for each in found if each is not None] or [tensor]
 
 
+def base_of(tensor: TensorCore) -> TensorCore | None:
+    """Return the tensor that another one is a view of; None if it is none, or gone."""
+    base = tensor.views[0]() if tensor.views else None
+    return None if base is tensor else base
+
+
+def is_view(tensor: TensorCore) -> bool:
+    """Return whether a tensor is a view of another one, or of a part of its storage."""
+    if tensor.views:
+        return tensor.views[0]() is not tensor
+    return tensor.layout.numel != tensor.array.value.numel
+
+
+DATA, UNRECORDED = -1, -2
+"""In the place of `grad_index`: what `data` has given, whose changes are not counted,
+and a view that was made without recording of a tensor on the tape."""
+
+MULTIPLE = frozenset({"split", "unbind"})
+"""Ops whose results are several views of a tensor."""
+
+
 def check_overwrite(tensor: TensorCore) -> None:
     """Raise `GradError` if a change in place cannot be recorded.
 
@@ -54,6 +75,14 @@ def check_overwrite(tensor: TensorCore) -> None:
             f" {tensor.grad_node.name()}, which shares the elements of an input; change"
             " a copy, x.clone()"
         )
+    check_view(tensor)
+    node = tensor.grad_node
+    if node is not None and node.op_name in MULTIPLE:
+        raise GradError(
+            f"in place: the tensor is one of several views that {node.op_name} has"
+            f" returned, of shape {tuple(tensor.shape)}; write x = x + y, or change a"
+            " slice of what was split"
+        )
     for each in sharing_tensors(tensor):
         if each.needs_grad and each.grad_node is None:
             what = "the tensor is" if each is tensor else "the tensor is a view of"
@@ -61,6 +90,16 @@ def check_overwrite(tensor: TensorCore) -> None:
                 f"in place: {what} a leaf that requires a gradient, and of shape"
                 f" {tuple(each.shape)}; change it under no_grad(), or write x = x + y"
             )
+
+
+def check_view(tensor: TensorCore) -> None:
+    """Raise `GradError` for a view whose base is on the tape, while it is not."""
+    if tensor.grad_index == UNRECORDED and tensor.grad_node is None:
+        raise GradError(
+            f"in place: the tensor, of shape {tuple(tensor.shape)}, is a view that was"
+            " made under no_grad of one on the tape; make the view and change it in"
+            " the same mode"
+        )
 
 
 def detach_in_place(tensor: TensorCore) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..base import trace_hooks
+from ..base import inference, trace_hooks
 from ..eager.base_tensor import TensorCore, assembled
 from ..ir.lazy_graph import INTEGERS, PLAIN, Array, CacheKey, Node, Value, cache_key
 from ..scheduler import scheduler
@@ -96,7 +96,7 @@ def recorded_result(
     node.outputs = (value,)
     array = _new(Array)
     array.value = value
-    array.version = 0
+    array.version = inference.first_version() if inference.blocks else 0
     array.former = None
     tensor = _new(kind)
     tensor.array = array

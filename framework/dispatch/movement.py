@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from ..autograd.engine import grad_mode, is_grad_enabled, no_grad
-from ..autograd.views import prune, register_view
+from ..autograd.views import UNRECORDED, prune, register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
@@ -100,6 +100,8 @@ class Movement(Op[P, R]):
                     prune(views)
                 out.views = views
                 views.append(ref(out))
+        elif tensor.needs_grad and out.array is tensor.array:
+            out.grad_index = UNRECORDED
         return out
 
     @explained_op
@@ -122,6 +124,8 @@ class Movement(Op[P, R]):
             and is_grad_enabled()
         ):
             register_view(tensor, out)
+        elif tensor.needs_grad and out.array is tensor.array:
+            out.grad_index = UNRECORDED
         if key:
             view = CachedView(
                 out.device,

@@ -13,7 +13,7 @@ import numpy as np
 
 import vkbackend
 
-from ..base import trace_hooks
+from ..base import inference, trace_hooks
 from ..base.device import Device, GpuDevice, opened_devices
 from ..base.device import find_device as get_device
 from ..base.dtype import (
@@ -168,6 +168,11 @@ class TensorCore:
                 f"requires_grad: the tensor is {self.dtype.name};"
                 " only float and complex tensors have gradients"
             )
+        if self.array.version < 0 and flag and not inference.mode.top.value:
+            raise GradError(
+                "requires_grad: the tensor was made in inference_mode; set it on a"
+                " copy, x.clone()"
+            )
         trace_hooks.structure_changed()
         self.needs_grad = flag
 
@@ -291,6 +296,8 @@ class TensorCore:
     def data(self: Self) -> Self:
         """The same elements off the tape; see `detach`.
 
+        What is changed in place through it, and not through a view of it, is not
+        counted: a backward pass finds the new elements in the place of saved ones.
         Setting it gives this tensor the storage of another one, and its shape, dtype
         and device; saved tensors stay as they were.
 
@@ -303,7 +310,9 @@ class TensorCore:
         TraceError
             If a function that `jit` traces sets another storage.
         """
-        return self.detach()
+        found = self.detach()
+        found.grad_index = -1  # as `autograd.views` has it
+        return found
 
     @data.setter
     def data(self, other: TensorCore) -> None:

@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..base.errors import GradError
-from ..base.scoped_setting import ScopeFrame, SettingScope
+from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 from ..base.shape import Layout, Shape
 from ..dispatch import batching
 from ..eager.base_tensor import assembled
 from ..tensor.tensor import Tensor
 
 _numbers = itertools.count()
+
+draws: ScopedSetting = ScopedSetting("same")
+"""Whether a transform that runs a function once lets it draw: as `randomness`."""
 
 
 class BatchLevel:

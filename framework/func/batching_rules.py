@@ -26,6 +26,7 @@ from .batched_tensor import (
     BatchLevel,
     active_levels,
     aligned,
+    draws,
     flat,
     levels_of,
     real_of,
@@ -72,9 +73,11 @@ def _draw(op: Op[..., Any], bound: Arguments) -> Any:
     """Draw as the levels want it: not at all, the same for all, or for each."""
     levels = active_levels()
     like = bound["like"]
-    if any(level.randomness == "error" for level in levels):
+    refused = draws.top.value == "error"
+    if refused or any(level.randomness == "error" for level in levels):
         raise GradError(
-            f"vmap: {op.name.removesuffix('_like')} draws random numbers; pass"
+            f"{'jacfwd' if refused else 'vmap'}: {op.name.removesuffix('_like')} draws"
+            " random numbers; pass"
             ' randomness="different" for draws of each element, or "same"'
         )
     apart = tuple([level for level in levels if level.randomness == "different"])

@@ -14,9 +14,11 @@ from typing import Any
 
 from .. import ops
 from ..autograd.engine import backward as run_backward
+from ..autograd.function import linearizing
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from ..autograd.tape import GradNode
 from ..base.errors import GradArgumentError, GradError
+from ..base.scoped_setting import SettingScope
 from ..ops.elementwise.unary import lazy_copy
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
@@ -24,6 +26,7 @@ from .batched_tensor import (
     active_levels,
     batched_along,
     batching_level,
+    draws,
     levels_of,
     real_of,
     wrapped,
@@ -409,7 +412,8 @@ class _Linear:
                 else None
                 for each in self.duals
             ]
-            self.slopes = taped.pull(seeds, create_graph=True)
+            with SettingScope(linearizing, True):
+                self.slopes = taped.pull(seeds, create_graph=True)
 
     def push(self, tangents: Sequence[Any], recorded: bool) -> list[Any]:
         """Return the Jacobian times vectors, for each output."""
@@ -590,7 +594,8 @@ def jacfwd(
     func, argnums, has_aux
         As in `jacrev`, as is the result.
     randomness : {"error", "same", "different"}
-        Accepted: the function itself runs once.
+        Whether the function may draw random numbers. It runs once, so "different" does
+        what "same" does.
 
     Notes
     -----
@@ -601,7 +606,8 @@ def jacfwd(
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         call, chosen = _of_arguments("jacfwd", func, argnums, args, kwargs)
-        taped = _Taped("jacfwd", call, chosen, has_aux)
+        with SettingScope(draws, randomness):
+            taped = _Taped("jacfwd", call, chosen, has_aux)
         linear = _Linear(taped)
         parts = [_columns(taped, linear, at) for at in range(len(taped.inputs))]
         trees = []

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base import trace_hooks
+from ..base import inference, trace_hooks
 from ..base.dtype import DType
 from ..base.shape import Layout
 
@@ -87,6 +87,7 @@ class Array:
         The current content.
     version : int
         Number of in-place changes so far; autograd compares it with the saved version.
+        Below 0 for the storage of inference tensors, see `base.inference`.
     former : Value or None
         Rollback value while the content is lazy: restored if the flush fails. Not an
         external reference.
@@ -100,7 +101,7 @@ class Array:
         # First, as `__del__` drops the reference if an interrupt follows the next line.
         value.external_refs += 1
         self.value = value
-        self.version = 0
+        self.version = inference.first_version() if inference.blocks else 0
         self.former = None
         if value.__class__ is not Value:
             notify(value, grew=True)
@@ -513,6 +514,6 @@ def pinned_array(numel: int, dtype: DType, buffer: object) -> Array:
     value.external_refs = 1
     array = _new(Array)
     array.value = value
-    array.version = 0
+    array.version = inference.first_version() if inference.blocks else 0
     array.former = None
     return array

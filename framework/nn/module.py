@@ -196,14 +196,22 @@ class Module(ModuleConversion):
         gradient, and of the results. What it returns, unless None, takes the place of
         the arguments' gradients.
         """
-        return module_hooks.put(self, "backward", hook, prepend=prepend)
+        return module_hooks.put_backward(self, hook, old=False, prepend=prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        """Do what `register_full_backward_hook` does.
+        """Call `hook(module, grad_input, grad_output)` after the last op's gradient.
 
-        PyTorch's gives other gradients where `forward` has several operations.
+        `grad_input` are the gradients of the inputs of the one op that made the
+        result, `grad_output` are those of the result. What it returns, unless None,
+        takes the place of `grad_input`. Kept for old programs:
+        `register_full_backward_hook` gives the gradients of the module's arguments.
+
+        Raises
+        ------
+        RuntimeError
+            If the module has a full backward hook; a module has hooks of one kind.
         """
-        return self.register_full_backward_hook(hook)
+        return module_hooks.put_backward(self, hook, old=True)
 
     @property
     def _forward_hooks(self) -> module_hooks.Hooks:

@@ -7,6 +7,7 @@ called with gradients by an identity at the results and another one at the argum
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -36,6 +37,8 @@ class ModuleHooks:
         Called before and after `forward`.
     backward_pre, backward : OrderedDict
         Called before and after its gradients are computed.
+    backward_old : OrderedDict
+        Called after the gradients of the last op; not beside those of `backward`.
     with_kwargs, always : set of int
         Ids of the hooks that take keyword arguments, and of those that are called even
         if `forward` raises an error.
@@ -50,6 +53,7 @@ class ModuleHooks:
         "forward",
         "backward_pre",
         "backward",
+        "backward_old",
         "state_pre",
         "state_post",
         "load_pre",
@@ -61,6 +65,7 @@ class ModuleHooks:
         self.forward: Hooks = OrderedDict()
         self.backward_pre: Hooks = OrderedDict()
         self.backward: Hooks = OrderedDict()
+        self.backward_old: Hooks = OrderedDict()
         self.state_pre: Hooks = OrderedDict()
         self.state_post: Hooks = OrderedDict()
         self.load_pre: Hooks = OrderedDict()
@@ -131,6 +136,33 @@ def put(
         own.always.add(handle.id)
     renew()
     return handle
+
+
+def put_backward(
+    module: Module, hook: Callable[..., Any], *, old: bool, prepend: bool = False
+) -> RemovableHandle:
+    """Register a backward hook of either kind, of which a module has one."""
+    own = hooks_of(module)
+    if own.backward if old else own.backward_old:
+        raise RuntimeError(
+            f"{type(module).__name__}: register_backward_hook and"
+            " register_full_backward_hook are both called; a module has hooks of one"
+            " kind"
+        )
+    kind = "backward_old" if old else "backward"
+    return put(module, kind, hook, prepend=prepend)
+
+
+def _hook_last_node(module: Module, own: ModuleHooks, result: Any) -> None:
+    """Register old backward hooks at the node of the first tensor of a result."""
+    while not isinstance(result, Tensor):
+        if isinstance(result, dict):
+            result = next(e for e in result.values() if isinstance(e, Tensor))
+        else:
+            result = result[0]
+    if result.grad_fn is not None:
+        for hook in own.backward_old.values():
+            result.grad_fn.register_hook(functools.partial(hook, module))
 
 
 def drop_forward_pre(module: Module, hook: Callable[..., Any]) -> None:
@@ -205,6 +237,8 @@ def _call(
                 answer = hook(module, args, result)
             if answer is not None:
                 result = answer
+    if own.backward_old:
+        _hook_last_node(module, own, result)
     return result if pass_ is None else pass_.at_outputs(result)
 
 

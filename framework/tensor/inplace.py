@@ -14,7 +14,8 @@ import numpy as np
 
 from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
-from ..autograd.views import check_overwrite
+from ..autograd.views import DATA, UNRECORDED, check_overwrite, check_view
+from ..base import inference, trace_hooks
 from ..base.dtype import can_cast, float32
 from ..base.errors import DeviceMismatchError, DomainError, DTypeError, ShapeError
 from ..base.modes import autocast_disabled
@@ -75,8 +76,12 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
 
 def _is_recorded(x: Tensor, *others: object) -> bool:
     """Return whether a change of `x` is to be recorded; check that it may be."""
+    if inference.used:
+        inference.check_change(x.array)
     if not is_grad_enabled():
         return False
+    if x.grad_index == UNRECORDED:
+        check_view(x)
     found = any(
         isinstance(each, TensorCore) and each.needs_grad for each in (x, *others)
     )
@@ -99,12 +104,16 @@ def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
             # Or what another thread writes elsewhere in the storage would be lost.
             with x.device.lock:
                 new_array = _storage(x, new).array
+                uncounted = x.grad_index == DATA and not trace_hooks.running
+                version = x.array.version if uncounted else 0
                 value = new_array.value
                 x.array.rebind(value)
                 # What it is taken from may have been changed, and that been dropped.
                 while value is not new_array.value:
                     value = new_array.value
                     x.array.rebind(value)
+                if uncounted:
+                    x.array.version = version
     if recorded:
         record_overwrite(x, new, made=made)
     return x
@@ -237,6 +246,8 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
     view = getitem.slice_of(x if recorded else x.detach(), chosen)
+    if x.grad_index == DATA:
+        view.grad_index = DATA
     if not chosen.arrays and not chosen.flips:
         assign(view, value)
         return

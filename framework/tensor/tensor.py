@@ -18,7 +18,7 @@ from ..autograd.gradient_hooks import (
     retain_grad,
     retains_grad,
 )
-from ..autograd.views import detach_in_place
+from ..autograd.views import base_of, detach_in_place, is_view
 from ..base.device import CPU, Device, GpuDevice
 from ..base.device import find_device as get_device
 from ..base.dtype import (
@@ -267,12 +267,38 @@ class Tensor(
     @property
     def output_nr(self) -> Int:
         """Which output of `grad_fn` it is."""
-        return self.grad_index
+        return 0 if self.grad_node is None else self.grad_index
 
     @property
     def _version(self) -> Int:
-        """How often its storage was changed in place."""
+        """How often its storage was changed in place.
+
+        Raises
+        ------
+        GradError
+            For an inference tensor: nothing watches its changes.
+        """
+        if self.array.version < 0:
+            raise GradError(
+                "_version: the tensor was made in inference_mode, and such tensors have"
+                " no version; use x.clone()"
+            )
         return self.array.version
+
+    @property
+    def _base(self) -> Tensor | None:
+        """The tensor that it is a view of, while that is there; None for others."""
+        base: Any = base_of(self)
+        found: Tensor | None = base
+        return found
+
+    def _is_view(self) -> Bool:
+        """Return whether it is a view of another tensor.
+
+        Of views that were made under `no_grad`, those are known that leave something
+        out of their storage.
+        """
+        return is_view(self)
 
     def detach_(self) -> Tensor:
         """Take this tensor off the tape, as a leaf without gradient; return it.

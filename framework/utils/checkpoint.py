@@ -14,12 +14,14 @@ from typing import Any
 
 from ..autograd import Function, differentiate
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
-from ..autograd.tape import GradNode, next_sequence
+from ..autograd.saved_tensors_hooks import collecting_nodes
+from ..autograd.tape import GradNode, Saved, next_sequence
 from ..base.dtype import float16
 from ..base.errors import GradError
 from ..base.modes import autocast, autocast_dtype
 from ..base.philox import StreamRecord, recording_streams, replaying_streams
 from ..base.public_names import public_names as _public_names
+from ..base.scoped_setting import ScopedSetting, SettingScope
 from ..jit.pytree import tree_map
 from ..nn import Module
 from ..tensor.tensor import Tensor
@@ -92,8 +94,11 @@ def checkpoint(
         Returns two contexts, for the first run and for the second.
     determinism_check : {"default", "none"}
         Whether the ops and shapes of the second run are compared with the first.
-    debug, early_stop : bool
-        Accepted; they have no effect, as errors name the op and the second run is lazy.
+    debug : bool, default False
+        Accepted; errors name the op in any case.
+    early_stop : bool, default True
+        Whether the second run ends once all that was saved is there, so that what the
+        function does after that is left out; see `set_checkpoint_early_stop`.
     preserve_rng_state : bool, default True
         Whether the second run gets the random numbers of the first.
 
@@ -132,7 +137,8 @@ def checkpoint(
         )
         use_reentrant = True
     if not use_reentrant:
-        options = context_fn(), determinism_check, preserve_rng_state
+        stops = early_stop if _early_stop.top.value is None else _early_stop.top.value
+        options = context_fn(), determinism_check, preserve_rng_state, stops
         return _recorded(function, args, kwargs, *options)
     if kwargs:
         raise ValueError(
@@ -154,6 +160,7 @@ def _recorded(
     contexts: Contexts,
     determinism_check: str,
     preserve: bool,
+    stops: bool,
 ) -> Any:
     """Run a function on the tape, whose nodes then drop what they saved."""
     if determinism_check not in ("default", "none"):
@@ -164,7 +171,8 @@ def _recorded(
     first, second = contexts
     streams = StreamRecord()
     start = next_sequence()
-    with first, recording_streams(streams):
+    made: list[GradNode] = []
+    with first, recording_streams(streams), collecting_nodes(made.append):
         result = function(*args, **kwargs)
     if not is_grad_enabled():
         return result
@@ -174,8 +182,14 @@ def _recorded(
         since = next_sequence()
         replay = replaying_streams(streams) if preserve else nullcontext()
         with enable_grad(), second, replay, mode():
-            return _nodes_since(since, function(*args, **kwargs))
+            if places is None:
+                return _nodes_since(since, function(*args, **kwargs))
+            return _nodes_until(places, since, lambda: function(*args, **kwargs))
 
+    places = _saving_places(nodes, made) if stops else None
+    if places is not None:
+        nodes = nodes[: len(places)]
+    del made
     mode = _autocast_mode()
     second_run = _SecondRun(again, nodes, (*args, *kwargs.values()))
     second_run.compares = determinism_check == "default"
@@ -211,6 +225,47 @@ def _nodes_since(start: int, result: Any) -> list[GradNode]:
                 found[node.sequence] = node
                 stack += [edge.target for edge in node.edges if edge is not None]
     return [found[number] for number in sorted(found)]
+
+
+def _saving_places(nodes: list[GradNode], made: list[GradNode]) -> list[int] | None:
+    """Return where nodes stand among all that were made, up to the last that saves.
+
+    None where that is not known: a second run then goes on to its end.
+    """
+    numbers = {id(each): at for at, each in enumerate(made)}
+    if any(id(each) not in numbers or type(each.saved) is not dict for each in nodes):
+        return None
+    saving = [at for at, node in enumerate(nodes) if _saves_tensors(node)]
+    if not saving:
+        return None
+    return [numbers[id(each)] for each in nodes[: saving[-1] + 1]]
+
+
+def _saves_tensors(node: GradNode) -> bool:
+    return any(type(each) is Saved for each in (node.saved or {}).values())
+
+
+class _Stop(BaseException):
+    """Ends a second run that has saved everything; no `except Exception` stops it."""
+
+
+def _nodes_until(
+    places: list[int], since: int, run: Callable[[], Any]
+) -> list[GradNode]:
+    """Run a function until all nodes of these places are made, and return those."""
+    made: list[GradNode] = []
+
+    def collect(node: GradNode) -> None:
+        made.append(node)
+        if len(made) > places[-1]:
+            raise _Stop
+
+    try:
+        with collecting_nodes(collect):
+            result = run()
+    except _Stop:
+        return [made[at] for at in places]
+    return _nodes_since(since, result)
 
 
 class _SecondRun:
@@ -421,10 +476,14 @@ def _run_of(chain: Sequence[Callable[..., Any]]) -> Callable[[Any], Any]:
     return run
 
 
+_early_stop: ScopedSetting = ScopedSetting(None)
+
+
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Accept whether a second run stops early, which lazy ops do by themselves."""
-    yield
+    """Set for a block whether second runs stop early, whatever `early_stop` says."""
+    with SettingScope(_early_stop, bool(enable)):
+        yield
 
 
 @contextmanager

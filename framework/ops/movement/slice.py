@@ -271,7 +271,17 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of every place along a dimension, which is dropped."""
     at = normalize_dim("unbind", dim, len(x.layout.shape))
-    return tuple(select(x, at, position) for position in range(x.layout.shape[at]))
+    parts = tuple([select(x, at, place) for place in range(x.layout.shape[at])])
+    if x.needs_grad:
+        _name("unbind", parts)
+    return parts
+
+
+def _name(op: str, parts: tuple[Tensor, ...]) -> None:
+    """Let tape entries of several views bear the name of what returned them."""
+    for each in parts:
+        if each.grad_node is not None:
+            each.grad_node.op_name = op
 
 
 def split(
@@ -306,7 +316,10 @@ def split(
             f"split: sizes {sizes} do not add up to {whole}, the size of dimension {at}"
         )
     ends = itertools.accumulate(sizes)
-    return tuple([narrow(x, at, end - size, size) for end, size in zip(ends, sizes)])
+    parts = tuple([narrow(x, at, end - size, size) for end, size in zip(ends, sizes)])
+    if x.needs_grad:
+        _name("split", parts)
+    return parts
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:

@@ -152,8 +152,8 @@ class AttributeMethods:
         return self.dtype.is_signed
 
     def is_inference(self: Tensor) -> bool:
-        """Return False: tensors of inference mode are plain ones."""
-        return False
+        """Return whether its storage was made in `inference_mode`."""
+        return self.array.version < 0
 
     def is_nonzero(self: Tensor) -> bool:
         """Return whether the only element is not 0; waits for it.

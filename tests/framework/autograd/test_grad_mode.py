@@ -10,6 +10,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.torch_log import Log, assert_logs_agree
+from vkbackend.framework.base.errors import GradError
 
 
 def decorators(log: Log) -> None:
@@ -96,11 +97,18 @@ def test_a_class_is_decorated_with_a_warning() -> None:
     assert not Kept().enabled
 
 
-def test_no_tensor_is_an_inference_tensor() -> None:
+def test_tensors_made_in_inference_mode_stay_off_the_tape() -> None:
+    weight = fw.ones(2, requires_grad=True)
     with fw.inference_mode():
         x = fw.ones(2)
-    assert not fw.is_inference(x)
-    assert x.requires_grad_().requires_grad
+        view = weight[1:]
+    assert fw.is_inference(x)
+    assert not fw.is_inference(view)
+    with pytest.raises(GradError, match="inference_mode"):
+        x.requires_grad_()
+    with pytest.raises(GradError, match="mul: a tensor that was made in inference"):
+        weight * x
+    assert (weight + x).requires_grad
     with fw.autograd.set_multithreading_enabled(False):
         assert fw.is_grad_enabled()
 
