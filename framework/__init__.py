@@ -488,6 +488,7 @@ from .base.philox import (
     seed as seed,
     set_rng_state as set_rng_state,
 )
+from .tensor.foreach import FOREACH as _FOREACH
 from .tensor.functions import FUNCTIONS as _FUNCTIONS
 from .tensor.windows import (
     bartlett_window as bartlett_window,
@@ -515,6 +516,7 @@ _CONVERSIONS.update(
     sparse_mask=_late_function("sparse.construct:sparse_mask"),
 )
 
+globals().update(_FOREACH)
 globals().update(
     (name, each) for name, each in _FUNCTIONS.items() if name not in globals()
 )
