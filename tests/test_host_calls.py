@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework.base import inference
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.dispatch import batching
 from vkbackend.framework.nn import functional
 
 CALLS: dict[str, tuple[int, Callable[..., object]]] = {
@@ -49,6 +51,14 @@ ALONE: dict[str, tuple[int, Callable[..., fw.Tensor]]] = {
 
 One of them looks at the status record, where the device has one by now.
 """
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure as in a program without inference mode and without sparse tensors."""
+    monkeypatch.setattr(inference, "used", False)
+    monkeypatch.setattr(batching, "depth", 0)
+
 
 WARM = 3
 """Calls before: the first is checked, the next may record."""
