@@ -14,6 +14,20 @@ from . import (
     special as special,
     version as version,
 )
+from .base.autocast_statements import (
+    autocast_decrement_nesting as autocast_decrement_nesting,
+    autocast_increment_nesting as autocast_increment_nesting,
+    clear_autocast_cache as clear_autocast_cache,
+    get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+    is_autocast_cache_enabled as is_autocast_cache_enabled,
+    set_autocast_cache_enabled as set_autocast_cache_enabled,
+    set_autocast_cpu_dtype as set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled as set_autocast_cpu_enabled,
+    set_autocast_dtype as set_autocast_dtype,
+    set_autocast_enabled as set_autocast_enabled,
+    set_autocast_gpu_dtype as set_autocast_gpu_dtype,
+)
 from .autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -93,6 +107,7 @@ from .nn.native import (
     triplet_margin_loss as triplet_margin_loss,
 )
 from .jit import jit as jit
+from .streams import Event as Event, Stream as Stream
 from .runtime import (
     SymFloat as SymFloat,
     SymInt as SymInt,
@@ -103,10 +118,6 @@ from .runtime import (
     sym_min as sym_min,
     sym_not as sym_not,
     _assert as _assert,
-    clear_autocast_cache as clear_autocast_cache,
-    get_autocast_cpu_dtype as get_autocast_cpu_dtype,
-    get_autocast_gpu_dtype as get_autocast_gpu_dtype,
-    is_autocast_cache_enabled as is_autocast_cache_enabled,
     is_autocast_cpu_enabled as is_autocast_cpu_enabled,
     is_distributed as is_distributed,
     is_warn_always_enabled as is_warn_always_enabled,
@@ -251,6 +262,7 @@ from .base.dtype import (
     float8_e5m2 as float8_e5m2,
     float8_e5m2fnuz as float8_e5m2fnuz,
     float32 as float32,
+    complex32 as complex32,
     complex64 as complex64,
     complex128 as complex128,
     float64 as float64,
@@ -581,6 +593,7 @@ dtype = DType
 bool = bool_
 double = float64
 cfloat = complex64
+chalf = complex32
 cdouble = complex128
 float = float32
 half = float16

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base.device import Device, devices, find_device
+from .base.device import Device, devices, find_device, opened_devices
 from .base.public_names import public_names as _public_names
 from .eager.base_tensor import evaluate
+from .streams import Stream, current_stream
 
 __all__ = [
     "current_accelerator",
     "current_device_index",
+    "current_stream",
     "device_count",
     "empty_cache",
     "is_available",
     "set_device_index",
+    "set_stream",
     "synchronize",
 ]
 
@@ -55,8 +58,25 @@ def set_device_index(device: Any) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """Compute everything that is pending."""
+    """Compute everything that is pending, and wait for it.
+
+    Parameters
+    ----------
+    device : Device, str, int or None
+        Which device to wait for; None means all that have been opened.
+    """
+    if device is not None:
+        found = find_device(device)
+        evaluate()
+        found.synchronize()
+        return
     evaluate()
+    for each in opened_devices():
+        each.synchronize()
+
+
+def set_stream(stream: Stream) -> None:
+    """Do nothing: a device has one stream."""
 
 
 def empty_cache() -> None:

@@ -14,8 +14,7 @@ from .autograd.anomaly_mode import set_detect_anomaly
 from .base.defaults import set_default_device, set_default_dtype
 from .base.determinism import is_deterministic, set_deterministic
 from .base.device import devices, find_device
-from .base.dtype import DType
-from .base.modes import get_autocast_dtype, is_autocast_enabled
+from .base.modes import is_autocast_enabled
 from .base.symbolic_number import SymbolicFloat, SymbolicInt
 from .jit import Jitted
 from .nn.module import Module
@@ -26,15 +25,11 @@ __all__ = [
     "SymFloat",
     "SymInt",
     "are_deterministic_algorithms_enabled",
-    "clear_autocast_cache",
     "compile",
-    "get_autocast_cpu_dtype",
-    "get_autocast_gpu_dtype",
     "get_deterministic_debug_mode",
     "get_device_module",
     "get_num_interop_threads",
     "get_num_threads",
-    "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_distributed",
@@ -298,28 +293,9 @@ def is_distributed(input: Any) -> bool:
     return False
 
 
-def clear_autocast_cache() -> None:
-    """Do nothing: casts of parameters are forgotten where a parameter changes."""
-
-
-def is_autocast_cache_enabled() -> bool:
-    """Return True: a block of `autocast` casts a parameter once, unless told not to."""
-    return True
-
-
 def is_autocast_cpu_enabled() -> bool:
     """Return whether autocast is enabled in this thread."""
     return is_autocast_enabled()
-
-
-def get_autocast_cpu_dtype() -> DType:
-    """Return the dtype of this thread's block, or else bfloat16."""
-    return get_autocast_dtype("cpu")
-
-
-def get_autocast_gpu_dtype() -> DType:
-    """Return the dtype of this thread's block, or else float16."""
-    return get_autocast_dtype("gpu")
 
 
 def show_config() -> str:

@@ -50,6 +50,7 @@ ORDER = {
         io data
         optim
         utils
+        streams
         amp backends cpu cuda distributed fft linalg mps profiler random runtime special
         version xpu
         accelerator addresses compiler futures hub library multiprocessing overrides

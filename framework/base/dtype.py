@@ -148,6 +148,9 @@ float64 = DType("float64", "float", 8, "double", "shader_float64")
 complex64 = DType("complex64", "complex", 8, "vec2")
 complex128 = DType("complex128", "complex", 16, "dvec2", "complex128")
 
+complex32 = DType("complex32", "complex", 4, "none")
+"""A name to ask for and compare: no tensor is of it."""
+
 _REAL_PARTS = {"complex64": float32, "complex128": float64}
 
 DTYPES = {
@@ -198,6 +201,11 @@ def as_dtype(value: DTypeLike) -> DType:
         If there is no such dtype.
     """
     if isinstance(value, DType):
+        if value is complex32:
+            raise DTypeError(
+                "dtype: there are no elements of complex32, two numbers of 2 bytes; use"
+                " complex64"
+            )
         return value
     if isinstance(value, str) and value in DTYPES:
         return DTYPES[value]

@@ -40,6 +40,12 @@ class AutocastState(NamedTuple):
 autocast_state = ScopedSetting(AutocastState())
 """Holds an `AutocastState`."""
 
+default_dtypes: ScopedSetting = ScopedSetting({})
+"""Dtypes of blocks that are given none, by the type of device, where they were set."""
+
+cast_caching = ScopedSetting(True)
+"""Whether blocks that are not told otherwise keep casts of parameters."""
+
 autocast_blocks = 0
 """Blocks entered in all threads: a quick test for the common case of none."""
 
@@ -99,7 +105,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
             enabled = dtype if isinstance(dtype, bool) else enabled
             dtype = as_dtype(device_type)
         elif dtype is None:
-            dtype = bfloat16 if str(device_type) == "cpu" else float16
+            dtype = _default_dtype(str(device_type))
         wanted = as_dtype(dtype)  # type: ignore[arg-type]  # it refuses a bool
         if enabled and wanted not in (float16, bfloat16):
             raise DTypeError(
@@ -107,7 +113,8 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
             )
         super().__init__(autocast_state, None)
         self._dtype = wanted if enabled else None
-        self._cache = cache_enabled is not False
+        own = cast_caching.top.value if cache_enabled is None else cache_enabled
+        self._cache = bool(own)
 
     def _recreate_cm(self) -> autocast:
         # As a decorator: each call has a block of its own.
@@ -162,7 +169,24 @@ def is_autocast_available(device_type: str) -> bool:
 
 def get_autocast_dtype(device_type: str) -> DType:
     """Return the dtype of this thread's block, or else the default of a device."""
-    return autocast_dtype() or (bfloat16 if device_type == "cpu" else float16)
+    return autocast_dtype() or _default_dtype(device_type)
+
+
+def _default_dtype(device_type: str) -> DType:
+    found: DType | None = default_dtypes.top.value.get(device_type)
+    return found or (bfloat16 if device_type == "cpu" else float16)
+
+
+def count_statement(enabled: bool) -> None:
+    """Count the innermost block, or what is outside of all, as one with autocast."""
+    global autocast_blocks
+    scope_frame = autocast_state.top
+    with _counting:
+        if enabled:
+            _counted.add(scope_frame)
+        elif scope_frame.outer is None:
+            _counted.discard(scope_frame)
+        autocast_blocks = len(_counted)
 
 
 def autocast_dtype() -> DType | None:

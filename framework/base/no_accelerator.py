@@ -100,6 +100,18 @@ class Accelerator:
         """Return a block in which nothing changes, as there is no device to select."""
         return nullcontext()
 
+    def stream(self, stream: Any) -> AbstractContextManager[None]:
+        """Return a block in which nothing changes, for None in the place of a stream.
+
+        Raises
+        ------
+        NoVulkanError
+            For anything else: there is no device of this kind that has streams.
+        """
+        if stream is not None:
+            self.absent("stream")()
+        return nullcontext()
+
     def absent(self, name: str) -> Callable[..., NoReturn]:
         """Return a function that needs such a device: it raises `NoVulkanError`."""
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from ..dispatch.op import Op
 
-PRECISIONS = ("highest", "high")
+PRECISIONS = ("highest", "high", "medium")
 
 _TEST_SIZE = 1024
 _TEST_ROWS = 16
@@ -92,7 +92,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     Raises
     ------
     ValueError
-        If `precision` is neither.
+        If `precision` is none of them.
     """
     if precision not in PRECISIONS:
         raise ValueError(
@@ -199,7 +199,7 @@ def _question(dtype: DType, mode: str) -> str:
 
 def _wanted(dtype: DType) -> tuple[str, ...]:
     if dtype is float32:
-        return (BF16X3,) if _settings["float32"] == "high" else ()
+        return () if _settings["float32"] == "highest" else (BF16X3,)
     if dtype is float16 and _settings["float16"]:
         return FP16_ACCUMULATE, TENSOR_CORES
     return (TENSOR_CORES,) if dtype in (float16, bfloat16) else ()

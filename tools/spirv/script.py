@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from vkbackend.device import Device
 from vkbackend.driver.device_info import DeviceInfo
-from vkbackend.framework.kernels import tensor_cores
 from vkbackend.shader.compiler import load_kernel_source
 from vkbackend.shader.float_controls import forbid_contraction
 from vkbackend.shader.interface import validate_module
@@ -90,6 +89,9 @@ def collect(
 @contextlib.contextmanager
 def _properties(info: DeviceInfo) -> Iterator[None]:
     """Give every device the properties of another within, as far as kernels go."""
+    # Most commands need no framework, which takes a while to import.
+    from vkbackend.framework.kernels import tensor_cores
+
     original = Device.info
 
     def shown(self: Device) -> DeviceInfo:

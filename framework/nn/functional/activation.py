@@ -180,7 +180,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return 0 where |input| is at most `lambd`, otherwise `input`."""
-    return ops.where(ops.abs(input) <= lambd, 0.0, input)
+    return input.hardshrink(lambd)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:

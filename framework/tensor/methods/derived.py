@@ -19,6 +19,10 @@ class DerivedMethods:
 
     __slots__ = ()
 
+    def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
+        """Return 0 where an element is at most `lambd` from 0, else the element."""
+        return ops.where(ops.abs(self) <= lambd, 0.0, self)
+
     addbmm = ops.addbmm
     addmv = ops.addmv
     addr = ops.addr

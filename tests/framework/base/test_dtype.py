@@ -166,3 +166,11 @@ def test_can_cast_and_promote_types(a: DType) -> None:
 def test_a_copy_is_the_same_dtype() -> None:
     assert copy.deepcopy(fw.float32) is fw.float32
     assert pickle.loads(pickle.dumps(fw.int8)) is fw.int8
+
+
+def test_complex32_is_a_name_only() -> None:
+    assert fw.chalf is fw.complex32
+    assert fw.complex32.is_complex
+    for make in (lambda t: fw.zeros(2, dtype=t), lambda t: fw.ones(2).to(t)):
+        with pytest.raises(DTypeError, match="use complex64"):
+            make(fw.complex32)

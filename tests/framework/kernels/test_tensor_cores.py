@@ -36,6 +36,8 @@ def test_precision_is_checked_and_kept() -> None:
     assert fw.get_float32_matmul_precision() == "highest"
     fw.set_float32_matmul_precision("high")
     assert fw.get_float32_matmul_precision() == "high"
+    fw.set_float32_matmul_precision("medium")
+    assert fw.get_float32_matmul_precision() == "medium"
     with pytest.raises(ValueError, match=r"^set_float32_matmul_precision: 'low' is no"):
         fw.set_float32_matmul_precision("low")
 
@@ -61,6 +63,8 @@ def test_settings_choose_the_mode(
     assert product_mode(gpu, float16) == TENSOR_CORES
     fw.set_float32_matmul_precision("high")
     fw.allow_float16_accumulation(True)
+    assert product_mode(gpu, float32) == BF16X3
+    fw.set_float32_matmul_precision("medium")
     assert product_mode(gpu, float32) == BF16X3
     # What failed its test is not used, and no test runs twice.
     assert [product_mode(gpu, float16) for _ in range(2)] == [
