@@ -18,7 +18,7 @@ from ..tensor.tensor import Tensor
 from .attributes import is_standard
 from .pytree import PLAIN, SIMPLE, has_attributes, is_record, own_attributes, value_key
 
-MODES = 4
+MODES = 5
 """Modes of the thread, with which each key begins."""
 
 

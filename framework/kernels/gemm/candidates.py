@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 FILLING_WORKGROUPS = 8
 """Workgroups of a fallback GEMM on each multiprocessor that slices of K make up for."""
 
-LEAST_SLICE, SLICE_STEP = 256, 16
-"""K of such a slice at least, and what it is a multiple of."""
+LEAST_SLICE, SLICE_STEP, LEAST_SLICED = 256, 16, 2048
+"""K of such a slice at least, what it is a multiple of, and K that is worth the launch
+that adds the slices up."""
 
 Candidates = dict[str, Callable[[], list[Dispatch] | None]]
 
@@ -131,7 +132,8 @@ def _slices(
     """Return the slices of K: those that a device's loops need, or that fill it."""
     batch, m, k = a.shape
     chunks = least_chunks(gpu, k)
-    if chunks == 1 and batch == 1 and gpu.target.hides_latency:
+    fills = batch == 1 and k >= LEAST_SLICED and gpu.target.hides_latency
+    if chunks == 1 and fills:
         tiles = tile_count(gpu, TiledGemm(m, b.shape[2], k, a.dtype), config)
         fill = FILLING_WORKGROUPS * model_of(gpu).multiprocessors // tiles
         splits = min(fill, k // LEAST_SLICE, MAX_GROUPS)

@@ -78,6 +78,8 @@ def test_results_are_those_of_torch(key: str) -> None:
 
 @pytest.mark.parametrize("key", WITHOUT_FORM_IN_PLACE)
 def test_the_others_are_those_of_torch(key: str) -> None:
+    if not hasattr(torch, key.split(",")[0]):
+        pytest.skip("this PyTorch has no such function")
     check(key, WITHOUT_FORM_IN_PLACE[key], "", "cpu")
 
 

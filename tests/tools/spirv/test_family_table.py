@@ -48,6 +48,7 @@ def test_the_command(
 
 
 @pytest.mark.device
+@pytest.mark.usefixtures("radv")
 @pytest.mark.parametrize("dtype", family_table.DTYPES)
 @pytest.mark.parametrize("family", ["vega10", "navi21", "navi31", "gfx1201"])
 def test_what_a_training_step_chooses(family: str, dtype: str) -> None:

@@ -8,6 +8,8 @@ from vkbackend.tools.spirv.cli import kernels, main
 from vkbackend.tools.spirv.offline import compile_kernels, device_info
 from vkbackend.tools.spirv.target import Target, find
 
+pytestmark = pytest.mark.usefixtures("radv")
+
 
 def test_properties_of_a_family() -> None:
     info = device_info("navi31")

@@ -7,10 +7,14 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 from vkbackend.driver.device_info import DeviceInfo
 from vkbackend.tools import drivers
 
 from .shaders import SHARED, compiled
+
+pytestmark = pytest.mark.usefixtures("radv")
 
 PROGRAM = "from vkbackend.tools.spirv.offline_worker import main; main()"
 

@@ -75,8 +75,8 @@ def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
     ("m", "n", "k", "dtype"),
     [
         (3, 5, 4097, "float32"),
-        (16, 40, 1024, "float32"),
-        (17, 9, 2000, "float16"),
+        (16, 40, 2048, "float32"),
+        (17, 9, 2500, "float16"),
         (2, 1, 5000, "int32"),
     ],
 )
