@@ -49,18 +49,23 @@ layout(push_constant, std430) uniform Push {
 Source source_of(uint element, out uint place) {
     uint row = divide(element, args.width_magic, args.width_shift);
     uint column = element - row * args.width;
+    // Loaded before any branch: SwiftShader crashes on pointers that are loaded in one.
+    Source part1 = args.part1, part2 = args.part2, part3 = args.part3;
+    Source part4 = args.part4, part5 = args.part5, part6 = args.part6;
+    Source part7 = args.part7;
+    uint end[8] = args.end;
     Source part = args.part0;
-    uint first = 0, last = args.end[0];
+    uint first = 0, last = end[0];
 #define NEXT_PART(part_, before, own)                                                  \
-    if (PARTS_JOINED > own && column >= args.end[before])                              \
-        part = part_, first = args.end[before], last = args.end[own];
-    NEXT_PART(args.part1, 0, 1)
-    NEXT_PART(args.part2, 1, 2)
-    NEXT_PART(args.part3, 2, 3)
-    NEXT_PART(args.part4, 3, 4)
-    NEXT_PART(args.part5, 4, 5)
-    NEXT_PART(args.part6, 5, 6)
-    NEXT_PART(args.part7, 6, 7)
+    if (PARTS_JOINED > own && column >= end[before])                                   \
+        part = part_, first = end[before], last = end[own];
+    NEXT_PART(part1, 0, 1)
+    NEXT_PART(part2, 1, 2)
+    NEXT_PART(part3, 2, 3)
+    NEXT_PART(part4, 3, 4)
+    NEXT_PART(part5, 4, 5)
+    NEXT_PART(part6, 5, 6)
+    NEXT_PART(part7, 6, 7)
     place = row * (last - first) + column - first;
     return part;
 }
