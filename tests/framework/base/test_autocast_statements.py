@@ -75,4 +75,4 @@ def test_other_arguments_are_refused() -> None:
     with pytest.raises(DTypeError, match="must be float16"):
         fw.set_autocast_dtype("cpu", fw.float64)
     with pytest.raises(TypeError, match="must be a type of device and a bool"):
-        fw.set_autocast_enabled("cpu", 1)  # type: ignore[arg-type]
+        fw.set_autocast_enabled("cpu", 1)  # type: ignore[arg-type]  # no bool
