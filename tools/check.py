@@ -89,6 +89,14 @@ COMPILE_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 # core tests run on optimised ones, of the newer lavapipe.
 QUICK_COMPILES = {"GALLIVM_PERF": "nopt"}
 
+# A test that hangs, in a driver's compiler for example, ends its worker and says where
+# it was. The longest tests, of the wide tier, take minutes.
+HANG_SECONDS = 900
+ENDS_HANGS = (
+    *("-o", f"faulthandler_timeout={HANG_SECONDS}"),
+    *("-o", "faulthandler_exit_on_timeout=true"),
+)
+
 
 class StepFailed(Exception):
     """A step of the gate that did not pass.
@@ -175,7 +183,7 @@ def pytest(
     try:
         chosen = drivers.environment(driver)
         printed = run(
-            *(str(python), "-m", "pytest", "-n", WORKERS, *arguments),
+            *(str(python), "-m", "pytest", "-n", WORKERS, *ENDS_HANGS, *arguments),
             folder=folder,
             echo=True,
             variables={**chosen, **COMPILE_ONCE, **(variables or {})},

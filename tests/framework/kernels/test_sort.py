@@ -12,13 +12,19 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import uint32
 from vkbackend.framework.base.shape import TensorSpec
+from vkbackend.framework.kernels.select import SHARED_MEMORY
 from vkbackend.framework.kernels.sort import sort_dispatches
 
 
 @pytest.fixture
 def merging(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device without the votes of subgroups that a radix sort counts."""
-    info = dataclasses.replace(quads.gpu.info, subgroup_operations=0)
+    """Return the device without what the other sorts need.
+
+    A radix sort counts votes of subgroups, and selection has large shared memory.
+    """
+    info = quads.gpu.info
+    memory = min(info.max_shared_memory, SHARED_MEMORY - 1)
+    info = dataclasses.replace(info, subgroup_operations=0, max_shared_memory=memory)
     monkeypatch.setattr(quads.gpu, "info", info)
     return quads
 
