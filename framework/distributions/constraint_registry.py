@@ -104,22 +104,35 @@ _register_both(constraints.real, lambda _: transforms.identity_transform)
 _register_both(constraints.greater_than, _above)
 _register_both(constraints.less_than, _below)
 _register_both(constraints.interval, _between)
+_register_both(constraints.corr_cholesky, lambda _: transforms.CorrCholeskyTransform())
 _register_both(
     constraints.lower_cholesky, lambda _: transforms.LowerCholeskyTransform()
 )
+for _matrices in (constraints.positive_definite, constraints.positive_semidefinite):
+    transform_to.register(_matrices, lambda _: transforms.PositiveDefiniteTransform())
 biject_to.register(constraints.simplex, lambda _: transforms.StickBreakingTransform())
 transform_to.register(constraints.simplex, lambda _: transforms.SoftmaxTransform())
 
 
-@biject_to.register(constraints.independent)
-def _biject_independent(constraint: Any) -> Transform:
-    inner = biject_to(constraint.base_constraint)
-    count = constraint.reinterpreted_batch_ndims
-    return transforms.IndependentTransform(inner, count)
+def _register_parts(registry: ConstraintRegistry) -> None:
+    """Declare the transforms of constraints that are made of others."""
+
+    @registry.register(constraints.independent)
+    def _independent(constraint: Any) -> Transform:
+        inner = registry(constraint.base_constraint)
+        count = constraint.reinterpreted_batch_ndims
+        return transforms.IndependentTransform(inner, count)
+
+    @registry.register(constraints.cat)
+    def _cat(constraint: Any) -> Transform:
+        parts = [registry(each) for each in constraint.cseq]
+        return transforms.CatTransform(parts, constraint.dim, constraint.lengths)
+
+    @registry.register(constraints.stack)
+    def _stack(constraint: Any) -> Transform:
+        parts = [registry(each) for each in constraint.cseq]
+        return transforms.StackTransform(parts, constraint.dim)
 
 
-@transform_to.register(constraints.independent)
-def _transform_independent(constraint: Any) -> Transform:
-    inner = transform_to(constraint.base_constraint)
-    count = constraint.reinterpreted_batch_ndims
-    return transforms.IndependentTransform(inner, count)
+_register_parts(biject_to)
+_register_parts(transform_to)

@@ -359,6 +359,44 @@ class stack(Constraint):  # noqa: N801 - PyTorch's name
         return ops.stack(checks, self.dim)
 
 
+class MixtureSameFamilyConstraint(Constraint):
+    """Values of a mixture, which are each in the set of all components.
+
+    Parameters
+    ----------
+    base_constraint : Constraint
+        Of the components.
+
+    Raises
+    ------
+    AssertionError
+        If `base_constraint` is no `Constraint`.
+    """
+
+    def __init__(self, base_constraint: Constraint) -> None:
+        if not isinstance(base_constraint, Constraint):
+            raise AssertionError(
+                "MixtureSameFamilyConstraint: base_constraint is a"
+                f" {type(base_constraint).__name__}; it must be a Constraint"
+            )
+        self.base_constraint = base_constraint
+        self.is_discrete = base_constraint.is_discrete
+        self.event_dim = base_constraint.event_dim
+
+    def check(self, value: Tensor) -> Tensor:
+        inside = self.base_constraint.check(value.unsqueeze(-1 - self.event_dim))
+        kept = value.ndim - self.event_dim
+        if kept < 0:
+            raise ValueError(
+                f"MixtureSameFamilyConstraint.check: value is {tuple(value.shape)}; it"
+                f" must have at least {self.event_dim} dimensions"
+            )
+        return inside.reshape((*inside.shape[:kept], -1)).all(-1)
+
+    def __repr__(self) -> str:
+        return f"MixtureSameFamilyConstraint({self.base_constraint!r})"
+
+
 def is_dependent(constraint: Constraint) -> bool:
     """Return whether a constraint can be checked only with a distribution at hand."""
     return isinstance(constraint, _Dependent)

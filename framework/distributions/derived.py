@@ -332,8 +332,9 @@ class MixtureSameFamily(Distribution):
     @dependent_property
     def support(self) -> Constraint:
         """Values of the components."""
-        found: Constraint = self.component_distribution.support
-        return found
+        return constraints.MixtureSameFamilyConstraint(
+            self.component_distribution.support
+        )
 
     def _weights(self) -> Tensor:
         """Return the probabilities, with dimensions for an event."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from .. import ops
 from ..base.shape import broadcast_shapes
@@ -42,7 +42,67 @@ def tril_of_precision(precision: Tensor) -> Tensor:
     return linalg.solve_triangular(upper, identity, upper=False)
 
 
-class MultivariateNormal(Distribution):
+class ByCovariance(Distribution):
+    """Distribution with a positive definite matrix, given in one of three forms."""
+
+    _unbroadcasted_scale_tril: Tensor
+    _number_error: ClassVar[type[Exception]] = ValueError
+
+    def _one_matrix(
+        self, covariance: Tensor | None, precision: Tensor | None, tril: Tensor | None
+    ) -> tuple[str, Tensor]:
+        """Return the form that is given, by its name."""
+        names = ("covariance_matrix", "precision_matrix", "scale_tril")
+        forms = zip(names, (covariance, precision, tril))
+        given = [(name, each) for name, each in forms if each is not None]
+        where = type(self).__name__
+        if len(given) != 1:
+            raise self._number_error(
+                f"{where}: {len(given)} of {', '.join(names)} are given; give one"
+            )
+        name, matrix = given[0]
+        if matrix.ndim < 2:
+            raise ValueError(
+                f"{where}: {name} is {tuple(matrix.shape)}; it must have at least 2"
+                " dimensions"
+            )
+        return name, matrix
+
+    def _take_factor(self, name: str, matrix: Tensor) -> None:
+        """Keep the factor that the other forms come of."""
+        if name == "scale_tril":
+            self._unbroadcasted_scale_tril = matrix
+        elif name == "covariance_matrix":
+            self._unbroadcasted_scale_tril = linalg.cholesky(matrix)
+        else:
+            self._unbroadcasted_scale_tril = tril_of_precision(matrix)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """Cholesky factor of the covariance."""
+        return self._full(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """Covariance."""
+        tril = self._unbroadcasted_scale_tril
+        return self._full(tril @ tril.mT)
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """Inverse of the covariance."""
+        tril = self._unbroadcasted_scale_tril
+        size = self._event_shape[-1]
+        identity = eye(size, dtype=tril.dtype, device=tril.device)
+        inverse = linalg.solve_triangular(tril, identity, upper=False)
+        return self._full(inverse.mT @ inverse)
+
+    def _full(self, matrix: Tensor) -> Tensor:
+        size = self._event_shape[-1]
+        return matrix.expand((*self._batch_shape, size, size))
+
+
+class MultivariateNormal(ByCovariance):
     """Normal distribution of vectors.
 
     Parameters
@@ -95,56 +155,12 @@ class MultivariateNormal(Distribution):
                 "MultivariateNormal: loc has no dimension; the last one must be the"
                 " vector's"
             )
-        given = {
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-            "scale_tril": scale_tril,
-        }
-        named = [(name, each) for name, each in given.items() if each is not None]
-        if len(named) != 1:
-            raise ValueError(
-                f"MultivariateNormal: {len(named)} of {', '.join(given)} are given;"
-                " give one"
-            )
-        name, matrix = named[0]
-        if matrix.ndim < 2:
-            raise ValueError(
-                f"MultivariateNormal: {name} is {tuple(matrix.shape)}; it must have at"
-                " least 2 dimensions"
-            )
+        name, matrix = self._one_matrix(covariance_matrix, precision_matrix, scale_tril)
         batch = broadcast_shapes(name, tuple(matrix.shape[:-2]), tuple(loc.shape[:-1]))
         setattr(self, name, matrix.expand((*batch, -1, -1)))
         self.loc = loc.expand((*batch, -1))
         super().__init__(batch, tuple(self.loc.shape[-1:]), validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = tril_of_precision(matrix)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """Cholesky factor of the covariance."""
-        return self._full(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """Covariance."""
-        tril = self._unbroadcasted_scale_tril
-        return self._full(tril @ tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """Inverse of the covariance."""
-        tril = self._unbroadcasted_scale_tril
-        size = self._event_shape[0]
-        identity = eye(size, dtype=tril.dtype, device=tril.device)
-        inverse = linalg.solve_triangular(tril, identity, upper=False)
-        return self._full(inverse.mT @ inverse)
-
-    def _full(self, matrix: Tensor) -> Tensor:
-        return matrix.expand((*self._batch_shape, *self._event_shape * 2))
+        self._take_factor(name, matrix)
 
     @property
     def mean(self) -> Tensor:

@@ -6,13 +6,17 @@ from .maps import (
     AffineTransform,
     CumulativeDistributionTransform,
     ExpTransform,
-    LowerCholeskyTransform,
     PowerTransform,
     SigmoidTransform,
     SoftmaxTransform,
     SoftplusTransform,
     StickBreakingTransform,
     TanhTransform,
+)
+from .matrices import (
+    CorrCholeskyTransform,
+    LowerCholeskyTransform,
+    PositiveDefiniteTransform,
 )
 from .transform import (
     CatTransform,
@@ -29,10 +33,12 @@ __all__ = [
     "AffineTransform",
     "CatTransform",
     "ComposeTransform",
+    "CorrCholeskyTransform",
     "CumulativeDistributionTransform",
     "ExpTransform",
     "IndependentTransform",
     "LowerCholeskyTransform",
+    "PositiveDefiniteTransform",
     "PowerTransform",
     "ReshapeTransform",
     "SigmoidTransform",

@@ -234,20 +234,6 @@ class StickBreakingTransform(Plain):
         return (*shape[:-1], shape[-1] - 1)
 
 
-class LowerCholeskyTransform(Plain):
-    """Map onto lower triangular matrices with a positive diagonal."""
-
-    bijective = True
-    domain = constraints.independent(constraints.real, 2)
-    codomain = constraints.lower_cholesky
-
-    def _call(self, x: Tensor) -> Tensor:
-        return x.tril(-1) + ops.diag_embed(x.diagonal(0, -2, -1).exp())
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        return y.tril(-1) + ops.diag_embed(y.diagonal(0, -2, -1).log())
-
-
 class CumulativeDistributionTransform(Transform):
     """y = cdf(x) of a distribution.
 

@@ -40,6 +40,27 @@ def test_independent() -> None:
     np.testing.assert_allclose(transform(fw.zeros(3)).numpy(), 1)
 
 
+@pytest.mark.parametrize("name", ["positive_definite", "corr_cholesky"])
+def test_matrices(name: str) -> None:
+    ours = getattr(constraints, name)
+    expected = getattr(their_constraints, name)
+    values = real(2, 3) if name == "corr_cholesky" else real(2, 3, 3)
+    found = transform_to(ours)(fw.tensor(values))
+    close(found, torch.distributions.transform_to(expected)(torch.tensor(values)))
+    assert ours.check(found).all().item()
+
+
+@pytest.mark.parametrize("join", ["cat", "stack"])
+def test_parts(join: str) -> None:
+    def made(library: Any) -> Any:
+        parts = [library.positive, library.interval(-1.0, 2.0)]
+        return getattr(library, join)(parts, 0)
+
+    values = real(2, 3)
+    found = biject_to(made(constraints))(fw.tensor(values))
+    close(found, theirs(made(their_constraints))(torch.tensor(values)))
+
+
 def test_constraint_without_a_transform() -> None:
     with pytest.raises(NotImplementedError, match="there is no transform onto"):
         biject_to(constraints.boolean)
