@@ -53,12 +53,13 @@ def test_draws_and_their_gradients() -> None:
     assert (np.abs(drawn.numpy().mean(0) - found.mean.numpy()) < 5 * error).all()
     tril = fw.tensor(FORMS["scale_tril"][0], requires_grad=True)
     Wishart(5.0, scale_tril=tril).rsample().sum().backward()
-    assert tril.grad is not None and tril.grad.isfinite().all().item()
+    assert tril.grad is not None
+    assert tril.grad.isfinite().all().item()
 
 
 def test_wrong_arguments() -> None:
     matrix = fw.eye(3)
-    with pytest.raises(AssertionError, match="2 of .* are given"):
+    with pytest.raises(AssertionError, match="2 of covariance_matrix"):
         Wishart(4.0, matrix, matrix)
     with pytest.raises(ValueError, match="must be above n - 1 = 2"):
         Wishart(2.0, matrix)
