@@ -34,6 +34,7 @@ __all__ = [
     "lstsq",
     "lu",
     "lu_factor",
+    "lu_factor_ex",
     "lu_solve",
     "matmul",
     "matrix_exp",
@@ -72,6 +73,7 @@ inv_ex = _taking(_functions.inv_ex)
 lstsq = _taking(_functions.lstsq)
 lu = _taking(_functions.lu)
 lu_factor = _taking(_functions.lu_factor)
+lu_factor_ex = _taking(_functions.lu_factor_ex)
 lu_solve = _taking(_functions.lu_solve)
 matmul = ops.matmul
 matrix_exp = _taking(_others.matrix_exp)

@@ -14,11 +14,14 @@ from .autograd.anomaly_mode import set_detect_anomaly
 from .base.defaults import set_default_device, set_default_dtype
 from .base.determinism import is_deterministic, set_deterministic
 from .base.device import devices, find_device
+from .base.dtype import int64
 from .base.modes import is_autocast_enabled
 from .base.symbolic_number import SymbolicFloat, SymbolicInt
 from .jit import Jitted
 from .nn.module import Module
 from .nn.optimized_module import OptimizedModule
+from .tensor.from_data import tensor
+from .tensor.tensor import Tensor
 from .tensor.type_names import TYPES
 
 __all__ = [
@@ -306,3 +309,53 @@ def show_config() -> str:
 def _assert(condition: Any, message: str) -> None:
     """Raise `AssertionError` with a message unless a condition holds."""
     assert condition, message
+
+
+def _assert_async(condition: Any, message: str = "") -> None:
+    """Raise `RuntimeError` unless a tensor of one element is true; it is read.
+
+    Parameters
+    ----------
+    condition : Tensor
+        Of one element.
+    message : str, default ""
+    """
+    if not bool(condition):
+        raise RuntimeError(message or "_assert_async: the element is zero")
+
+
+def _checking(error: type[Exception], name: str) -> Callable[..., None]:
+    def check(cond: Any, message: Callable[[], object] | None = None) -> None:
+        if not isinstance(cond, bool | SymInt):
+            raise TypeError(
+                f"{name}: cond is a {type(cond).__name__}; it must be a bool"
+            )
+        if not cond:
+            raise error(
+                f"{name}: the condition does not hold"
+                if message is None
+                else str(message())
+            )
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"""Raise `{error.__name__}` unless a condition holds.
+
+    Parameters
+    ----------
+    cond : bool
+    message : callable, optional
+        Returns the text of the error.
+    """
+    return check
+
+
+_check = _checking(RuntimeError, "_check")
+_check_index = _checking(IndexError, "_check_index")
+_check_value = _checking(ValueError, "_check_value")
+_check_type = _checking(TypeError, "_check_type")
+_check_not_implemented = _checking(NotImplementedError, "_check_not_implemented")
+
+
+def _shape_as_tensor(self: Tensor) -> Tensor:
+    """Return the shape of a tensor as an int64 tensor on the host."""
+    return tensor(list(self.shape), dtype=int64)

@@ -170,6 +170,11 @@ def is_tracing() -> bool:
     return False
 
 
+def is_fake(x: object) -> bool:
+    """Return whether a tensor has a shape and no elements: none is so."""
+    return False
+
+
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function now and return its result, which `wait` takes."""
     return func(*args, **kwargs)

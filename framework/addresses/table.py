@@ -51,7 +51,7 @@ _DISTRIBUTIONS = {
     "normal": "half_normal",
     "multivariate_normal": "lowrank_multivariate_normal",
     "lkj": "lkj_cholesky",
-    "distribution": "exp_family utils",
+    "distribution": "exp_family",
 }
 """Modules of distributions, and PyTorch's that they take the place of."""
 
@@ -131,6 +131,10 @@ ADDRESSES: dict[str, Entry] = {
     "utils.dlpack": ((), {"to_dlpack": ":to_dlpack", "from_dlpack": ":from_dlpack"}),
     "utils.model_zoo": (("hub",), {"load_url": "hub:load_state_dict_from_url"}),
     "utils._pytree": (("func.tree",), {}),
+    "utils._foreach_utils": (("tensor.foreach",), {}),
+    "_subclasses": (("torchscript",), {}),
+    "_subclasses.fake_tensor": ((), {"is_fake": "torchscript:is_fake"}),
+    "torch_version": (("version",), {}),
     "amp.autocast_mode": (("amp", "base.modes"), {}),
     "amp.grad_scaler": (("amp", "optim.grad_scaler"), {}),
     "cuda.amp.autocast_mode": (("amp",), {}),
@@ -144,7 +148,10 @@ ADDRESSES: dict[str, Entry] = {
         "mark": "profiler:mark",
     }),
     "autograd.profiler": (("profiler",), {"emit_itt": "profiler:emit_nvtx"}),
-    "serialization": (("io.serialization", "io.locations"), {}),
+    "serialization": (
+        ("io.serialization", "io.locations"),
+        {"MAP_LOCATION": "io.serialization:Location"},
+    ),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),
     "jit.annotations": (("python.typing",), {}),
@@ -192,6 +199,13 @@ ADDRESSES: dict[str, Entry] = {
         for source, names in _DISTRIBUTIONS.items()
         for name in names.split()
     },
+    "distributions.utils": (
+        ("distributions.distribution", "distributions.triangles"),
+        {
+            "_standard_normal": "distributions.distribution:standard_normal",
+            "_sum_rightmost": "distributions.distribution:sum_rightmost",
+        },
+    ),
 }  # fmt: skip
 """By address: the modules whose names it has, and names with another place."""
 

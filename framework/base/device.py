@@ -55,8 +55,9 @@ class Device(metaclass=_DeviceType):
     Raises
     ------
     NoVulkanError
-        If a device is selected, also by "gpu", and there is none such; for "cuda" and
-        the like, which are no Vulkan devices, always.
+        If a device is selected, also by "gpu", and there is none such. "cuda" and the
+        like, which are no Vulkan devices, give an object, as default arguments of
+        programs name them; whatever is to be on such a device raises.
 
     Attributes
     ----------
@@ -345,8 +346,37 @@ class _IndexedHost(Device):
         return device, (str(self),)
 
 
+class _ForeignDevice(Device):
+    """Device of another library, which can be named and compared, but not used."""
+
+    def __init__(self, type: str, index: int | None) -> None:
+        super().__init__()
+        self.type = self.name = type
+        self._index = index
+
+    @property
+    def index(self) -> int | None:
+        """The number given."""
+        return self._index
+
+    def __reduce__(self) -> tuple[Callable[..., Device], tuple[str]]:
+        return device, (str(self),)
+
+    def synchronize(self) -> None:
+        """Raise: nothing can be on the device."""
+        raise self.refusal()
+
+    def refusal(self) -> NoVulkanError:
+        """Return what to raise where the device is to be used."""
+        return NoVulkanError(
+            f'device: {str(self)!r} is no device of this library; use "gpu" for the'
+            ' best Vulkan device, or "cpu"'
+        )
+
+
 CPU: Device = _Host()
 _indexed: dict[int, Device] = {}
+_foreign: dict[tuple[str, int | None], Device] = {}
 
 _default = ScopedSetting(None)
 _entered = threading.local()
@@ -373,7 +403,7 @@ _said: set[str] = set()
 
 _OURS = re.compile(r"(cpu|gpu|vulkan)(?::(\d+))?")
 _FOREIGN = re.compile(
-    r"(cuda|mps|xpu|xla|hip|rocm|hpu|ipu|npu|mtia|meta|privateuseone)(:\d+)?"
+    r"(cuda|mps|xpu|xla|hip|rocm|hpu|ipu|npu|mtia|meta|privateuseone)(?::(\d+))?"
 )
 
 
@@ -388,6 +418,11 @@ def _selected(
     if isinstance(wanted, Device) and index is None:
         return wanted
     if isinstance(wanted, str):
+        foreign = _FOREIGN.fullmatch(wanted)
+        if foreign is not None:
+            number = int(foreign[2]) if foreign[2] and index is None else index
+            key = foreign[1], number
+            return _foreign.setdefault(key, _ForeignDevice(*key))
         wanted, index = _parsed(wanted, index)
         if wanted == "cpu" and index is not None:
             return _indexed.setdefault(index, _IndexedHost(index))
@@ -410,17 +445,13 @@ def find_device(selector: str | int | Device | None) -> Device:
                 f"device: a {kind} is given; it must be a device or its name"
             )
         selector = Device(selector)
-    found = selector
-    return CPU if isinstance(found, _IndexedHost) else found
+    if isinstance(selector, _ForeignDevice):
+        raise selector.refusal()
+    return CPU if isinstance(selector, _IndexedHost) else selector
 
 
 def _parsed(text: str, index: int | None) -> tuple[str, int | None]:
     """Return a selector without its number, and the number."""
-    if _FOREIGN.fullmatch(text):
-        raise NoVulkanError(
-            f'device: {text!r} is no device of this library; use "gpu" for the best'
-            ' Vulkan device, or "cpu"'
-        )
     ours = _OURS.fullmatch(text)
     if ours is None:
         return text, index

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..base.device import Device, GpuDevice
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.philox import Generator as RandomGenerator
 from ..base.philox import bits, default_generator
 from ..dispatch.diagnosis import explaining

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -13,6 +13,7 @@ from ..base import trace_hooks
 from ..base.dtype import DType, float32
 from ..base.shape import Shape, broadcast_shapes
 from ..tensor.from_data import tensor
+from ..tensor.random import randn
 from ..tensor.tensor import Tensor
 from . import constraints
 from .constraints import Constraint
@@ -262,6 +263,11 @@ def broadcast_all(*values: Number) -> list[Tensor]:
     ]
     shape = broadcast_shapes("broadcast_all", *(tuple(each.shape) for each in made))
     return [each if each.shape == shape else each.expand(shape) for each in made]
+
+
+def standard_normal(shape: Sequence[int], dtype: DType, device: Any) -> Tensor:
+    """Return numbers of the standard normal distribution."""
+    return randn(*shape, dtype=dtype, device=device)
 
 
 def _number_like(value: float, anchor: Tensor | None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from ..autograd.grad_mode import no_grad
 from ..base.device import Device
-from ..base.device import device as get_device
+from ..base.device import find_device as get_device
 from ..base.dtype import DTYPES, DType, DTypeLike, as_dtype, float16, float32, float64
 from ..base.dtype import bfloat16 as bfloat16_
 from ..tensor.factories import empty, empty_like

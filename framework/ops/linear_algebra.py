@@ -88,6 +88,14 @@ class LUFactor(NamedTuple):
     pivots: Tensor
 
 
+class LUFactorEx(NamedTuple):
+    """Results of `lu_factor_ex`: those of `lu_factor`, and where U is singular."""
+
+    LU: Tensor
+    pivots: Tensor
+    info: Tensor
+
+
 class WithInfo(NamedTuple):
     """Results with, for each matrix, 0 or the order of what cannot be factorised."""
 
@@ -547,6 +555,44 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
         rest = narrow(sorted_rows, -2, least, rows - least)
         both = cat([both, solve_triangular(both, rest, upper=True, left=False)], -2)
     return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
+
+
+def lu_factor_ex(
+    A: Tensor,  # noqa: N803
+    *,
+    pivot: bool = True,
+    check_errors: bool = False,
+) -> LUFactorEx:
+    """Return `lu_factor`, and where each U is singular.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    pivot : bool, default True
+    check_errors : bool, default False
+        Raise for a singular matrix.
+
+    Returns
+    -------
+    LUFactorEx
+        Its `info`, int32, has for each matrix the place, from 1 on, of the first zero
+        on the diagonal of U, and 0 if there is none.
+
+    Raises
+    ------
+    LinAlgError
+        If errors are checked, and a matrix is singular.
+    """
+    both, pivots = lu_factor(A, pivot=pivot)
+    zero = np.diagonal(read(both.detach()), 0, -2, -1) == 0
+    places = np.where(zero.any(-1), zero.argmax(-1) + 1 if zero.shape[-1] else 0, 0)
+    if check_errors and places.any():
+        raise LinAlgError(
+            f"lu_factor_ex: U is singular: its diagonal is 0 at {places.max()},"
+            " counted from 1; give matrices of full rank"
+        )
+    info = type(A).from_host(places.astype(np.int32), A.device, int32)
+    return LUFactorEx(both, pivots, info)
 
 
 def _order(pivots: Tensor, rows: int) -> np.ndarray:

@@ -214,3 +214,48 @@ FOREACH: dict[str, Callable[..., Any]] = {
     )
 }
 """What `framework` offers of them, by name."""
+
+
+def _group_tensors_by_device_and_dtype(
+    tensorlistlist: Sequence[Sequence[Tensor | None]], with_indices: bool = False
+) -> dict[tuple[Any, Any], tuple[list[list[Tensor | None]], list[int]]]:
+    """Return lists of tensors by the device and dtype of the first list's.
+
+    Parameters
+    ----------
+    tensorlistlist : sequence of sequences of Tensor
+        Lists of one size; what belongs together has one position. Other lists than the
+        first may have None.
+    with_indices : bool, default False
+        Whether to return the positions.
+
+    Returns
+    -------
+    dict of (Device, DType) to (list of lists, list of int)
+    """
+    first, *_ = tensorlistlist
+    groups: dict[Any, list[int]] = {}
+    for position, each in enumerate(first):
+        if each is None:
+            raise TypeError(
+                "_group_tensors_by_device_and_dtype: the first list has None at"
+                f" {position}; it must be of tensors"
+            )
+        groups.setdefault((each.device, each.dtype), []).append(position)
+    return {
+        key: (
+            [[each[k] for k in positions] if each else [] for each in tensorlistlist],
+            positions if with_indices else [],
+        )
+        for key, positions in groups.items()
+    }
+
+
+def _has_foreach_support(tensors: Sequence[Tensor], device: Any) -> bool:
+    """Return whether functions of lists take such tensors: always."""
+    return True
+
+
+def _device_has_foreach_support(device: Any) -> bool:
+    """Return whether functions of lists compute on a device: always."""
+    return True

@@ -145,3 +145,33 @@ def test_symbolic_numbers_of_plain_ones() -> None:
         assert library.sym_not(False)
         assert not isinstance(3, library.SymInt)
         assert not isinstance(3.0, library.SymFloat)
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("_check", RuntimeError),
+        ("_check_index", IndexError),
+        ("_check_value", ValueError),
+        ("_check_type", TypeError),
+        ("_check_not_implemented", NotImplementedError),
+    ],
+)
+def test_checks_of_conditions(name: str, error: type[Exception]) -> None:
+    ours, theirs = getattr(fw, name), getattr(torch, name)
+    for check in (ours, theirs):
+        check(True, lambda: pytest.fail("the message is not needed"))
+        with pytest.raises(error, match=r"^too small$"):
+            check(False, lambda: "too small")
+        with pytest.raises(error):
+            check(False)
+        with pytest.raises(TypeError):
+            check(1)
+
+
+def test_an_element_that_must_not_be_zero() -> None:
+    fw._assert_async(fw.tensor(True))
+    with pytest.raises(RuntimeError, match=r"^no$"):
+        fw._assert_async(fw.tensor(0), "no")
+    found = fw._shape_as_tensor(fw.zeros(2, 3))
+    assert (found.tolist(), found.dtype) == ([2, 3], fw.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
 
 from ...base import trace_hooks
 from ..module import Module
@@ -337,9 +337,11 @@ def _times(count: object) -> int:
 
 
 def _checked(name: str, module: object) -> Module:
-    if not isinstance(module, Module):
+    """Return a module, or None, which keeps a place without one."""
+    if module is not None and not isinstance(module, Module):
         raise TypeError(
             f"{name}: {type(module).__name__} is no module;"
             " wrap functions in a Module subclass"
         )
-    return module
+    # As for attributes, a module that may be missing has the type of one.
+    return cast(Module, module)

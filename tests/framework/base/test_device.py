@@ -5,6 +5,7 @@ import dataclasses
 import gc
 import importlib
 import os
+import pickle
 import threading
 import warnings
 import weakref
@@ -13,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
@@ -50,10 +52,29 @@ def test_host_with_a_number() -> None:
 
 @pytest.mark.parametrize("foreign", ["cuda", "cuda:1", "mps", "meta"])
 def test_devices_of_other_libraries(foreign: str) -> None:
-    with pytest.raises(NoVulkanError, match=f"^device: '{foreign}' is no device of"):
-        fw.device(foreign)
-    with pytest.raises(NoVulkanError):
-        fw.zeros(1).to(foreign)
+    """They are named in default arguments, where nothing is on them."""
+    device = fw.device(foreign)
+    assert device is fw.device(device) == fw.device(foreign) != CPU
+    assert pickle.loads(pickle.dumps(device)) is device
+    assert str(device) == str(torch.device(foreign))
+    assert (device.type, device.index) == (
+        torch.device(foreign).type,
+        torch.device(foreign).index,
+    )
+    assert repr(device) == repr(torch.device(foreign))
+    for use in (
+        lambda: fw.zeros(1).to(foreign),
+        lambda: fw.zeros(1).to(device),
+        lambda: fw.zeros(1, device=device),
+        lambda: fw.nn.Linear(1, 1, device=device),
+        lambda: fw.nn.Linear(1, 1).to(device),
+        lambda: fw.set_default_device(device),
+        lambda: fw.Generator(device),
+        device.__enter__,
+        device.synchronize,
+    ):
+        with pytest.raises(NoVulkanError, match=f"'{foreign}' is no device of"):
+            use()
 
 
 def test_the_usual_line() -> None:

@@ -152,3 +152,21 @@ def test_module_dict() -> None:
         ours["a"] = 3  # type: ignore[assignment]
     ours.clear()
     assert not ours.state_dict()
+
+
+@pytest.mark.parametrize("name", ["ModuleList", "ModuleDict", "Sequential"])
+def test_a_member_that_is_missing(name: str) -> None:
+    shown = []
+    for library in (nn, torch.nn):
+        kind = getattr(library, name)
+        members = [library.Identity(), None]
+        made = (
+            kind(dict(zip("ab", members)))
+            if name == "ModuleDict"
+            else (kind(*members) if name == "Sequential" else kind(members))
+        )
+        assert [*made.children()] == members[:1]
+        assert len(made) == 2
+        assert len([*made.named_modules()]) == 2
+        shown.append((repr(made), dict(made.state_dict())))
+    assert shown[0] == shown[1]
