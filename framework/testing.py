@@ -178,7 +178,8 @@ def _value_difference(
     if not wide.is_complex:
         wide = float64 if wide.is_floating_point else int64
     one, two = (
-        np.asarray(each.detach().cpu().to(wide).numpy()) for each in (actual, expected)
+        np.asarray(each.detach().cpu().to(wide).host_copy())
+        for each in (actual, expected)
     )
     with np.errstate(all="ignore"):
         gap = np.abs(one - two)

@@ -9,6 +9,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 
 class Raised:
     """The built-in classes of an error, the first of which PyTorch's must be among."""
@@ -604,3 +606,36 @@ def grads_that_are_not_materialized(torch: Any) -> Any:
     x = ramp(torch, 3)
     Two.apply(x)[1].sum().backward()
     return [x.grad, seen]
+
+
+def arrays_of_tensors_on_the_tape(torch: Any) -> Any:
+    x = ramp(torch, 2)
+    with torch.no_grad():
+        inside = x.numpy().tolist()
+        doubled = x * 2
+    return [
+        raised(lambda: x.numpy()),
+        raised(lambda: (x * 2).numpy()),
+        raised(lambda: x.__array__()),
+        raised(lambda: np.asarray(x)),
+        raised(lambda: np.sin(x)),
+        raised(lambda: x.__dlpack__()),
+        raised(lambda: torch.from_dlpack(x)),
+        raised(lambda: np.array([x[0], x[1]])),
+        raised(lambda: torch.nn.Parameter(torch.ones(2)).numpy()),
+        inside,
+        doubled.numpy().tolist(),
+        x.numpy(force=True).tolist(),
+        (x * 2).numpy(force=True).tolist(),
+        x.detach().numpy().tolist(),
+        x.data.numpy().tolist(),
+        x.tolist(),
+        x[0].item(),
+        float(x[0]),
+        torch.tensor([x[0], 2.0]),
+        torch.tensor([[x.sum()], [x[1]]]),
+        torch.tensor(x).requires_grad,
+        torch.as_tensor(x) is x,
+        type(torch.utils.dlpack.to_dlpack(x)).__name__,
+        np.asarray(torch.nn.Linear(2, 3).state_dict()["bias"]).shape,
+    ]

@@ -194,7 +194,7 @@ def test_what_steps_share_changes_no_bit(
     ]
     step = fw.jit(lambda x: gradients(model, x))
     found = [[y.numpy() for y in run(x)] for x in given for run in (step, step)]
-    eager = [[y.numpy() for y in gradients(model, x)] for x in given]
+    eager = [[y.detach().numpy() for y in gradients(model, x)] for x in given]
     number = itertools.count()
 
     def unshared(*args: Any) -> tuple[Any, Any]:
@@ -205,7 +205,7 @@ def test_what_steps_share_changes_no_bit(
         monkeypatch.setattr(module, "structure_of", unshared)
         monkeypatch.setattr(module, "dispatch_class", lambda _: next(number))
     place.plans.clear()
-    anew = [[y.numpy() for y in gradients(model, x)] for x in given]
+    anew = [[y.detach().numpy() for y in gradients(model, x)] for x in given]
     step = fw.jit(lambda x: gradients(model, x))
     replays = [[y.numpy() for y in run(x)] for x in given for run in (step, step)]
     for rows, others in ((found, replays), (eager, anew)):

@@ -238,7 +238,7 @@ def _analytic(output: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
         grads = run_backward([output], [weight], inputs=inputs, retain_graph=True)
         for row, grad in zip(rows, grads):
             if grad is not None:
-                row[element] = grad.detach().numpy().ravel()
+                row[element] = grad.host_copy().ravel()
     return rows
 
 
@@ -250,7 +250,7 @@ def _differences(
     count: int,
 ) -> list[np.ndarray]:
     """Return the Jacobians of all outputs by one input, by central differences."""
-    base = given[at].detach().numpy().astype(np.float64)
+    base = given[at].host_copy().astype(np.float64)
     columns: list[list[np.ndarray]] = [[] for _ in range(count)]
     for element in range(base.size):
         ends = []
@@ -262,7 +262,7 @@ def _differences(
             )
             args = (*given[:at], argument, *given[at + 1 :])
             with no_grad():
-                ends.append([each.detach().numpy() for each in _floats(func(*args))])
+                ends.append([each.host_copy() for each in _floats(func(*args))])
         for column, above, below in zip(columns, *ends):
             column.append((above.astype(np.float64) - below).ravel() / (2 * eps))
     return [

@@ -154,7 +154,7 @@ def _stack_tensors(batch: Sequence[Any]) -> Any:
     _check_shapes({tuple(each.shape) for each in batch})
     if any(each.is_gpu or each.requires_grad for each in batch):
         return ops.stack(list(batch))
-    return np.stack([each.numpy() for each in batch])
+    return np.stack([each.host_copy() for each in batch])
 
 
 def _collate_leaves(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Any:

@@ -105,7 +105,7 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         if any(each.is_gpu or each.requires_grad for each in self.tensors):
             return self[list(indices)]
         if self._arrays is None:
-            self._arrays = tuple(each.detach().numpy() for each in self.tensors)
+            self._arrays = tuple(each.host_copy() for each in self.tensors)
         return tuple(array[np.asarray(indices, np.intp)] for array in self._arrays)
 
 

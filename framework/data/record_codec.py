@@ -63,7 +63,7 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
         writer(out, value)
     elif isinstance(value, Tensor):
         tensor = value.detach()
-        _write_array(out, b"t", encode(tensor.numpy(), tensor.dtype), tensor.dtype)
+        _write_array(out, b"t", encode(tensor.host_copy(), tensor.dtype), tensor.dtype)
     elif isinstance(value, np.ndarray | np.generic):
         array = np.asarray(value)
         kind = b"a" if isinstance(value, np.ndarray) else b"g"
@@ -273,7 +273,7 @@ def encode_pair(sample: Any) -> bytearray:
             " version 2 for others"
         )
     for part in sample:
-        array = part.detach().numpy() if isinstance(part, Tensor) else np.asarray(part)
+        array = part.host_copy() if isinstance(part, Tensor) else np.asarray(part)
         dtype = part.dtype if isinstance(part, Tensor) else _dtype_of(array)
         if dtype not in codes:
             raise TypeError(

@@ -224,7 +224,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         generator = self.generator or default_generator
-        weights = self.weights.numpy()
+        weights = self.weights.host_copy()
         if self.replacement:
             drawn = uniform(self.num_samples, generator.stream()).astype(np.float64)
             ends = np.cumsum(weights)

@@ -110,7 +110,7 @@ def _derivative(
     varied = [inputs[k] for k in directions]
     grads = backward(outputs, seeds, inputs=varied, retain_graph=True)
     terms = [
-        np.ravel(grad.numpy() * direction)
+        np.ravel(grad.host_copy() * direction)
         for grad, direction in zip(grads, directions.values())
         if grad is not None
     ]
@@ -126,9 +126,7 @@ def _weighted_sum(
 ) -> float:
     """Return the weighted sum of outputs, `step` away, in float64 on the host."""
     moved = [
-        Tensor.from_data(
-            tensor.detach().numpy().astype(np.float64) + step * directions[k]
-        )
+        Tensor.from_data(tensor.host_copy().astype(np.float64) + step * directions[k])
         if k in directions
         else _on_host(tensor)
         for k, tensor in enumerate(inputs)
@@ -136,7 +134,7 @@ def _weighted_sum(
     with no_grad():
         outputs = _outputs(function(*moved))
     return sum(
-        float((output.numpy() * weight).sum())
+        float((output.host_copy() * weight).sum())
         for output, weight in zip(outputs, weights)
     )
 

@@ -360,7 +360,7 @@ class TensorCore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         place = self.dtype, self.device.name
-        data = type(self), self.numpy(), *place, self.needs_grad
+        data = type(self), self.host_copy(), *place, self.needs_grad
         return _unpickled, data, self.__dict__ or None
 
     def host_view(self) -> np.ndarray:
@@ -372,23 +372,11 @@ class TensorCore:
         assert isinstance(flat, np.ndarray)
         return decode(strided(flat, self.layout), self.dtype)
 
-    def numpy(self, *, force: bool = False) -> np.ndarray:
-        """Return a copy of the elements; submits their dependencies and waits for them.
+    def host_copy(self) -> np.ndarray:
+        """Return a copy of the elements on the host; waits for them.
 
-        Other lazy nodes stay pending, unless many reads have left some. Tensors on a
-        device, or on the tape, are read without `force`, which has no effect.
-
-        Returns
-        -------
-        numpy.ndarray
-            Same shape and dtype; shares no memory with the tensor. bfloat16, which
-            NumPy does not have, as float32.
-
-        Raises
-        ------
-        IndexRangeError
-            If an index of any work that the device has done since the last read was
-            out of range; see `set_index_checks`.
+        Other lazy nodes stay pending, unless many reads have left some. See `numpy`,
+        which programs call; this one reads tensors on the tape, too.
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
@@ -446,7 +434,13 @@ class TensorCore:
         because other tensors may share it. A tensor on a device is downloaded, which
         waits for it, and exports the copy.
         """
-        return (self.numpy() if self.is_gpu else self.host_view()).__dlpack__(**options)
+        if self.needs_grad:
+            raise BufferError(
+                f"dlpack: the tensor, of shape {tuple(self.shape)}, requires a"
+                " gradient, which what is exported does not have; use x.detach()"
+            )
+        data = self.host_copy() if self.is_gpu else self.host_view()
+        return data.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Return DLPack's name of the host, (1, 0)."""
@@ -465,12 +459,12 @@ class TensorCore:
                 f"item: the tensor has shape {tuple(self.shape)}; it must have one"
                 " element"
             )
-        number: Any = self.numpy().item()
+        number: Any = self.host_copy().item()
         return number
 
     def tolist(self) -> Any:
         """Return the elements as nested Python lists; waits for them."""
-        return self.numpy().tolist()
+        return self.host_copy().tolist()
 
 
 _new = object.__new__
@@ -507,7 +501,7 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
     Python floats have the default dtype.
     """
     if isinstance(data, TensorCore):
-        return data.detach().numpy(), data.dtype if dtype is None else as_dtype(dtype)
+        return data.host_copy(), data.dtype if dtype is None else as_dtype(dtype)
     array = np.asarray(data)
     if dtype is None and array.dtype == np.float64 and _is_of_numbers(data):
         dtype = default_dtype()

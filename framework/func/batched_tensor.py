@@ -96,7 +96,9 @@ class BatchedTensor(Tensor):
             " outside of vmap"
         )
 
-    numpy = item = tolist = host_view = __bool__ = __float__ = __int__ = _refuse
+    numpy = item = tolist = host_copy = host_view = __bool__ = __float__ = __int__ = (
+        _refuse
+    )
     __index__ = __array__ = __dlpack__ = _refuse
 
     def backward(self, *_: object, **__: object) -> None:

@@ -94,7 +94,7 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
                 f"save: {name!r} is {tensor.dtype.name}, which safetensors has no name"
                 " for; save it as .pt or .npz, or as view_as_real has it"
             )
-        parts.append(encode(tensor.detach().numpy(), tensor.dtype).tobytes())
+        parts.append(encode(tensor.host_copy(), tensor.dtype).tobytes())
         header[name] = {
             "dtype": codes[tensor.dtype.name],
             "shape": list(tensor.shape),

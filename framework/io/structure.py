@@ -234,7 +234,7 @@ class _Unpacker:
             if kind == name:
                 return self._tensor(owner, content, bool(made.get("requires_grad")))
         if kind in ("ndarray", "scalar"):
-            array = self._tensors[content].numpy()
+            array = self._tensors[content].host_copy()
             return array if kind == "ndarray" else array[()]
         if kind in ("dict", "OrderedDict"):
             return self._dict(made, kind, depth)

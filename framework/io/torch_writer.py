@@ -77,7 +77,7 @@ def _add(written: zipfile.ZipFile, name: str, data: bytes) -> None:
 def _elements(tensor: Tensor) -> bytes:
     """Return the whole storage of a tensor."""
     layout = Layout.contiguous((tensor.array.value.numel,))
-    return encode(tensor.view_of(layout).numpy(), tensor.dtype).tobytes()
+    return encode(tensor.view_of(layout).host_copy(), tensor.dtype).tobytes()
 
 
 class _Writer:

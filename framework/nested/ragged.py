@@ -57,7 +57,7 @@ class RaggedSize(int):
     def bounds(self) -> np.ndarray:
         """Return the offsets on the host; the first time waits for them."""
         if self._read is None:
-            self._read = self.offsets.numpy()
+            self._read = self.offsets.host_copy()
         return self._read
 
     def lengths(self) -> np.ndarray:

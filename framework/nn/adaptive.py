@@ -131,7 +131,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 " without batch"
             )
         if not target_.is_gpu and target_.numel():
-            labels = target_.numpy()
+            labels = target_.host_copy()
             if labels.min() < 0 or labels.max() >= self.n_classes:
                 raise ShapeError(
                     f"AdaptiveLogSoftmaxWithLoss: targets are from {labels.min()} to"

@@ -114,7 +114,7 @@ def trunc_normal_(
     Uniform draws go through the inverse of the distribution function, in float64.
     """
     low, high = (0.5 * math.erfc((mean - edge) / std / math.sqrt(2)) for edge in (a, b))
-    draws = rand(tensor.shape, generator=generator).numpy().astype(np.float64)
+    draws = rand(tensor.shape, generator=generator).host_copy().astype(np.float64)
     # The middles of the draws' steps of 2^-24: the bounds themselves are improbable.
     values = mean + std * _normal_quantiles(low + (draws + 2.0**-25) * (high - low))
     return _assign_host(tensor, np.clip(values, a, b))
@@ -256,7 +256,7 @@ def orthogonal_(
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     tall = (max(rows, columns), min(rows, columns))
-    draws = randn(tall, generator=generator).numpy().astype(np.float64)
+    draws = randn(tall, generator=generator).host_copy().astype(np.float64)
     matrix = _orthonormal(draws)
     if rows < columns:
         matrix = matrix.T
@@ -316,8 +316,8 @@ def sparse_(
         )
     rows, columns = tensor.shape
     count = math.ceil(sparsity * rows)
-    values = randn(tensor.shape, generator=generator).numpy() * std
-    order = np.argsort(rand((rows, columns), generator=generator).numpy(), axis=0)
+    values = randn(tensor.shape, generator=generator).host_copy() * std
+    order = np.argsort(rand((rows, columns), generator=generator).host_copy(), axis=0)
     np.put_along_axis(values, order[:count], 0.0, axis=0)
     return _assign_host(tensor, values)
 

@@ -35,7 +35,7 @@ WIDE = (float32, float64, *COMPLEX)
 
 def read(x: Tensor) -> np.ndarray:
     """Return the elements of a tensor on the host."""
-    return x.detach().numpy()
+    return x.host_copy()
 
 
 def back(array: Any, like: Tensor, dtype: DType | None = None) -> Tensor:

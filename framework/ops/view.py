@@ -311,7 +311,7 @@ def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
 @composite(dtypes=STORED)
 def move(x: Tensor, origin: Device, target: Device) -> Tensor:
     """Return the elements of `x`, which are on `origin`, on another device."""
-    return type(x).from_host(x.numpy(), target, x.dtype)
+    return type(x).from_host(x.host_copy(), target, x.dtype)
 
 
 @move.vjp

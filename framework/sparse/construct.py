@@ -151,7 +151,7 @@ def _shape_of(
     if size is None:
         sizes = [0] * places.shape[0]
         if places.numel():
-            sizes = [int(each) + 1 for each in places.numpy().max(1)]
+            sizes = [int(each) + 1 for each in places.host_copy().max(1)]
         return (*sizes, *values.shape[1:])
     shape = sizes_of("sparse_coo_tensor", tuple(size))
     dense = tuple(values.shape[1:])
@@ -193,7 +193,7 @@ def _compressed(
             f" {tuple(numbers.shape)}; there must be as many of both"
         )
     if size is None:
-        wide = int(numbers.numpy().max()) + 1 if numbers.numel() else 0
+        wide = int(numbers.host_copy().max()) + 1 if numbers.numel() else 0
         lines = ends.shape[0] - 1
         size = (lines, wide) if made.by_rows else (wide, lines)
     shape = tuple(sizes_of(where, tuple(size)))
@@ -423,7 +423,7 @@ def spdiags(
         If there are not as many offsets as diagonals, or one comes twice.
     """
     rows = diagonals if diagonals.ndim == 2 else diagonals.unsqueeze(0)
-    numbers = np.atleast_1d(offsets.numpy())
+    numbers = np.atleast_1d(offsets.host_copy())
     if len(numbers) != rows.shape[0] or len({*numbers.tolist()}) < len(numbers):
         raise DomainError(
             f"spdiags: there are {rows.shape[0]} diagonals and offsets"

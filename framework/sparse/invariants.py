@@ -74,7 +74,7 @@ def checking(given: bool | None) -> bool:
 
 def check_places(where: str, places: Tensor, shape: Sequence[int]) -> None:
     """Raise `DomainError` if a place is outside of a shape."""
-    found = places.numpy()
+    found = places.host_copy()
     for dim, size in enumerate(shape[: len(found)]):
         if found.shape[1] and not 0 <= found[dim].min() <= found[dim].max() < size:
             wrong = found[dim].min() if found[dim].min() < 0 else found[dim].max()
@@ -86,7 +86,7 @@ def check_places(where: str, places: Tensor, shape: Sequence[int]) -> None:
 
 def check_bounds(where: str, ends: Tensor, others: Tensor, shape: Any) -> None:
     """Raise `DomainError` if compressed rows are not those of a matrix of a shape."""
-    bounds, numbers = ends.numpy(), others.numpy()
+    bounds, numbers = ends.host_copy(), others.host_copy()
     lines, wide = shape
     if len(bounds) != lines + 1 or bounds[0] or bounds[-1] != len(numbers):
         raise DomainError(

@@ -181,14 +181,14 @@ class _Capsule:
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """Return what `from_dlpack` of any library takes: `tensor.__dlpack__()`.
+    """Return what `from_dlpack` of any library takes, of a tensor on the tape, too.
 
     Parameters
     ----------
     tensor : Tensor
         On the host.
     """
-    return tensor.__dlpack__()
+    return tensor.detach().__dlpack__()
 
 
 def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:

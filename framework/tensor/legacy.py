@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd.grad_mode import no_grad
 from ..base.device import CPU, Device, GpuDevice, find_device
 from ..base.dtype import DType, DTypeLike, as_dtype, default_dtype
 from ..base.errors import ShapeError
@@ -36,7 +37,8 @@ def legacy_data(
             f"{name}: data are of types ({listed}); give sizes, or one sequence, array"
             " or tensor"
         )
-    array, found = host_array(given, wanted)
+    with no_grad():  # for tensors in a sequence, which NumPy reads
+        array, found = host_array(given, wanted)
     return kind.from_host(array, place, found)
 
 

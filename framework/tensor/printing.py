@@ -158,12 +158,12 @@ def _is_summarised(shape: tuple[int, ...]) -> bool:
 
 def _shown(x: Tensor) -> np.ndarray:
     """Return the elements that are printed: the edges, if it is summarised."""
-    return _edges(x, 0) if _is_summarised(x.layout.shape) else x.numpy()
+    return _edges(x, 0) if _is_summarised(x.layout.shape) else x.host_copy()
 
 
 def _edges(x: Tensor, dim: int) -> np.ndarray:
     if dim == x.ndim:
-        return x.numpy()
+        return x.host_copy()
     size, edge = x.layout.shape[dim], Options.edgeitems
     if size <= 2 * edge:
         return _edges(x, dim + 1)

@@ -12,6 +12,7 @@ from .. import ops
 from ..autograd import differentiate
 from ..autograd.backward_cache import cached_backward
 from ..autograd.engine import backward
+from ..autograd.grad_mode import is_grad_enabled, no_grad
 from ..autograd.gradient_hooks import (
     register_after_accumulation,
     register_hook,
@@ -147,7 +148,8 @@ class Tensor(
         requires_grad: Bool = False,
     ) -> Tensor:
         """Return a tensor with a copy of `data`, in its own dtype; see `tensor`."""
-        array, kind = host_array(data, dtype)
+        with no_grad():  # for tensors in a sequence, which NumPy reads
+            array, kind = host_array(data, dtype)
         place = CPU if device is None else get_device(device)
         return cls.from_host(array, place, kind).requires_grad_(requires_grad)
 
@@ -229,8 +231,41 @@ class Tensor(
                 "array: copy is False, but arrays and tensors share no memory; leave"
                 " copy out"
             )
-        array = self.detach().numpy()
+        array = self.numpy()
         return array if dtype is None else array.astype(dtype, copy=False)
+
+    def numpy(self, *, force: Bool = False) -> np.ndarray:
+        """Return a copy of the elements; submits their dependencies and waits for them.
+
+        Other lazy nodes stay pending, unless many reads have left some. Tensors on a
+        device are read without `force`, too.
+
+        Parameters
+        ----------
+        force : bool, default False
+            Read a tensor that requires a gradient, as `detach().numpy()` does.
+
+        Returns
+        -------
+        numpy.ndarray
+            Same shape and dtype; shares no memory with the tensor. bfloat16, which
+            NumPy does not have, as float32.
+
+        Raises
+        ------
+        GradError
+            If the tensor requires a gradient, and ops are recorded: neither `force` nor
+            a block of `no_grad` says that the gradient may end here.
+        IndexRangeError
+            If an index of any work that the device has done since the last read was
+            out of range; see `set_index_checks`.
+        """
+        if self.needs_grad and not force and is_grad_enabled():
+            raise GradError(
+                f"numpy: the tensor, of shape {tuple(self.shape)}, requires a gradient,"
+                " which an array does not have; use x.detach().numpy()"
+            )
+        return self.host_copy()
 
     def size(self, dim: Int | None = None) -> Any:
         """Return the shape, or the size of one dimension."""

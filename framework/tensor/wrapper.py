@@ -272,7 +272,7 @@ class WrapperTensor(Tensor):
             " use x.to_dense() first"
         )
 
-    numpy = host_view = __array__ = __dlpack__ = tolist = _not_on_host
+    numpy = host_copy = host_view = __array__ = __dlpack__ = tolist = _not_on_host
 
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, Tensor | int | float):

@@ -100,7 +100,7 @@ def _lengths(name: str, given: Lengths, like: Tensor, most: int | None) -> Tenso
     """Return lengths as int32 on the device of `like`; check those that are known."""
     batch = like.layout.shape[1]
     if isinstance(given, Tensor):
-        known = None if given.is_gpu else given.numpy()
+        known = None if given.is_gpu else given.host_copy()
         found = ops.reshape(given, (given.numel(),)).to(like.device).to(int32)
     else:
         known = np.asarray(given)
@@ -141,7 +141,7 @@ def _padded(targets: Tensor, sizes: Tensor, log_probs: Tensor) -> Tensor:
         raise ShapeError(
             f"ctc_loss: targets are {tuple(words.shape)}; they must be 1-D or 2-D"
         )
-    counts = sizes.numpy().astype(np.int64)
+    counts = sizes.host_copy().astype(np.int64)
     if int(counts.sum()) != words.shape[0]:
         raise ShapeError(
             f"ctc_loss: there are {words.shape[0]} labels, target_lengths add up to"

@@ -248,7 +248,7 @@ def _check_bags(
             " 1-D offsets, a 2-D input takes none"
         )
     if offsets is not None and not offsets.is_gpu and offsets.numel():
-        starts = offsets.numpy()
+        starts = offsets.host_copy()
         if starts[0] != 0 or starts[-1] > input.layout.shape[0]:
             raise ShapeError(
                 f"embedding_bag: offsets are from {starts[0]} to {starts[-1]}; they"

@@ -362,7 +362,7 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
             input.detach(), input.layout.shape, var, input.dtype
         )
         return filled
-    if not var.is_gpu and var.numel() and var.numpy().min() < 0:
+    if not var.is_gpu and var.numel() and var.host_copy().min() < 0:
         raise ShapeError("gaussian_nll_loss: a variance is negative; none may be")
     if var.shape == input.layout.shape:
         return var

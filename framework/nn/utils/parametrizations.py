@@ -230,7 +230,7 @@ def _completed(q: Tensor) -> Tensor:
 
     Those that are not orthonormal become so, each with its own sign.
     """
-    wide = q.cpu().double().numpy()
+    wide = q.cpu().double().host_copy()
     size = wide.shape[-1]
     made, r = np.linalg.qr(wide, mode="complete")
     signs = np.where(np.diagonal(r, axis1=-2, axis2=-1) < 0, -1.0, 1.0)
@@ -240,7 +240,7 @@ def _completed(q: Tensor) -> Tensor:
 
 def _reflections(q: Tensor) -> Tensor:
     """Return the vectors of Householder reflections below the diagonal, signs on it."""
-    wide = q.cpu().double().numpy()
+    wide = q.cpu().double().host_copy()
     raw, _ = np.linalg.qr(wide, mode="raw")
     found = np.swapaxes(raw, -1, -2)
     size = wide.shape[-1]

@@ -192,8 +192,8 @@ class PruningContainer(BasePruningMethod):
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         """Return the mask of the last method on what the others have kept."""
         method = self._methods[-1]
-        kept = default_mask.numpy().astype(bool)
-        mask = default_mask.numpy().copy()
+        kept = default_mask.host_copy().astype(bool)
+        mask = default_mask.host_copy().copy()
         if method.PRUNING_TYPE == "structured":
             # Only slices of which something is left take part.
             dim = method.dim % t.ndim  # type: ignore[attr-defined]  # structured has it
@@ -204,9 +204,9 @@ class PruningContainer(BasePruningMethod):
         else:
             at = slice(None) if method.PRUNING_TYPE == "global" else kept
         part = method.compute_mask(
-            as_made(t.numpy()[at]), as_made(np.ones_like(mask[at]))
+            as_made(t.host_copy()[at]), as_made(np.ones_like(mask[at]))
         )
-        mask[at] = mask[at] * part.numpy()
+        mask[at] = mask[at] * part.host_copy()
         return as_made(mask, device=t.device, dtype=default_mask.dtype)
 
 

@@ -101,7 +101,7 @@ class PackedSequence(_Fields):
 
 def lengths_of(batch_sizes: Tensor) -> np.ndarray:
     """Return the lengths of packed sequences, in their sorted order."""
-    sizes = batch_sizes.numpy()
+    sizes = batch_sizes.host_copy()
     lengths: np.ndarray = (sizes[:, None] > np.arange(int(sizes[0]))[None]).sum(0)
     return lengths
 
@@ -110,7 +110,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Return the permutation that undoes another one."""
     if permutation is None:
         return None
-    return tensor(np.argsort(permutation.numpy()), device=permutation.device)
+    return tensor(np.argsort(permutation.host_copy()), device=permutation.device)
 
 
 def mask_of(lengths: np.ndarray, steps: int) -> np.ndarray:
@@ -144,7 +144,7 @@ def pack_padded_sequence(
     RuntimeError
         If a length is below 1, or they do not fall though they must.
     """
-    given = lengths.cpu().numpy() if isinstance(lengths, Tensor) else lengths
+    given = lengths.cpu().host_copy() if isinstance(lengths, Tensor) else lengths
     sizes = np.asarray(given, np.int64)
     x = input.transpose(0, 1) if batch_first else input
     if sizes.ndim != 1 or len(sizes) != x.shape[1]:
@@ -228,7 +228,7 @@ def pad_packed_sequence(
     x = padded(sequence.data, sequence.batch_sizes, steps, padding_value)
     if sequence.unsorted_indices is not None:
         x = ops.index_select(x, 1, sequence.unsorted_indices)
-        lengths = lengths[sequence.unsorted_indices.cpu().numpy()]
+        lengths = lengths[sequence.unsorted_indices.cpu().host_copy()]
     return (x.transpose(0, 1) if batch_first else x), tensor(lengths)
 
 

@@ -396,7 +396,7 @@ def repeat_interleave(
         x, dim = flatten(x), 0
     at = normalize_dim("repeat_interleave", dim, len(x.layout.shape))
     if isinstance(repeats, TensorCore):
-        numbers = repeats.numpy()
+        numbers = repeats.host_copy()
     else:
         wanted = "an int, or a tensor of as many as there are places"
         numbers = np.asarray(as_int("repeat_interleave: repeats", repeats, wanted))

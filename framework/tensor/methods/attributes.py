@@ -239,7 +239,7 @@ def _mapped(
 ) -> Tensor:
     if x.is_gpu or any(each.is_gpu for each in others):
         raise TypeError(f"{name}: a tensor is on {x.device}; it works on the host only")
-    arrays = [each.detach().numpy() for each in (x, *others)]
+    arrays = [each.host_copy() for each in (x, *others)]
     columns = [each.ravel().tolist() for each in np.broadcast_arrays(*arrays)]
     found = np.array([function(*each) for each in zip(*columns)], x.dtype.numpy)
     return assign(x, type(x).results.from_host(found.reshape(x.shape), x.device))

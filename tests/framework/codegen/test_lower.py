@@ -232,12 +232,12 @@ def values(
     for each in program:
         builder.step(*each)
     results = builder.tensors
-    found = [tensor.numpy() for tensor in results] if flush else []
+    found = [tensor.detach().numpy() for tensor in results] if flush else []
     total = sum((tensor * tensor).sum() for tensor in results)
     total.backward()
     if not flush:
         fw.eval()
-        found = [tensor.numpy() for tensor in results]
+        found = [tensor.detach().numpy() for tensor in results]
     return found + [leaf.grad.numpy() for leaf in inputs if leaf.grad is not None]
 
 

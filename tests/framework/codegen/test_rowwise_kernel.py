@@ -392,7 +392,7 @@ def values(
     total.backward()
     fw.eval()
     grads = [leaf.grad for leaf in inputs if leaf.grad is not None]
-    return [tensor.numpy() for tensor in (*results, *grads)]
+    return [tensor.detach().numpy() for tensor in (*results, *grads)]
 
 
 @pytest.mark.core

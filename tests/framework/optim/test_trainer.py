@@ -57,7 +57,7 @@ def test_steps_are_those_written_out(
         assert float(loss) == float(other)
         losses.append(float(loss))
     for one, two in zip(found.parameters(), expected.parameters()):
-        np.testing.assert_array_equal(one.numpy(), two.numpy())
+        np.testing.assert_array_equal(one.detach().numpy(), two.detach().numpy())
     assert trainer.steps == len(losses)
     assert trainer.epoch_avg_loss() == pytest.approx(np.mean(losses), rel=1e-6)
     trainer.reset_epoch()
@@ -131,10 +131,10 @@ def test_it_goes_on_after_a_step_that_did_not_end(
         patched.setattr(optim.trainer, "clip_grad_norm_", failing)
         with pytest.raises(error):
             trainer.train_step(loss, x, y)
-    before = model.weight.numpy()
+    before = model.weight.detach().numpy()
     trainer.train_step(loss, x, y)
     assert trainer.steps == 1
-    assert (model.weight.numpy() != before).all()
+    assert (model.weight.detach().numpy() != before).all()
 
 
 @pytest.mark.parametrize("taken", [False, True])

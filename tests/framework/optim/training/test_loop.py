@@ -114,7 +114,7 @@ def test_accumulated_batches_are_one_large_batch() -> None:
             accumulate=accumulate,
             progress=False,
         )
-        return history["loss"], model.weight.numpy()
+        return history["loss"], model.weight.detach().numpy()
 
     # The last group is of 4 and 2 samples.
     (losses, weight), (others, other) = trained(4, 2), trained(8, 1)
