@@ -15,8 +15,7 @@ layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict r
 layout(buffer_reference, std430, buffer_reference_align = QUAD_BYTES) restrict writeonly
     buffer QuadsOut { QUAD at[]; };
 
-ACC4 load_quad(QuadsIn quads, uint index) {
-    QUAD bits = quads.at[index];
+ACC4 decode_quad(QUAD bits) {
 #if BYTES == 4
     return bits;
 #else
@@ -24,6 +23,8 @@ ACC4 load_quad(QuadsIn quads, uint index) {
                 DECODE(bits.y & 0xffffu), DECODE(bits.y >> 16));
 #endif
 }
+
+ACC4 load_quad(QuadsIn quads, uint index) { return decode_quad(quads.at[index]); }
 
 void store_quad(QuadsOut quads, uint index, ACC4 value) {
 #if BYTES == 4

@@ -122,12 +122,7 @@ def flash_dispatch(
     gpu, q, k, v, mask = call.gpu, call.q, call.k, call.v, call.mask
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
-    push = {**arguments, "q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
-    push |= {"seed": "seed" if call.seed else "q", "batch": batch, "heads": heads}
-    push |= {"group": heads // key_heads, "queries": queries, "keys": keys}
-    push |= {"scale": call.scale, "dropout": call.dropout}
-    for name, x in (("q", q), ("k", k), ("v", v), ("mask", mask)):
-        push |= _strides(kernel, name, x)
+    push = attention_arguments(kernel, arguments, call)
     options = {"CAUSAL": int(call.causal), "HAS_MASK": int(mask is not None)}
     options["DROPOUT"] = int(call.seed is not None)
     vectors = [q, k, v] if call.incoming is None else [q, k, v, call.incoming]
@@ -144,6 +139,22 @@ def flash_dispatch(
     constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
     groups = ceil_div(own, block) * batch * (key_heads if by_keys else heads)
     return Dispatch(kernel, fold_grid(groups), push, constants, defines)
+
+
+def attention_arguments(
+    kernel: str, arguments: Mapping[str, Argument], call: AttentionCall
+) -> dict[str, Argument]:
+    """Return the arguments of `attention/arguments.glsl`, and a kernel's own."""
+    q, k, mask = call.q, call.k, call.mask
+    batch, heads, queries, _ = q.shape
+    key_heads, keys = k.shape[1:3]
+    push = {**arguments, "q": "q", "k": "k", "v": "v", "mask": "mask" if mask else "q"}
+    push |= {"seed": "seed" if call.seed else "q", "batch": batch, "heads": heads}
+    push |= {"group": heads // key_heads, "queries": queries, "keys": keys}
+    push |= {"scale": call.scale, "dropout": call.dropout}
+    for name, x in (("q", q), ("k", k), ("v", call.v), ("mask", mask)):
+        push |= _strides(kernel, name, x)
+    return push
 
 
 def _strides(kernel: str, name: str, x: StridedSpec | None) -> dict[str, int]:

@@ -15,6 +15,7 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch
 from ...kernels.attention.coopmat import register_test_ops
 from ...kernels.attention.flash import AttentionCall, flash_dispatch
+from ...kernels.attention.split import split_dispatches, splits_keys
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import copy
 from ..reduce.common import as_dtype_of
@@ -116,9 +117,13 @@ def _in_order(x: Tensor) -> Tensor:
 
 
 @flash_attention.kernel
-def flash_attention_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
+def flash_attention_kernel(gpu: DeviceInfo, **params: Any) -> list[Dispatch]:
+    call = AttentionCall(gpu, **params)
+    vectors = call.q, call.k, call.v
+    if not call.tensor_cores and splits_keys(gpu, *vectors, call.causal, call.dropout):
+        return split_dispatches(call)
     own: dict[str, Argument] = {"out_": "out", "logsumexp": "logsumexp"}
-    return flash_dispatch("attention/flash", own, AttentionCall(gpu, **call))
+    return [flash_dispatch("attention/flash", own, call)]
 
 
 def _heads_of(x: np.ndarray, q: np.ndarray) -> np.ndarray:

@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...autograd.engine import is_grad_enabled
 from ...base.device import GpuDevice
 from ...base.dtype import bool_, float64, uint32
 from ...base.errors import DTypeError, ShapeError
 from ...base.philox import default_generator
-from ...base.shape import Shape, broadcast_shapes
+from ...base.shape import Shape, TensorSpec, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
 from ...kernels.attention.flash import MOST_HEAD, QUAD, is_vec4_aligned
+from ...kernels.attention.split import splits_keys
 from ..elementwise.compare import where
 from ..elementwise.unary import copy
 from ..movement.rearrange import pad
@@ -24,7 +26,6 @@ from ..source import random_bits_like
 from ..view import expand, reshape, transpose
 from .composed import composed_attention
 from .flash import flash_attention
-from .split import count_slices, split_attention
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -108,20 +109,18 @@ def scaled_dot_product_attention(
         seed = None
         if dropout_p:
             seed = random_bits_like(q, default_generator.stream(), (2,), uint32)
-        tensor_cores = uses_tensor_cores(q, v, scale)
         width = v.shape[3]
+        split = _splits_keys(q, k, v, is_causal, dropout_p)
+        tensor_cores = not split and uses_tensor_cores(q, v, scale)
         if tensor_cores:
             q, k, v = (
                 _padded_and_aligned(x, max(q.shape[3], width)) for x in (q, k, v)
             )
-        elif any(x.layout.offset % QUAD for x in (q, k, v)):
+        elif not split and any(x.layout.offset % QUAD for x in (q, k, v)):
             q, k, v = _vec4_aligned(q, k, v)
-        out = narrow(
-            _flash(q, k, v, mask, seed, scale, is_causal, dropout_p, tensor_cores),
-            3,
-            0,
-            width,
-        )
+        rest = (scale, is_causal, dropout_p, tensor_cores)
+        rows, _ = flash_attention(q, k, v, mask, seed, *rest)
+        out = narrow(transpose(rows, 1, 2), 3, 0, width)
     single = (
         max(len(query.layout.shape), len(key.layout.shape), len(value.layout.shape))
         == 2
@@ -130,24 +129,19 @@ def scaled_dot_product_attention(
     return as_dtype_of(reshape(out, shape), query.dtype)
 
 
-def _flash(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    mask: Tensor | None,
-    seed: Tensor | None,
-    scale: float,
-    causal: bool,
-    dropout: float,
-    tensor_cores: bool,
-) -> Tensor:
-    """Return flash attention (batch, heads, queries, columns), of few queries split."""
-    slices = 1 if causal or seed is not None else count_slices(q, k, v)
-    if slices > 1:
-        return split_attention(q, k, v, mask, scale, tensor_cores, slices)
-    rest = (scale, causal, dropout, tensor_cores)
-    rows, _ = flash_attention(q, k, v, mask, seed, *rest)
-    return transpose(rows, 1, 2)
+def _splits_keys(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float) -> bool:
+    """Return whether to take the split-KV kernels, which read vectors as they are.
+
+    Not where there will be a gradient, whose kernels share the layout of the forward
+    pass.
+    """
+    if is_grad_enabled() and any(x.needs_grad for x in (q, k, v)):
+        return False
+    device = q.device
+    if not isinstance(device, GpuDevice):
+        return False
+    specs = (TensorSpec(x.layout.shape, x.dtype) for x in (q, k, v))
+    return splits_keys(device.gpu.info, *specs, causal, dropout)
 
 
 def _wants_matrix(

@@ -1,0 +1,164 @@
+"""Split-KV attention of few queries: a workgroup for each slice of the keys.
+
+The heads that share keys are rows of one workgroup, which reads the keys once; a second
+kernel combines the slices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...base.dtype import float64
+from ...base.shape import TensorSpec, ceil_div
+from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid, linear_grid
+from ..gpu_model import model_of
+from ..shader_types import storage_defines
+from .flash import MOST_HEAD, AttentionCall, attention_arguments
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...ir.kernel_call import StridedSpec
+
+MOST_QUERIES = 16
+"""More queries than these are worth a tile of their own; 0 splits nothing."""
+
+LEAST_KEYS = 256
+"""Fewer keys than these are not worth a second kernel."""
+
+LEAST_SLICE = 128
+"""Least keys of a slice, whose results are written and read once more."""
+
+GROUPS = 8
+"""Workgroups per multiprocessor that the slices are to make."""
+
+MOST_ROWS = 8
+"""Queries of a workgroup, all heads that share keys together; a power of two to 32."""
+
+INVOCATIONS = 128
+"""Invocations of a workgroup, a power of two."""
+
+TILE_BYTES = 1 << 14
+"""Bytes of a tile of keys, which bounds its length."""
+
+WORD = 16
+"""Bytes of a load."""
+
+COMBINING = 128
+"""Invocations of a workgroup of the second kernel."""
+
+
+class SplitTile(NamedTuple):
+    """Tile of a workgroup.
+
+    Attributes
+    ----------
+    rows : int
+        Queries, of all heads that share keys.
+    span : int
+        Keys of a step.
+    words : int
+        Words of 16 bytes of a key.
+    vector : int
+        Elements of a word.
+    """
+
+    rows: int
+    span: int
+    words: int
+    vector: int
+
+    @property
+    def shared_memory(self) -> int:
+        """Its shared memory in bytes."""
+        quads = self.vector // 4
+        tile = max(self.span * (self.words | 1), INVOCATIONS * quads)
+        own = self.rows * self.words * quads
+        scores = self.rows * (INVOCATIONS + 32 // self.rows) + self.rows
+        return WORD * (tile + own) + 4 * (scores + INVOCATIONS)
+
+
+def split_tile(q: TensorSpec, k: TensorSpec) -> SplitTile:
+    """Return the tile of a call."""
+    rows = q.shape[1] // k.shape[1] * q.shape[2]
+    vector = WORD // q.dtype.itemsize
+    words = ceil_div(q.shape[3], vector)
+    span = min(INVOCATIONS, TILE_BYTES // WORD // words)
+    return SplitTile(
+        min(MOST_ROWS, 1 << (rows - 1).bit_length()),
+        1 << (span.bit_length() - 1),
+        words,
+        vector,
+    )
+
+
+def splits_keys(
+    gpu: DeviceInfo,
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    causal: bool,
+    dropout: float,
+) -> bool:
+    """Return whether a call takes the split-KV kernels.
+
+    Not with `causal`, by which the queries see as few keys as they are.
+    """
+    if not gpu.target.hides_latency or causal or dropout or q.dtype is float64:
+        return False
+    few = 0 < q.shape[2] <= MOST_QUERIES and k.shape[2] >= LEAST_KEYS
+    fits = 0 < min(q.shape[3], v.shape[3]) and max(q.shape[3], v.shape[3]) <= MOST_HEAD
+    if not few or not fits or 0 in (q.shape[0], k.shape[1]):
+        return False
+    return split_tile(q, k).shared_memory <= gpu.max_shared_memory
+
+
+def split_dispatches(call: AttentionCall) -> list[Dispatch]:
+    """Return the dispatches of the split-KV kernels: slices, and the combination."""
+    q, k, v = call.q, call.k, call.v
+    batch, heads, queries, head = q.shape
+    key_heads, keys = k.shape[1:3]
+    width, rows = v.shape[3], batch * heads * queries
+    tile = split_tile(q, k)
+    blocks = batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
+    length = _slice_length(call.gpu, blocks, keys, tile.span)
+    slices = ceil_div(keys, length)
+    sums = Scratch("sums", 4 * slices * rows * width)
+    statistics = Scratch("statistics", 8 * slices * rows)
+    own: dict[str, Argument] = {"sums": sums, "statistics": statistics}
+    own |= {"slice_keys": length, "slices": slices}
+    constants = {"LOCAL_X": INVOCATIONS, "HEAD": head, "VALUE_HEAD": width}
+    constants |= {"ROWS": tile.rows, "SPAN": tile.span}
+    constants |= {"HAS_MASK": int(call.mask is not None)}
+    constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile))}
+    kernel, defines = "attention/flash_split", storage_defines(q.dtype)
+    push = attention_arguments(kernel, own, call)
+    combined: dict[str, Argument] = {"sums": sums, "statistics": statistics}
+    combined |= {"out_": "out", "logsumexp": "logsumexp", "rows": rows, "heads": heads}
+    combined |= {"queries": queries, "slices": slices}
+    return [
+        Dispatch(kernel, fold_grid(blocks * slices), push, constants, defines),
+        Dispatch(
+            "attention/flash_combine",
+            linear_grid(rows * width, COMBINING),
+            combined,
+            {"LOCAL_X": COMBINING, "VALUE_HEAD": width},
+            defines,
+        ),
+    ]
+
+
+def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:
+    """Return the keys of a slice, whole tiles: as many slices as fill the device."""
+    wanted = ceil_div(GROUPS * model_of(gpu).multiprocessors, blocks)
+    slices = max(1, min(wanted, keys // LEAST_SLICE))
+    return ceil_div(ceil_div(keys, slices), span) * span
+
+
+def _is_aligned(x: StridedSpec, tile: SplitTile) -> bool:
+    """Return whether the vectors of a tensor are whole, aligned words."""
+    strides = [
+        stride for size, stride in zip(x.shape[:3], x.layout.strides) if size > 1
+    ]
+    steps = (x.shape[3], x.layout.offset, *strides)
+    return not any(step % tile.vector for step in steps)

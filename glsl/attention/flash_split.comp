@@ -1,0 +1,243 @@
+// Split-KV attention: softmax(q k^T * scale + mask) v of few queries and a slice of keys
+// grid    one workgroup per head of the keys, slice and ROWS queries of the heads that
+//         share it, linear
+// in      q, k, v and mask as in attention/flash.comp
+// out     sums (slices, batch, heads, queries, VALUE_HEAD), not divided by the total;
+//         statistics (slices, batch, heads, queries, 2): greatest score, or -inf, and
+//         the total of exponentials; for attention/flash_combine.comp
+// consts  HEAD, VALUE_HEAD, HAS_MASK; ROWS, SPAN keys of a tile, powers of two up to
+//         LOCAL_X; ALIGNED: vectors of k and v are whole words of 16 bytes
+// lint    scalar-load: of vectors that are no whole words alone
+// lint    bank-conflict: none, for ROW_PITCH puts the rows into different banks
+// source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "lib/math/exponential.glsl"
+#include "lib/philox.glsl"
+#include "lib/vec4_io.glsl"
+
+layout(constant_id = 3) const uint HEAD = 64;
+layout(constant_id = 4) const uint VALUE_HEAD = 64;
+layout(constant_id = 5) const uint ROWS = 4;
+layout(constant_id = 6) const uint SPAN = 32;
+layout(constant_id = 7) const uint HAS_MASK = 0;
+layout(constant_id = 8) const uint ALIGNED = 1;
+const uint DROPOUT = 0;
+
+#define VECTORS In
+#define OWN_FIELDS AccOut sums; AccOut statistics; uint slice_keys; uint slices;
+#include "attention/arguments.glsl"
+
+float scale = all.scale;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Words { uvec4 at[]; };
+
+// Elements and vec4 of a word of 16 bytes.
+const uint VECTOR = 16 / BYTES;
+const uint QUADS = VECTOR / 4;
+
+const uint THREADS = gl_WorkGroupSize.x;
+const uint WORDS = (HEAD - 1) / VECTOR + 1, VALUE_WORDS = (VALUE_HEAD - 1) / VECTOR + 1;
+// Vectors per load round of the workgroup, and the number of rounds.
+const uint LINES = THREADS / WORDS, VALUE_LINES = THREADS / VALUE_WORDS;
+const uint LOADS = (SPAN - 1) / LINES + 1, VALUE_LOADS = (SPAN - 1) / VALUE_LINES + 1;
+// Products: an invocation has one key, and every PARTS-th word of it.
+const uint PARTS = THREADS / SPAN;
+// Softmax: SHARE invocations have a row, and ENTRIES keys each.
+const uint SHARE = THREADS / ROWS, ENTRIES = (SPAN - 1) / SHARE + 1;
+
+// An odd pitch, and one that puts the ROWS of a key into different banks.
+const uint PITCH = WORDS | 1, ROW_PITCH = THREADS + 32 / ROWS;
+// The tile of keys; at last the sums of one row.
+const uint KEYS = SPAN * PITCH, SUMS = THREADS * QUADS;
+shared uvec4 tile[KEYS > SUMS ? KEYS : SUMS];
+shared vec4 own[ROWS * WORDS * QUADS];
+// Parts of the scores; then weights, the rows of a key adjacent.
+shared float parts[ROWS * ROW_PITCH];
+shared float partial[THREADS];
+shared float factors[ROWS];
+
+uint at = gl_LocalInvocationIndex;
+
+uint bits_of(In x, uint index) {
+#if BYTES == 4
+    return floatBitsToUint(x.at[index]);
+#else
+    return uint(x.at[index]);
+#endif
+}
+
+// A word of the vector from `from` on, of `width` elements; 0 beyond its end.
+uvec4 load_word(In x, uint from, uint word, uint width) {
+    if (ALIGNED != 0) return Words(uvec2(x)).at[from / VECTOR + word];
+    uvec4 found = uvec4(0);
+    [[unroll]] for (uint e = 0; e < VECTOR; ++e) {
+        uint column = word * VECTOR + e;
+        uint bits = bits_of(x, from + min(column, width - 1));
+        if (column < width) found[e * BYTES / 4] |= bits << 8 * (e * BYTES % 4);
+    }
+    return found;
+}
+
+// vec4 number i of a word.
+vec4 quad_of(uvec4 word, uint i) {
+#if BYTES == 4
+    return decode_quad(uintBitsToFloat(word));
+#else
+    return decode_quad(uvec2(word[2 * i], word[2 * i + 1]));
+#endif
+}
+
+#define FETCH_KEYS(from)                                                                 \
+    [[unroll]] for (uint n_ = 0; n_ < LOADS; ++n_) {                                     \
+        uint key_ = min(from + line + n_ * LINES, end - 1);                              \
+        next[n_] = load_word(k, k_at + key_ * k_row, word, HEAD);                        \
+    }
+
+void main() {
+    uint rows = group * queries, blocks = (rows - 1) / ROWS + 1;
+    uint slices = all.slices, number = linear_workgroup();
+    uint first_row = number % blocks * ROWS;
+    uint slice = number / blocks % slices, pair = number / blocks / slices;
+    uint key_heads = heads / group;
+    if (pair >= all.batch * key_heads) return;
+    uint batch = pair / key_heads, key_head = pair % key_heads;
+    uint k_at = k_base(batch, key_head), v_at = v_base(batch, key_head);
+    uint start = slice * all.slice_keys, end = min(start + all.slice_keys, keys);
+    uint line = at / WORDS, word = at % WORDS;
+    uint value_line = at / VALUE_WORDS, value_word = at % VALUE_WORDS;
+
+    uvec4 next[LOADS];
+    FETCH_KEYS(start)
+    uint query = first_row % queries, head = key_head * group + first_row / queries;
+    for (uint r = 0; r < ROWS; ++r) {
+        uint from = q_base(batch, head) + query * q_row;
+        for (uint column = at; column < WORDS * VECTOR; column += THREADS) {
+            float value = load(q, from + min(column, HEAD - 1));
+            uint place = r * WORDS * VECTOR + column;
+            own[place / 4][place % 4] = column < HEAD ? value : 0.0;
+        }
+        // Rows beyond the last repeat it.
+        bool more = first_row + r + 1 < rows, turned = more && query + 1 == queries;
+        query = turned ? 0 : more ? query + 1 : query;
+        head += uint(turned);
+    }
+
+    // This invocation's row and share of keys in the softmax.
+    uint row = at % ROWS, share = at / ROWS;
+    uint true_row = min(first_row + row, rows - 1);
+    uint mask_at = mask_base(batch, key_head * group + true_row / queries);
+    mask_at += true_row % queries * mask_row;
+    float greatest = -INFINITE, total = 0.0;
+    vec4 results[ROWS][QUADS];
+    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        [[unroll]] for (uint u = 0; u < QUADS; ++u) results[r][u] = vec4(0.0);
+
+    for (uint first = start; first < end; first += SPAN) {
+        [[unroll]] for (uint n = 0; n < LOADS; ++n) {
+            uint key = line + n * LINES;
+            if (line < LINES && key < SPAN) tile[key * PITCH + word] = next[n];
+        }
+        barrier();
+        uvec4 values[VALUE_LOADS];
+        [[unroll]] for (uint n = 0; n < VALUE_LOADS; ++n) {
+            uint key = min(first + value_line + n * VALUE_LINES, end - 1);
+            values[n] = load_word(v, v_at + key * v_row, value_word, VALUE_HEAD);
+        }
+        float products[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
+        for (uint w = at / SPAN; w < WORDS; w += PARTS) {
+            uvec4 taken = tile[at % SPAN * PITCH + w];
+            [[unroll]] for (uint u = 0; u < QUADS; ++u) {
+                vec4 quad = quad_of(taken, u);
+                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                    vec4 mine = own[(r * WORDS + w) * QUADS + u];
+                    [[unroll]] for (uint e = 0; e < 4; ++e)
+                        products[r] = fma(mine[e], quad[e], products[r]);
+                }
+            }
+        }
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) parts[r * ROW_PITCH + at] = products[r];
+        barrier();
+
+        // The last tile's are loaded once more, which is cheaper than a branch.
+        uint ahead = first + SPAN < end ? first + SPAN : first;
+        FETCH_KEYS(ahead)
+        float scores[ENTRIES], next_greatest = greatest;
+        [[unroll]] for (uint n = 0; n < ENTRIES; ++n) {
+            uint place = share + n * SHARE, key = first + place;
+            float score = -INFINITE;
+            if (place < SPAN && key < end) {
+                score = 0.0;
+                for (uint p = 0; p < PARTS; ++p)
+                    score += parts[row * ROW_PITCH + p * SPAN + place];
+                score *= scale;
+                if (HAS_MASK != 0) score += load(mask, mask_at + key * mask_column);
+            }
+            scores[n] = score;
+            next_greatest = max(next_greatest, score);
+        }
+        partial[at] = next_greatest;
+        barrier();
+        for (uint p = 0; p < min(SHARE, SPAN); ++p)
+            next_greatest = max(next_greatest, partial[p * ROWS + row]);
+        float reference = next_greatest == -INFINITE ? 0.0 : next_greatest;
+        float factor = quick_exp(greatest - reference);
+        greatest = next_greatest;
+        total *= factor;
+        [[unroll]] for (uint n = 0; n < ENTRIES; ++n) {
+            uint place = share + n * SHARE;
+            float weight = quick_exp(scores[n] - reference);
+            total += weight;
+            if (place < SPAN) parts[place * ROWS + row] = weight;
+        }
+        if (share == 0) factors[row] = factor;
+        barrier();
+
+        [[unroll]] for (uint r = 0; r < ROWS; ++r)
+            [[unroll]] for (uint u = 0; u < QUADS; ++u) results[r][u] *= factors[r];
+        [[unroll]] for (uint n = 0; n < VALUE_LOADS; ++n) {
+            uint place = value_line + n * VALUE_LINES;
+            if (place < SPAN && first + place < end)
+                [[unroll]] for (uint u = 0; u < QUADS; ++u) {
+                    vec4 quad = quad_of(values[n], u);
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r)
+                        results[r][u] =
+                            fma(vec4(parts[place * ROWS + r]), quad, results[r][u]);
+                }
+        }
+    }
+
+    // The shares of the total, and the sums of the lines of values.
+    partial[at] = total;
+    barrier();
+    AccOut sums = all.sums, statistics = all.statistics;
+    uint all_rows = all.batch * heads * queries;
+    uint first_of_all = slice * all_rows + pair * rows + first_row;
+    if (share == 0 && first_row + row < rows) {
+        float whole = 0.0;
+        for (uint p = 0; p < SHARE; ++p) whole += partial[p * ROWS + row];
+        statistics.at[(first_of_all + row) * 2] = greatest;
+        statistics.at[(first_of_all + row) * 2 + 1] = whole;
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+        barrier();
+        [[unroll]] for (uint u = 0; u < QUADS; ++u)
+            tile[at * QUADS + u] = floatBitsToUint(results[r][u]);
+        barrier();
+        if (first_row + r < rows)
+            for (uint column = at; column < VALUE_HEAD; column += THREADS) {
+                float whole = 0.0;
+                for (uint other = 0; other < VALUE_LINES; ++other) {
+                    uint place = other * VALUE_WORDS * VECTOR + column;
+                    whole += uintBitsToFloat(tile[place / 4][place % 4]);
+                }
+                sums.at[(first_of_all + r) * VALUE_HEAD + column] = whole;
+            }
+    }
+}
