@@ -140,8 +140,8 @@ def _splits_keys(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float) 
     device = q.device
     if not isinstance(device, GpuDevice):
         return False
-    specs = (TensorSpec(x.layout.shape, x.dtype) for x in (q, k, v))
-    return splits_keys(device.gpu.info, *specs, causal, dropout)
+    own, keys, values = (TensorSpec(x.layout.shape, x.dtype) for x in (q, k, v))
+    return splits_keys(device.gpu.info, own, keys, values, causal, dropout)
 
 
 def _wants_matrix(
