@@ -218,10 +218,10 @@ def atomic_sum_dispatches(
     push |= {"count": source.numel, "entries": entries, "inner": inner}
     push |= {"rows_out": count}
     defines = {"T": source.dtype.glsl}
-    if source.dtype is float32:
-        # Devices without them exchange the bits of a sum until no other came between.
-        defines["FLOAT_ATOMICS" if gpu.float32_atomic_add else "FLOAT_SWAPS"] = "1"
-    elif source.dtype.itemsize == 8:
+    if source.dtype is float32 and not gpu.float32_atomic_add:
+        # The bits of a sum are exchanged until no other came between.
+        defines["FLOAT_SWAPS"] = "1"
+    if source.dtype.itemsize == 8:
         defines["WIDE_ATOMICS"] = "1"
     kernel = "index/atomic_sum"
     steps.append(linear_dispatch(kernel, source.numel, push, {}, defines))

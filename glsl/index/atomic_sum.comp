@@ -2,13 +2,13 @@
 // grid    one invocation per element of source, linear
 // in      source (outer, entries, inner) T; rows (entries) int32, below 0 for none
 // out     out_ (outer, rows_out, inner) T, zeros before
-// consts  none; FLOAT_ATOMICS or FLOAT_SWAPS: how floats are added; WIDE_ATOMICS: 64 bits
+// consts  none; FLOAT_SWAPS: floats are added without atomic_float; WIDE_ATOMICS: 64 bits
 // source  sums of floats depend on the order of atomics in their last bits
 // lint    scalar-load: neighbours load neighbours
 // lint    atomic-in-loop: an exchange is tried again only where another came between
 #version 460
 #extension GL_EXT_buffer_reference : require
-#ifdef FLOAT_ATOMICS
+#ifndef FLOAT_SWAPS
 #extension GL_EXT_shader_atomic_float : require
 #endif
 #ifdef WIDE_ATOMICS
