@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.dtype import DTYPES, DType
+from ..base.dtype import DType
 from ..base.shape import Collapsed, Layout, ceil_div, collapse
 from ..ir.kernel_call import Grid, divisor, fold_grid, linear_grid
+from .glsl.expression import has_loops
 from .ir.program import (
     DIGIT_WORDS,
     MAX_PUSH,
@@ -165,14 +166,15 @@ def build_kernel(
 
 
 def fits_uniform_loads(program: KernelProgram) -> bool:
-    """Whether per-element operands and results fit uniform vector loads."""
+    """Whether per-element operands fit uniform loads.
+
+    Functions that loop do not: unrolled, they would take minutes to compile.
+    """
     moved = [access for access in program.accesses if not access.per_row]
-    dtypes = [access.dtype for access in moved]
-    dtypes += [each.dtype for each in program.outputs if not program.is_per_row(each)]
     return (
         all(_is_block(program, access) for access in moved)
-        and all(DTYPES[dtype].itemsize == 4 for dtype in dtypes)
         and fields_size(push_fields(program)) <= MAX_PUSH
+        and not has_loops(program)
     )
 
 

@@ -134,15 +134,13 @@ def build_rows(
     """
     space = space_of_all(nodes)
     lowering = Lowering(nodes, live_out, space)
-    block_order = tile is None and _profits_from_uniform_loads(space, gpu)
-    if block_order:
+    if tile is None and _profits_from_uniform_loads(space, gpu):
         group = subgroup_of(gpu)
         tile = RowTile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))
         program = _tiled(lowering, tile, gpu)._replace(lanes=lanes)
         if not lanes or not fits_uniform_loads(program):
             # Uniform loads depend on what is fused; the summation order must not.
-            tile = tile._replace(rounds=0)
-            program = _tiled(lowering, tile, gpu)._replace(block_order=True)
+            program = _tiled(lowering, tile._replace(rounds=0), gpu)
     else:
         tile = tile or row_tile(gpu, space.rows, space.columns)
         program = _tiled(lowering, tile, gpu)

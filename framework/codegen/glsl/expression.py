@@ -45,6 +45,49 @@ def _library() -> frozenset[tuple[str, str]]:
     )
 
 
+def has_loops(program: KernelProgram) -> bool:
+    """Whether an expression calls a library function that loops, if by another."""
+    steps = program.instructions
+    words = {word for step in steps for word in _WORD.findall(step.glsl)}
+    kinds = {DTYPES[kind].kind for step in steps for kind in step.types}
+    doubles = any("float64" in step.types for step in steps)
+    return not words.isdisjoint(
+        _looping(not kinds.isdisjoint({"int", "uint"}), doubles)
+    )
+
+
+_FUNCTION = re.compile(r"^ *(\w+) (\w+)\([^;{}]*?\) *\{", re.MULTILINE)
+_CALL = re.compile(r"\b(\w+)\(")
+_LOOP = re.compile(r"\b(?:for|while) \(")
+
+
+@functools.cache
+def _looping(integers: bool, doubles: bool) -> frozenset[str]:
+    """Return the library functions that loop, or call one that does.
+
+    Those of integers, whose type is the macro `T`, and of doubles are among them if
+    asked for.
+    """
+    left_out = {"T": not integers, "double": not doubles}
+    folder = resources.files("vkbackend.glsl") / "lib"
+    folders = ("math", "double") if doubles else ("math",)
+    calls: dict[str, set[str]] = {}
+    looping = set()
+    for file in (file for name in folders for file in (folder / name).iterdir()):
+        parts = _FUNCTION.split(file.read_text("utf-8"))
+        for kind, name, body in zip(parts[1::3], parts[2::3], parts[3::3]):
+            if left_out.get(kind):
+                continue
+            calls.setdefault(name, set()).update(_CALL.findall(body))
+            if _LOOP.search(body):
+                looping.add(name)
+    while True:
+        found = {name for name in calls if not looping.isdisjoint(calls[name])}
+        if found <= looping:
+            return frozenset(looping)
+        looping |= found
+
+
 def functions(program: KernelProgram, names: list[str]) -> list[str]:
     """Return one GLSL function per distinct expression, of `function_names`.
 

@@ -71,7 +71,6 @@ def folding(program: KernelProgram) -> list[str]:
         lines.append(f"shared {kind} shared_{kind}[gl_WorkGroupSize.x];")
     for number, fold in folds.items():
         made = _over_subgroups if _shuffles(program, fold) else _over_memory
-        made = _over_vectors if folds_in_block_order(program, fold) else made
         lines += made(program, number, fold)
     return lines
 
@@ -116,34 +115,6 @@ def _type(fold: Fold) -> str:
 
 def _shuffles(program: KernelProgram, fold: Fold) -> bool:
     return program.subgroup > 0 and program.group > 1 and _type(fold) in SHUFFLED
-
-
-def folds_in_block_order(program: KernelProgram, fold: Fold) -> bool:
-    """Whether `group_n` takes four values, in the order of uniform vector loads."""
-    return program.block_order and _shuffles(program, fold)
-
-
-def _over_vectors(program: KernelProgram, number: int, fold: Fold) -> list[str]:
-    """Fold four values of each invocation as if they had been loaded as vectors.
-
-    A subgroup has loaded four vectors: invocation `part` has elements 4 * part to
-    4 * part + 3 of them. Those in the same lane of the vectors are combined first.
-    """
-    kind, lanes, how = _type(fold), program.subgroup, fold.combine
-    of_vectors = [lanes // 4, lanes // 2]
-    of_places = _halves(lanes // 4)
-    lines = [
-        f"    {name} = combine_{how}({name}, subgroupShuffleXor({name}, {distance}u));"
-        for name in "xyzw"
-        for distance in (*of_vectors, *of_places)
-    ]
-    parameters = ", ".join(f"{kind} {name}" for name in "xyzw")
-    return [
-        f"{kind} group_{number}({parameters}) {{",
-        *lines,
-        f"    return combine_{how}(combine_{how}(x, z), combine_{how}(y, w));",
-        "}",
-    ]
 
 
 def _over_memory(program: KernelProgram, number: int, fold: Fold) -> list[str]:

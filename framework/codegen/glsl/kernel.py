@@ -15,16 +15,13 @@ from .elementwise import elementwise_main
 from .expression import function_names, functions, includes
 from .group_reduce import folding
 from .interface import buffer_types, extensions, interface
-from .lavapipe import uniform_load_functions
+from .lavapipe import block_sizes, uniform_load_functions
 from .lavapipe_elementwise import uniform_load_main
 from .rowwise import row_main, row_variables
 from .wide import unrolled_main, vec8_types
 
-PACK_WORDS = (
-    "uint64_t pack_words(uvec2 w) { return packUint2x32(w); }",
-    "u64vec2 pack_words(uvec4 w) {"
-    " return u64vec2(packUint2x32(w.xy), packUint2x32(w.zw)); }",
-)
+JOIN = "uint64_t join(uvec2 w) { return uint64_t(w.x) | uint64_t(w.y) << 32; }"
+"""A word of 64 bits; `packUint2x32` takes lavapipe three times as long to store."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -71,8 +68,8 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
             *includes(program),
             *([f"const uint GROUP = {program.group}u;"] if grouped else ()),
             *interface(push_fields(program), kinds, horizontal),
-            *(PACK_WORDS if wide else ()),
-            *(uniform_load_functions(lanes, 4 * program.rounds) if lanes else ()),
+            *([JOIN] if wide else ()),
+            *(_uniform_loads(program) if lanes else ()),
             *functions(program, names),
             *folding(program),
             *(row_variables(program) if grouped else ()),
@@ -83,3 +80,7 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
             "",
         ]
     )
+
+
+def _uniform_loads(program: KernelProgram) -> list[str]:
+    return uniform_load_functions(program.lanes, program.rounds, block_sizes(program))

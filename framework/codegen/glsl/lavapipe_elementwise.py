@@ -1,11 +1,14 @@
-"""GLSL of an element-wise kernel with uniform vector loads: see `lavapipe`."""
+"""GLSL of an element-wise kernel with uniform loads: see `lavapipe`."""
 
 from __future__ import annotations
 
+from ...base.dtype import DTYPES
 from .element_function import ElementFunction
 from .elementwise import load_scalars, varying, vec4_lines
 from .interface import declarations
-from .lavapipe import load_vectors, store_vectors, uniform_load_operands
+from .lavapipe import uniform_load_operands, uniform_words
+from .operand import unpack_words
+from .packing import store_vec4
 
 
 def uniform_load_main(function: ElementFunction) -> list[str]:
@@ -15,12 +18,12 @@ def uniform_load_main(function: ElementFunction) -> list[str]:
     them.
     """
     program = function.program
-    lanes, elements = program.lanes, program.lanes * program.rounds
+    lanes, block = program.lanes, program.lanes * program.rounds
     lines = [
         *declarations(program, wide=True),
         *load_scalars(program, wide=True),
         *uniform_load_operands(program),
-        f"uint number = linear_workgroup(), whole = quads / {elements}u;",
+        f"uint number = linear_workgroup(), whole = quads / {block}u;",
         "bool inside = number < whole;",
         # The last workgroup may load a block of another, but stores nothing of it.
         "uint block = told(min(number, whole - 1u));",
@@ -32,7 +35,7 @@ def uniform_load_main(function: ElementFunction) -> list[str]:
     return [
         *lines,
         "if (!inside) {",
-        f"    uint i = whole * {elements}u + gl_SubgroupInvocationID;",
+        f"    uint i = whole * {block}u + gl_SubgroupInvocationID;",
         f"    for (; i < quads; i += {lanes}u) {{",
         *(f"        {line}" for line in rest),
         "    }",
@@ -44,14 +47,15 @@ def _round(function: ElementFunction, number: int) -> list[str]:
     """Load, compute and store four elements per lane."""
     program = function.program
     lanes, rounds = program.lanes, program.rounds
-    lines = []
+    first = f"number * {lanes * rounds}u + {lanes * number}u"
+    lines = [f"uint i = {first} + gl_SubgroupInvocationID;"]
     for k in varying(program):
-        dtype = program.accesses[k].dtype
-        lines += load_vectors(k, dtype, f"blocks{k}.at[block]", 4 * number, lanes)
+        access = program.accesses[k]
+        size = DTYPES[access.dtype].itemsize
+        lines += uniform_words(k, size, f"blocks{k}.at[block]", number, lanes)
+        lines += unpack_words(k, access)
     lines += function.calls()
     lines.append("if (inside) {")
-    first = f"number * {2 * lanes * rounds}u + {2 * lanes * number}u"
     for k, output in enumerate(program.outputs):
-        stored = store_vectors(k, output.dtype, first, lanes)
-        lines += [f"    {line}" for line in stored]
+        lines += [f"    {line}" for line in store_vec4(k, output.dtype, True)]
     return [*lines, "}"]

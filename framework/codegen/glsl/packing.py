@@ -16,8 +16,9 @@ XYZW = "xyzw"
 # GLSL type of the words that hold four neighbouring elements, and their count.
 VEC4_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 
-# The same memory in 64-bit words, and the conversion from one to the other.
+# The same memory in 64-bit words: those that are loaded at once, and stored.
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
+WIDE_STORED = {"uvec2": "uint64_t", "uvec4": "uint64_t"}
 ALIGNMENT = {"uint": 4, "uvec2": 8, "uint64_t": 8, "uvec4": 16, "u64vec2": 16}
 
 ROUNDED = frozenset({"float16", "bfloat16"})
@@ -106,12 +107,28 @@ def decode(name: str, word: str, shift: str = "0u") -> str:
 def store_vec4(k: int, name: str, wide: bool, rounded: bool = False) -> list[str]:
     """Store the four results y{k}_0 to y{k}_3; see `vec4_words`."""
     values = vec4_words(k, name, rounded)
+    if wide and DTYPES[name].itemsize > 1:
+        return _store_wide(k, DTYPES[name].itemsize, values)
     if DTYPES[name].itemsize > 1:
-        pack = "pack_words" if wide else ""
-        values = [f"{pack}({value})" for value in values]
+        values = [f"({value})" for value in values]
     if len(values) == 1:
         return [f"out{k}.at[i] = {values[0]};"]
     return [f"out{k}.at[2u * i + {part}u] = {values[part]};" for part in (0, 1)]
+
+
+def _store_wide(k: int, itemsize: int, values: list[str]) -> list[str]:
+    """Store words as single words of 64 bits, each at an address of its own.
+
+    Lavapipe stores lane by lane, and spills all lanes of a value and of an address for
+    each of them: little where both are made of 32 bits, which it extracts first.
+    """
+    words, count = VEC4_WORDS[itemsize][0], max(1, itemsize // 2)
+    halves = ("xy", "zw") if words == "uvec4" else ("xy",)
+    lines = [f"{words} p{k}_{n} = {value};" for n, value in enumerate(values)]
+    joined = [f"join(p{k}_{n}.{half})" for n in range(len(values)) for half in halves]
+    places = [f"{count}u * i + {n}u" for n in range(count)] if count > 1 else ["i"]
+    lines += [f"out{k}.at[{at}] = {word};" for at, word in zip(places, joined)]
+    return lines
 
 
 def vec4_words(k: int, name: str, rounded: bool = False) -> list[str]:

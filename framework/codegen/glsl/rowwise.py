@@ -14,11 +14,11 @@ from ..ir.passes import Pass, Passes
 from ..ir.program import Fold, KernelProgram
 from .element_function import ElementFunction, register, variable
 from .expression import call
-from .group_reduce import folds_in_block_order, identity, place_in_workgroup
+from .group_reduce import identity, place_in_workgroup
 from .indexing import element_offsets, row_offsets
 from .interface import declarations, uniform_numbers
-from .lavapipe import load_vectors, store_vectors, uniform_load_operands
-from .operand import load, load_one
+from .lavapipe import uniform_load_operands, uniform_words
+from .operand import load, load_one, unpack_words
 from .packing import LANES, store_element, store_vec4
 
 
@@ -88,8 +88,6 @@ def _row_steps(
 def _folded(program: KernelProgram, n: int, fold: Fold) -> str:
     """Return the fold of a row, from those of each invocation's four lanes."""
     lanes = [f"a{n}_{lane}" for lane in LANES]
-    if folds_in_block_order(program, fold):
-        return f"group_{n}({', '.join(lanes)})"
     pairs = [f"combine_{fold.combine}({lanes[j]}, {lanes[j + 1]})" for j in (0, 2)]
     value = f"combine_{fold.combine}({', '.join(pairs)})"
     return value if program.group == 1 else f"group_{n}({value})"
@@ -120,16 +118,18 @@ def _unrolled_rounds(function: ElementFunction) -> list[str]:
     program, walk = function.program, function.walk
     lanes, lines = program.lanes, []
     for number in range(program.rounds):
-        body = []
+        first = f"row * {lanes * program.rounds}u + {lanes * number}u"
+        body = [f"uint i = {first} + part;"]
         for k in walk.loads:
             access = program.accesses[k]
+            size = DTYPES[access.dtype].itemsize
             block = f"blocks{k}.at[{'known' if access.kind == 'linear' else '0u'}]"
-            body += load_vectors(k, access.dtype, block, 4 * number, lanes)
+            body += uniform_words(k, size, block, number, lanes)
+            body += unpack_words(k, access)
         body += _apply(function)
-        first = f"row * {2 * lanes * program.rounds}u + {2 * lanes * number}u"
         stored: list[str] = []
         for k in walk.outputs:
-            stored += store_vectors(k, program.outputs[k].dtype, first, lanes)
+            stored += store_vec4(k, program.outputs[k].dtype, True, rounded=True)
         if stored:
             body += ["if (row < rows) {", *(f"    {line}" for line in stored), "}"]
         lines.append(f"{{ const uint round_ = {number}u;")

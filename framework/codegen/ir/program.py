@@ -162,9 +162,6 @@ class KernelProgram(NamedTuple):
         alone, so that the summation order does.
     exact : bool
         Whether rounds times invocations cover a row exactly.
-    block_order : bool
-        Whether folds combine partial results in the order of a kernel with uniform
-        vector loads, which this one stands in for.
     """
 
     row_rank: int
@@ -183,7 +180,6 @@ class KernelProgram(NamedTuple):
     subgroup: int = 0
     neighbours: bool = True
     exact: bool = False
-    block_order: bool = False
 
     @property
     def vectors(self) -> bool:

@@ -7,9 +7,8 @@ import vkbackend
 from vkbackend.framework.codegen.glsl.group_reduce import SUBGROUP_EXTENSIONS
 from vkbackend.framework.codegen.glsl.interface import interface
 from vkbackend.framework.codegen.glsl.lavapipe import (
-    load_vectors,
-    store_vectors,
     uniform_load_functions,
+    uniform_words,
 )
 from vkbackend.framework.codegen.ir.program import (
     DIGIT_FIELD,
@@ -20,7 +19,7 @@ from vkbackend.framework.codegen.ir.program import (
 )
 from vkbackend.framework.codegen.rowwise_kernel import subgroup_of
 
-VECTORS = 4
+ROUNDS = 2
 
 
 def test_digits_are_a_power_of_two_so_that_they_are_bits_of_the_number() -> None:
@@ -32,8 +31,8 @@ def test_digits_are_a_power_of_two_so_that_they_are_bits_of_the_number() -> None
 
 def kernel(lanes: int, lines: list[str]) -> str:
     """Return a kernel of one subgroup a workgroup; `x` is read and `y` written."""
-    fields = [("x", "In_uvec4"), ("y", "Out_uint64_t"), ("first", "uint"), DIGIT_FIELD]
-    kinds = {"x": "In_uvec4", "y": "Out_uint64_t"}
+    fields = [("x", "In_uvec4"), ("y", "Out_uint"), ("first", "uint"), DIGIT_FIELD]
+    kinds = {"x": "In_uvec4", "y": "Out_uint"}
     return "\n".join(
         [
             "#version 460",
@@ -41,11 +40,14 @@ def kernel(lanes: int, lines: list[str]) -> str:
             "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require",
             *(f"#extension {name} : require" for name in SUBGROUP_EXTENSIONS),
             *interface(fields, kinds),
-            *uniform_load_functions(lanes, VECTORS),
+            *uniform_load_functions(lanes, ROUNDS, [1, 2, 4, 8]),
             f"layout(local_size_x = {lanes}) in;",
             "void main() {",
-            "    Blocks blocks0 = Blocks(args.x);",
-            "    Words words0 = Words(args.y);",
+            *(
+                f"    Blocks{size} blocks{size} = Blocks{size}(args.x);"
+                for size in (1, 2, 4, 8)
+            ),
+            "    Out_uint out0 = args.y;",
             "    uint number = gl_WorkGroupID.x;",
             *(f"    {line}" for line in lines),
             "}",
@@ -77,38 +79,33 @@ def run(
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("dtype", ["float32", "int32", "uint32"])
-def test_blocks_are_copied(device: vkbackend.Device, lanes: int, dtype: str) -> None:
-    size = VECTORS * lanes
+@pytest.mark.parametrize("itemsize", [1, 2, 4, 8])
+def test_a_lane_has_the_words_of_four_neighbours(
+    device: vkbackend.Device, lanes: int, itemsize: int
+) -> None:
+    size = ROUNDS * lanes * itemsize
     data = np.random.default_rng(1).integers(0, 1 << 30, (600, size), np.uint32)
-    lines = load_vectors(0, dtype, "blocks0.at[told(number)]", 0, lanes)
-    lines += [f"{line.split()[0]} y0_{k} = x0_{k};" for k, line in enumerate(lines)]
-    lines += store_vectors(0, dtype, f"number * {size // 2}u", lanes)
+    parts = min(itemsize, 4)
+    lines = []
+    for number in range(ROUNDS):
+        block = f"blocks{itemsize}.at[told(number)]"
+        body = uniform_words(0, itemsize, block, number, lanes)
+        first = f"number * {size}u + {number * lanes * itemsize}u"
+        for word in range(itemsize):
+            value = f"w0_{word // 4}{'' if parts == 1 else '.' + 'xyzw'[word % 4]}"
+            place = f"{itemsize}u * gl_SubgroupInvocationID + {word}u"
+            body.append(f"out0.at[{first} + {place}] = {value};")
+        lines += ["{", *body, "}"]
     found = np.frombuffer(run(device, kernel(lanes, lines), data), np.uint32)
     np.testing.assert_array_equal(found.reshape(data.shape), data)
 
 
 @pytest.mark.core
-def test_a_vector_has_one_element_for_each_lane(
-    device: vkbackend.Device, lanes: int
-) -> None:
-    data = np.arange(2 * VECTORS * lanes, dtype=np.uint32).reshape(2, -1)
-    lines = load_vectors(0, "uint32", "blocks0.at[told(number)]", 0, lanes)
-    lines.append(
-        f"words0.at[number * {VECTORS * lanes // 2}u + gl_SubgroupInvocationID]"
-        " = uint64_t(x0_1);"
-    )
-    found = np.frombuffer(run(device, kernel(lanes, lines), data), np.uint64)
-    blocks = found.reshape(2, -1)[:, :lanes]
-    np.testing.assert_array_equal(blocks, data[:, lanes : 2 * lanes])
-
-
-@pytest.mark.core
 @pytest.mark.parametrize("first", [0, 7, 8, 4095, 1 << 15, MAX_UNIFORM - 40])
 def test_numbers_are_told(device: vkbackend.Device, lanes: int, first: int) -> None:
-    data = np.zeros((40, 2 * lanes), np.uint32)
+    data = np.zeros((40, lanes), np.uint32)
     place = f"number * {lanes}u + gl_SubgroupInvocationID"
-    lines = [f"words0.at[{place}] = uint64_t(told(args.first + number));"]
-    found = np.frombuffer(run(device, kernel(lanes, lines), data, first), np.uint64)
-    expected = np.repeat(np.arange(first, first + 40, dtype=np.uint64), lanes)
+    lines = [f"out0.at[{place}] = told(args.first + number);"]
+    found = np.frombuffer(run(device, kernel(lanes, lines), data, first), np.uint32)
+    expected = np.repeat(np.arange(first, first + 40, dtype=np.uint32), lanes)
     np.testing.assert_array_equal(found, expected)

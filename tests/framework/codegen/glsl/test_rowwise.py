@@ -92,9 +92,8 @@ def test_large_rows_of_whole_vectors_are_blocks() -> None:
         (1024, MAX_BLOCK_COLUMNS + 32, float32),
         (8192, 96, float32),
         (1024, 1016, float32),
-        (1024, 1024, float16),
     ],
-    ids=["few", "long", "short", "ragged", "half"],
+    ids=["few", "long", "short", "ragged"],
 )
 def test_other_rows_are_walked_as_before(
     count: int, columns: int, dtype: object
