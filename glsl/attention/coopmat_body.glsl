@@ -16,14 +16,19 @@ layout(constant_id = 5) const uint SPAN = 64;
 layout(constant_id = 6) const uint CAUSAL = 0;
 layout(constant_id = 7) const uint HAS_MASK = 0;
 layout(constant_id = 8) const uint DROPOUT = 0;
+// Whether own vectors stay in shared memory, and the other side's two tensors take turns
+// in one tile there, not each in its own.
+layout(constant_id = 9) const uint IN_TURN = 0;
 
 const uint THREADS = gl_WorkGroupSize.x;
 const uint BLOCK = THREADS / 32 * STRIPES * 16;
 const uint WORDS = HEAD / 8;
 // A word of padding avoids bank conflicts between lines.
 const uint PITCH = WORDS + 1;
-const uint SECOND = SPAN * PITCH;
-const uint TILES = (BLOCK > 2 * SPAN ? BLOCK : 2 * SPAN) * PITCH;
+const uint FIRST = IN_TURN != 0 ? BLOCK * PITCH : 0;
+const uint SECOND = IN_TURN != 0 ? FIRST : SPAN * PITCH;
+const uint IN_TILES = BLOCK > 2 * SPAN ? BLOCK : 2 * SPAN;
+const uint TILES = (IN_TURN != 0 ? BLOCK + SPAN : IN_TILES) * PITCH;
 const uint DEEP = HEAD / 16;
 const uint ACROSS = SPAN / 16;
 // Lines per load round of the workgroup, and the number of rounds.

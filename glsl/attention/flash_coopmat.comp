@@ -37,7 +37,7 @@ void main() {
 
     put_own(q, q_base(batch, head), q_row, first_row, queries);
     FACTOR_A own_q[STRIPES][DEEP];
-    LOAD_OWN(own_q)
+    if (IN_TURN == 0) LOAD_OWN(own_q)
     SUMS sums[STRIPES][DEEP];
     CLEAR(sums)
     // Of the rows row_of(0) and row_of(4); totals are this invocation's part.
@@ -50,12 +50,13 @@ void main() {
     uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
     uint count = (end - 1) / SPAN + 1;
     uvec4 next_k[LOADS], next_v[LOADS];
-    FETCH(0)
+    if (IN_TURN == 0) FETCH(0)
+    else fetch(next_k, k, k_at, k_row, 0, keys);
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         uint first = tile * SPAN;
         barrier();
-        put(next_k, 0, first, keys);
-        put(next_v, SECOND, first, keys);
+        put(next_k, FIRST, first, keys);
+        if (IN_TURN == 0) put(next_v, SECOND, first, keys);
         barrier();
         // The last tile is prefetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1) * SPAN;
@@ -64,68 +65,84 @@ void main() {
 #else
         bool seen = CAUSAL == 0 || first < first_row + own + STRIPES * 16;
 #endif
-        if (!LATE || !seen) FETCH(ahead)
-        if (!seen) continue;
-
-        SUMS scores[STRIPES][ACROSS];
-        UNROLL for (uint r = 0; r < STRIPES; ++r)
-            UNROLL for (uint j = 0; j < ACROSS; ++j) scores[r][j] = NO_SUMS;
-        UNROLL for (uint e = 0; e < DEEP; ++e)
-            UNROLL for (uint j = 0; j < ACROSS; ++j) {
-                FACTOR_B right;
-                LOAD_B_TURNED(right, j * 16 * PITCH + 2 * e, PITCH);
-                UNROLL for (uint r = 0; r < STRIPES; ++r)
-                    MULTIPLY(own_q[r][e], right, scores[r][j]);
-            }
-        bool whole = HAS_MASK == 0 && first + SPAN <= keys
-            && (CAUSAL == 0 || first + SPAN <= first_row + own);
-        if (!whole)
-            UNROLL for (uint r = 0; r < STRIPES; ++r)
-                UNROLL for (uint j = 0; j < ACROSS; ++j)
-                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
-                        scores[r][j][i] = masked(
-                            scores[r][j][i], first_row + own + r * 16 + row_of(i),
-                            first + j * 16 + column_of(i), mask_at);
-
-        if (LATE) FETCH(ahead)
+        if (IN_TURN != 0) fetch(next_k, v, v_at, v_row, first, keys);
+        else if (!LATE || !seen) FETCH(ahead)
+        if (IN_TURN == 0 && !seen) continue;
 
         FACTOR_A weights[STRIPES][ACROSS];
-        UNROLL for (uint r = 0; r < STRIPES; ++r) {
-            vec2 most = vec2(-INFINITE);
-            UNROLL for (uint j = 0; j < ACROSS; ++j)
-                UNROLL for (uint i = 0; i < ELEMENTS; ++i)
-                    most[i / 4] = max(most[i / 4], scores[r][j][i]);
-            most *= scale;
-            if (subgroupAny(any(greaterThan(most, greatest[r] + SLACK)))) {
-                most = max(most, subgroupShuffleXor(most, 1));
-                most = max(most, subgroupShuffleXor(most, 2));
-                most = max(most, greatest[r]);
-                vec2 factor = exp2(greatest[r] - most);
-                greatest[r] = most;
-                total[r] *= factor;
-                UNROLL for (uint d = 0; d < DEEP; ++d)
-                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
-                        sums[r][d][i] *= factor[i / 4];
-            }
-            vec2 level = LIFT - greatest[r];
-            UNROLL for (uint j = 0; j < ACROSS; ++j)
-                UNROLL for (uint i = 0; i < ELEMENTS; ++i) {
-                    float weight = exp2(fma(scores[r][j][i], scale, level[i / 4]));
-                    total[r][i / 4] += weight;
-                    if (DROPOUT != 0)
-                        weight *= kept(
-                            number * queries + first_row + own + r * 16 + row_of(i),
-                            first + j * 16 + column_of(i), seed, dropout);
-                    weights[r][j][i] = ROUND(weight);
+        if (IN_TURN == 0 || seen) {
+            SUMS scores[STRIPES][ACROSS];
+            UNROLL for (uint r = 0; r < STRIPES; ++r)
+                UNROLL for (uint j = 0; j < ACROSS; ++j) scores[r][j] = NO_SUMS;
+            UNROLL for (uint e = 0; e < DEEP; ++e) {
+                FACTOR_A left[STRIPES];
+                UNROLL for (uint r = 0; r < STRIPES; ++r) {
+                    if (IN_TURN == 0) left[r] = own_q[r][e];
+                    else LOAD_A(left[r], (own + r * 16) * PITCH + 2 * e, PITCH);
                 }
-        }
-        UNROLL for (uint j = 0; j < ACROSS; ++j)
-            UNROLL for (uint d = 0; d < DEEP; ++d) {
-                FACTOR_B right;
-                LOAD_B(right, SECOND + j * 16 * PITCH + 2 * d, PITCH);
-                UNROLL for (uint r = 0; r < STRIPES; ++r)
-                    MULTIPLY(weights[r][j], right, sums[r][d]);
+                UNROLL for (uint j = 0; j < ACROSS; ++j) {
+                    FACTOR_B right;
+                    LOAD_B_TURNED(right, FIRST + j * 16 * PITCH + 2 * e, PITCH);
+                    UNROLL for (uint r = 0; r < STRIPES; ++r)
+                        MULTIPLY(left[r], right, scores[r][j]);
+                }
             }
+            bool whole = HAS_MASK == 0 && first + SPAN <= keys
+                && (CAUSAL == 0 || first + SPAN <= first_row + own);
+            if (!whole)
+                UNROLL for (uint r = 0; r < STRIPES; ++r)
+                    UNROLL for (uint j = 0; j < ACROSS; ++j)
+                        UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                            scores[r][j][i] = masked(
+                                scores[r][j][i], first_row + own + r * 16 + row_of(i),
+                                first + j * 16 + column_of(i), mask_at);
+
+            if (IN_TURN == 0 && LATE) FETCH(ahead)
+
+            UNROLL for (uint r = 0; r < STRIPES; ++r) {
+                vec2 most = vec2(-INFINITE);
+                UNROLL for (uint j = 0; j < ACROSS; ++j)
+                    UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                        most[i / 4] = max(most[i / 4], scores[r][j][i]);
+                most *= scale;
+                if (subgroupAny(any(greaterThan(most, greatest[r] + SLACK)))) {
+                    most = max(most, subgroupShuffleXor(most, 1));
+                    most = max(most, subgroupShuffleXor(most, 2));
+                    most = max(most, greatest[r]);
+                    vec2 factor = exp2(greatest[r] - most);
+                    greatest[r] = most;
+                    total[r] *= factor;
+                    UNROLL for (uint d = 0; d < DEEP; ++d)
+                        UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                            sums[r][d][i] *= factor[i / 4];
+                }
+                vec2 level = LIFT - greatest[r];
+                UNROLL for (uint j = 0; j < ACROSS; ++j)
+                    UNROLL for (uint i = 0; i < ELEMENTS; ++i) {
+                        float weight = exp2(fma(scores[r][j][i], scale, level[i / 4]));
+                        total[r][i / 4] += weight;
+                        if (DROPOUT != 0)
+                            weight *= kept(
+                                number * queries + first_row + own + r * 16 + row_of(i),
+                                first + j * 16 + column_of(i), seed, dropout);
+                        weights[r][j][i] = ROUND(weight);
+                    }
+            }
+        }
+        if (IN_TURN != 0) {
+            barrier();
+            put(next_k, SECOND, first, keys);
+            barrier();
+            fetch(next_k, k, k_at, k_row, ahead, keys);
+        }
+        if (IN_TURN == 0 || seen)
+            UNROLL for (uint j = 0; j < ACROSS; ++j)
+                UNROLL for (uint d = 0; d < DEEP; ++d) {
+                    FACTOR_B right;
+                    LOAD_B(right, SECOND + j * 16 * PITCH + 2 * d, PITCH);
+                    UNROLL for (uint r = 0; r < STRIPES; ++r)
+                        MULTIPLY(weights[r][j], right, sums[r][d]);
+                }
     }
 
     UNROLL for (uint r = 0; r < STRIPES; ++r) {

@@ -70,11 +70,28 @@ class AttentionTile(NamedTuple):
         Stripes of 16 vectors per subgroup.
     span : int
         Vectors of the other side per step.
+    in_turn : bool
+        Whether queries stay in shared memory and a tile of keys and one of values take
+        turns beside them, for fewer registers. Of the forward pass alone.
     """
 
     subgroups: int
     stripes: int
     span: int
+    in_turn: bool = False
+
+    def shared_memory(self, head: int) -> int:
+        """Return its shared memory in bytes, for a head size."""
+        block = self.subgroups * self.stripes * EDGE
+        lines = block + self.span if self.in_turn else max(block, 2 * self.span)
+        return 2 * lines * (head + WORD) + 2 * 4 * self.span
+
+    def fits(self, gpu: DeviceInfo, head: int) -> bool:
+        """Return whether a device has its shared memory and invocations."""
+        return (
+            self.shared_memory(head) <= gpu.max_shared_memory
+            and self.subgroups * LANES <= gpu.max_workgroup_invocations
+        )
 
 
 KERNELS = {
@@ -84,21 +101,43 @@ KERNELS = {
 }
 """Tensor-core kernels, by the kernel without tensor cores."""
 
-TILES = {
-    "attention/flash": {
-        64: AttentionTile(4, 2, 64),
-        MOST_HEAD: AttentionTile(8, 1, 64),
-    },
-    "attention/flash_dq": {
-        64: AttentionTile(4, 2, 64),
-        MOST_HEAD: AttentionTile(8, 1, 64),
-    },
+FORWARD_TILES = (
+    AttentionTile(8, 1, 64),
+    AttentionTile(8, 1, 32),
+    AttentionTile(4, 1, 64),
+    AttentionTile(4, 2, 32),
+    AttentionTile(4, 2, 64),
+    AttentionTile(4, 2, 32, in_turn=True),
+    AttentionTile(4, 2, 16, in_turn=True),
+    AttentionTile(8, 1, 32, in_turn=True),
+    AttentionTile(8, 1, 64, in_turn=True),
+)
+"""Tiles of the forward pass to time."""
+
+GRADIENT_TILES = (
+    AttentionTile(8, 1, 64),
+    AttentionTile(8, 1, 32),
+    AttentionTile(8, 1, 16),
+    AttentionTile(4, 1, 64),
+    AttentionTile(4, 1, 32),
+    AttentionTile(4, 2, 32),
+    AttentionTile(4, 2, 64),
+)
+"""Tiles of the gradients to time."""
+
+_PLAIN, _DOUBLE = AttentionTile(8, 1, 64), AttentionTile(4, 2, 64)
+_SHORT, _SHORT_DOUBLE = AttentionTile(8, 1, 32), AttentionTile(4, 2, 32)
+
+TILES: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
+    "attention/flash": {64: (_DOUBLE, _DOUBLE), MOST_HEAD: (_PLAIN, _PLAIN)},
+    "attention/flash_dq": {64: (_DOUBLE, _DOUBLE), MOST_HEAD: (_PLAIN, _PLAIN)},
     "attention/flash_dkv": {
-        64: AttentionTile(4, 2, 32),
-        MOST_HEAD: AttentionTile(8, 1, 32),
+        64: (_SHORT_DOUBLE, _SHORT_DOUBLE),
+        MOST_HEAD: (_SHORT, _SHORT),
     },
 }
-"""By the kernel without tensor cores and the largest head size."""
+"""By the kernel without tensor cores and the largest head size: without and with
+`causal`. `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 
 def tensor_core_dispatch(
@@ -123,7 +162,8 @@ def tensor_core_dispatch(
     """
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
-    tile = next(tile for most, tile in TILES[kernel].items() if head <= most)
+    tiles = next(tiles for most, tiles in TILES[kernel].items() if head <= most)
+    tile = tiles[options["CAUSAL"]]
     words = {
         f"{name}_{label}": stride // WORD
         for name, x in (("q", q), ("k", k), ("v", v))
@@ -134,6 +174,8 @@ def tensor_core_dispatch(
     rows, groups = (keys, key_heads) if by_keys else (queries, heads)
     constants = {"LOCAL_X": tile.subgroups * LANES, "HEAD": head, "SPAN": tile.span}
     constants |= {"STRIPES": tile.stripes} | options
+    if tile.in_turn:
+        constants["IN_TURN"] = 1
     defines = dict(storage_defines(q.dtype))
     if q.dtype is float16:
         defines["DEVICE_ROUNDING"] = "1"
@@ -188,14 +230,14 @@ def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
 
 def _holds(gpu: DeviceInfo) -> bool:
     """Return whether a device has the subgroups and shared memory of the kernels."""
-    most = max(
-        2 * max(tile.subgroups * tile.stripes * EDGE, 2 * tile.span) * (longest + WORD)
-        + 2 * 4 * tile.span
+    room = all(
+        tile.fits(gpu, longest)
         for tiles in TILES.values()
-        for longest, tile in tiles.items()
+        for longest, pair in tiles.items()
+        for tile in pair
     )
     operations = gpu.subgroup_shuffle and gpu.subgroup_arithmetic
-    return operations and gpu.subgroup_size == LANES and most <= gpu.max_shared_memory
+    return operations and gpu.subgroup_size == LANES and room
 
 
 def register_test_ops(

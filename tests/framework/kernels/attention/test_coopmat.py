@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 import vkbackend.framework as fw
 from tests.framework.ops.large import relative_error
 from tests.framework.ops.twin import draw
+from vkbackend import DeviceInfo
 from vkbackend.errors import ShaderError
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
@@ -20,8 +21,12 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.attention import coopmat, flash
 from vkbackend.framework.kernels.attention.coopmat import (
+    FORWARD_TILES,
+    GRADIENT_TILES,
     KERNELS,
+    MOST_HEAD,
     TILES,
+    AttentionTile,
     fits,
     passes,
     tensor_core_dispatch,
@@ -134,6 +139,45 @@ def test_is_as_in_torch(
         errors.append(relative_error(mine.grad.float().numpy(), other.grad.numpy()))
     assert max(errors) <= BOUND[dtype], errors
     assert sorted(kernels) == sorted(KERNELS.values())
+
+
+@pytest.mark.parametrize(
+    ("tile", "causal"),
+    [
+        (AttentionTile(2, 2, 16, in_turn=True), True),
+        pytest.param(AttentionTile(4, 2, 32, True), False, marks=pytest.mark.wide),
+        pytest.param(AttentionTile(1, 1, 32, True), True, marks=pytest.mark.wide),
+        pytest.param(AttentionTile(4, 2, 32), False, marks=pytest.mark.wide),
+    ],
+)
+def test_other_tiles(
+    tile: AttentionTile,
+    causal: bool,
+    emulated: GpuDevice,
+    kernels: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Keys and values that take turns in shared memory, with a mask or `causal`."""
+    monkeypatch.setitem(TILES, "attention/flash", {MOST_HEAD: (tile, tile)})
+    shapes = [(2, 2, 77, 48), (2, 2, 70, 48), (2, 2, 70, 48)]
+    own, theirs = twins(emulated, "float16", *shapes)
+    mask = None if causal else draw(77, 70, seed=5) > -0.3
+    if mask is not None:
+        mask[:, 0] = True
+    with fw.no_grad():
+        out = ops.scaled_dot_product_attention(
+            *own,
+            None if mask is None else fw.tensor(mask, "bool", emulated),
+            is_causal=causal,
+        )
+    expected = F.scaled_dot_product_attention(
+        *theirs, None if mask is None else torch.from_numpy(mask), is_causal=causal
+    )
+    assert (
+        relative_error(out.float().numpy(), expected.detach().numpy())
+        <= BOUND["float16"]
+    )
+    assert kernels == ["attention/flash_coopmat"]
 
 
 @pytest.mark.parametrize("kind", ["bool", "float16"])
@@ -335,6 +379,15 @@ def test_every_kernel_has_cuts() -> None:
     assert TILES.keys() == KERNELS.keys()
     for tiles in TILES.values():
         assert max(tiles) == coopmat.MOST_HEAD
+
+
+def test_tiles_to_time_have_what_is_chosen(discrete: DeviceInfo) -> None:
+    for kernel, tiles in TILES.items():
+        each = FORWARD_TILES if kernel == "attention/flash" else GRADIENT_TILES
+        assert {tile for pair in tiles.values() for tile in pair} <= set(each)
+    assert AttentionTile(4, 2, 32, in_turn=True).shared_memory(128) <= 49152
+    assert AttentionTile(4, 2, 32, in_turn=True).fits(discrete, 128)
+    assert not AttentionTile(8, 2, 64).fits(discrete, 128)
 
 
 @pytest.mark.gpu

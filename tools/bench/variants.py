@@ -1,0 +1,119 @@
+"""Timing of variants of a kernel: constants replaced for a while, and a table."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+
+import vkbackend.framework as fw
+from vkbackend.errors import Error
+from vkbackend.framework import Tensor
+
+from .clock import device_seconds, wall_seconds
+
+_BATCH_SECONDS = 0.01
+_MOST_REPEATS = 200
+_ROUNDS = 3
+
+Run = Callable[[], Sequence[Tensor]]
+
+
+class Variant(NamedTuple):
+    """A variant of a kernel.
+
+    Attributes
+    ----------
+    name : str
+    constants : sequence of (object, str, value)
+        Attributes of modules, or keys of mappings, and what they are meanwhile.
+    """
+
+    name: str
+    constants: Sequence[tuple[Any, str, Any]]
+
+
+class Timing(NamedTuple):
+    """Seconds of a variant, and its largest difference from the first one's results."""
+
+    name: str
+    seconds: float
+    difference: float
+
+
+@contextmanager
+def applied(device: Any, variant: Variant) -> Iterator[None]:
+    """Have a device plan with the constants of a variant, and afterwards anew."""
+    with ExitStack() as stack:
+        for owner, name, value in variant.constants:
+            if isinstance(owner, Mapping):
+                stack.enter_context(mock.patch.dict(owner, {name: value}))
+            else:
+                stack.enter_context(mock.patch.object(owner, name, value))
+        device.plans.clear()
+        try:
+            yield
+        finally:
+            fw.eval()
+            device.plans.clear()
+
+
+def timings(
+    device: Any, variants: Sequence[Variant], run: Run, until: float
+) -> Iterator[Timing]:
+    """Yield the timings of variants, until `time.monotonic()` exceeds `until`.
+
+    One that fails is named on stderr and left out.
+    """
+    expected: list[np.ndarray] | None = None
+    for variant in variants:
+        if time.monotonic() > until:
+            print("bench: the time is spent; more with --seconds", file=sys.stderr)
+            return
+        try:
+            with applied(device, variant):
+                found = [x.float().numpy().astype(np.float64) for x in run()]
+                seconds = _seconds(device, run)
+        except Error as error:
+            print(f"bench: {variant.name}: {error}", file=sys.stderr)
+            continue
+        expected = expected or found
+        yield Timing(variant.name, seconds, _difference(found, expected))
+
+
+def _seconds(device: Any, run: Run) -> float:
+    """Return the median seconds of a run."""
+    gpu = device.gpu
+    clock = wall_seconds if gpu.info.kind == "software" else device_seconds
+    once = clock(gpu, run, 1)
+    repeats = max(1, min(_MOST_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))
+    return statistics.median(clock(gpu, run, repeats) for _ in range(_ROUNDS))
+
+
+def _difference(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """Return the largest difference, as a share of the largest result."""
+    shares = [0.0]
+    for x, y in zip(found, expected):
+        scale = float(np.abs(y).max()) or 1.0
+        shares.append(float(np.abs(x - y).max()) / scale)
+    return max(shares)
+
+
+def print_table(title: str, rows: Sequence[Timing], operations: float) -> None:
+    """Print timings, the quickest first; the first of `rows` is what is chosen now."""
+    print(title)
+    for row in sorted(rows, key=lambda row: row.seconds):
+        mark = "*" if row is rows[0] else " "
+        print(
+            f"  {mark} {row.seconds * 1e6:10.1f} us"
+            f" {rows[0].seconds / row.seconds:6.2f}x"
+            f" {operations / row.seconds * 1e-12:7.1f} TFLOP/s"
+            f"  differs by {row.difference:.1e}  {row.name}",
+            flush=True,
+        )
