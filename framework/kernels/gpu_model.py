@@ -34,6 +34,10 @@ class ModeModel:
     ----------
     tiles : tuple of Tile
         Tiles with their rates.
+    thin_tiles : tuple of Tile
+        Tiles for results that their shorter side covers.
+    thin_side : int
+        m and n up to which these do not pay.
     prologue_depth : int
         K that would take as long as a workgroup's first loads and last stores.
     packed_smallest : int
@@ -78,6 +82,8 @@ class ModeModel:
 
     tiles: tuple[Tile, ...]
     prologue_depth: int
+    thin_tiles: tuple[Tile, ...] = ()
+    thin_side: int = 8
     packed_smallest: int = 1 << 23
     specialized_smallest: int = 1 << 25
     min_side: int = 16
@@ -182,6 +188,16 @@ UNALIGNED_TILES = (
     Tile(32, 64, 64, 16, 32, 228.0, (1.0,), unaligned=True),
     Tile(64, 64, 64, 32, 32, 228.0, (1.0,), unaligned=True),
 )
+THIN_TILES = (
+    Tile(16, 128, 64, 16, 32, 96.0, (0.4, 0.7, 0.9, 1.0)),
+    Tile(16, 256, 64, 16, 64, 100.0, (0.5, 0.85, 1.0)),
+    Tile(128, 16, 64, 32, 16, 96.0, (0.4, 0.7, 0.9, 1.0)),
+    Tile(128, 16, 16, 128, 16, 110.0, (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)),
+    Tile(16, 128, 16, 16, 128, 110.0, (0.1, 0.2, 0.4, 0.6, 0.8, 1.0)),
+    Tile(128, 32, 16, 128, 32, 160.0, (0.15, 0.3, 0.5, 0.7, 0.85, 1.0)),
+)
+"""Tiles of few rows or columns; without them fewer than 17 are not on tensor cores.
+Their rates are estimates, from the rate of the memory."""
 FP16_ACCUMULATE_TILES = (Tile(256, 256, 32, 128, 64, 413.0, (1.0,)), *TENSOR_CORE_TILES)
 INT8_TILES = tuple(tile._replace(k=128) for tile in TENSOR_CORE_TILES)
 
@@ -212,6 +228,7 @@ _DP4A = ModeModel(
 _TENSOR_CORES = ModeModel(
     tiles=(*TENSOR_CORE_TILES, DEEP_TILE, SMALL_TILE),
     prologue_depth=128,
+    thin_tiles=THIN_TILES,
     odd_rows_depth=64,
     unaligned_tiles=UNALIGNED_TILES,
     unaligned_most=1 << 27,

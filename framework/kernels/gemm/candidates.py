@@ -18,10 +18,10 @@ from ...ir.kernel_call import (
     least_chunks,
 )
 from ..gpu_model import model_of
-from ..reduce import sum_rows
 from ..shader_types import acc_size
 from .gemv import skinny_gemm
 from .select import large_tile_gemm, likely_configs
+from .slice_sum import sum_slices
 from .small import (
     TiledGemm,
     small_tile_configs,
@@ -120,7 +120,7 @@ def fallback_gemm(
     if count == 1:
         return parts
     out = TensorSpec((batch, m, b.shape[-1]), dtype)
-    return [*parts, sum_rows(gpu, partial, out, count, batch * plane)]
+    return [*parts, sum_slices(gpu, partial, out, count)]
 
 
 def _slices(

@@ -40,6 +40,7 @@ def tile_configs(
     sizes: GemmSize,
     max_splits: int | None = None,
     tail_split: bool = False,
+    thin: bool = False,
 ) -> list[TileConfig]:
     """Return the tile configurations a device can run, the quickest by the model first.
 
@@ -54,13 +55,16 @@ def tile_configs(
         and more where few tiles leave a device idle.
     tail_split : bool, default False
         Whether the tail wave may be a second launch with split-K.
+    thin : bool, default False
+        Whether tiles may be those for few rows or columns.
     """
     model = model_of(gpu)
     costs = model.gemm[mode]
     filled = max_splits is None
     if max_splits is None:
         max_splits = costs.max_splits
-    tiles = [tile for tile in costs.tiles if fits(gpu, tile, mode)]
+    more = [tile for tile in costs.thin_tiles if thin and sizes.is_covered(tile)]
+    tiles = [tile for tile in (*costs.tiles, *more) if fits(gpu, tile, mode)]
     splits = _split_counts(sizes, costs, max_splits)
     found = [
         TileConfig(tile, each, mode in WIDE_STORE_MODES)

@@ -16,9 +16,9 @@ from ...ir.kernel_call import (
     fold_grid,
 )
 from ..gpu_model import model_of
-from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .pack import VECTOR_SIZE, GemmOperand, fits, vector_operand
+from .slice_sum import sum_slices
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -140,7 +140,7 @@ def _dispatches(
     if splits > 1:
         assert isinstance(out, Scratch)
         result = TensorSpec((batch, m, n), dtype)
-        found.append(sum_rows(gpu, out, result, splits, batch * m * n))
+        found.append(sum_slices(gpu, out, result, splits))
     return found
 
 

@@ -24,7 +24,6 @@ from ...ir.kernel_call import (
     fold_grid,
 )
 from ..gpu_model import ModeModel, model_of
-from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .cost_model import tile_configs
 from .pack import (
@@ -35,6 +34,7 @@ from .pack import (
     unaligned_operand,
     vector_operand,
 )
+from .slice_sum import sum_slices
 from .tiles import (
     BF16X3,
     DP4A,
@@ -203,13 +203,18 @@ def large_tile_gemm(
     costs = model_of(gpu).gemm[mode]
     if not gpu.target.fast_shared_memory or (mode == SIMT and a.dtype is not float32):
         return None
-    if batch > MAX_GROUPS or min(m, n) <= costs.min_side or m * n * k < costs.smallest:
+    least = costs.thin_side if costs.thin_tiles else costs.min_side
+    if batch > MAX_GROUPS or min(m, n) <= least or m * n * k < costs.smallest:
         return None
     config = config or next(iter(_ranked_configs(gpu, a, b, mode)), None)
     if config is None or config.splits * batch > MAX_GROUPS:
         return None
     gemm = _Gemm(gpu, *_sides(a, b), mode, config)
     found = _dispatches(gemm)
+    if min(m, n) <= costs.min_side:
+        longer = BufferOffset("a" if m > n else "b", 0)
+        if any(row.push.get("x") == longer for row in found):
+            return None
     packs = found[0].kernel == "matmul/pack" and mode != BF16X3
     if not packs and not gemm.shallow:
         return found
@@ -242,7 +247,7 @@ def _ranked_configs(
     work = math.prod(sizes)
     model = model_of(gpu)
     costs = model.gemm[mode]
-    found = in_place = tile_configs(gpu, mode, sizes, tail_split=True)
+    found = in_place = tile_configs(gpu, mode, sizes, tail_split=True, thin=True)
     small = work <= costs.unaligned_most
     if costs.unaligned_tiles:
         tiles = [each for each in costs.unaligned_tiles if runs(gpu, each, mode)]
@@ -291,7 +296,7 @@ def _dispatches(gemm: _Gemm) -> list[Dispatch]:
         BufferOffset("out", first * n * gemm.out.dtype.itemsize) if first else "out"
     )
     out = TensorSpec((batch, rows, n), gemm.out.dtype)
-    return [*found, sum_rows(gpu, partial, out, splits, batch * rows * n, target)]
+    return [*found, sum_slices(gpu, partial, out, splits, target)]
 
 
 def _dispatch(

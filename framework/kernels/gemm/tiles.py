@@ -109,6 +109,10 @@ class GemmSize(NamedTuple):
         """Return the number of tiles."""
         return ceil_div(self.m, tile.m) * ceil_div(self.n, tile.n) * self.batch
 
+    def is_covered(self, tile: Tile) -> bool:
+        """Return whether the shorter side of a tile covers that of the result."""
+        return self.m <= tile.m if tile.m < tile.n else self.n <= tile.n
+
 
 def fits(gpu: DeviceInfo, tile: Tile, mode: str) -> bool:
     """Return whether a device has the memory, registers and invocations of a tile."""

@@ -107,4 +107,5 @@ def test_slices_of_k_fill_a_device(
     assert taken
     for steps in taken:
         assert steps[0].grid[2] > 1
-        assert steps[-1].kernel == "reduce/reduce"
+        whole = n % 4 == 0
+        assert steps[-1].kernel == ("matmul/sum_slices" if whole else "reduce/reduce")

@@ -35,7 +35,7 @@ from vkbackend.framework.kernels.gemm.tiles import (
     Tile,
     TileConfig,
 )
-from vkbackend.framework.kernels.gpu_model import SIMT_TILES
+from vkbackend.framework.kernels.gpu_model import SIMT_TILES, THIN_TILES
 
 
 def side(*shape: int, strides: tuple[int, ...] = (), offset: int = 0) -> GemmOperand:
@@ -319,6 +319,41 @@ def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     (product,) = emulated
     assert is_unaligned(product)
     assert product.constants["BLOCK_M"] == 64
+
+
+@pytest.mark.parametrize(
+    ("tile", "splits", "sizes", "turned"),
+    [
+        (THIN_TILES[0], 2, (1, 16, 264, 256), ""),
+        (THIN_TILES[0], 1, (2, 11, 136, 72), "b"),
+        (THIN_TILES[2], 2, (1, 304, 16, 136), "ab"),
+        (THIN_TILES[3], 1, (2, 520, 16, 16), ""),
+        (THIN_TILES[3], 1, (1, 333, 13, 40), "b"),
+        (THIN_TILES[4], 1, (1, 16, 200, 24), ""),
+        (THIN_TILES[5], 1, (1, 140, 32, 16), "b"),
+    ],
+)
+def test_thin_tiles(
+    gpu: GpuDevice,
+    emulated: list[Dispatch],
+    tile: Tile,
+    splits: int,
+    sizes: tuple[int, int, int, int],
+    turned: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of few rows or columns; only the shorter operand is packed."""
+    config = TileConfig(tile, splits, True)
+    monkeypatch.setattr(select, "_ranked_configs", lambda *_: [config])
+    a, b, want = operands(gpu, sizes, turned, "float16")
+    assert relative_error((a @ b).numpy(), want) < 3e-4
+    kernels = [each.kernel for each in emulated]
+    packed = min(sizes[1:3]) < 16
+    assert kernels == (
+        ["matmul/pack"] * packed
+        + ["matmul/gemm_coopmat"]
+        + ["matmul/sum_slices"] * (splits > 1)
+    )
 
 
 def test_views_that_start_anywhere(gpu: GpuDevice, emulated: list[Dispatch]) -> None:

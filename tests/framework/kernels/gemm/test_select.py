@@ -45,6 +45,7 @@ from vkbackend.framework.kernels.gpu_model import (
     H200,
     SIMT_TILES,
     TENSOR_CORE_TILES,
+    THIN_TILES,
 )
 from vkbackend.framework.kernels.tensor_cores import offers, product_mode
 from vkbackend.shader import compiler
@@ -151,9 +152,8 @@ def test_against_numpy(
     a, b, want = operands(gpu, sizes, turned, "float32")
     assert relative_error((a @ b).numpy(), want) < 1e-6
     assert "matmul/gemm_simt" in kernels
-    assert ("reduce/reduce" in kernels) == (
-        config.splits > 1 and sizes[3] > config.tile.k
-    )
+    summed = {"reduce/reduce", "matmul/sum_slices"} & set(kernels)
+    assert bool(summed) == (config.splits > 1 and sizes[3] > config.tile.k)
 
 
 @each_cut
@@ -284,7 +284,7 @@ def test_a_depth_in_parts_needs_no_packing(discrete: vkbackend.DeviceInfo) -> No
     assert found is not None
     product, added = found
     splits, step = product.grid[2], 16
-    assert (product.kernel, added.kernel) == ("matmul/gemm_simt", "reduce/reduce")
+    assert (product.kernel, added.kernel) == ("matmul/gemm_simt", "matmul/sum_slices")
     split_steps, total = int(product.push["k"]), int(product.push["total"])  # type: ignore[arg-type]
     assert split_steps % step == 0
     assert total == 10000
@@ -418,6 +418,34 @@ def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
     assert large_tile_gemm(discrete, tail_split, tail_split, SIMT) is None
 
 
+def test_few_rows_or_columns_have_thin_tiles(
+    discrete: vkbackend.DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(m: int, n: int, k: int) -> list[Dispatch] | None:
+        a, b = placed(float16, 1, m, k, False), placed(float16, 1, k, n, False)
+        return large_tile_gemm(discrete, a, b, TENSOR_CORES)
+
+    def sizes(m: int, n: int, k: int) -> tuple[object, object]:
+        constants = dispatch_of(found(m, n, k), "matmul/gemm_coopmat").constants
+        return constants["BLOCK_M"], constants["BLOCK_N"]
+
+    assert sizes(16, 4096, 4096)[0] == 16
+    assert sizes(12, 4096, 4096)[0] == 16
+    assert sizes(4096, 16, 4096)[1] == 16
+    assert sizes(1 << 20, 16, 16) == (128, 16)
+    assert sizes(1 << 20, 32, 16) == (128, 32)
+    assert sizes(16, 1 << 20, 16) == (16, 128)
+    assert sizes(64, 4096, 4096)[0] > 16
+    kernels = [row.kernel for row in found(16, 4096, 4096) or ()]
+    assert kernels == ["matmul/gemm_coopmat", "matmul/sum_slices"]
+    # The longer operand is not packed, nor are fewer rows theirs.
+    assert found(16, 4095, 4096) is None
+    assert found(1 << 20, 16, 12) is None
+    assert found(8, 4096, 4096) is None
+    change_costs(monkeypatch, thin_tiles=())
+    assert found(16, 4096, 4096) is None
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
@@ -482,6 +510,9 @@ CUTS_ON_UNITS = [
     )
     for tile in tiles
     for splits in (1, 3)
+]
+CUTS_ON_UNITS += [
+    (TENSOR_CORES, tile, splits) for tile in THIN_TILES for splits in (1, 3)
 ]
 
 
