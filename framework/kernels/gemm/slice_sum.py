@@ -48,7 +48,8 @@ def sum_slices(
     """
     numel = out.numel
     whole = out.shape[-1] % QUAD == 0 and out.dtype in DTYPES
-    if slices > MOST_SLICES or not whole or not numel:
+    few = slices <= MOST_SLICES and gpu.target.hides_latency
+    if not few or not whole or not numel:
         return sum_rows(gpu, partial, out, slices, numel, result)
     push: dict[str, Argument] = {"partial": partial, "out_": result}
     push |= {"quads": numel // QUAD, "slices": slices}

@@ -171,23 +171,23 @@ def test_small_floats(gpu: GpuDevice, kernel: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_the_sum_of_slices_takes_an_epilogue(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, dtype: str
+    quads: GpuDevice, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     """Slices of K whose sums are added up by a kernel of its own."""
+    gpu = quads
+    skip_where_it_crashes(gpu.gpu.info)
     if dtype == "float16" and not gpu.gpu.info.storage_16bit:
         pytest.skip("the device cannot store 16-bit floats")
     pair = candidates._Slices(0, 2, 0, 24), candidates._Slices(2, 1, 48, 5)
     monkeypatch.setattr(candidates, "_slices", lambda *_: list(pair))
     monkeypatch.setattr(candidates, "large_tile_gemm", lambda *_: None)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
-    gpu.plans.clear()
     function = ON_UNITS["all"]
     operands = operands_of(gpu, ((9, 53), (53, 20), (20,), (9, 20)), dtype)
     got, kernels = counted(gpu, function, operands)
     sources = [list(plan.sources.values()) for plan in gpu.plans.values()]
     with unfused(gpu):
         wanted, _ = counted(gpu, function, operands)
-    gpu.plans.clear()
     compare(got, wanted)
     assert kernels == 3
     assert any(
