@@ -97,6 +97,7 @@ def split_variants() -> list[Variant]:
     found = [Variant("as chosen", [])]
     for name, values in (
         ("GROUPS", (2, 4, 16, 32)),
+        ("LEAST_SLICE", (64, 256)),
         ("MOST_ROWS", (4, 16)),
         ("INVOCATIONS", (64, 256)),
         ("TILE_BYTES", (1 << 13, 1 << 15)),
