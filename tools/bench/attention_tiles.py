@@ -18,8 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor, ops
 from vkbackend.framework.base.dtype import DTYPES
@@ -112,13 +110,9 @@ def _vectors(
     device: Any, shape: Shape, dtype: str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return random queries, keys, values and gradients of results."""
-    rng = np.random.default_rng(0)
+    fw.manual_seed(0)
     found = [
-        fw.tensor(
-            rng.standard_normal((shape.batch, heads, rows, shape.head)).astype("f4"),
-            dtype,
-            device,
-        )
+        fw.randn(shape.batch, heads, rows, shape.head, device=device).to(dtype)
         for heads, rows in (
             (shape.heads, shape.queries),
             (shape.key_heads, shape.keys),

@@ -21,8 +21,6 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 from vkbackend.framework.ir.kernel_call import Dispatch
@@ -100,13 +98,10 @@ def _operands(
 ) -> tuple[Tensor, Tensor]:
     """Return random operands, the right one perhaps transposed."""
     batch, m, n, k = product
-    rng = np.random.default_rng(0)
+    fw.manual_seed(0)
     lead = (batch,) if batch > 1 else ()
     shapes = (*lead, m, k), (*lead, n, k) if turned else (*lead, k, n)
-    a, b = (
-        fw.tensor(rng.standard_normal(shape).astype("f4"), dtype, device)
-        for shape in shapes
-    )
+    a, b = (fw.randn(*shape, device=device).to(dtype) for shape in shapes)
     fw.eval(a, b)
     return a, b.mT if turned else b
 
