@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from ..autograd.engine import is_grad_enabled
 from ..base import modes
 from ..base.dtype import DType, float32, float64
-from ..base.modes import autocast_disabled, autocast_state
+from ..base.modes import AutocastState, autocast_disabled, autocast_state
 from ..eager.base_tensor import TensorCore
 
 if TYPE_CHECKING:
@@ -105,33 +105,32 @@ def autocast_arguments(
     policy: Policy, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call, cast by its policy in this thread's block."""
-    dtype: DType | None = autocast_state.top.value.dtype
-    given = [each for each in (*args, *kwargs.values()) if _may_change(each)]
-    if dtype is None or not given or kwargs.get("dtype") is not None:
+    state: AutocastState = autocast_state.top.value
+    if state.dtype is None or kwargs.get("dtype") is not None:
         return args, dict(kwargs)
-    wanted = policy(dtype, [each.dtype for each in given])
-    if wanted is None:
+    dtypes = [
+        each.dtype
+        for each in ((*args, *kwargs.values()) if kwargs else args)
+        if isinstance(each, TensorCore)
+    ]
+    changing = [kind for kind in dtypes if kind.kind == "float" and kind is not float64]
+    wanted = policy(state.dtype, changing) if changing else None
+    if wanted is None or changing.count(wanted) == len(changing):
         return args, dict(kwargs)
     return (
-        tuple([_as(each, wanted) for each in args]),
-        {name: _as(each, wanted) for name, each in kwargs.items()},
+        tuple([_as(each, wanted, state.cast_cache) for each in args]),
+        {name: _as(each, wanted, state.cast_cache) for name, each in kwargs.items()},
     )
 
 
-def _may_change(value: Any) -> bool:
-    return (
-        isinstance(value, TensorCore)
-        and value.dtype.is_float
-        and value.dtype is not float64
-    )
-
-
-def _as(value: Any, dtype: DType) -> Any:
+def _as(value: Any, dtype: DType, cast_cache: dict[Any, Any] | None) -> Any:
     """Return a tensor in a dtype, parameters from the cast cache."""
-    if not _may_change(value) or value.dtype is dtype:
+    if not isinstance(value, TensorCore):
         return value
-    cast_cache = autocast_state.top.value.cast_cache
-    leaf = value.needs_grad and value.grad_node is None and value.dtype is float32
+    own = value.dtype
+    if own is dtype or own.kind != "float" or own is float64:
+        return value
+    leaf = value.needs_grad and value.grad_node is None and own is float32
     if cast_cache is None or not leaf:
         return value.to(dtype)
     key = id(value), dtype

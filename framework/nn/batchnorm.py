@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..autograd.engine import no_grad
-from ..base import trace_hooks
+from ..base import inference, trace_hooks
 from ..base.dtype import DTypeLike, int64
 from ..base.errors import ShapeError
 from ..base.validation import as_int
+from ..dispatch import batching
 from ..ir.lazy_graph import Value
 from ..tensor.factories import DeviceLike, ones, zeros
 from ..tensor.tensor import Tensor
@@ -111,8 +114,21 @@ class _BatchCounter:
         return count
 
     def __call__(self) -> None:
+        count = self._count()
+        array = count.array
+        value = array.value
+        counted = value.buffer
+        if (
+            type(counted) is np.ndarray
+            and counted.shape == (1,)
+            and value.dtype is int64
+            and not (inference.used or batching.depth or trace_hooks.running)
+        ):
+            # What `add_` comes to, which takes as long as all the rest of the layer.
+            array.rebind(Value(1, int64, buffer=counted + 1))
+            return
         with no_grad():
-            self._count().add_(1)
+            count.add_(1)
 
     def mark(self) -> Value:
         """Return the count so far."""

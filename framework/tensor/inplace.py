@@ -92,28 +92,28 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
 
 def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
     """Replace the elements of `x`, on the tape if so; see `record_overwrite`."""
-    if broadcast_shapes("in place", x.shape, new.shape) != x.shape:
-        raise ShapeError(
-            f"in place: the result has shape {tuple(new.shape)};"
-            f" it does not fit into {tuple(x.shape)}"
-        )
-    if new.shape != x.shape:
-        new = ops.expand(new, x.shape)
-    with no_grad():
-        if x.numel():
-            # Or what another thread writes elsewhere in the storage would be lost.
-            with x.device.lock:
-                new_array = _storage(x, new).array
-                uncounted = x.grad_index == DATA and not trace_hooks.running
-                version = x.array.version if uncounted else 0
+    shape = x.shape
+    if new.shape != shape:
+        if broadcast_shapes("in place", shape, new.shape) != shape:
+            raise ShapeError(
+                f"in place: the result has shape {tuple(new.shape)};"
+                f" it does not fit into {tuple(shape)}"
+            )
+        new = ops.expand(new, shape)
+    if x.numel():
+        # Or what another thread writes elsewhere in the storage would be lost.
+        with x.device.lock:
+            new_array = _storage(x, new).array
+            uncounted = x.grad_index == DATA and not trace_hooks.running
+            version = x.array.version if uncounted else 0
+            value = new_array.value
+            x.array.rebind(value)
+            # What it is taken from may have been changed, and that been dropped.
+            while value is not new_array.value:
                 value = new_array.value
                 x.array.rebind(value)
-                # What it is taken from may have been changed, and that been dropped.
-                while value is not new_array.value:
-                    value = new_array.value
-                    x.array.rebind(value)
-                if uncounted:
-                    x.array.version = version
+            if uncounted:
+                x.array.version = version
     if recorded:
         record_overwrite(x, new, made=made)
     return x
@@ -202,14 +202,18 @@ def change(
 
 def _storage(x: Tensor, new: Tensor) -> Tensor:
     """Return the whole storage of `x` with its elements replaced by `new`."""
-    numel = x.array.value.numel
-    if x.numel() != numel or not x.layout.is_contiguous:
+    numel, layout = x.array.value.numel, x.layout
+    if layout.numel == numel and layout.is_contiguous:
+        if new.array.value.numel == numel and new.layout.is_contiguous:
+            return new
+        with no_grad():
+            new = new.contiguous()
+            return new if new.array.value.numel == numel else new.clone()
+    with no_grad():
         flat: Tensor = ops.strided_scatter(
-            x.view_of(Layout.contiguous((numel,))), new, x.layout
+            x.view_of(Layout.contiguous((numel,))), new, layout
         )
-        return flat
-    new = new.contiguous()
-    return new if new.array.value.numel == numel else new.clone()
+    return flat
 
 
 def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
