@@ -11,6 +11,8 @@ class Counters:
     ----------
     dispatches, barriers, submits : int
         Commands recorded in batches, and submissions to any queue.
+    resubmits : int
+        Submissions among them with commands that an earlier one had recorded.
     pipeline_builds, pipeline_hits : int
         Pipelines created, and those of them that the driver reports as pipeline-cache
         hits; a driver need not report them.
@@ -27,6 +29,7 @@ class Counters:
     dispatches: int = 0
     barriers: int = 0
     submits: int = 0
+    resubmits: int = 0
     pipeline_builds: int = 0
     pipeline_hits: int = 0
     shader_compiles: int = 0

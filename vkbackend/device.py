@@ -183,13 +183,24 @@ class Device:
             batch.submit()
         return buffer
 
-    def allocate_each(self, sizes: Sequence[int]) -> list[Buffer]:
-        """Return new device memory of each size, as `allocate` does, in less time."""
+    def allocate_each(
+        self, sizes: Sequence[int], wanted: Sequence[Sequence[int]] = ()
+    ) -> list[Buffer]:
+        """Return new device memory of each size, as `allocate` does, in less time.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Bytes.
+        wanted : sequence of sequence of int
+            Rows of an address for each size, the best first: memory there is taken
+            where it is free and of this size.
+        """
         if self._poison:
             return [self.allocate(size) for size in sizes]
         with self.logical.lock:
             self.check_open("allocate")
-            spans = self.pool.allocate_each(sizes)
+            spans = self.pool.allocate_each(sizes, wanted=wanted)
         buffers = []
         for span, size in zip(spans, sizes):
             buffers.append(Buffer(self, span, size, ""))

@@ -191,28 +191,42 @@ class BoundPlan:
     def record(self, batch: vkbackend.Batch, memory: Memory) -> None:
         """Record the launches in a batch, with slots in memory."""
         self.write(map(_address_in, memory))
-        plan = self._plan
-        batch.extend(
-            self.commands(),
-            [*plan.buffers, *[memory[slot][0] for slot in plan.reads]],
-            [memory[slot][0] for slot in plan.writes],
-        )
+        batch.extend(self.commands(), *self._touched(memory))
+
+    def begin(self, gpu: vkbackend.Device, memory: Memory) -> vkbackend.Batch:
+        """Return a batch that begins with the launches, with slots in memory."""
+        sequence = self._sequence_on(gpu)
+        self._tables[0].write(map(_address_in, memory))
+        batch = gpu.batch()
+        sequence.begin(batch, bytes(self.content), *self._touched(memory))
+        return batch
 
     def submission(
         self, gpu: vkbackend.Device, memory: Memory
     ) -> vkbackend.Batch | vkbackend.SequenceSubmission:
         """Return what submits the launches alone, with slots in memory."""
+        sequence = self._sequence_on(gpu)
+        self._tables[0].write(map(_address_in, memory))
+        return sequence.submission(bytes(self.content), *self._touched(memory))
+
+    def _sequence_on(self, gpu: vkbackend.Device) -> vkbackend.DispatchSequence:
         sequence = self._sequence
         if sequence is None:
             sequence = self._sequence = gpu.sequence(self._commands)
-        self._tables[0].write(map(_address_in, memory))
+        return sequence
+
+    def _touched(
+        self, memory: Memory
+    ) -> tuple[list[vkbackend.Buffer], list[vkbackend.Buffer]]:
+        """Return the buffers that the launches read, and those that they write."""
         plan = self._plan
-        read, written = [*plan.buffers], []
+        read: list[vkbackend.Buffer] = [*plan.buffers]
+        written: list[vkbackend.Buffer] = []
         for slot in plan.reads:
             read.append(memory[slot][0])
         for slot in plan.writes:
             written.append(memory[slot][0])
-        return sequence.submission(bytes(self.content), read, written)
+        return read, written
 
 
 def _packed(launch: Launch, nodes: Sequence[Node]) -> bytes:

@@ -49,8 +49,7 @@ def plan_batch(
     if alone:
         batch = bound_plan.submission(gpu, memory)
     else:
-        batch = gpu.batch()
-        bound_plan.record(batch, memory)
+        batch = bound_plan.begin(gpu, memory)
     for slot, node, at in plan.outputs:
         nodes[node].outputs[at].buffer = memory[slot][0]
     return batch
@@ -77,20 +76,32 @@ def memory_of(
 ) -> list[tuple[vkbackend.Buffer, int]]:
     """Return the buffer of each slot that is used, and the address in it.
 
+    The same memory each time, where that is free: then commands that were recorded with
+    its addresses are submitted again. What the caller still has of the last time, as a
+    loss, lies in two places by turns.
+
     `inputs` are those of `plan.inputs`, in order.
     """
     memory: list[Any] = [(None, 0)] * plan.slots
     for (slot, _, _), buffer in zip(plan.inputs, inputs):
         memory[slot] = buffer, buffer.address
     slots, sizes = plan.execution_plan.memory
-    for slot, buffer in zip(slots, gpu.allocate_each(sizes)):
+    block = plan.execution_plan.block
+    if block:
+        sizes = [*sizes, plan.execution_plan.block_size]
+    buffers = gpu.allocate_each(sizes, plan.places)
+    places = []
+    for buffer in buffers:
+        places.append(buffer.address)
+    plan.places = (places, *plan.places[:1])
+    for slot, buffer in zip(slots, buffers):
         memory[slot] = buffer, buffer.address
     for slot, place in plan.execution_plan.aliases:
         memory[slot] = memory[place]
-    if plan.execution_plan.block:
-        buffer = gpu.allocate(plan.execution_plan.block_size)
+    if block:
+        buffer = buffers[-1]
         start = buffer.address
-        for slot, offset in plan.execution_plan.block:
+        for slot, offset in block:
             memory[slot] = buffer, start + offset
     return memory
 

@@ -119,6 +119,8 @@ class Plan:
         GLSL of generated kernels, by their first node.
     bound_plan : BoundPlan or None
         Its packed arguments, once it has run.
+    places : tuple of list of int
+        Addresses of the memory that it was given, the last time and the one before.
     """
 
     slots: int
@@ -134,6 +136,7 @@ class Plan:
     items: list[FusionNode] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
     bound_plan: BoundPlan | None = None
+    places: tuple[list[int], ...] = ()
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return dependent pairs of kernel groups, and why each pair was not fused."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from vkbackend.driver.command_buffer import memory_barrier
+from vkbackend.driver.command_buffer import CommandBuffer, memory_barrier
 from vkbackend.driver.queue import (
     Queue,
     TimelinePoint,
@@ -50,11 +50,21 @@ _FULL_BARRIER = ctypes.byref(
         (_KERNEL | _COPY, _KERNEL_ACCESSES | _COPY_ACCESSES),
     )
 )
-_ADDRESS_SIZE = 8
+ADDRESS_SIZE = 8
+"""Bytes of a device address."""
+
+ARGUMENT_ALIGNMENT = 16
+"""Bytes to which the arguments of dispatches are aligned in memory."""
 
 Dispatch = tuple[Pipeline, bytes, int, int, int]
 Command = Dispatch | Callable[[int], object] | None
 """A dispatch, a function that records something else, or None for a barrier."""
+
+
+class Recorded(Protocol):
+    """A command buffer for any number of submissions."""
+
+    commands: CommandBuffer
 
 
 class Batch:
@@ -77,6 +87,8 @@ class Batch:
 
     def _reset(self) -> None:
         self._commands: list[Command] = []
+        self._recorded: Recorded | None = None
+        self._recorded_counts = 0, 0
         self._read: dict[Buffer, None] = {}
         self._written: dict[Buffer, None] = {}
         self._count = 0
@@ -179,6 +191,32 @@ class Batch:
         self._written.update(dict.fromkeys(writes))
         # The hazards of these commands are not tracked.
         self._barrier_due = True
+
+    def begin_recorded(
+        self,
+        recorded: Recorded,
+        dispatches: int,
+        barriers: int,
+        reads: Iterable[Buffer],
+        writes: Iterable[Buffer],
+    ) -> None:
+        """Begin a batch, which is empty, with commands that are recorded already.
+
+        They are submitted together with what is added later, which runs after them.
+
+        Parameters
+        ----------
+        recorded : Recorded
+            The command buffer, which is sealed; it is kept alive until `submit`.
+        dispatches, barriers : int
+            What it has of both.
+        reads, writes : iterable of Buffer
+            Everything that any of the kernels reads and writes.
+        """
+        self._recorded = recorded
+        self._recorded_counts = dispatches, barriers
+        self._read.update(dict.fromkeys(reads))
+        self._written.update(dict.fromkeys(writes))
 
     def copy(
         self,
@@ -334,7 +372,8 @@ class Batch:
         with self._logical.lock:
             self._device.check_open("Batch.submit")
             self._device.settle()
-            if not self._commands:
+            recorded = self._recorded
+            if not self._commands and recorded is None:
                 self._reserved_point = TimelinePoint(queue, queue.submitted)
                 return self._reserved_point
             commands = queue.begin()
@@ -351,13 +390,15 @@ class Batch:
                     timestamped.point = point
                 self._arena.commit(point)
                 mark(self._read, self._written, point)
-                queue.send(commands, waits, label, point)
+                before = None if recorded is None else recorded.commands
+                queue.send(commands, waits, label, point, before)
             except BaseException:
                 queue.abandon(commands)
                 self._arena.abandon()
                 raise
-            self._logical.counters.dispatches += self._count
-            self._logical.counters.barriers += self._barriers
+            dispatches, barriers = self._recorded_counts
+            self._logical.counters.dispatches += self._count + dispatches
+            self._logical.counters.barriers += self._barriers + barriers
         self._reset()
         return point
 
@@ -416,7 +457,7 @@ class Batch:
         block, offset = self._arena.take(len(packed))
         assert block.mapped is not None
         block.mapped[offset : offset + len(packed)] = packed
-        return (block.address + offset).to_bytes(_ADDRESS_SIZE, "little")
+        return (block.address + offset).to_bytes(ADDRESS_SIZE, "little")
 
     def _waits(self) -> dict[Queue, int]:
         """Return the semaphore waits for other queues, by queue."""

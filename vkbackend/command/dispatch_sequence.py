@@ -9,7 +9,8 @@ is submitted unchanged from then on.
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from vkbackend.driver.command_buffer import CommandBuffer
@@ -23,13 +24,13 @@ from vkbackend.driver.queue import (
 from vkbackend.memory.buffer import Buffer, mark
 from vkbackend.shader.pipeline import Pipeline
 
-from .batch import Batch, Dispatch
+from .batch import ADDRESS_SIZE, ARGUMENT_ALIGNMENT, Batch, Dispatch
 from .copy import cross_queue_waits
 
 if TYPE_CHECKING:
     from vkbackend.device import Device
 
-MAX_COMMANDS = 128
+MAX_COMMANDS = 1024
 """Commands of the longest sequence that is recorded; the driver's memory for it grows
 with them."""
 
@@ -44,12 +45,22 @@ SequenceCommand = tuple[Pipeline, slice, int, int, int]
 
 
 class RecordedSequence:
-    """A command buffer with the commands of a sequence for some arguments."""
+    """A command buffer with the commands of a sequence for some arguments.
 
-    __slots__ = ("__weakref__", "commands", "label")
+    Attributes
+    ----------
+    commands : CommandBuffer
+    label : str
+        Name of the last kernel.
+    memory : tuple of Buffer
+        Arguments of the dispatches that take them from memory, in one buffer.
+    """
+
+    __slots__ = ("__weakref__", "commands", "label", "memory")
 
     commands: CommandBuffer
     label: str
+    memory: tuple[Buffer, ...]
 
 
 class DispatchSequence:
@@ -73,9 +84,7 @@ class DispatchSequence:
         self.barriers = commands.count(None)
         self.dispatches = len(commands) - self.barriers
         self._commands = commands
-        self._records = 0 < len(commands) <= MAX_COMMANDS and not any(
-            [row is not None and row[0].indirect for row in commands]
-        )
+        self._records = 0 < len(commands) <= MAX_COMMANDS
         self._recorded: dict[bytes, RecordedSequence] = {}
         # Arguments of the last submissions that were not recorded.
         self._seen: collections.deque[bytes] = collections.deque(maxlen=MAX_RECORDED)
@@ -99,17 +108,42 @@ class DispatchSequence:
         reads, writes : sequence of Buffer
             Everything that any of the kernels reads and writes.
         """
-        device = self.device
-        if self._records and device.open_profile is None:
-            recorded = self._recorded.get(arguments)
-            if recorded is None and arguments in self._seen:
-                recorded = self._record(arguments)
-            if recorded is not None:
-                return SequenceSubmission(self, recorded, reads, writes)
-            self._seen.append(arguments)
-        batch = device.batch()
+        recorded = self._recorded_for(arguments)
+        if recorded is not None:
+            return SequenceSubmission(self, recorded, reads, writes)
+        batch = self.device.batch()
         batch.extend(self.commands(arguments), reads, writes)
         return batch
+
+    def begin(
+        self,
+        batch: Batch,
+        arguments: bytes,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+    ) -> None:
+        """Add the sequence to a batch that is empty; see `submission`."""
+        recorded = self._recorded_for(arguments)
+        if recorded is None:
+            batch.extend(self.commands(arguments), reads, writes)
+        else:
+            reads = [*reads, *recorded.memory]
+            batch.begin_recorded(
+                recorded, self.dispatches, self.barriers, reads, writes
+            )
+
+    def _recorded_for(self, arguments: bytes) -> RecordedSequence | None:
+        """Return the recorded commands; make them where the arguments come again."""
+        if not self._records or self.device.open_profile is not None:
+            return None
+        recorded = self._recorded.get(arguments)
+        if recorded is None:
+            if arguments in self._seen:
+                with contextlib.suppress(MemoryError):  # It runs without, too.
+                    recorded = self._record(arguments)
+            else:
+                self._seen.append(arguments)
+        return recorded
 
     def _record(self, arguments: bytes) -> RecordedSequence:
         """Record the sequence for some arguments, in place of the oldest ones."""
@@ -117,13 +151,25 @@ class DispatchSequence:
         queue = device.compute_queue
         batch = device.batch()
         batch.extend(self.commands(arguments), (), ())
+        places: Iterator[bytes] = iter(())
+        recorded.memory = ()
+        blocks = [block for block in batch.argument_blocks() if block is not None]
+        if blocks:
+            content, offsets = bytearray(), []
+            for block in blocks:
+                offsets.append(len(content))
+                content += block + bytes(-len(block) % ARGUMENT_ALIGNMENT)
+            buffer = device.allocate(len(content), name="arguments")
+            device.upload(bytes(content), buffer)
+            recorded.memory = (buffer,)
+            starts = [buffer.address + offset for offset in offsets]
+            places = iter([each.to_bytes(ADDRESS_SIZE, "little") for each in starts])
         with device.logical.lock:
             device.check_open("submit")
             if len(self._recorded) >= MAX_RECORDED:
                 del self._recorded[next(iter(self._recorded))]
             commands = recorded.commands = queue.allocate_for(recorded)
-            # None takes its arguments from memory, so nothing is stored.
-            recorded.label = batch.encode(commands.handle, bytes)
+            recorded.label = batch.encode(commands.handle, lambda _: next(places))
             queue.commands.seal(commands)
         self._recorded[arguments] = recorded
         return recorded
@@ -144,7 +190,7 @@ class SequenceSubmission:
         self._sequence = sequence
         # None once it is submitted.
         self._recorded: RecordedSequence | None = recorded
-        self._read = reads
+        self._read = [*reads, *recorded.memory] if recorded.memory else reads
         self._written = writes
         self._reserved_point: TimelinePoint | None = None
 

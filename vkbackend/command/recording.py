@@ -21,14 +21,12 @@ from vkbackend.errors import ArgumentError
 from vkbackend.memory.buffer import Buffer, mark
 from vkbackend.memory.staging_arena import Arena
 
-from .batch import Batch
+from .batch import ADDRESS_SIZE, ARGUMENT_ALIGNMENT, Batch
 from .replay_prologue import Copy, ReplayPrologues
 
 if TYPE_CHECKING:
     from vkbackend.device import Device
 
-_ALIGNMENT = 16
-_ADDRESS_SIZE = 8
 _NO_WAITS: dict[Queue, int] = {}
 
 
@@ -84,7 +82,7 @@ class Recording:
         for block in blocks:
             places.append(None if block is None else len(self.content))
             if block is not None:
-                self.content += block + bytes(-len(block) % _ALIGNMENT)
+                self.content += block + bytes(-len(block) % ARGUMENT_ALIGNMENT)
         if self.content:
             buffer = self._device.allocate(len(self.content), name="arguments")
             self._device.upload(bytes(self.content), buffer)
@@ -97,7 +95,7 @@ class Recording:
         addresses = iter([base + place for place in self.places if place is not None])
 
         def store(_: bytes) -> bytes:
-            return next(addresses).to_bytes(_ADDRESS_SIZE, "little")
+            return next(addresses).to_bytes(ADDRESS_SIZE, "little")
 
         queue = self._queue
         with self._device.logical.lock:

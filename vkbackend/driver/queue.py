@@ -292,6 +292,7 @@ class Queue:
         waits: Mapping["Queue", int],
         label: str,
         point: TimelinePoint,
+        before: CommandBuffer | None = None,
     ) -> None:
         """Submit a command buffer that is finished; does not wait for the device.
 
@@ -305,9 +306,16 @@ class Queue:
             What it does, for the message of a failure.
         point : TimelinePoint
             What `reserve` returned.
+        before : CommandBuffer or None
+            One that is sealed, to run before it.
         """
         self._find_buffer(commands).value = point.value
-        self._send(commands, None, waits, label, point.value)
+        if before is None:
+            self._send(commands, None, waits, label, point.value)
+        else:
+            before.value = point.value
+            self._send(before.handle, commands, waits, label, point.value)
+            self._logical.counters.resubmits += 1
 
     def submit(
         self,
@@ -352,6 +360,7 @@ class Queue:
         else:
             then.value = value
             self._send(first.handle, then.handle, waits, label, value)
+        self._logical.counters.resubmits += 1
 
     def throttle(self) -> None:
         """Throttle the host: wait if `MAX_IN_FLIGHT` submissions are unfinished."""

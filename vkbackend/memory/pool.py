@@ -94,6 +94,9 @@ class PoolStatistics:
     reuses: int = 0
 
 
+_Bin = collections.OrderedDict[int, MemorySpan]
+
+
 class Pool:
     """Memory pool of spans of device memory; the caller holds the device's lock.
 
@@ -120,7 +123,8 @@ class Pool:
         self._dead_leases: collections.deque[weakref.ref[MemorySpan]] = (
             collections.deque()
         )
-        self._bins: dict[int, collections.deque[MemorySpan]] = {}
+        # Freed spans by size, and by address in the order of their ends.
+        self._bins: dict[int, _Bin] = {}
         # Bytes in the bins, and those of them that were pending when last looked at.
         self._cached_bytes = 0
         self._pending_bytes = 0
@@ -153,10 +157,25 @@ class Pool:
         (span,) = self.allocate_each((size,), name)
         return span
 
-    def allocate_each(self, sizes: Sequence[int], name: str = "") -> list[MemorySpan]:
+    def allocate_each(
+        self,
+        sizes: Sequence[int],
+        name: str = "",
+        wanted: Sequence[Sequence[int]] = (),
+    ) -> list[MemorySpan]:
         """Return a span for each size, as `allocate` does.
 
         The device is asked once what it has done: asking takes longer than the rest.
+
+        Parameters
+        ----------
+        sizes : sequence of int
+            Bytes.
+        name : str
+            For the memory dump.
+        wanted : sequence of sequence of int
+            Rows of an address for each size, the best first: a freed span there is
+            taken before all others, also with pending points.
         """
         if self._consistent:
             # What `_begin` does then, without a call.
@@ -168,11 +187,20 @@ class Pool:
         statistics, query = self._statistics, True
         spans: list[MemorySpan] = []
         try:
-            for size in sizes:
+            for number, size in enumerate(sizes):
                 # `round_up`, without a call.
                 rounded = (size + GRANULE - 1) // GRANULE * GRANULE or GRANULE
-                span = self._find_span(rounded, query) or self._grow(rounded)
-                query = False
+                span, freed = None, self._bins.get(rounded) if wanted else None
+                if freed:
+                    for addresses in wanted:
+                        span = freed.pop(addresses[number], None)
+                        if span is not None:
+                            self._cached_bytes -= rounded
+                            statistics.reuses += 1
+                            break
+                if span is None:
+                    span = self._find_span(rounded, query) or self._grow(rounded)
+                    query = False
                 span.lease.request = (name, size)
                 statistics.in_use += rounded
                 if statistics.in_use > statistics.peak_in_use:
@@ -220,9 +248,9 @@ class Pool:
         spans = self._live_spans()
         idle = [span for span in spans if span.lease.request is None]
         idle.sort(key=lambda span: max((row.value for row in span.points), default=0))
-        bins: dict[int, collections.deque[MemorySpan]] = {}
+        bins: dict[int, _Bin] = {}
         for span in idle:
-            bins.setdefault(span.size, collections.deque()).append(span)
+            bins.setdefault(span.size, _Bin())[span.address] = span
         self._bins = bins
         self._starts = sorted(self._regions)
         regions = tuple(self._regions.values())
@@ -269,8 +297,8 @@ class Pool:
                 lease.request = None
                 freed = self._bins.get(span.size)
                 if freed is None:
-                    freed = self._bins[span.size] = collections.deque()
-                freed.append(span)
+                    freed = self._bins[span.size] = _Bin()
+                freed[span.address] = span
                 self._cached_bytes += span.size
                 self._statistics.in_use -= span.size
                 if dead_lease:
@@ -315,13 +343,15 @@ class Pool:
         if freed:
             # The last one, if it is known to be done: who allocates the same sizes each
             # time gets the same addresses, and commands that are already recorded.
-            for queue, value in freed[-1].points:
+            last = freed[next(reversed(freed))]
+            for queue, value in last.points:
                 if value > queue.completed:
                     break
             else:
-                freed[-1].points = ()
+                last.points = ()
                 return self._reuse(freed, last=True)
-            if freed[0].done() if query else freed[0].known_done():
+            first = freed[next(iter(freed))]
+            if first.done() if query else first.known_done():
                 return self._reuse(freed)
         if (
             self._cached_bytes - self._pending_bytes
@@ -339,10 +369,8 @@ class Pool:
                     return span
         return None
 
-    def _reuse(
-        self, freed: collections.deque[MemorySpan], last: bool = False
-    ) -> MemorySpan:
-        span = freed.pop() if last else freed.popleft()
+    def _reuse(self, freed: _Bin, last: bool = False) -> MemorySpan:
+        _, span = freed.popitem(last)
         self._cached_bytes -= span.size
         self._statistics.reuses += 1
         return span
@@ -377,7 +405,7 @@ class Pool:
             # Oldest first, so the first pending one ends the search. Once the device
             # was asked about one, it is known of the others too.
             while freed:
-                span = freed[0]
+                span = freed[next(iter(freed))]
                 points = span.points
                 if points and not pending:
                     if not (span.known_done() if asked else span.done()):
@@ -388,7 +416,7 @@ class Pool:
                     region = span.region
                     region.points = latest((*region.points, *points))
                 self._cached_bytes -= size
-                freed.popleft()
+                del freed[span.address]
                 # Without both, its death is none of the pool's business.
                 del self._leases[span.address]
                 del span.lease
@@ -400,7 +428,7 @@ class Pool:
 
     def _cached_spans(self) -> Iterator[MemorySpan]:
         for freed in self._bins.values():
-            yield from freed
+            yield from freed.values()
 
     def _grow(self, size: int) -> MemorySpan:
         """Return a span of a new block; everything freed has been merged."""

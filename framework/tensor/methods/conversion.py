@@ -78,7 +78,12 @@ class ConversionMethods:
             If there is no such device.
         """
         if target:
-            if len(target) == 1 and type(target[0]) is DType and not copy and device is None:
+            if (
+                len(target) == 1
+                and type(target[0]) is DType
+                and not copy
+                and device is None
+            ):
                 check_memory_format("to", memory_format)
                 kind = target[0]
                 return self if self.dtype is kind else ops.cast(self, kind)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework import nn, optim
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.dispatch.op import REGISTRY
@@ -92,3 +93,30 @@ def test_the_hosts_clock_where_somebody_reads_the_devices(
     with fw.profile(gpu.name):
         assert seconds_of(gpu.gpu, run, 3) == 2.0
     assert len(runs) == 3
+
+
+def test_equal_steps_submit_what_is_recorded(gpu: GpuDevice) -> None:
+    """With the results of the host, also where the last loss is still held."""
+    data = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
+
+    def train(place: Device, steps: int) -> tuple[float, list[int]]:
+        fw.manual_seed(0)
+        layers = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
+        model = nn.Sequential(*layers).to(place)
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        x = fw.tensor(data, device=place)
+        sent = []
+        for _ in range(steps):
+            before = gpu.gpu.counters.snapshot()
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            change = gpu.gpu.counters.snapshot() - before
+            sent.append(change.submits - change.resubmits)
+        return loss.item(), sent
+
+    found, sent = train(gpu, 12)
+    assert sent[-4:] == [0] * 4
+    wanted, _ = train(fw.device("cpu"), 12)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)

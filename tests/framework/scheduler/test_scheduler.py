@@ -217,7 +217,7 @@ def test_an_error_leaves_the_device_usable(
     kept = x * 5
     with monkeypatch.context() as patched:
 
-        def fail(sizes: Sequence[int]) -> None:
+        def fail(*_: object) -> None:
             raise OutOfDeviceMemory("allocate: none left")
 
         patched.setattr(gpu.gpu, "allocate_each", fail)
@@ -299,7 +299,7 @@ def test_what_nobody_can_read_is_dropped_by_a_read(gpu: GpuDevice) -> None:
 
 @contextmanager
 def failing(gpu: GpuDevice, error: BaseException) -> Iterator[None]:
-    def fail(sizes: Sequence[int]) -> None:
+    def fail(*_: object) -> None:
         raise error
 
     with pytest.MonkeyPatch.context() as patched:

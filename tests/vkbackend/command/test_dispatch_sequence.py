@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.vkbackend.kernels import INDIRECT, affine, filled, words
-from vkbackend import ArgumentError, Batch, Buffer, Device
+from vkbackend import ArgumentError, Batch, Buffer, Device, Pipeline
 from vkbackend.command.dispatch_sequence import (
     MAX_COMMANDS,
     MAX_RECORDED,
@@ -147,24 +147,93 @@ def test_a_profile_measures_what_is_recorded_too(device: Device) -> None:
     assert len(profile.spans) == 3
 
 
-def test_arguments_in_memory_and_long_sequences_are_not_recorded(
-    device: Device,
+def indirect_arguments(pipeline: Pipeline, y: Buffer, term: int) -> bytes:
+    """Return the arguments of y = 30 * term, which the kernel takes from memory."""
+    given = {"y": y, "count": COUNT, **{f"terms[{k}]": term for k in range(30)}}
+    return pipeline.packer(tuple(given))(*given.values())
+
+
+def test_arguments_in_memory_are_kept_with_the_commands(device: Device) -> None:
+    pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
+    y, z = device.allocate(4 * COUNT), device.allocate(4 * COUNT)
+    size = len(indirect_arguments(pipeline, y, 1))
+    start = -(-size // 16) * 16
+    grid = -(-COUNT // 64), 1, 1
+    sequence = device.sequence(
+        [
+            (pipeline, slice(0, size), *grid),
+            (pipeline, slice(start, start + size), *grid),
+        ]
+    )
+    kinds = []
+    for term in (1, 2, 1, 2, 1, 3, 3, 2, 1):
+        first = indirect_arguments(pipeline, y, term)
+        second = indirect_arguments(pipeline, z, term + 5)
+        arguments = first + bytes(start - size) + second
+        submission = sequence.submission(arguments, [], [y, z])
+        kinds.append(type(submission))
+        submission.submit()
+        assert (words(device, y) == 30 * term).all()
+        assert (words(device, z) == 30 * (term + 5)).all()
+    assert kinds[:5] == [Batch, Batch, *[SequenceSubmission] * 3]
+
+
+def test_without_memory_for_arguments_nothing_is_recorded(
+    device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = device.pipeline("indirect", source=INDIRECT, constants={"LOCAL_X": 64})
     y = device.allocate(4 * COUNT)
-    terms = {f"terms[{k}]": 1 for k in range(30)}
-    given = {"y": y, "count": COUNT, **terms}
-    arguments = pipeline.packer(tuple(given))(*given.values())
+    arguments = indirect_arguments(pipeline, y, 1)
     row = (pipeline, slice(0, len(arguments)), -(-COUNT // 64), 1, 1)
-    indirect = device.sequence([row])
+    sequence = device.sequence([row])
+
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(device, "allocate", fail)
+    for _ in range(3):
+        submission = sequence.submission(arguments, [], [y])
+        assert type(submission) is Batch
+        submission.submit()
+    assert (words(device, y) == 30).all()
+
+
+def test_long_sequences_are_not_recorded(device: Device) -> None:
     long = affine_sequence(device, MAX_COMMANDS)
     x = filled(device, ramp())
     content = packed(x, x, 1, 1) * MAX_COMMANDS
     for _ in range(3):
-        assert type(indirect.submission(arguments, [], [y])) is Batch
         assert type(long.submission(content, [x], [x])) is Batch
-    indirect.submission(arguments, [], [y]).submit()
-    assert (words(device, y) == 30).all()
+
+
+def test_a_batch_begins_with_what_is_recorded(device: Device) -> None:
+    """In one submission, and before what is added to it."""
+    sequence = affine_sequence(device, 2)
+    x, y = filled(device, ramp()), device.allocate(4 * COUNT)
+    arguments = packed(x, y, 2, 1) + packed(y, x, 1, 0)
+    result = ramp()
+    before = device.counters.snapshot()
+    for _ in range(4):
+        batch = device.batch()
+        sequence.begin(batch, arguments, [x, y], [x, y])
+        batch.dispatch(affine(device), (2, 1, 1), packed(x, x, 3, 0)[:28], [x], [x])
+        point = batch.submit()
+        result = (result * 2 + 1) * 3
+        assert x.last_write == y.last_write == point
+        assert (words(device, x) == result).all()
+    change = device.counters.snapshot() - before
+    assert (change.submits, change.resubmits, change.dispatches) == (4, 3, 12)
+
+
+def test_a_batch_of_what_is_recorded_alone(device: Device) -> None:
+    sequence = affine_sequence(device)
+    x = filled(device, ramp())
+    for _ in range(3):
+        batch = device.batch()
+        sequence.begin(batch, packed(x, x, 1, 1), [x], [x])
+        batch.submit()
+        batch.submit()
+    assert (words(device, x) == ramp() + 3).all()
 
 
 def test_command_buffers_of_the_dead_are_used_again(device: Device) -> None:

@@ -134,6 +134,26 @@ def test_points_that_passed_are_dropped() -> None:
     assert pool.allocate(8 * MIB, "").points == ()
 
 
+def test_a_wanted_place_is_taken_where_it_is_free() -> None:
+    """Of several the first, also with pending points; else any other."""
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    a, b, c, d = pool.allocate_each([1000, 1000, 1000, 600])
+    places = [span.address for span in (a, b, c, d)]
+    for span in (c, a, b):
+        release(pool, span, point(queue, 1))
+    again = pool.allocate_each([1000, 600, 1000], wanted=[places[1:], [0, 0, 0]])
+    assert again[0].address == places[1]
+    assert again[0].points == (point(queue, 1),)
+    assert len({span.address for span in again}) == 3
+    assert again[1].size == 768  # There is none of this size at the place.
+    release(pool, again[0])
+    rows = [places[3], 5], [places[1], 5]
+    taken = pool.allocate_each([1000, 1000], wanted=rows)
+    assert taken[0].address == places[1]
+    assert pool.statistics()["in_use"] == 1024 * 3 + 768 * 2
+
+
 def test_steady_loop_does_not_grow() -> None:
     pool, memory = make_pool()
     queue = FakeQueue()
