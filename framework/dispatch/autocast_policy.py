@@ -125,10 +125,8 @@ def autocast_arguments(
 
 def _as(value: Any, dtype: DType, cast_cache: dict[Any, Any] | None) -> Any:
     """Return a tensor in a dtype, parameters from the cast cache."""
-    if not isinstance(value, TensorCore):
-        return value
-    own = value.dtype
-    if own is dtype or own.kind != "float" or own is float64:
+    own: DType | None = value.dtype if isinstance(value, TensorCore) else None
+    if own is None or own is dtype or own.kind != "float" or own is float64:
         return value
     leaf = value.needs_grad and value.grad_node is None and own is float32
     if cast_cache is None or not leaf:

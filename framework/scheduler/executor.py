@@ -88,7 +88,7 @@ def memory_of(
     slots, sizes = plan.execution_plan.memory
     block = plan.execution_plan.block
     if block:
-        sizes = [*sizes, plan.execution_plan.block_size]
+        sizes = (*sizes, plan.execution_plan.block_size)
     buffers = gpu.allocate_each(sizes, plan.places)
     places = []
     for buffer in buffers:
