@@ -112,8 +112,8 @@ class TapeSignature:
                 kind = type(each)
                 if kind is Saved:
                     holds = True
-                    array = each.array
-                    if array.version != each.version or each.kind is not results:
+                    array, _, _, made, version, _ = each
+                    if array.version != version or made is not results:
                         return False
                     key.append(values.setdefault(array.value, len(values)))
                 elif kind is float or kind is int:

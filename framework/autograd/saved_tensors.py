@@ -85,8 +85,8 @@ class TapeRecorder(NamedTuple):
                 version = array.version
                 if version < 0:
                     refuse_saving(self.name)
-                place = array, each.layout, each.device, each.results
-                saved[name] = _tuple(Saved, (*place, version, at))
+                kept = array, each.layout, each.device, each.results, version, at
+                saved[name] = _tuple(Saved, kept)
             elif source == OUTPUT:
                 saved[name] = save(outputs[at], -1 if at else None)
             elif source == ARGUMENT:

@@ -198,7 +198,8 @@ class Elementwise(Op[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, on the fast path if the call is cached."""
         given = args
-        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+        casts = modes.autocast_blocks and self.policy is not None
+        if casts or kwargs or len(args) != len(self.names):
             if "out" in kwargs:
                 return cast(R, into(self, args, kwargs))
             form = self.keyword_form

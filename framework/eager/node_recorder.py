@@ -14,9 +14,11 @@ from ..autotune import autotune
 from ..base.device import GpuDevice
 from ..base.shape import Layout
 from ..base.trace_hooks import TraceHooks
-from ..ir.lazy_graph import Array, Node, NodeSignature, Value, lazy_node
+from ..ir.lazy_graph import Array, Node, NodeSignature, Value
 from ..scheduler.scheduler import append_all
 from .base_tensor import TensorCore, assembled
+
+_new = object.__new__
 
 LIBRARY_PREFIX = __name__.rsplit(".", 2)[0] + "."
 """Prefix of the names of the library's own modules."""
@@ -44,12 +46,30 @@ def replay_nodes(
     """Return replayed nodes on `values`, to which their results are appended."""
     nodes = []
     for signature, sources, numbers in recorded_nodes:
-        inputs = tuple([values[at] for at in sources])
-        if len(signature.outputs) == 1:
-            node = lazy_node(signature, inputs, numbers)
-            values.append(node.outputs[0])
+        # Inlines `Node`, as backward passes have thousands of nodes.
+        node = _new(Node)
+        node.signature = signature
+        count = len(sources)
+        if count == 2:
+            first, second = sources
+            node.values = values[first], values[second]
+        elif count == 1:
+            node.values = (values[sources[0]],)
         else:
-            node = Node(signature, inputs, numbers)
+            node.values = tuple([values[at] for at in sources])
+        node.numbers = numbers
+        node.arrays = ()
+        made = signature.outputs
+        if len(made) == 1:
+            value = _new(Value)
+            value.numel, value.dtype = made[0]
+            value.node = node
+            value.buffer = None
+            value.external_refs = 0
+            node.outputs = (value,)
+            values.append(value)
+        else:
+            node.outputs = tuple([Value(*each, node) for each in made])
             values += node.outputs
         nodes.append(node)
     return nodes

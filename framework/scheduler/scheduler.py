@@ -571,13 +571,14 @@ def _plan_key(
         The plan key: node signatures, wiring, live-out results, donated inputs.
     """
     key: list[object] = []
-    find = slots.get
+    find, append_key, number = slots.get, key.append, len(slots)
     for node in nodes:
-        key.append(node.signature)
+        append_key(node.signature)
         for value in node.values:
             slot = find(value)
             if slot is None:
-                slot = slots[value] = len(slots)
+                slot = slots[value] = number
+                number += 1
                 if (
                     donated is not None
                     and value.external_refs == 0
@@ -585,9 +586,10 @@ def _plan_key(
                 ):
                     if value not in needed and value not in former:
                         donated.append(value)
-                        key.append(DONATED)
-            key.append(slot)
+                        append_key(DONATED)
+            append_key(slot)
         for value in node.outputs:
-            slots[value] = len(slots)
-            key.append(value.external_refs > 0 or value in needed)
+            slots[value] = number
+            number += 1
+            append_key(value.external_refs > 0 or value in needed)
     return tuple(key)
