@@ -124,8 +124,10 @@ def _store_wide(k: int, itemsize: int, values: list[str]) -> list[str]:
     """
     words, count = VEC4_WORDS[itemsize][0], max(1, itemsize // 2)
     halves = ("xy", "zw") if words == "uvec4" else ("xy",)
-    lines = [f"{words} p{k}_{n} = {value};" for n, value in enumerate(values)]
-    joined = [f"join(p{k}_{n}.{half})" for n in range(len(values)) for half in halves]
+    lines = [f"{words} packed{k}_{n} = {value};" for n, value in enumerate(values)]
+    joined = [
+        f"join(packed{k}_{n}.{half})" for n in range(len(values)) for half in halves
+    ]
     places = [f"{count}u * i + {n}u" for n in range(count)] if count > 1 else ["i"]
     lines += [f"out{k}.at[{at}] = {word};" for at, word in zip(places, joined)]
     return lines

@@ -40,6 +40,7 @@ from ...ir.kernel_call import (
     StridedSpec,
 )
 from ...kernels.linear import linear_dispatch, word_dispatch, words_of
+from ...kernels.row_copy import WORD, Rows, copies_rows, gathered_row_dispatch
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import by_parts
@@ -216,7 +217,32 @@ def _take_dispatch(
 def _take_kernel(
     gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str
 ) -> Dispatch:
+    taken = _long_rows(gpu, x, index, site)
+    if taken is not None:
+        return taken
     return _take_dispatch(x, index, _take_spec(x, index, site), {}, site)
+
+
+def _long_rows(
+    gpu: DeviceInfo, x: TensorSpec, index: TensorSpec, site: str
+) -> Dispatch | None:
+    """Return the dispatch that takes rows with uniform loads where that is quickest."""
+    outer, count, inner = x.shape
+    width, rest = divmod(inner * x.dtype.itemsize, WORD)
+    if index.ndim != 1 or rest or not x.numel or not index.numel:
+        return None
+    rows = Rows(width, outer, count, (count * width, width), (width, width))
+    if not copies_rows(gpu, rows):
+        return None
+    missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
+    fill = encode(missing, x.dtype).tobytes() * (2 * WORD // x.dtype.itemsize)
+    push: dict[str, Argument] = {"x": "x", "indices": "index", "out_": "out"}
+    push |= {"error": IndexSlot(site, count), "rows": count, "entries": index.numel}
+    push |= {
+        f"fill[{k}]": int(word) for k, word in enumerate(np.frombuffer(fill, "<u4"))
+    }
+    taken = rows._replace(inner=index.numel)
+    return gathered_row_dispatch(gpu, taken, push, index_constants(index))
 
 
 @_take.vjp

@@ -15,9 +15,10 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Dispatch, StridedSpec, divisor
+from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, linear_dispatch, word_dispatch, words_of
+from ...kernels.row_copy import WORD, Rows, copies_rows, row_dispatch
 from ..elementwise.cast import cast
 from ..elementwise.unary import copy
 from ..view import expand, reshape, unsqueeze
@@ -70,8 +71,11 @@ def _concat_spec(
 def _concat_kernel(
     gpu: DeviceInfo, part0: StridedSpec, part1: StridedSpec, part2: Spec, part3: Spec,
     part4: Spec, part5: Spec, part6: Spec, part7: Spec, dim: int,
-) -> Dispatch:  # fmt: skip
+) -> Dispatch | list[Dispatch]:  # fmt: skip
     parts = _parts(part0, part1, part2, part3, part4, part5, part6, part7)
+    copies = _row_copies(gpu, parts, dim)
+    if copies:
+        return copies
     inner = math.prod(part0.shape[dim + 1 :])
     ends = list(itertools.accumulate(part.shape[dim] * inner for part in parts))
     count = math.prod(part0.shape[:dim]) * ends[-1]
@@ -89,6 +93,28 @@ def _concat_kernel(
     constants = {"PARTS_JOINED": len(parts), "SIZE": part0.dtype.itemsize}
     items, defines = (count // width, {"VECTORS": "1"}) if width > 1 else (words, {})
     return copy_dispatch(gpu, "copy/concat", items, push, constants, defines)
+
+
+def _row_copies(
+    gpu: DeviceInfo, parts: Sequence[TensorSpec], dim: int
+) -> list[Dispatch]:
+    """Return a copy of rows for each part where those are quickest, else nothing."""
+    outer, itemsize = math.prod(parts[0].shape[:dim]), parts[0].dtype.itemsize
+    widths = [math.prod(part.shape[dim:]) * itemsize for part in parts]
+    if outer == 0 or any(width % WORD for width in widths):
+        return []
+    total, start, steps = sum(widths) // WORD, 0, []
+    for k, width in enumerate(widths):
+        length = width // WORD
+        rows = Rows(length, outer, 1, (length, 0), (total, 0))
+        if length and not copies_rows(gpu, rows):
+            return []
+        if length:
+            paired = start % 2 == 0
+            out = BufferOffset("out", WORD * start)
+            steps.append(row_dispatch(gpu, rows, f"part{k}", out, paired))
+        start += length
+    return steps
 
 
 @_concat.vjp

@@ -25,8 +25,9 @@ from ...base.symbolic_number import is_symbolic, live
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import TensorCore, strided
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.linear import word_dispatch
+from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
+from ...kernels.linear import linear_dispatch, word_dispatch
+from ...kernels.row_copy import WORD, Rows, copies_rows, row_dispatch
 from ..indexing.symbolic_index import (
     symbolic_index,
     symbolic_narrow,
@@ -130,14 +131,50 @@ def _nested(layout: Layout) -> list[tuple[int, int, int]]:
 @strided_scatter.kernel
 def strided_scatter_kernel(
     gpu: DeviceInfo, base: StridedSpec, source: StridedSpec, layout: Layout
-) -> Dispatch:
+) -> Dispatch | list[Dispatch]:
     dims = _nested(layout)
+    itemsize = base.dtype.itemsize
+    words, parts = base.numel * itemsize // WORD, itemsize // WORD
+    whole = Rows(words, 1, 1, (words, 0), (words, 0))
+    if parts and copies_rows(gpu, whole):
+        copied = row_dispatch(gpu, whole, "base", "out")
+        return [copied, *_region_dispatches(gpu, dims, layout, parts)]
     dims += [(1, 1, 0)] * (SCATTER_DIMS - len(dims))
     push: dict[str, int | str] = {"base": "base", "source": "source", "result": "out"}
     push |= {"count": base.numel, "offset": layout.offset}
     for k, (size, stride, step) in enumerate(dims):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
     return word_dispatch("copy/slice_update", "strided_scatter", base, push)
+
+
+def _region_dispatches(
+    gpu: DeviceInfo, dims: Sequence[tuple[int, int, int]], layout: Layout, parts: int
+) -> list[Dispatch]:
+    """Return the dispatch that stores the source, of `parts` words for each element."""
+    if layout.numel == 0:
+        return []
+    out = BufferOffset("out", WORD * parts * layout.offset)
+    *around, (length, *steps) = dims or [(1, 1, 1)]
+    if steps == [1, 1] and len(around) <= 2:
+        (outer, *_), (inner, *_) = sizes = [*[(1, 0, 0)] * (2 - len(around)), *around]
+        targets, sources = ([parts * each[k] for each in sizes] for k in (1, 2))
+        rows = Rows(
+            parts * length,
+            outer,
+            inner,
+            (sources[0], sources[1]),
+            (targets[0], targets[1]),
+        )
+        if copies_rows(gpu, rows):
+            even = parts * layout.offset % 2 == 0
+            return [row_dispatch(gpu, rows, "source", out, even)]
+    push: dict[str, Argument] = {"source": "source", "out_": out}
+    push["count"] = layout.numel
+    for k in range(SCATTER_DIMS):
+        size, stride, step = dims[k] if k < len(dims) else (1, 0, 0)
+        push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
+    constants = {"PARTS": parts, "DIMS": len(dims)}
+    return [linear_dispatch("copy/scatter_words", layout.numel, push, constants)]
 
 
 @strided_scatter.vjp

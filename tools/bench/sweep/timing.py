@@ -219,7 +219,7 @@ def _in_a_row(bed: Bed, timer: Callable[[int], float]) -> float:
     if once > seconds:
         return min(once, timer(1)) if once < 10 * seconds else once
     repeat = max(1, min(_MAX_REPEATS, round(seconds / _ROUNDS / max(once, 1e-9))))
-    return statistics.median(timer(repeat) for _ in range(_ROUNDS))
+    return bed.typical([timer(repeat) for _ in range(_ROUNDS)])
 
 
 def _peer_seconds(peer: Peer, run: Run, repeat: int, wall: bool) -> float:

@@ -1,0 +1,122 @@
+"""Copies of rows with uniform loads: where they pay, and what they copy."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.framework.codegen.rows import GPU, SOFTWARE, device_info
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import IndexRangeError
+from vkbackend.framework.kernels.row_copy import Rows, copies_rows, row_dispatch
+
+ROWS = Rows(100, 4, 3, (300, 100), (600, 200))
+
+
+def test_only_software_devices_copy_rows() -> None:
+    assert copies_rows(SOFTWARE, ROWS)
+    assert not copies_rows(GPU, ROWS)
+    assert not copies_rows(device_info("software", 16), ROWS)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [ROWS._replace(length=15), ROWS._replace(source=(1 << 23, 100))],
+    ids=["short", "far"],
+)
+def test_rows_that_are_copied_word_by_word(rows: Rows) -> None:
+    assert not copies_rows(SOFTWARE, rows)
+
+
+def test_segments_cover_a_row() -> None:
+    step = row_dispatch(SOFTWARE, ROWS, "x", "out")
+    assert (step.push["segments"], step.grid) == (2, (24, 1, 1))
+    assert step.defines == {"LANES": "8", "ROUNDS": "4"}
+    assert step.constants == {"LOCAL_X": 8, "PAIRED": 1}
+
+
+@pytest.mark.parametrize(
+    ("rows", "even"),
+    [
+        (ROWS, False),
+        (ROWS._replace(length=101), True),
+        (ROWS._replace(out=(601, 200)), True),
+    ],
+    ids=["start", "length", "step"],
+)
+def test_words_are_paired_where_all_places_are_even(rows: Rows, even: bool) -> None:
+    step = row_dispatch(SOFTWARE, rows, "x", "out", even)
+    assert step.constants["PAIRED"] == 0
+
+
+DTYPES = ["uint8", "float16", "float32", "int64"]
+
+
+def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(0, 99, shape).astype(dtype)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("shapes", "dim"),
+    [
+        ([(5, 33), (5, 16), (5, 64)], 1),
+        ([(4, 300, 3), (4, 21, 3), (4, 0, 3)], 1),
+        ([(1000,), (37,), (16,)], 0),
+    ],
+)
+def test_joined_rows(
+    gpu: GpuDevice, dtype: str, shapes: list[tuple[int, ...]], dim: int
+) -> None:
+    parts = [numbers(shape, dtype) for shape in shapes]
+    found = fw.cat([fw.tensor(part, device=gpu) for part in parts], dim)
+    np.testing.assert_array_equal(found.numpy(), np.concatenate(parts, dim))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "index",
+    [
+        np.s_[1:],
+        np.s_[:, 2:],
+        np.s_[..., 1:40],
+        np.s_[:, ::3],
+        np.s_[..., 2],
+        np.s_[0:0],
+    ],
+    ids=str,
+)
+def test_regions(gpu: GpuDevice, dtype: str, index: tuple[object, ...]) -> None:
+    base = numbers((6, 5, 64), dtype)
+    value = base[index] + np.asarray(1, dtype)
+    x = fw.tensor(base, device=gpu)
+    x[index] = fw.tensor(value, device=gpu)
+    base[index] = value
+    np.testing.assert_array_equal(x.numpy(), base)
+
+
+@pytest.mark.core
+def test_diagonals(gpu: GpuDevice) -> None:
+    x, y = torch.rand(7, 33), torch.rand(6)
+    given = (fw.tensor(each.numpy(), device=gpu) for each in (x, y))
+    found = fw.diagonal_scatter(*given, 27).numpy()
+    np.testing.assert_array_equal(found, torch.diagonal_scatter(x, y, 27).numpy())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows_by_index(gpu: GpuDevice, dtype: str, kind: type) -> None:
+    x = numbers((3, 9, 68), dtype)
+    index = np.array([8, -9, 0, 3, -1], kind)
+    found = fw.tensor(x, device=gpu)[:, fw.tensor(index, device=gpu)]
+    np.testing.assert_array_equal(found.numpy(), x[:, index])
+
+
+@pytest.mark.core
+def test_an_index_out_of_range_is_reported(gpu: GpuDevice) -> None:
+    x, index = fw.zeros(6, 64, device=gpu), fw.tensor([1, 9, 2], device=gpu)
+    with pytest.raises(IndexRangeError, match="index 9 is out of range"):
+        fw.index_select(x, 0, index).numpy()
