@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..base.dtype import DType
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch, fold_grid
+from .linear import linear_dispatch
 from .reduce import WORKGROUP
 from .shader_types import place_defines
 
@@ -31,6 +32,15 @@ TILE_ITEMS = 8
 """Elements of an invocation in a tile of a pass: with 16, 24 or 32 a sort of 16 Mi
 float32 took 1819, 1701 and 1705 us, with these 1270 (NVIDIA H200, driver 580.159.04,
 2026-11-28)."""
+
+CHUNKS = 64
+LEAST_CHUNK, MOST_CHUNK, MOST_CHUNKS = 512, 16384, 128
+"""Invocations that keep a software device busy; elements of each, and most of them for
+one line, whose scan and chunks have few enough rounds for its loops."""
+
+LEAST_COUNTED, LEAST_WANTED, LEAST_ELEMENTS = 512, 64, 1 << 13
+"""Elements of a line, of its order, and of all lines, from which a software device
+takes digits: the passes are many kernels."""
 
 _BALLOT = 8
 """`VK_SUBGROUP_FEATURE_BALLOT_BIT`."""
@@ -94,6 +104,8 @@ class RadixSort(NamedTuple):
     def dispatches(self) -> list[Dispatch]:
         """Return the dispatches, of one kernel if a workgroup holds a line."""
         count = self.x.shape[1]
+        if not self.gpu.target.hides_latency:
+            return self._passes()
         if count <= SHORT_LINE:
             width = 1 << max(1, (count - 1).bit_length())
             groups = ceil_div(self.lines, 2 * WORKGROUP // width)
@@ -136,7 +148,9 @@ class RadixSort(NamedTuple):
         """
         _, count, inner = self.x.shape
         lines, size = self.lines, self.x.dtype.itemsize
-        tiles = ceil_div(count, TILE_ITEMS * self.rank_group)
+        alone = not self.gpu.target.hides_latency
+        chunk = self._chunk if alone else TILE_ITEMS * self.rank_group
+        tiles = ceil_div(count, chunk)
         at = 4 * ceil_div(size * self.x.numel, 4)
         areas = [Scratch(f"sorted{i}", at + 4 * self.x.numel) for i in range(2)]
         counts = Scratch("digit_counts", 4 * lines * BINS * tiles)
@@ -154,6 +168,9 @@ class RadixSort(NamedTuple):
             out |= {"most": min(self.most, count) if is_last else count}
             out["inner_out"] = inner if is_last else 1
             out["places"] = self.source if is_first else BufferOffset(source, at)
+            if alone:
+                steps += self._chunk_pass(read, out, counts, chunk)
+                continue
             out |= {"before": counts, "totals": totals}
             steps.append(self._histogram(read | {"counts": counts}))
             steps.append(self._offsets(counts, totals, tiles))
@@ -166,6 +183,49 @@ class RadixSort(NamedTuple):
             scatter = Dispatch("sort/radix_scatter", grid, push, constants, defines)
             steps.append(scatter)
         return steps
+
+    @property
+    def _chunk(self) -> int:
+        """Elements of an invocation, where those share nothing."""
+        _, count, _ = self.x.shape
+        wanted = max(LEAST_CHUNK, ceil_div(self.x.numel, CHUNKS))
+        return max(wanted, ceil_div(count, MOST_CHUNKS))
+
+    def _chunk_pass(
+        self,
+        read: Mapping[str, Argument],
+        out: Mapping[str, Argument],
+        counts: Scratch,
+        chunk: int,
+    ) -> list[Dispatch]:
+        """Return the dispatches of one digit where invocations share nothing."""
+        is_first, is_last = read["shift"] == 0, out["order"] == self.results["order"]
+        tiles = read["tiles"]
+        assert isinstance(tiles, int)
+        count, constants = {"counts": counts}, {"DESCENDING": int(self.descending)}
+        defines, number = key_defines(self.x.dtype), self.lines * tiles
+        size = self.gpu.subgroup_size
+        scanned = {"lines": self.lines, "width": BINS * tiles, **count}
+        placed = {"IS_FIRST": int(is_first), "CHUNK": chunk, **constants}
+        placed["HAS_VALUES"] = int(not is_last or "values" in self.results)
+        types = {**defines, **(place_defines(self.places) if is_last else {})}
+        counted = {"CHUNK": chunk, **constants}
+        return [
+            linear_dispatch(
+                "sort/radix_count_chunks", number, read | count, counted, defines, size
+            ),
+            linear_dispatch(
+                "sort/radix_scan_chunks", self.lines, scanned, workgroup=size
+            ),
+            linear_dispatch(
+                "sort/radix_place_chunks",
+                number,
+                {**read, **out, **count},
+                placed,
+                types,
+                size,
+            ),
+        ]
 
     def _histogram(self, push: Mapping[str, Argument]) -> Dispatch:
         constants = {"LOCAL_X": WORKGROUP, "TILE": TILE_ITEMS * self.rank_group}
@@ -188,6 +248,17 @@ class RadixSort(NamedTuple):
 def has_radix_sort(gpu: DeviceInfo) -> bool:
     """Whether a radix sort pays on a device, which must count votes of subgroups."""
     return gpu.target.hides_latency and bool(gpu.subgroup_operations & _BALLOT)
+
+
+def pays_to_count(gpu: DeviceInfo, x: TensorSpec, most: int) -> bool:
+    """Whether a software device sorts quickest by digits, one chunk an invocation."""
+    return (
+        gpu.target.uniform_loads
+        and x.dtype.itemsize in (4, 8)
+        and LEAST_COUNTED <= x.shape[1] <= MOST_CHUNKS * MOST_CHUNK
+        and most >= LEAST_WANTED
+        and x.numel >= LEAST_ELEMENTS
+    )
 
 
 def key_defines(dtype: DType) -> dict[str, str]:

@@ -9,7 +9,7 @@ from ..base.dtype import DType, int32
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
-from .radix_sort import RadixSort, has_radix_sort
+from .radix_sort import RadixSort, has_radix_sort, pays_to_count
 from .select import pays_to_select, select_dispatches
 from .shader_types import place_defines, storage_defines
 
@@ -63,7 +63,7 @@ def sort_dispatches(
     wanted = gpu, x, most, descending, source, results, places
     if "values" in results and pays_to_select(gpu, x, most):
         return select_dispatches(*wanted)
-    if has_radix_sort(gpu):
+    if has_radix_sort(gpu) or pays_to_count(gpu, x, most):
         return RadixSort(*wanted).dispatches()
     outer, count, inner = x.shape
     # A software device is bound by comparisons; an argsort is a step of other ops, and

@@ -6,12 +6,18 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.framework.codegen.rows import GPU, SOFTWARE
+from vkbackend.driver.target import LOOP_LIMIT
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float32, int64
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.kernels import radix_sort
-from vkbackend.framework.kernels.radix_sort import RadixSort, has_radix_sort
+from vkbackend.framework.kernels.radix_sort import (
+    RadixSort,
+    has_radix_sort,
+    pays_to_count,
+)
 
 DTYPES = [
     torch.float32,
@@ -112,3 +118,55 @@ def test_kernels_of_a_length(
     names = [step.kernel.removeprefix("sort/") for step in steps]
     assert names[-1] == kernels[-1]
     assert len(names) == (1 if len(kernels) == 1 else 3 * len(kernels))
+
+
+@pytest.fixture
+def chunks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device with short chunks, if invocations sort chunks on it."""
+    monkeypatch.setattr(radix_sort, "LEAST_COUNTED", 2)
+    monkeypatch.setattr(radix_sort, "LEAST_ELEMENTS", 2)
+    monkeypatch.setattr(radix_sort, "LEAST_CHUNK", 16)
+    if not pays_to_count(gpu.gpu.info, TensorSpec((1, 99, 1), float32), 99):
+        pytest.skip("the device is no software device with 64-bit integers")
+    return gpu
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.int32, torch.int64], ids=str
+)
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((2, 70, 3), 1), ((97, 5), 0), ((1500,), 0)]
+)
+def test_chunks(
+    shape: tuple[int, ...],
+    dim: int,
+    dtype: torch.dtype,
+    descending: bool,
+    chunks: GpuDevice,
+) -> None:
+    check(chunks, sample(dtype, shape), dim, descending)
+
+
+@pytest.mark.core
+def test_first_of_chunks(chunks: GpuDevice) -> None:
+    data = sample(torch.int32, (2, 600, 2))
+    found = ops.topk(fw.tensor(data.numpy(), device=chunks), 80, 1)
+    wanted = torch.sort(data, dim=1, descending=True, stable=True)
+    assert np.array_equal(found.values.numpy(), wanted.values[:, :80].numpy())
+    assert np.array_equal(found.indices.numpy(), wanted.indices[:, :80].numpy())
+
+
+def test_chunks_keep_within_the_loops_of_software_devices() -> None:
+    results = {"values": "values", "order": "indices"}
+    for count in (1 << 13, 1 << 17, 1 << 21):
+        x = TensorSpec((1, count, 1), float32)
+        assert pays_to_count(SOFTWARE, x, count)
+        sort = RadixSort(SOFTWARE, x, count, False, "x", results, int64)
+        counted, scanned, placed = sort.dispatches()[:3]
+        assert counted.constants["CHUNK"] <= LOOP_LIMIT
+        assert scanned.push["width"] <= LOOP_LIMIT
+        assert placed.constants["IS_FIRST"] == 1
+    assert not pays_to_count(SOFTWARE, TensorSpec((1, 1 << 22, 1), float32), 1 << 22)
+    assert not pays_to_count(GPU, TensorSpec((1, 1 << 17, 1), float32), 1 << 17)

@@ -1,0 +1,27 @@
+// Scan of a radix sort's counts over the digits and chunks of each line, in place
+// grid    one invocation per line, linear
+// in      counts (lines, width)
+// out     counts: the sum of those before
+// source  for software devices, whose invocations share nothing
+// lint    scalar-load: one by one, as each sum follows from the one before
+#version 460
+#extension GL_EXT_buffer_reference : require
+#include "lib/index.glsl"
+#include "sort/chunk_counts.glsl"
+
+layout(push_constant, std430) uniform Push {
+    Counts counts;
+    uint lines;
+    uint width;
+} push;
+
+void main() {
+    Counts counts = push.counts;
+    uint line = linear_invocation(), width = push.width, running = 0;
+    if (line >= push.lines) return;
+    for (uint i = line * width; i < (line + 1) * width; ++i) {
+        uint count = counts.at[i];
+        counts.at[i] = running;
+        running += count;
+    }
+}
