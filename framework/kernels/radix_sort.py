@@ -202,17 +202,23 @@ class RadixSort(NamedTuple):
         is_first, is_last = read["shift"] == 0, out["order"] == self.results["order"]
         tiles = read["tiles"]
         assert isinstance(tiles, int)
-        count, constants = {"counts": counts}, {"DESCENDING": int(self.descending)}
+        count: dict[str, Argument] = {"counts": counts}
+        constants = {"DESCENDING": int(self.descending)}
         defines, number = key_defines(self.x.dtype), self.lines * tiles
         size = self.gpu.subgroup_size
-        scanned = {"lines": self.lines, "width": BINS * tiles, **count}
+        scanned = {**count, "lines": self.lines, "width": BINS * tiles}
         placed = {"IS_FIRST": int(is_first), "CHUNK": chunk, **constants}
         placed["HAS_VALUES"] = int(not is_last or "values" in self.results)
         types = {**defines, **(place_defines(self.places) if is_last else {})}
         counted = {"CHUNK": chunk, **constants}
         return [
             linear_dispatch(
-                "sort/radix_count_chunks", number, read | count, counted, defines, size
+                "sort/radix_count_chunks",
+                number,
+                {**read, **count},
+                counted,
+                defines,
+                size,
             ),
             linear_dispatch(
                 "sort/radix_scan_chunks", self.lines, scanned, workgroup=size
