@@ -184,7 +184,10 @@ class Device:
         return buffer
 
     def allocate_each(
-        self, sizes: Sequence[int], wanted: Sequence[Sequence[int]] = ()
+        self,
+        sizes: Sequence[int],
+        wanted: Sequence[Sequence[int]] = (),
+        idle: bool = False,
     ) -> list[Buffer]:
         """Return new device memory of each size, as `allocate` does, in less time.
 
@@ -195,12 +198,15 @@ class Device:
         wanted : sequence of sequence of int
             Rows of an address for each size, the best first: memory there is taken
             where it is free and of this size.
+        idle : bool, default False
+            Take it there only where all work on it is over, as for what the host
+            writes.
         """
         if self._poison:
             return [self.allocate(size) for size in sizes]
         with self.logical.lock:
             self.check_open("allocate")
-            spans = self.pool.allocate_each(sizes, wanted=wanted)
+            spans = self.pool.allocate_each(sizes, wanted=wanted, idle=idle)
         buffers = []
         for span, size in zip(spans, sizes):
             buffers.append(Buffer(self, span, size, ""))

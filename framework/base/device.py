@@ -192,6 +192,8 @@ class GpuDevice(Device):
         Cached backward passes by tape structure; see `autograd.backward_cache`.
     backward_misses : int
         Consecutive misses of the backward cache.
+    upload_places : dict of int to tuple of (int,)
+        Addresses of the last uploads by their bytes, the newest first.
     """
 
     type = "vulkan"
@@ -210,6 +212,7 @@ class GpuDevice(Device):
         self._plans: OrderedDict[object, Plan] = PlanCache()
         self.backward_cache: OrderedDict[object, object] = OrderedDict()
         self.backward_misses = 0
+        self.upload_places: dict[int, tuple[tuple[int], ...]] = {}
 
     @property
     def plans(self) -> OrderedDict[object, Plan]:

@@ -195,7 +195,7 @@ class BoundPlan:
 
     def begin(self, gpu: vkbackend.Device, memory: Memory) -> vkbackend.Batch:
         """Return a batch that begins with the launches, with slots in memory."""
-        sequence = self._sequence_on(gpu)
+        sequence = self._sequence or self._make_sequence(gpu)
         self._tables[0].write(map(_address_in, memory))
         batch = gpu.batch()
         sequence.begin(batch, bytes(self.content), *self._touched(memory))
@@ -205,15 +205,13 @@ class BoundPlan:
         self, gpu: vkbackend.Device, memory: Memory
     ) -> vkbackend.Batch | vkbackend.SequenceSubmission:
         """Return what submits the launches alone, with slots in memory."""
-        sequence = self._sequence_on(gpu)
+        sequence = self._sequence or self._make_sequence(gpu)
         self._tables[0].write(map(_address_in, memory))
         return sequence.submission(bytes(self.content), *self._touched(memory))
 
-    def _sequence_on(self, gpu: vkbackend.Device) -> vkbackend.DispatchSequence:
-        sequence = self._sequence
-        if sequence is None:
-            sequence = self._sequence = gpu.sequence(self._commands)
-        return sequence
+    def _make_sequence(self, gpu: vkbackend.Device) -> vkbackend.DispatchSequence:
+        self._sequence = gpu.sequence(self._commands)
+        return self._sequence
 
     def _touched(
         self, memory: Memory

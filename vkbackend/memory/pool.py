@@ -162,6 +162,7 @@ class Pool:
         sizes: Sequence[int],
         name: str = "",
         wanted: Sequence[Sequence[int]] = (),
+        idle: bool = False,
     ) -> list[MemorySpan]:
         """Return a span for each size, as `allocate` does.
 
@@ -176,6 +177,8 @@ class Pool:
         wanted : sequence of sequence of int
             Rows of an address for each size, the best first: a freed span there is
             taken before all others, also with pending points.
+        idle : bool
+            Take none there with pending points: the host is to write to it.
         """
         if self._consistent:
             # What `_begin` does then, without a call.
@@ -187,17 +190,12 @@ class Pool:
         statistics, query = self._statistics, True
         spans: list[MemorySpan] = []
         try:
+            # All of them before any other, which could be one that is wanted.
+            found = self._take(sizes, wanted, idle) if wanted else ()
             for number, size in enumerate(sizes):
                 # `round_up`, without a call.
                 rounded = (size + GRANULE - 1) // GRANULE * GRANULE or GRANULE
-                span, freed = None, self._bins.get(rounded) if wanted else None
-                if freed:
-                    for addresses in wanted:
-                        span = freed.pop(addresses[number], None)
-                        if span is not None:
-                            self._cached_bytes -= rounded
-                            statistics.reuses += 1
-                            break
+                span = found[number] if found else None
                 if span is None:
                     span = self._find_span(rounded, query) or self._grow(rounded)
                     query = False
@@ -368,6 +366,29 @@ class Pool:
                 if span is not None:
                     return span
         return None
+
+    def _take(
+        self, sizes: Sequence[int], wanted: Sequence[Sequence[int]], idle: bool
+    ) -> list[MemorySpan | None]:
+        """Return the freed spans at wanted addresses, None where there is none."""
+        found: list[MemorySpan | None] = [None] * len(sizes)
+        missing: Sequence[int] = range(len(sizes))
+        for addresses in wanted:
+            left = []
+            for number in missing:
+                rounded = (sizes[number] + GRANULE - 1) // GRANULE * GRANULE or GRANULE
+                freed = self._bins.get(rounded)
+                span = freed.get(addresses[number]) if freed else None
+                if span is None or (idle and not span.done()):
+                    left.append(number)
+                else:
+                    assert freed is not None
+                    del freed[span.address]
+                    found[number] = span
+                    self._cached_bytes -= rounded
+            missing = left
+        self._statistics.reuses += len(sizes) - len(missing)
+        return found
 
     def _reuse(self, freed: _Bin, last: bool = False) -> MemorySpan:
         _, span = freed.popitem(last)

@@ -96,7 +96,10 @@ def test_the_hosts_clock_where_somebody_reads_the_devices(
 
 
 def test_equal_steps_submit_what_is_recorded(gpu: GpuDevice) -> None:
-    """With the results of the host, also where the last loss is still held."""
+    """With the results of the host, and with other data in each step.
+
+    Also where the last loss is still held, and gradients are clipped.
+    """
     data = np.random.default_rng(0).normal(size=(5, 8)).astype(np.float32)
 
     def train(place: Device, steps: int) -> tuple[float, list[int]]:
@@ -104,14 +107,17 @@ def test_equal_steps_submit_what_is_recorded(gpu: GpuDevice) -> None:
         layers = nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3)
         model = nn.Sequential(*layers).to(place)
         optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-        x = fw.tensor(data, device=place)
         sent = []
         for _ in range(steps):
             before = gpu.gpu.counters.snapshot()
             optimizer.zero_grad()
+            x = fw.tensor(data + np.float32(len(sent)) * data[::-1], device=place)
             loss = model(x).square().mean()
             loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+            if place.is_gpu:
+                loss.item()
             change = gpu.gpu.counters.snapshot() - before
             sent.append(change.submits - change.resubmits)
         return loss.item(), sent

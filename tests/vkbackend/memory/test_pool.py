@@ -154,6 +154,29 @@ def test_a_wanted_place_is_taken_where_it_is_free() -> None:
     assert pool.statistics()["in_use"] == 1024 * 3 + 768 * 2
 
 
+def test_no_wanted_place_goes_to_another_request() -> None:
+    pool, _ = make_pool()
+    spans = pool.allocate_each([1000] * 4)
+    places = [span.address for span in spans]
+    for span in spans[:3]:
+        release(pool, span)
+    held = spans[3].address
+    again = pool.allocate_each([1000] * 3, wanted=[[held, places[2], places[0]]])
+    assert [span.address for span in again] == [places[1], places[2], places[0]]
+
+
+def test_what_the_host_writes_takes_no_place_with_pending_work() -> None:
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    span = pool.allocate(1000, "")
+    release(pool, span, point(queue, 1))
+    row = [[span.address]]
+    (other,) = pool.allocate_each([1000], wanted=row, idle=True)
+    assert other.address != span.address
+    queue.completed = 1
+    assert pool.allocate_each([1000], wanted=row, idle=True) == [span]
+
+
 def test_steady_loop_does_not_grow() -> None:
     pool, memory = make_pool()
     queue = FakeQueue()
