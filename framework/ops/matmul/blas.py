@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...base.dtype import COMPLEX, NUMERIC
+from ...base.device import GpuDevice
+from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
 from ...dispatch.declare import composite
+from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj
+from ..reduce.sum import sum
 from ..view import reshape, transpose
 from .matmul import bmm, matmul
 
@@ -47,14 +50,27 @@ def mv(matrix: Tensor, vector: Tensor) -> Tensor:
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors of the same size and dtype."""
     _check_dims("dot", a=(a, 1), b=(b, 1))
-    return matmul(a, b)
+    return _scalar_product(a, b)
 
 
 @autocast_promote
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors; the same as `dot` of real numbers."""
     _check_dims("vdot", a=(a, 1), b=(b, 1))
-    return matmul(conj(a), b)
+    return _scalar_product(conj(a), b)
+
+
+def _scalar_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of vectors: as a sum where a GEMM has one row too few."""
+    device = a.device
+    if (
+        isinstance(device, GpuDevice)
+        and device.gpu.info.target.prefers_composition
+        and a.dtype is b.dtype is float32
+        and a.layout.shape == b.layout.shape
+    ):
+        return sum(mul(a, b))
+    return matmul(a, b)
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:

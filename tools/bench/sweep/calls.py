@@ -53,6 +53,14 @@ def _square(*kinds: str, kind: str = "regular") -> Make:
     return make
 
 
+def _reflections(form: ShapeClass) -> Call | None:
+    """Return the arguments of `householder_product`: vectors and their factors."""
+    sizes = _sizes(form)
+    if sizes is None:
+        return None
+    return call(Given((*sizes, sizes[-1])), Given(sizes, 0.5, 1.0, seed=1))
+
+
 def products(form: ShapeClass) -> tuple[int, int, int]:
     """Return rows, inner size and columns of a matrix product."""
     full = {
@@ -548,6 +556,7 @@ CALLS: dict[str, Make] = {
     ),
     "linalg.lu": _square(),
     "linalg.lu_factor": _square(),
+    "linalg.householder_product": _reflections,
     "linalg.qr": _square(),
     "qr": _square(),
     "linalg.eigh": _square(kind="definite"),
