@@ -53,6 +53,7 @@ ORDER = {
         streams
         amp backends cpu cuda distributed fft linalg mps profiler random runtime special
         version xpu
+        interception
         accelerator addresses compiler futures hub library multiprocessing overrides
         testing
         torchscript types

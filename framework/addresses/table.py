@@ -191,6 +191,16 @@ ADDRESSES: dict[str, Entry] = {
         {"record": "torchscript:export"},
     ),
     "__config__": ((), {"show": "runtime:show_config"}),
+    "_C": (
+        (),
+        {
+            "DisableTorchFunction": "overrides:DisableTorchFunction",
+            "DisableTorchFunctionSubclass": "overrides:DisableTorchFunctionSubclass",
+            "_disabled_torch_function_impl": (
+                "base.torch_function:disabled_torch_function_impl"
+            ),
+        },
+    ),
     "_utils": (("nn.utils.flat_tensors",), {}),
     "_dynamo": (("compiler",), {}),
     "_inductor": (("compiler",), {}),

@@ -14,6 +14,7 @@ from typing import Any
 from ..base.errors import GradError
 from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 from ..base.shape import Layout, Shape
+from ..base.torch_function import disabled_torch_function_impl
 from ..dispatch import batching
 from ..eager.base_tensor import assembled
 from ..tensor.tensor import Tensor
@@ -82,6 +83,7 @@ class BatchedTensor(Tensor):
     __slots__ = ("levels", "whole")
 
     results = Tensor
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
 
     whole: Tensor
     levels: tuple[BatchLevel, ...]

@@ -20,6 +20,7 @@ from ..base.dtype import can_cast
 from ..base.errors import DTypeError, GradArgumentError, GradError, ShapeError
 from ..base.scoped_setting import SettingScope
 from ..base.shape import Layout
+from ..base.torch_function import disabled_torch_function_impl
 from ..dispatch import batching
 from ..dispatch.movement import Movement
 from ..dispatch.op import Op
@@ -74,6 +75,7 @@ class DualTensor(Tensor):
     __slots__ = ()
 
     results = Tensor
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
 
     @property
     def needs_grad(self) -> Any:

@@ -9,6 +9,7 @@ from ..base import trace_hooks
 from ..base.device import find_device
 from ..base.dtype import DTypeLike, as_dtype, float32
 from ..base.public_names import defined_names as _defined_names
+from ..base.torch_function import disabled_torch_function_impl
 from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.tensor import Tensor
 
@@ -17,6 +18,8 @@ class _Registering(Tensor):
     """Base of the tensors that modules register."""
 
     __slots__ = ()
+
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
 
     def _share(self, data: Tensor | None) -> None:
         """Become a leaf with the storage of a tensor; without one, be empty."""

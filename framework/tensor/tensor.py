@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from types import FunctionType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from ..autograd.gradient_hooks import (
     retains_grad,
 )
 from ..autograd.views import base_of, detach_in_place, is_view
+from ..base import torch_function
 from ..base.device import CPU, Device, GpuDevice
 from ..base.device import find_device as get_device
 from ..base.dtype import (
@@ -49,6 +51,7 @@ from .methods import (
     ReductionMethods,
     ShapeInPlaceMethods,
     SparseMethods,
+    SubclassMethods,
     UnaryMethods,
 )
 from .printing import html_of, text_of
@@ -57,6 +60,7 @@ from .printing import html_of, text_of
 Int = int
 Bool = bool
 Number = int | float
+Self = TypeVar("Self", bound="Tensor")
 
 
 class Tensor(
@@ -76,6 +80,7 @@ class Tensor(
     DerivedMethods,
     ShapeInPlaceMethods,
     SparseMethods,
+    SubclassMethods,
     AliasMethods,
     TensorCore,
 ):
@@ -129,6 +134,19 @@ class Tensor(
     # NumPy hands `array + tensor` over to the methods below.
     __array_priority__ = 1000
 
+    def __new__(cls: type[Self], *data: Any, **options: Any) -> Self:
+        """Return a tensor of what the `__new__` of a subclass passes on."""
+        made: Self = TensorCore.__new__(cls)
+        if cls.__torch_function__ is torch_function.disabled_torch_function_impl:
+            return made
+        if cls.__new__ is not Tensor.__new__:
+            Tensor.__init__(made, *data, **options)
+        elif cls.__init__ is not Tensor.__init__:
+            # They may be the arguments of a constructor of its own.
+            with suppress(TypeError, ValueError):
+                Tensor.__init__(made, *data, **options)
+        return made
+
     def __init__(
         self,
         *data: Any,
@@ -136,8 +154,22 @@ class Tensor(
         device: Device | str | Int | None = None,
         requires_grad: Bool = False,
     ) -> None:
+        if hasattr(self, "layout") and not (
+            data and type(self).__new__ is Tensor.__new__
+        ):
+            return  # made by `__new__`
         self._become(legacy_data(type(self), data, dtype, device))
         self.requires_grad_(requires_grad)
+
+    def __init_subclass__(cls) -> None:
+        own: Any = cls.__torch_function__
+        if getattr(own, "__func__", own) is not _DEFAULT_PROTOCOL:
+            # The class itself says which results are of it.
+            if "results" not in cls.__dict__:
+                cls.results = Tensor
+            if own is not torch_function.disabled_torch_function_impl:
+                torch_function.watch(cls)
+        super().__init_subclass__()
 
     @classmethod
     def from_data(
@@ -471,6 +503,10 @@ def _seed(output: Tensor, grad: Tensor | None) -> Tensor:
         )
     seed: Tensor = ops.fill_like(output, layout.shape, 1, output.dtype)
     return seed
+
+
+_DEFAULT_PROTOCOL = SubclassMethods.__torch_function__.__func__  # type: ignore[attr-defined]  # a class method
+torch_function.plain.add(Tensor)
 
 
 def _name_methods() -> None:

@@ -15,6 +15,7 @@ from ..autograd.engine import is_grad_enabled
 from ..base import trace_hooks
 from ..base.errors import DTypeError, GradError
 from ..base.memory_format import OpaqueLayout, layout
+from ..base.torch_function import disabled_torch_function_impl
 from ..dispatch import batching
 from .inplace import assign
 from .tensor import Tensor
@@ -37,6 +38,7 @@ class WrapperTensor(Tensor):
     __slots__ = ("elements",)
 
     results = Tensor
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
     is_wrapper = True
 
     kind: ClassVar[layout]

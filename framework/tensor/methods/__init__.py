@@ -17,6 +17,7 @@ from .reduction import ReductionMethods
 from .several import BinaryMethods
 from .shape_in_place import ShapeInPlaceMethods
 from .sparse import SparseMethods
+from .subclass import SubclassMethods
 
 __all__ = [
     "AliasMethods",
@@ -35,5 +36,6 @@ __all__ = [
     "ReductionMethods",
     "ShapeInPlaceMethods",
     "SparseMethods",
+    "SubclassMethods",
     "UnaryMethods",
 ]
