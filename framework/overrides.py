@@ -2,7 +2,7 @@
 
 Examples
 --------
->>> class Names(overrides.TorchFunctionMode):
+>>> class Names(fw.overrides.TorchFunctionMode):
 ...     def __torch_function__(self, func, types, args=(), kwargs=None):
 ...         print(func.__name__)
 ...         return func(*args, **(kwargs or {}))
@@ -58,7 +58,7 @@ class TorchFunctionMode:
 
     Examples
     --------
-    >>> class Zeros(overrides.TorchFunctionMode):
+    >>> class Zeros(fw.overrides.TorchFunctionMode):
     ...     def __torch_function__(self, func, types, args=(), kwargs=None):
     ...         return func(*args, **(kwargs or {})) if func is fw.zeros else 0
     >>> with Zeros():
@@ -203,8 +203,8 @@ def handle_torch_function(
     Examples
     --------
     >>> def double(x):
-    ...     if overrides.has_torch_function_unary(x):
-    ...         return overrides.handle_torch_function(double, (x,), x)
+    ...     if fw.overrides.has_torch_function_unary(x):
+    ...         return fw.overrides.handle_torch_function(double, (x,), x)
     ...     return x * 2
     >>> double(3)
     6
