@@ -259,8 +259,11 @@ def resolve_name(f: Callable[..., Any]) -> str | None:
         A public function, or `__get__` of a property of `Tensor`; of others None.
     """
     names = [each.name for each in interception.table() if each.func == f]
-    plain = [name for name in names if not name.startswith("torch.Tensor.__")]
-    return next(iter([*plain, *names]), None)
+    return min(names, key=_is_of_tensor, default=None)
+
+
+def _is_of_tensor(name: str) -> tuple[bool, bool]:
+    return name.startswith("torch.Tensor."), name.startswith("torch.Tensor.__")
 
 
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:

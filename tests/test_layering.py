@@ -56,6 +56,7 @@ ORDER = {
         interception
         accelerator addresses compiler futures hub library multiprocessing overrides
         testing
+        fx
         torchscript types
         __init__
         examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 LAZY = tuple(
     """
     accelerator amp backends compiler cpu cuda data debug distributed distributions func
-    futures graph hub io library mps multiprocessing nested optim overrides profiler
+    futures fx graph hub io library mps multiprocessing nested optim overrides profiler
     sparse testing types utils xpu nn.parallel nn.utils.prune
     utils.benchmark utils.flop_counter utils.tensorboard
     """.split()
@@ -154,6 +154,7 @@ ADDRESSES: dict[str, Entry] = {
     ),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),
+    "fx._symbolic_trace": (("fx.tracer",), {}),
     "jit.annotations": (("python.typing",), {}),
     "_jit_internal": (
         ("python.typing", "torchscript"),
@@ -227,7 +228,6 @@ _SHARDED = "FullyShardedDataParallel FSDPModule UnshardHandle fully_shard"
 
 OWN: dict[str, dict[str, str]] = {
     "onnx": {"is_in_onnx_export": "torchscript:is_tracing"},
-    "fx": {"wrap": "torchscript:export"},
 }
 """By address of what is not here: names that have an answer all the same."""
 
@@ -236,10 +236,6 @@ ABSENT: dict[str, tuple[str, str]] = {
         "save weights with `fw.save` as safetensors.",
         "export dynamo_export register_custom_op_symbolic OperatorExportTypes"
         " ONNXProgram",
-    ),
-    "fx": (
-        _NO_GRAPHS,
-        "symbolic_trace Proxy Tracer Graph GraphModule Node Interpreter Transformer",
     ),
     "export": (_NO_GRAPHS, "export Dim ExportedProgram save load draft_export"),
     "package": ("use Python's packages.", "PackageExporter PackageImporter"),

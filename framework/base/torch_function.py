@@ -8,7 +8,8 @@ the functions while there is anyone to ask, so that calls cost nothing otherwise
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from .late_modules import late_function
@@ -23,8 +24,8 @@ subclasses = ScopedSetting(True)
 plain: set[type] = set()
 """Classes that have the protocol and are never asked: `Tensor` itself."""
 
-_active: set[ScopeFrame] = set()
-_classes: weakref.WeakSet[type] = weakref.WeakSet()
+_active: set[object] = set()
+_watched: weakref.WeakSet[object] = weakref.WeakSet()
 _update = late_function("interception:update")
 
 
@@ -140,15 +141,27 @@ def unseen(
         return original(*args, **kwargs)
 
 
-def watch(kind: type) -> None:
-    """Let the classes of arguments be asked, as long as there is this class."""
-    _classes.add(kind)
+def watch(cause: object) -> None:
+    """Let the classes of arguments be asked, as long as there is this object."""
+    _watched.add(cause)
     _update()
 
 
+@contextmanager
+def asking(cause: object) -> Iterator[None]:
+    """Let the classes of arguments be asked within a block."""
+    _active.add(cause)
+    try:
+        _update()
+        yield
+    finally:
+        _active.discard(cause)
+        _update()
+
+
 def is_wanted() -> bool:
-    """Return whether a mode, or a class with the protocol, is there in any thread."""
-    return bool(_active or _classes)
+    """Return whether there is a mode or a class to ask in any thread."""
+    return bool(_active or _watched)
 
 
 class ModeScope(SettingScope):
