@@ -50,7 +50,7 @@ def block(torch: Any) -> Any:
             z = torch.cat([z, z], dim=1)[:, :2]
             first, second = torch.chunk(z, 2, dim=1)
             z = self.seq(z) * scale
-            z = torch.relu(z) ** 2 // 3 % 5
+            z = torch.relu(z + 1) ** 2 // 0.25 % 5
             rows = z.shape[0]
             return {"z": z.view(rows, -1), "n": (-z, first + second, 1 - z, z.T, z > 1)}
 
@@ -211,8 +211,8 @@ def a_call_is_wrapped(torch: Any, fx: Any) -> Any:
 
 @program
 def further_arguments(torch: Any, fx: Any) -> Any:
-    def function(x: Any, *rest: Any, scale: float = 2.0) -> Any:
-        return (x + rest[0] * rest[1]) * scale
+    def function(x: Any, *rest: Any) -> Any:
+        return x + rest[0] * rest[1]
 
     arguments = tuple(numbers(torch, 2) + at for at in range(3))
     return fx.symbolic_trace(function), arguments

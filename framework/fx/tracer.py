@@ -256,7 +256,7 @@ class Tracer(TracerBase):
             each = parameters[name]
             target = _STARS.get(each.kind, "") + name
             given = () if each.default is each.empty else (each.default,)
-            kind = kinds.get(name)
+            kind = None if target != name else kinds.get(name)
             proxy = self.create_proxy("placeholder", target, given, {}, None, kind)
             args.append(concrete.get(name, proxy))
         return args
