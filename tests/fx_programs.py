@@ -50,9 +50,12 @@ def block(torch: Any) -> Any:
             z = torch.cat([z, z], dim=1)[:, :2]
             first, second = torch.chunk(z, 2, dim=1)
             z = self.seq(z) * scale
-            z = torch.relu(z + 1) ** 2 // 0.25 % 5
+            z = torch.sigmoid(z) ** 2 / 3 % 5
             rows = z.shape[0]
-            return {"z": z.view(rows, -1), "n": (-z, first + second, 1 - z, z.T, z > 1)}
+            return {
+                "z": z.view(rows, -1),
+                "n": (-z, x // 1, first + second, 1 - z, z.T, z > 1),
+            }
 
     return filled(torch, Block())
 

@@ -1,7 +1,8 @@
 """Graphs of modules: traced with proxies, changed node by node, and compiled again."""
 
 from ..base.public_names import public_names as _public_names
-from .graph import Graph, PythonCode
+from .code_writer import PythonCode
+from .graph import Graph
 from .graph_module import GraphModule
 from .interpreter import Interpreter, Transformer
 from .node import Node, map_aggregate, map_arg

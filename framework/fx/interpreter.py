@@ -40,7 +40,8 @@ class Interpreter:
         graph: Graph | None = None,
     ) -> None:
         self.module = module
-        self.graph: Graph = module.graph if graph is None else graph
+        given: Any = module
+        self.graph: Graph = given.graph if graph is None else graph
         self.garbage_collect_values = garbage_collect_values
         self.env: dict[Node, Any] = {}
         self._last: dict[Node, list[Node]] = {}

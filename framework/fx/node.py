@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from .. import overrides
+
 if TYPE_CHECKING:
     from .graph import Graph
 
@@ -278,8 +280,19 @@ class Node:
         if self.op == "get_attr":
             return f"{head}[target={self.target}]"
         args, kwargs = _text_of(self._args), _text_of(self._kwargs)
-        target = self.graph._full_name(self.target)
+        target = full_name(self.target)
         return f"{head}[target={target}](args = {args}, kwargs = {kwargs})"
+
+
+def full_name(target: Any) -> str:
+    """Return a target as the graph's text has it."""
+    if isinstance(target, str):
+        return target
+    known = overrides.resolve_name(target)
+    if known is not None:
+        return known
+    module = getattr(target, "__module__", None) or "builtins"
+    return f"{module.replace('_operator', 'operator')}.{target.__name__}"
 
 
 def type_text(kind: Any) -> str:

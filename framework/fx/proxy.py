@@ -12,7 +12,8 @@ from .. import interception
 from ..base import torch_function
 from ..overrides import is_tensor_method_or_property
 from ..tensor.tensor import Tensor
-from .graph import BINARY, FORMS, Graph
+from .code_writer import BINARY, FORMS
+from .graph import Graph
 from .node import Node, map_aggregate
 
 
@@ -124,7 +125,8 @@ class TracerBase:
         frame = sys._getframe(2)
         for step in dis.get_instructions(frame.f_code):
             if step.offset == frame.f_lasti and step.opname == "UNPACK_SEQUENCE":
-                return iter([obj[at] for at in range(step.argval)])
+                whole: Any = obj
+                return iter([whole[at] for at in range(step.argval)])
         raise TraceError(
             f"symbolic_trace: the proxy {obj.node} is iterated over, and the number of"
             " its parts is not known; unpack it, or use its indices"

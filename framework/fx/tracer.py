@@ -254,7 +254,7 @@ class Tracer(TracerBase):
             names.remove(next(iter(parameters)))
         for name in names:
             each = parameters[name]
-            target = _STARS.get(each.kind, "") + name
+            target = f"{_STARS[each.kind]}{name}" if each.kind in _STARS else name
             given = () if each.default is each.empty else (each.default,)
             kind = None if target != name else kinds.get(name)
             proxy = self.create_proxy("placeholder", target, given, {}, None, kind)
@@ -283,7 +283,7 @@ class Tracer(TracerBase):
         spaces = [vars(each) for each in self._autowrap_modules]
         spaces.append(function.__globals__)
         try:
-            Module.__call__ = traced  # type: ignore[method-assign]  # put back below
+            Module.__call__ = traced  # type: ignore[method-assign,assignment]  # put back below
             for space in spaces:
                 for name, value in [*space.items()]:
                     if id(value) in self._autowrapped:
