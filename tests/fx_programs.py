@@ -30,7 +30,7 @@ def filled(torch: Any, module: Any) -> Any:
     """Return a module whose parameters are numbers that both libraries have."""
     with torch.no_grad():
         for each in module.parameters():
-            each.copy_(numbers(torch, *each.shape))
+            each.copy_(numbers(torch, *each.shape) + 1)
     return module.eval()
 
 
