@@ -21,17 +21,17 @@ def test_shares() -> None:
 
 
 def test_states(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed = {"nn.Linear": 2, "fx.Proxy": 3, "nn.nothing": 4, "nn.Module.nothing": 2}
+    listed = {"nn.Linear": 2, "onnx.export": 3, "nn.nothing": 4, "nn.Module.nothing": 2}
     monkeypatch.setattr(used_names, "names", lambda: listed)
     rows = used_names.used()
     assert [(row.name, row.state) for row in rows] == [
         ("nn.nothing", MISSING),
-        ("fx.Proxy", RAISES),
+        ("onnx.export", RAISES),
         ("nn.Linear", HERE),
         ("nn.Module.nothing", MISSING),
     ]
     assert used_names.shares(rows) == (0.25, 0.5)
-    assert "| `fx.Proxy` | 3 |" in used_names.section(lambda _: "no")
+    assert "| `onnx.export` | 3 |" in used_names.section(lambda _: "no")
     assert Used("nn.nothing", 4, MISSING) in rows
 
 
