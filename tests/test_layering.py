@@ -50,11 +50,11 @@ ORDER = {
         io data
         optim
         utils
-        streams
+        streams futures
         amp backends cpu cuda distributed fft linalg mps profiler random runtime special
         version xpu
         interception
-        accelerator addresses compiler futures hub library multiprocessing overrides
+        accelerator addresses compiler hub library multiprocessing overrides
         testing
         fx
         torchscript types

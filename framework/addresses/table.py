@@ -161,6 +161,10 @@ ADDRESSES: dict[str, Entry] = {
         {"boolean_dispatch": "torchscript:boolean_dispatch"},
     ),
     "distributed.algorithms": ((), {}),
+    "distributed.algorithms.ddp_comm_hooks.default_hooks": (
+        ("distributed.default_hooks",),
+        {},
+    ),
     "distributed.constants": (("distributed",), {}),
     "distributed.nn": (("distributed.differentiable",), {}),
     "distributed.nn.functional": (("distributed.differentiable",), {}),
@@ -279,13 +283,7 @@ ABSENT: dict[str, tuple[str, str]] = {
         "`get_optimizer_state_dict`, `load` and `set_optimizer_state_dict`.",
         "load_sharded_optimizer_state_dict",
     ),
-    "distributed.run": (_ONE_PROCESS, "run main get_args_parser"),
     "distributed.algorithms.ddp_comm_hooks": (_ONE_PROCESS, "register_ddp_comm_hook"),
-    "distributed.algorithms.ddp_comm_hooks.default_hooks": (
-        _ONE_PROCESS,
-        "allreduce_hook fp16_compress_hook bf16_compress_hook fp16_compress_wrapper"
-        " bf16_compress_wrapper",
-    ),
     "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
     "distributed.algorithms.join": (_ONE_PROCESS, "Join Joinable JoinHook"),
     "distributed.rpc": (_ONE_PROCESS, "init_rpc rpc_sync rpc_async remote shutdown"),

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
+from ..nn.gradient_bucket import GradBucket as GradBucket
 from .collectives import *  # noqa: F403 - its public names
 from .collectives import __all__ as _collectives
 from .device_mesh import *  # noqa: F403 - its public names
@@ -19,7 +20,7 @@ from .device_mesh import __all__ as _meshes
 from .process_group import *  # noqa: F403 - its public names
 from .process_group import __all__ as _groups
 
-__all__ = sorted([*_collectives, *_groups, *_meshes])
+__all__ = sorted(["GradBucket", *_collectives, *_groups, *_meshes])
 
 
 def __getattr__(name: str) -> Any:

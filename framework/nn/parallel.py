@@ -8,6 +8,7 @@ from typing import Any
 
 from ..base.process_group import ProcessGroup, group_for
 from ..base.public_names import public_names as _public_names
+from .gradient_bucket import GradBucket, hooked
 from .module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
@@ -82,6 +83,7 @@ class DistributedDataParallel(Module):
         self.device_ids = device_ids
         self.output_device = output_device
         self.dim = dim
+        self._has_comm_hook = False
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the module returns."""
@@ -100,8 +102,36 @@ class DistributedDataParallel(Module):
         """Return a block in which no other process is to be waited for."""
         return nullcontext()
 
-    def register_comm_hook(self, state: Any, hook: Callable[..., Any]) -> None:
-        """Take a hook of the communication, of which there is none."""
+    def register_comm_hook(
+        self, state: Any, hook: Callable[[Any, GradBucket], Any]
+    ) -> None:
+        """Let a hook make the gradients of the parameters, once in each backward pass.
+
+        Parameters
+        ----------
+        state : object
+            The hook's first argument.
+        hook : callable
+            Takes it and a `GradBucket`, of one parameter here; returns the future of
+            its gradients, of as many elements.
+
+        Raises
+        ------
+        RuntimeError
+            If there is a hook already.
+        """
+        if not callable(hook):
+            raise TypeError(
+                f"register_comm_hook: hook is a {type(hook).__name__}; it must be a"
+                " function"
+            )
+        if self._has_comm_hook:
+            raise RuntimeError("register_comm_hook: there is a hook already; one only")
+        self._has_comm_hook = True
+        wanted = [each for each in self.parameters() if each.requires_grad]
+        for index, each in enumerate(wanted):
+            is_last = index == len(wanted) - 1
+            each.register_hook(hooked(hook, state, index, is_last, each))
 
 
 # A package for Python, as PyTorch's has `nn.parallel.distributed` below it.

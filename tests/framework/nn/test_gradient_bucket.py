@@ -1,0 +1,59 @@
+"""Hooks of communication get the gradients of one parameter each."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.futures import Future
+from vkbackend.framework.nn.gradient_bucket import GradBucket
+
+
+@pytest.fixture(autouse=True)
+def _group() -> Iterator[None]:
+    fw.distributed.init_process_group("gloo", rank=0, world_size=1)
+    yield
+    fw.distributed.destroy_process_group()
+
+
+def doubled(state: list[Any], bucket: GradBucket) -> Future[fw.Tensor]:
+    """Return twice the gradients."""
+    shapes = [tuple(each.shape) for each in bucket.gradients()]
+    parameters = [tuple(each.shape) for each in bucket.parameters()]
+    state.append((bucket.index(), bucket.is_last(), shapes, parameters))
+    future: Future[fw.Tensor] = Future()
+    future.set_result(bucket.buffer() * 2)
+    return future
+
+
+def test_the_hook_makes_the_gradients() -> None:
+    seen: list[Any] = []
+    layer = fw.nn.Linear(2, 3)
+    module = fw.nn.parallel.DistributedDataParallel(layer)
+    module.register_comm_hook(seen, doubled)
+    module(fw.ones(1, 2)).sum().backward()
+    assert layer.weight.grad.tolist() == [[2.0, 2.0]] * 3
+    assert layer.bias.grad.tolist() == [2.0] * 3
+    assert sorted(seen) == [(0, False, [(3, 2)], [(3, 2)]), (1, True, [(3,)], [(3,)])]
+
+
+def test_wrong_hooks_are_refused() -> None:
+    module = fw.nn.parallel.DistributedDataParallel(fw.nn.Linear(2, 3))
+    with pytest.raises(TypeError, match="hook is a int"):
+        module.register_comm_hook(None, 3)  # type: ignore[arg-type]  # no function
+    module.register_comm_hook([], doubled)
+    with pytest.raises(RuntimeError, match="there is a hook already"):
+        module.register_comm_hook([], doubled)
+
+
+def test_a_hook_returns_as_many_elements() -> None:
+    def short(state: object, bucket: GradBucket) -> Future[fw.Tensor]:
+        future: Future[fw.Tensor] = Future()
+        future.set_result(bucket.buffer()[:1])
+        return future
+
+    module = fw.nn.parallel.DistributedDataParallel(fw.nn.Linear(2, 3))
+    module.register_comm_hook(None, short)
+    with pytest.raises(RuntimeError, match="future of a tensor of"):
+        module(fw.ones(1, 2)).sum().backward()
