@@ -22,7 +22,7 @@ def get_args_parser() -> ArgumentParser:
     parser = ArgumentParser(prog="run", description="Run a script as the only process.")
     add = parser.add_argument
     add("--nnodes", default="1:1", help="machines, or the least and most: 1")
-    names = "--nproc-per-node", "--nproc_per_node"
+    names = ["--nproc-per-node", "--nproc_per_node"]
     add(*names, default="1", help="processes: 1, auto or gpu")
     add("--standalone", action="store_true", help="without effect")
     for name, default in _UNUSED.items():
