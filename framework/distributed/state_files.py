@@ -25,6 +25,7 @@ __all__ = [
     "Metadata",
     "async_save",
     "load",
+    "load_sharded_optimizer_state_dict",
     "load_state_dict",
     "save",
     "save_state_dict",
@@ -299,3 +300,40 @@ def load_state_dict(
 ) -> None:
     """Read a state as `load`, which PyTorch recommends instead."""
     load(state_dict, storage_reader=storage_reader, planner=planner)
+
+
+def load_sharded_optimizer_state_dict(
+    model_state_dict: State,
+    optimizer_key: str,
+    storage_reader: FileSystemReader,
+    planner: DefaultLoadPlanner | None = None,
+) -> State:
+    """Return the state of an optimizer that was written beside a model's.
+
+    Parameters
+    ----------
+    model_state_dict : dict
+        Without effect in one process, which has all of each tensor.
+    optimizer_key : str
+        What the state was written under.
+    storage_reader : FileSystemReader
+    planner : object
+        Without effect.
+
+    Returns
+    -------
+    dict
+        The state under `optimizer_key`.
+
+    Raises
+    ------
+    KeyError
+        If nothing was written under it.
+    """
+    written = load_file(storage_reader.path / FILE)
+    if optimizer_key not in written:
+        raise KeyError(
+            f"load_sharded_optimizer_state_dict: {storage_reader.path} has no"
+            f" {optimizer_key!r}; it has {', '.join(map(str, written))}"
+        )
+    return {optimizer_key: written[optimizer_key]}

@@ -38,3 +38,19 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="pass a folder"):
         dcp.save(state)
     assert dcp.async_save(state, checkpoint_id=tmp_path / "b").result() == written
+
+
+def test_an_optimizer_is_read_beside_its_model(tmp_path: Path) -> None:
+    model = fw.nn.Linear(2, 1)
+    optimizer = fw.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(fw.ones(1, 2)).sum().backward()
+    optimizer.step()
+    checkpoint = fw.distributed.checkpoint
+    checkpoint.save({"model": model, "optim": optimizer}, checkpoint_id=tmp_path)
+    reader = checkpoint.FileSystemReader(tmp_path)
+    load = checkpoint.optimizer.load_sharded_optimizer_state_dict
+    found = load(model.state_dict(), "optim", reader)["optim"]
+    momentum = found["state"][0]["momentum_buffer"]
+    assert fw.equal(momentum, optimizer.state_dict()["state"][0]["momentum_buffer"])
+    with pytest.raises(KeyError, match="has no 'other'; it has model, optim"):
+        load(model.state_dict(), "other", reader)
