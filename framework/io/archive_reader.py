@@ -30,11 +30,12 @@ class PyTorchFileReader:
 
     Examples
     --------
-    >>> import io
+    >>> import io, zipfile
     >>> content = io.BytesIO()
-    >>> fw.save({"a": fw.ones(2)}, content)
-    >>> fw.PyTorchFileReader(content).has_record("data.pkl")
-    True
+    >>> with zipfile.ZipFile(content, "w") as archive:
+    ...     archive.writestr("archive/version", "3")
+    >>> fw.PyTorchFileReader(content).get_record("version")
+    b'3'
     """
 
     def __init__(self, name_or_buffer: str | os.PathLike[str] | BinaryIO) -> None:
@@ -116,7 +117,8 @@ class PyTorchFileReader:
         file.seek(start)
         lengths = HEADER.unpack(file.read(HEADER.size))
         file.seek(before)
-        return start + HEADER.size + sum(lengths)
+        content: int = start + HEADER.size + sum(lengths)
+        return content
 
     def get_storage_from_record(self, name: str, numel: int, dtype: DType) -> Tensor:
         """Return the elements of a record.
