@@ -291,9 +291,15 @@ def get_rng_state() -> tuple[int, int]:
     return default_generator.get_state()
 
 
-def set_rng_state(state: tuple[int, int]) -> None:
-    """Set the state of the default generator."""
-    default_generator.set_state(state)
+def set_rng_state(new_state: tuple[int, int]) -> None:
+    """Set the state of the default generator.
+
+    Parameters
+    ----------
+    new_state : tuple of int
+        As `get_rng_state` returns it.
+    """
+    default_generator.set_state(new_state)
 
 
 def wrapped(value: int, bits: int) -> int:

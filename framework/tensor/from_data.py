@@ -191,17 +191,30 @@ def to_dlpack(tensor: Tensor) -> Any:
     return tensor.detach().__dlpack__()
 
 
-def from_dlpack(source: Any, device: DeviceLike = None) -> Tensor:
+def from_dlpack(
+    ext_tensor: Any, device: DeviceLike = None, copy: bool | None = None
+) -> Tensor:
     """Return a tensor with a copy of what another library's host tensor holds.
 
     Parameters
     ----------
-    source : object with `__dlpack__`
+    ext_tensor : object with `__dlpack__`
         In host memory; PyTorch and NumPy have such objects. What `to_dlpack` returns
         will do, once.
     device : Device, str or None, default the host
         Where the copy goes.
+    copy : bool, optional
+        False raises: the memory is never shared.
+
+    Raises
+    ------
+    ValueError
+        If `copy` is False.
     """
-    if not hasattr(source, "__dlpack__"):
-        source = _Capsule(source)
-    return Tensor.from_data(np.from_dlpack(source), device=device)
+    if copy is False:
+        raise ValueError(
+            "from_dlpack: copy is False, but the elements are copied; leave copy out"
+        )
+    if not hasattr(ext_tensor, "__dlpack__"):
+        ext_tensor = _Capsule(ext_tensor)
+    return Tensor.from_data(np.from_dlpack(ext_tensor), device=device)

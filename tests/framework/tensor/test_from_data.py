@@ -61,3 +61,10 @@ def test_device_of_data(gpu: GpuDevice) -> None:
 def test_from_numpy_takes_arrays_only() -> None:
     with pytest.raises(TypeError, match=r"^from_numpy: a list is no NumPy array"):
         fw.from_numpy([1, 2])  # type: ignore[arg-type]
+
+
+def test_dlpack_is_never_shared() -> None:
+    source = np.ones(2, np.float32)
+    assert fw.from_dlpack(ext_tensor=source, copy=True).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="the elements are copied; leave copy out"):
+        fw.from_dlpack(source, copy=False)
