@@ -306,6 +306,10 @@ def show_config() -> str:
     return "vkbackend: kernels are GLSL for Vulkan; the host is NumPy.\n"
 
 
+def log_api_usage_once(event: str) -> None:
+    """Do nothing: what a program uses is not reported."""
+
+
 def _assert(condition: Any, message: str) -> None:
     """Raise `AssertionError` with a message unless a condition holds."""
     assert condition, message

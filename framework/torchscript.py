@@ -170,6 +170,10 @@ def is_tracing() -> bool:
     return False
 
 
+def get_tracing_state() -> None:
+    """Return what a trace that is under way has recorded: nothing, as none is."""
+
+
 def is_fake(x: object) -> bool:
     """Return whether a tensor has a shape and no elements: none is so."""
     return False

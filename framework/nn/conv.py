@@ -94,7 +94,10 @@ class Convolution(FunctionalModule):
         """Return an argument as one number per dimension."""
         where = f"{type(self).__name__}: {name}"
         numbers = as_int_or_ints(where, value)
-        given = (numbers,) * self.dims if isinstance(numbers, int) else numbers
+        given = (numbers,) if isinstance(numbers, int) else numbers
+        # As in PyTorch a list of one number will do, but for the filters' shape.
+        if isinstance(numbers, int) or (len(given) == 1 and name != "kernel_size"):
+            given = given * self.dims
         if len(given) != self.dims or min(given) < least:
             forms = "one number" if self.dims == 1 else f"one number or {self.dims}"
             raise ShapeError(

@@ -125,7 +125,7 @@ class ModuleState(ModuleTree):
         Parameters
         ----------
         state_dict : mapping of str to Tensor, ndarray or PyTorch tensor
-            On any device, in any dtype that `can_cast` to the module's.
+            On any device; the dtype becomes the module's, as by `copy_`.
         strict : bool, default True
             Whether the paths must be the same on both sides.
         assign : bool, default False
@@ -144,9 +144,6 @@ class ModuleState(ModuleTree):
             strict or not; nothing has been changed then.
         TypeError
             If the state is no mapping.
-        DTypeError
-            If floats are given for integers or bools, or integers for bools, which
-            PyTorch converts; nothing has been changed then.
         """
         where = f"load_state_dict: the state does not fit {type(self).__name__}"
         check_mapping(where, state_dict)

@@ -9,8 +9,7 @@ import numpy as np
 
 from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
-from ..base.dtype import can_cast
-from ..base.errors import DTypeError, StateError
+from ..base.errors import StateError
 from ..eager.base_tensor import evaluate
 from ..tensor.from_data import tensor
 from ..tensor.inplace import restorer, transaction
@@ -47,8 +46,6 @@ class Loading(list[str]):
         Modules, attributes, and the tensors that take their places.
     actions : list of callable
         Called after that: what hooks and modules do with the loaded state.
-    kinds : list of str
-        Values whose dtype does not cast.
     """
 
     def __init__(self) -> None:
@@ -56,7 +53,6 @@ class Loading(list[str]):
         self.copies: list[tuple[Tensor, Tensor]] = []
         self.replaced: list[tuple[Any, str, Tensor]] = []
         self.actions: list[Callable[[], object]] = []
-        self.kinds: list[str] = []
 
     def take(
         self, module: Any, name: str, key: str, given: object, assign: bool
@@ -72,10 +68,6 @@ class Loading(list[str]):
             )
         elif assign:
             self.replaced.append((module, name, value))
-        elif not can_cast(value.dtype, own.dtype):
-            self.kinds.append(
-                f"`{key}` is {value.dtype.name}, the module's is {own.dtype.name}"
-            )
         else:
             self.copies.append((own, value))
 
@@ -91,8 +83,6 @@ class Loading(list[str]):
         """
         if self:
             raise StateError(f"{where}: {'; '.join(self)}; shapes must be equal")
-        if self.kinds:
-            raise DTypeError(f"{where}: {'; '.join(self.kinds)}; cast it first")
         targets = [own for own, _ in self.copies]
         with no_grad():
             # Conversions may fail, so they come first: no part is loaded alone.

@@ -43,6 +43,9 @@ class HookedOptimizer:
         if step is not None and not hasattr(step, "hooked"):
             cls.step = _calling_hooks(step)  # type: ignore[attr-defined]  # subclasses have it
 
+    def _patch_step_function(self) -> None:
+        """Do nothing: steps call hooks from the definition of their class on."""
+
     def _put(self, kind: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
         """Register a hook, behind or before those that there are."""
         hooks = getattr(self, kind)

@@ -355,6 +355,11 @@ class Optimizer(SparseUpdates, HookedOptimizer):
                 f"{self._name}: differentiable is True, but steps are not recorded on"
                 " the tape; leave it False"
             )
+        package = __name__.rpartition(".")[0]
+        kinds = type(self).__mro__[: type(self).__mro__.index(Optimizer)]
+        if not any(kind.__module__.startswith(package) for kind in kinds):
+            # Optimizers of programs give options meanings of their own.
+            return
         for name in ("lr", "weight_decay", "eps", "momentum"):
             if name in group and not group[name] >= 0:
                 raise ValueError(
@@ -512,14 +517,22 @@ class Optimizer(SparseUpdates, HookedOptimizer):
             The parameters' storages.
         """
         lost = set(map(id, arrays))
-        for parameter, state in self._state.items():
+        for parameter, state in self._parameter_states():
             if id(parameter.array) in lost and "step" in state:
                 state["step"] -= 1
         self._drop_failed()
 
+    def _parameter_states(self) -> list[tuple[Tensor, dict[str, Any]]]:
+        """Return parameters and their states, without what else a subclass keeps."""
+        return [
+            (key, state)
+            for key, state in self._state.items()
+            if isinstance(key, Tensor) and isinstance(state, dict)
+        ]
+
     def _drop_failed(self) -> None:
         """Drop state whose initialisation failed."""
-        for parameter, state in [*self._state.items()]:
+        for parameter, state in self._parameter_states():
             lost = [name for name, each in state.items() if has_failed(each)]
             if lost == [SKIPPED]:
                 del state[SKIPPED]
@@ -623,13 +636,12 @@ class Optimizer(SparseUpdates, HookedOptimizer):
             for group in self.param_groups
             for parameter in group["params"]
         }
-        state = {
-            numbers[id(key)]: {
-                **without_skipped(each),
-                **self.derived_state(each, owners[id(key)]),
-            }
-            for key, each in self._state.items()
+        state: dict[Any, Any] = {
+            key: each for key, each in self._state.items() if id(key) not in numbers
         }
+        for key, each in self._parameter_states():
+            derived = self.derived_state(each, owners[id(key)])
+            state[numbers[id(key)]] = {**without_skipped(each), **derived}
         found = {"state": state, "param_groups": groups}
         return cast(dict[str, Any], self._changed_by_hooks(STATE_POST, found))
 
@@ -662,7 +674,7 @@ class Optimizer(SparseUpdates, HookedOptimizer):
         tensors = [
             each
             for entry in loaded.state.values()
-            for each in entry.values()
+            for each in (entry.values() if isinstance(entry, dict) else [entry])
             if isinstance(each, Tensor)
         ]
         if tensors:

@@ -54,7 +54,8 @@ class CheckedState:
         numbers = [number for group in given for number in group["params"]]
         params = [parameter for group in groups for parameter in group["params"]]
         by_number = dict(zip(numbers, params))
-        if len(by_number) != len(params) or not state.keys() <= by_number.keys():
+        others = {key for key in state if not isinstance(key, int)}
+        if len(by_number) != len(params) or not state.keys() - others <= {*by_number}:
             _refuse(
                 f"parameters are numbered {numbers}, and remembered are {[*state]};"
                 " numbers must be of one parameter each"
@@ -70,8 +71,11 @@ class CheckedState:
                 number, by_number[number], entry, specs[id(by_number[number])]
             )
             for number, entry in state.items()
+            if number not in others
         }
         self.state = States({key: entry for key, entry in entries.items() if entry})
+        # What a subclass keeps beside the states of parameters is taken as it is.
+        self.state.update({key: state[key] for key in others})
 
     def _entry(
         self,
@@ -79,9 +83,11 @@ class CheckedState:
         parameter: Tensor,
         entry: object,
         known: StateSpec | None,
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Return a checked copy of one parameter's state; {} if there is none."""
         if not isinstance(entry, Mapping):
+            if known is None:
+                return entry
             _refuse(
                 f"state[{number}] is of type {type(entry).__name__}; it must be a dict"
             )
@@ -104,14 +110,16 @@ class CheckedState:
                 f"state[{number}] has {', '.join(map(str, entry)) or 'nothing'}; the"
                 f" optimizer remembers {', '.join(known) or 'nothing'}"
             )
+        if known is None:
+            return _copied(f"state[{number}]", entry, parameter)
         copied = {}
         for name, value in entry.items():
             where = f"state[{number}][{name!r}]"
-            kind = (known or {}).get(name, type(value))
+            kind = known.get(name, type(value))
             if kind is int and isinstance(value, Tensor) and value.numel() == 1:
                 # PyTorch counts in a tensor.
                 value = int(value.item())
-            same_shape = known is not None and kind is not AnyShape
+            same_shape = kind is not AnyShape
             kind = Tensor if kind is AnyShape else kind
             if not isinstance(value, kind) or isinstance(value, bool):
                 _refuse(
@@ -124,6 +132,22 @@ class CheckedState:
             if isinstance(value, Tensor):
                 copied[name] = _copy_like(where, value, parameter, same_shape)
         return copied
+
+
+def _copied(where: str, value: Any, parameter: Tensor) -> Any:
+    """Return a value of a state that nothing is known of, with copies of tensors."""
+    if isinstance(value, Tensor):
+        return _copy_like(where, value, parameter, False)
+    if isinstance(value, Mapping):
+        return {
+            name: _copied(f"{where}[{name!r}]", each, parameter)
+            for name, each in value.items()
+        }
+    if type(value) in (list, tuple):
+        return type(value)(
+            _copied(f"{where}[{k}]", each, parameter) for k, each in enumerate(value)
+        )
+    return value
 
 
 def is_number(value: object) -> TypeGuard[float]:

@@ -36,7 +36,8 @@ def triple(name: str, value: int | Shape, least: int) -> Triple:
         If it is neither, or a number is below `least`.
     """
     numbers = as_int_or_ints(name, value)
-    given = (numbers,) * 3 if isinstance(numbers, int) else numbers
+    given = (numbers,) if isinstance(numbers, int) else numbers
+    given = given * 3 if len(given) == 1 else given
     if len(given) != 3 or min(given) < least:
         raise ShapeError(
             f"{name} is {value}; it must be one number or (depth, height, width), each"

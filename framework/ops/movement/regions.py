@@ -67,21 +67,22 @@ def as_strided(
 
     Notes
     -----
-    Gradients need `input` in row-major order over its whole storage, and a view in
-    which no element is twice.
+    Gradients need `input` in row-major order, and a view of its elements alone.
     """
     layout = strided_layout("as_strided", input, size, stride, storage_offset)
-    whole = input.layout.is_contiguous and input.numel() == input.array.value.numel
-    if input.requires_grad and not whole:
-        raise ShapeError(
-            f"as_strided: x of shape {input.layout.shape} is a part of its storage and"
-            " requires a gradient; call x.contiguous() first"
-        )
-    if not whole:
-        return input.view_of(layout)
     shift = layout.offset - input.layout.offset
-    view: Tensor = strided_view(input, layout._replace(offset=shift))
-    return view
+    last = shift + sum((n - 1) * step for n, step in zip(layout.shape, layout.strides))
+    within = layout.numel == 0 or (shift >= 0 and last < input.numel())
+    if input.layout.is_contiguous and within:
+        view: Tensor = strided_view(input, layout._replace(offset=shift))
+        return view
+    if input.requires_grad:
+        raise ShapeError(
+            f"as_strided: x of shape {input.layout.shape} requires a gradient, and has"
+            " other elements than the view, or not in row-major order; call"
+            " x.contiguous() first"
+        )
+    return input.view_of(layout)
 
 
 def as_strided_scatter(

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ... import ops
 from ...eager.base_tensor import operand
 from ..inplace import change
-from .operand import Number, Operand, in_place, in_place_with_operand, scaled
+from .operand import (
+    Number,
+    Operand,
+    in_place,
+    in_place_with_operand,
+    number_last,
+    scaled,
+)
 
 if TYPE_CHECKING:
     from ...base.dtype import DTypeLike
@@ -19,12 +26,16 @@ class InPlaceBinaryMethods:
 
     __slots__ = ()
 
-    def add_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def add_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Add `alpha` times `other` in place."""
+        if old:
+            other, alpha = number_last("add_", (other, *old), 1)
         return change(self, ops.add, scaled(operand(self, other), alpha))
 
-    def sub_(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def sub_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Subtract `alpha` times `other` in place."""
+        if old:
+            other, alpha = number_last("sub_", (other, *old), 1)
         return change(self, ops.sub, scaled(operand(self, other), alpha))
 
     mul_ = in_place_with_operand(ops.mul)
@@ -68,8 +79,35 @@ class InPlaceBinaryMethods:
     lerp_ = in_place(ops.lerp)
     tril_ = in_place(ops.tril)
     triu_ = in_place(ops.triu)
-    addcmul_ = in_place(ops.addcmul)
-    addcdiv_ = in_place(ops.addcdiv)
+
+    def addcmul_(
+        self: Tensor,
+        tensor1: Tensor,
+        tensor2: Tensor,
+        *old: Any,
+        value: Number = 1,
+    ) -> Tensor:
+        """Add `value` times a product in place."""
+        if old:
+            tensor1, tensor2, value = number_last(
+                "addcmul_", (tensor1, tensor2, *old), 2
+            )
+        return change(self, ops.addcmul, tensor1, tensor2, value=value)
+
+    def addcdiv_(
+        self: Tensor,
+        tensor1: Tensor,
+        tensor2: Tensor,
+        *old: Any,
+        value: Number = 1,
+    ) -> Tensor:
+        """Add `value` times a quotient in place."""
+        if old:
+            tensor1, tensor2, value = number_last(
+                "addcdiv_", (tensor1, tensor2, *old), 2
+            )
+        return change(self, ops.addcdiv, tensor1, tensor2, value=value)
+
     addmm_ = in_place(ops.addmm)
     baddbmm_ = in_place(ops.baddbmm)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -75,6 +76,46 @@ def in_place_with_operand(op: Callable[..., Tensor]) -> WithOperand:
 
     made: Any = _documented(method, op, "_")
     return made  # type: ignore[no-any-return]  # a function is one
+
+
+def number_last(name: str, given: tuple[Any, ...], tensors: int) -> tuple[Any, ...]:
+    """Return positional arguments, a number before the tensors moved behind them.
+
+    PyTorch takes `add(alpha, other)` and `addcmul(value, tensor1, tensor2)` too, as
+    older programs write.
+
+    Parameters
+    ----------
+    name : str
+        The method's.
+    given : tuple
+        What a call has in addition to the tensor itself.
+    tensors : int
+        How many tensors the method takes.
+
+    Returns
+    -------
+    tuple
+        The tensors, and the number.
+
+    Raises
+    ------
+    TypeError
+        If these are no number and as many other arguments.
+    """
+    if len(given) != tensors + 1 or not isinstance(given[0], Number | complex):
+        raise TypeError(
+            f"{name}: {len(given)} positional arguments are given; it takes {tensors},"
+            " the tensors"
+        )
+    keyword = "alpha" if tensors == 1 else "value"
+    warnings.warn(
+        f"{name}: the number is given before the tensors, an old order; write"
+        f" {keyword}={given[0]}",
+        UserWarning,
+        stacklevel=3,
+    )
+    return (*given[1:], given[0])
 
 
 def scaled(other: Tensor | Number, alpha: Number) -> Tensor | Number:

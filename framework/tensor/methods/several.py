@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ... import ops
 from ...eager.base_tensor import operand
-from .operand import Number, Operand, scaled, with_operand
+from .operand import Number, Operand, number_last, scaled, with_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -17,12 +17,16 @@ class BinaryMethods:
 
     __slots__ = ()
 
-    def add(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def add(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Return the sum with `alpha` times `other`; see `ops.add`."""
+        if old:
+            other, alpha = number_last("add", (other, *old), 1)
         return ops.add(self, scaled(operand(self, other), alpha))
 
-    def sub(self: Tensor, other: Operand, *, alpha: Number = 1) -> Tensor:
+    def sub(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Return the difference from `alpha` times `other`; see `ops.sub`."""
+        if old:
+            other, alpha = number_last("sub", (other, *old), 1)
         return ops.sub(self, scaled(operand(self, other), alpha))
 
     mul = with_operand(ops.mul)
@@ -74,8 +78,34 @@ class BinaryMethods:
     clamp_min = ops.clamp_min
     clamp_max = ops.clamp_max
     lerp = ops.lerp
-    addcmul = ops.addcmul
-    addcdiv = ops.addcdiv
+
+    def addcmul(
+        self: Tensor,
+        tensor1: Tensor,
+        tensor2: Tensor,
+        *old: Any,
+        value: Number = 1,
+    ) -> Tensor:
+        """Return the sum with `value` times a product; see `ops.addcmul`."""
+        if old:
+            tensor1, tensor2, value = number_last(
+                "addcmul", (tensor1, tensor2, *old), 2
+            )
+        return ops.addcmul(self, tensor1, tensor2, value=value)
+
+    def addcdiv(
+        self: Tensor,
+        tensor1: Tensor,
+        tensor2: Tensor,
+        *old: Any,
+        value: Number = 1,
+    ) -> Tensor:
+        """Return the sum with `value` times a quotient; see `ops.addcdiv`."""
+        if old:
+            tensor1, tensor2, value = number_last(
+                "addcdiv", (tensor1, tensor2, *old), 2
+            )
+        return ops.addcdiv(self, tensor1, tensor2, value=value)
 
     def where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Return the elements where `condition` holds, otherwise those of `other`."""

@@ -148,3 +148,16 @@ def test_bad_arguments_of_transposed_are_named() -> None:
         nn.ConvTranspose1d(3, 4, 3, groups=3)
     with pytest.raises(ShapeError, match="ConvTranspose2d: output_padding is -1"):
         nn.ConvTranspose2d(1, 1, 3, output_padding=-1)
+
+
+def test_lists_of_one_number() -> None:
+    shapes = []
+    for library in (fw, torch):
+        x, functional = library.ones(1, 2, 7, 7), library.nn.functional
+        layer = library.nn.Conv2d(2, 3, 3, stride=[2], padding=(1,), dilation=[2])
+        kernel = library.ones(3, 2, 3, 3, 3)
+        volume = functional.conv3d(library.ones(1, 2, 5, 5, 5), kernel, stride=[2])
+        shapes.append((tuple(layer(x).shape), tuple(volume.shape)))
+    assert shapes[0] == shapes[1]
+    with pytest.raises(ShapeError, match="kernel_size"):
+        fw.nn.Conv2d(2, 3, [3])

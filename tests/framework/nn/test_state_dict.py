@@ -12,7 +12,7 @@ from tests.interruption import Interrupter
 from tests.tree import FOLDERS
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.errors import DTypeError, StateError
+from vkbackend.framework.base.errors import StateError
 
 
 class Layer(nn.Module):
@@ -75,6 +75,19 @@ def test_dtypes_are_cast(layer: nn.Linear) -> None:
     assert layer.weight.tolist() == [[1.0] * 3] * 2
 
 
+@pytest.mark.parametrize("own", ["bool", "int64", "float16", "complex64"])
+@pytest.mark.parametrize("given", ["bool", "int32", "float32"])
+def test_every_dtype_becomes_the_modules(own: str, given: str) -> None:
+    found = []
+    for library in (fw, torch):
+        module = library.nn.Module()
+        module.register_buffer("a", library.zeros(3, dtype=getattr(library, own)))
+        state = library.tensor([0.0, 1.0, 2.5]).to(getattr(library, given))
+        module.load_state_dict({"a": state})
+        found.append((str(module.a.dtype).split(".")[-1], module.a.tolist()))
+    assert found[0] == found[1]
+
+
 @pytest.mark.parametrize(
     ("value", "error", "text"),
     [
@@ -85,9 +98,9 @@ def test_dtypes_are_cast(layer: nn.Linear) -> None:
             "`b` is of type NoneType, not a tensor; shapes must be equal",
         ),
         (
-            fw.ones(2),
-            DTypeError,
-            "`b` is float32, the module's is int64; cast it first",
+            fw.ones(3),
+            StateError,
+            "`b` is (3,), the module's is (2,); shapes must be equal",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""State dicts that an optimizer refuses: nothing of them is loaded."""
+"""State dicts that an optimizer refuses, or takes as a program made them."""
 
 import sys
 from collections.abc import Callable
@@ -319,3 +319,82 @@ def test_states_of_pytorch_continue_both_ways(
             np.testing.assert_allclose(
                 x.detach().numpy(), y.detach().numpy(), 1e-5, atol, err_msg=given.desc
             )
+
+
+# --- optimizers of programs
+
+
+def foreign_optimizer(library: Any) -> Any:
+    """Return an optimizer that counts for all parameters, and has odd options."""
+
+    class Counting(library.optim.Optimizer):  # type: ignore[misc]  # of either library
+        def __init__(self, params: Any) -> None:
+            super().__init__(params, {"lr": None, "eps": (0.1, 1.0)})
+            self.state["count"] = 0
+            self.state["scale"] = library.ones(2)
+
+        def step(self, closure: Any = None) -> None:
+            self.state["count"] += 1
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is None:
+                        continue
+                    state = self.state[p]
+                    if not state:
+                        state["first"] = True
+                        state["moments"] = [library.zeros_like(p), 3]
+                        state["nested"] = {"mean": p.detach().clone()}
+                    state["moments"][0].add_(p.grad)
+                    with library.no_grad():
+                        p.sub_(state["moments"][0] * 0.1)
+
+    parameter = library.tensor([1.0, 2.0], requires_grad=True)
+    return Counting([parameter]), parameter
+
+
+def run_foreign(library: Any) -> list[Any]:
+    optimizer, parameter = foreign_optimizer(library)
+    seen = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        (parameter**2).sum().backward()
+        optimizer.step()
+    state = optimizer.state_dict()
+    kept = deepcopy(state)
+    other, _ = foreign_optimizer(library)
+    other.load_state_dict(kept)
+    for each in (state["state"], other.state_dict()["state"]):
+        entry = each[0]
+        seen += [each["count"], each["scale"].tolist(), entry["first"]]
+        seen += [entry["moments"][0].tolist(), entry["moments"][1]]
+        seen += [entry["nested"]["mean"].tolist(), type(entry["moments"]).__name__]
+    return [*seen, parameter.tolist()]
+
+
+def test_state_beside_that_of_parameters() -> None:
+    assert run_foreign(fw) == run_foreign(torch)
+
+
+def test_loaded_tensors_are_copies() -> None:
+    optimizer, parameter = foreign_optimizer(fw)
+    parameter.sum().backward()
+    optimizer.step()
+    state = optimizer.state_dict()
+    other, _ = foreign_optimizer(fw)
+    other.load_state_dict(state)
+    mean = next(iter(other._parameter_states()))[1]["nested"]["mean"]
+    mean.zero_()
+    assert state["state"][0]["nested"]["mean"].tolist() == [1.0, 2.0]
+
+
+def test_a_number_of_no_parameter_is_refused() -> None:
+    optimizer, _ = foreign_optimizer(fw)
+    state = optimizer.state_dict()
+    state["state"][7] = {}
+    with pytest.raises(StateError, match="numbers must be of one parameter each"):
+        optimizer.load_state_dict(state)
+
+
+def test_options_of_ours_are_numbers() -> None:
+    with pytest.raises(TypeError):
+        fw.optim.SGD([fw.ones(1, requires_grad=True)], lr=None)

@@ -1,6 +1,7 @@
 """Views by strides and replaced regions beside PyTorch."""
 
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
@@ -31,3 +32,17 @@ def test_on_the_host(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS[::4])
 def test_on_a_device(call: str, device: vkbackend.Device) -> None:
     check(call, fw.device(device.info.name))
+
+
+@pytest.mark.parametrize("size", [(), (2,), (2, 2)])
+def test_a_part_that_requires_a_gradient(size: tuple[int, ...]) -> None:
+    steps = (2, 1)[: len(size)]
+    found = []
+    for library in (fw, torch):
+        x = library.arange(8.0).requires_grad_()
+        part = (x[2:] * 1).reshape(3, 2)[1:]
+        view = library.as_strided(part, size, steps)
+        assert view.data_ptr() == part.data_ptr()
+        (view * view).sum().backward()
+        found.append((view.tolist(), x.grad.tolist()))
+    assert found[0] == found[1]

@@ -1,8 +1,12 @@
 """Methods for functions of the elements of several tensors."""
 
+import warnings
+
 import numpy as np
 import pytest
+import torch
 
+import vkbackend.framework as fw
 from tests.framework.tensor.methods.calls import (
     FEW,
     POSITIVE,
@@ -83,3 +87,22 @@ def test_every_method_has_a_row() -> None:
 def test_arrays_are_operands(place: Device) -> None:
     found = ours(place)(X).mul(Y).add(np.float32(1.0))
     np.testing.assert_array_equal(found.numpy(), X * Y + 1)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "addcmul", "addcdiv"])
+@pytest.mark.parametrize("suffix", ["", "_"])
+def test_a_number_before_the_tensors(name: str, suffix: str) -> None:
+    """An order that older programs write; PyTorch warns of it once."""
+    found = []
+    for library in (torch, fw):
+        x = library.tensor([1.0, 2.0, 3.0])
+        others = [x + 1] if name in ("add", "sub") else [x + 1, x * 2]
+        call = getattr(x, name + suffix)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            result = call(0.5, *others)
+        found.append((result.tolist(), x.tolist()))
+        with pytest.raises(TypeError):
+            call(*others, 0.5, 0.5)
+    assert found[0] == found[1]
+    assert "before the tensors" in str(warned[0].message)
