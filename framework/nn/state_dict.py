@@ -140,7 +140,7 @@ def tensor_of(value: object) -> Tensor | None:
         host = foreign.detach().cpu()
         # NumPy has no bfloat16; its numbers are exact in float32.
         wide = host.float() if str(host.dtype) == "torch.bfloat16" else host
-        found = tensor(np.array(wide.host_copy()))
+        found = tensor(np.array(wide.numpy()))
         return found.bfloat16() if wide is not host else found
     return None
 
