@@ -51,15 +51,32 @@ def is_view(tensor: TensorCore) -> bool:
     """Return whether a tensor is a view of another one, or of a part of its storage."""
     if tensor.views:
         return tensor.views[0]() is not tensor
+    if tensor.grad_index == UNRECORDED and tensor.grad_node is None:
+        return True
     return tensor.layout.numel != tensor.array.value.numel
 
 
 DATA, UNRECORDED = -1, -2
-"""In the place of `grad_index`: what `data` has given, whose changes are not counted,
-and a view that was made without recording of a tensor on the tape."""
+"""In the place of `grad_index`: what `data` has given, and its views, whose changes are
+counted apart; and a view that was made without recording of a tensor on the tape."""
 
 MULTIPLE = frozenset({"split", "unbind"})
 """Ops whose results are several views of a tensor."""
+
+
+def changes_of_data(tensor: TensorCore) -> list[int]:
+    """Return how often what `data` has given was changed, in a list with its views."""
+    found: list[int] = vars(tensor).setdefault("_data_changes", [0])
+    return found
+
+
+def inherit_mark(view: TensorCore, tensor: TensorCore) -> None:
+    """Give a view off the tape the mark of what it is a view of, `DATA` for example."""
+    if view.grad_node is not None:
+        return
+    view.grad_index = tensor.grad_index
+    if tensor.grad_index == DATA:
+        vars(view)["_data_changes"] = changes_of_data(tensor)
 
 
 def check_overwrite(tensor: TensorCore) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from weakref import ref
 
 from ..autograd.engine import grad_mode, is_grad_enabled, no_grad
-from ..autograd.views import UNRECORDED, prune, register_view
+from ..autograd.views import UNRECORDED, inherit_mark, prune, register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
@@ -103,6 +103,8 @@ class Movement(Op[P, R]):
                 views.append(ref(out))
         elif tensor.needs_grad and out.array is tensor.array:
             out.grad_index = UNRECORDED
+        if tensor.grad_index < 0 and out.array is tensor.array:
+            inherit_mark(out, tensor)
         return out
 
     @explained_op
@@ -127,6 +129,8 @@ class Movement(Op[P, R]):
             register_view(tensor, out)
         elif tensor.needs_grad and out.array is tensor.array:
             out.grad_index = UNRECORDED
+        if tensor.grad_index < 0 and out.array is tensor.array:
+            inherit_mark(out, tensor)
         if key:
             view = CachedView(
                 out.device,

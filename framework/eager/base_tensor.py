@@ -296,8 +296,8 @@ class TensorCore:
     def data(self: Self) -> Self:
         """The same elements off the tape; see `detach`.
 
-        What is changed in place through it, and not through a view of it, is not
-        counted: a backward pass finds the new elements in the place of saved ones.
+        What is changed in place through it, or a view of it, is counted apart: a
+        backward pass finds the new elements in the place of saved ones.
         Setting it gives this tensor the storage of another one, and its shape, dtype
         and device; saved tensors stay as they were.
 

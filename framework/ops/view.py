@@ -223,7 +223,7 @@ def t(x: Tensor) -> Tensor:
             f"t: x is {tuple(x.shape)}; it must have at most 2 dimensions; use"
             " transpose or mT"
         )
-    return x if len(x.layout.shape) < 2 else transpose(x, 0, 1)
+    return permute(x, tuple(range(len(x.layout.shape)))[::-1])
 
 
 def movedim(

@@ -14,7 +14,14 @@ import numpy as np
 
 from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
-from ..autograd.views import DATA, UNRECORDED, check_overwrite, check_view
+from ..autograd.views import (
+    DATA,
+    UNRECORDED,
+    changes_of_data,
+    check_overwrite,
+    check_view,
+    inherit_mark,
+)
 from ..base import inference, trace_hooks
 from ..base.dtype import can_cast, float32
 from ..base.errors import DeviceMismatchError, DomainError, DTypeError, ShapeError
@@ -114,6 +121,7 @@ def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
                 x.array.rebind(value)
             if uncounted:
                 x.array.version = version
+                changes_of_data(x)[0] += 1
     if recorded:
         record_overwrite(x, new, made=made)
     return x
@@ -249,9 +257,10 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         index = index_with_arrays(index, x) or index
     chosen = getitem.region(index, x.shape)
     recorded = _is_recorded(x, value)
-    view = getitem.slice_of(x if recorded else x.detach(), chosen)
+    whole = x if recorded else x.detach()
     if x.grad_index == DATA:
-        view.grad_index = DATA
+        inherit_mark(whole, x)
+    view = getitem.slice_of(whole, chosen)
     if not chosen.arrays and not chosen.flips:
         assign(view, value)
         return

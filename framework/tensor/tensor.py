@@ -20,7 +20,13 @@ from ..autograd.gradient_hooks import (
     retain_grad,
     retains_grad,
 )
-from ..autograd.views import base_of, detach_in_place, is_view
+from ..autograd.views import (
+    DATA,
+    base_of,
+    changes_of_data,
+    detach_in_place,
+    is_view,
+)
 from ..base import torch_function
 from ..base.device import CPU, Device, GpuDevice
 from ..base.device import find_device as get_device
@@ -350,6 +356,8 @@ class Tensor(
                 "_version: the tensor was made in inference_mode, and such tensors have"
                 " no version; use x.clone()"
             )
+        if self.grad_index == DATA:
+            return changes_of_data(self)[0]
         return self.array.version
 
     @property
