@@ -504,3 +504,44 @@ def inner_steps(torch: Any) -> Any:
         fast = fast - 0.1 * step
     (fast**2).sum().backward()
     return [w.grad, fast]
+
+
+def changes_of_data(torch: Any) -> Any:
+    x = ramp(torch, 4)
+    x.data.add_(1)
+    first = [x._version, x.data._version]
+    data = x.data
+    data.add_(1)
+    view = data[:2]
+    view.add_(1)
+    view[0] = 5.0
+    data[1:] = 3.0
+    second = [data._version, view._version, x._version, view._is_view()]
+    detached = x.detach()
+    detached.mul_(2)
+    third = [detached._version, x._version, x.detach()[:1]._version, data._version]
+    y = x * 2
+    z = (y * y).sum()
+    y.data[:1].zero_()
+    z.backward()
+    return [first, second, third, x.grad, x, x.data[:1]._version]
+
+
+def views_made_without_recording(torch: Any) -> Any:
+    x = ramp(torch, 4)
+    with torch.no_grad():
+        views = [
+            x[:2], x.view(2, 2), x.expand(2, 4), x.narrow(0, 0, 1), x.unbind()[0],
+            x.t(), x.chunk(2)[0], x.permute(0), x.unsqueeze(0),
+        ]  # fmt: skip
+        part = x[:2]
+        part.add_(1)
+    return [
+        [each.requires_grad for each in views],
+        [each.is_leaf for each in views],
+        [each._is_view() for each in views],
+        [part._version, x._version, x],
+        raised(lambda: x[:2].add_(1)),
+        x.t() is x,
+        x[0].t().shape == (),
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.dtype import DType, DTypeLike, as_dtype, float64
-from ..base.modes import autocast, autocast_dtype
+from ..base.modes import autocast, autocast_again, autocast_dtype
 from ..jit.pytree import tree_map
 from ..tensor.tensor import Tensor
 
@@ -23,6 +23,10 @@ def _cast(value: Any, dtype: DType) -> Any:
         return each if each.dtype is float64 else each.to(dtype)
 
     return tree_map(value, cast)
+
+
+def _without_autocast() -> autocast:
+    return autocast(enabled=False)
 
 
 def custom_fwd(
@@ -50,12 +54,11 @@ def custom_fwd(
 
     @functools.wraps(fwd)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        state = autocast_dtype()
-        args[0]._autocast = state
-        if wanted is None or state is None:
+        args[0]._autocast = autocast_again()
+        if wanted is None or autocast_dtype() is None:
             return fwd(*args, **kwargs)
-        args[0]._autocast = None
-        with autocast(enabled=False):
+        args[0]._autocast = _without_autocast
+        with _without_autocast():
             return fwd(*_cast(args, wanted), **_cast(kwargs, wanted))
 
     return forward
@@ -78,8 +81,7 @@ def custom_bwd(
 
     @functools.wraps(bwd)
     def backward(*args: Any, **kwargs: Any) -> Any:
-        state = args[0]._autocast
-        with autocast(dtype=state, enabled=state is not None):
+        with args[0]._autocast():
             return bwd(*args, **kwargs)
 
     return backward

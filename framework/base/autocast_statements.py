@@ -29,8 +29,8 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     Parameters
     ----------
     device_type : str
-        Chooses the dtype; as with `autocast`, it holds for tensors on every device. It
-        may be left out, which means "cuda".
+        Chooses the dtype and the policies; as with `autocast`, it holds for tensors on
+        every device. It may be left out, which means "cuda".
     enabled : bool
     """
     if enabled is None:
@@ -42,7 +42,7 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
         )
     # No cast of a parameter is kept, as no end of a block would free it.
     dtype = _default_of(device_type) if enabled else None
-    autocast_state.top.value = AutocastState(dtype)
+    autocast_state.top.value = AutocastState(dtype, None, device_type == "cpu")
     _statement.top.value = device_type if enabled else None
     count_statement(enabled)
 

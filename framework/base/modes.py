@@ -17,6 +17,7 @@ from .errors import DTypeError
 from .scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
     from .device import Device
@@ -31,10 +32,13 @@ class AutocastState(NamedTuple):
         Of the innermost block.
     cast_cache : dict or None
         Copies of parameters made in the outermost block.
+    host : bool
+        Whether the policies are those that PyTorch has for the host.
     """
 
     dtype: DType | None = None
     cast_cache: dict[Any, Any] | None = None
+    host: bool = False
 
 
 autocast_state = ScopedSetting(AutocastState())
@@ -65,8 +69,10 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     Parameters
     ----------
     device_type : str, Device or None
-        Only chooses the default dtype: bfloat16 for "cpu", float16 for others. The
-        block is for tensors on every device. A dtype may take its place.
+        "cpu" chooses PyTorch's policies for the host, where exponentials, softmax,
+        norms and sums keep 16 bits, and bfloat16 as the default dtype; all others
+        those for CUDA, and float16. The block is for tensors on every device. A dtype
+        may take its place.
     dtype : DType, str or None
         float16 or bfloat16.
     enabled : bool, default True
@@ -113,6 +119,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
             )
         super().__init__(autocast_state, None)
         self._dtype = wanted if enabled else None
+        self._host = str(device_type) == "cpu"
         own = cast_caching.top.value if cache_enabled is None else cache_enabled
         self._cache = bool(own)
 
@@ -120,14 +127,15 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
         # As a decorator: each call has a block of its own.
         return _autocast(*self._settings())
 
-    def _settings(self) -> tuple[DType | None, bool]:
-        return self._dtype, self._cache
+    def _settings(self) -> tuple[DType | None, bool, bool]:
+        return self._dtype, self._cache, self._host
 
     def __repr__(self) -> str:
         if self._dtype is None:
             return "autocast(enabled=False)"
+        place = '"cpu", ' if self._host else ""
         cache = "" if self._cache else ", cache_enabled=False"
-        return f"autocast(dtype={self._dtype.name}{cache})"
+        return f"autocast({place}dtype={self._dtype.name}{cache})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _autocast, self._settings()
@@ -135,7 +143,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     def value(self, outer: AutocastState) -> AutocastState:
         """Return the autocast state within the block."""
         known = {} if outer.cast_cache is None else outer.cast_cache
-        return AutocastState(self._dtype, known if self._cache else None)
+        return AutocastState(self._dtype, known if self._cache else None, self._host)
 
     def on_enter(self, scope_frame: ScopeFrame) -> None:
         """Count the block."""
@@ -152,9 +160,17 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
             autocast_blocks = len(_counted)
 
 
-def _autocast(dtype: DType | None, cache: bool) -> autocast:
+def _autocast(dtype: DType | None, cache: bool, host: bool) -> autocast:
     """Return a block of `autocast` by its settings; None is one that is not enabled."""
-    return autocast(dtype or float16, dtype is not None, cache_enabled=cache)
+    place = "cpu" if host else None
+    return autocast(place, dtype or float16, dtype is not None, cache)
+
+
+def autocast_again() -> Callable[[], autocast]:
+    """Return what makes blocks with the autocast mode that this thread has now."""
+    state: AutocastState = autocast_state.top.value
+    dtype = autocast_dtype()
+    return lambda: _autocast(dtype, cast_caching.top.value, state.host)
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
@@ -187,6 +203,13 @@ def count_statement(enabled: bool) -> None:
         elif scope_frame.outer is None:
             _counted.discard(scope_frame)
         autocast_blocks = len(_counted)
+
+
+def autocast_mode() -> tuple[DType | None, bool]:
+    """Return the dtype of this thread's block, and whether it is one for the host."""
+    state: AutocastState = autocast_state.top.value
+    dtype = state.dtype if autocast_blocks else None
+    return dtype, dtype is not None and state.host
 
 
 def autocast_dtype() -> DType | None:

@@ -2,13 +2,15 @@
 
 Most ops pass tensors through and let their dtypes promote. Those declared
 `autocast_low_precision` (matrix products, convolutions, attention) take 16-bit copies
-of their tensors within a block; those declared `autocast_float32` (exponentials,
-softmax, norms, sums, losses) take float32 ones, and those declared `autocast_promote`
-the widest dtype of their arguments. float64, integers and bools are never cast. The
-body of a composite op is not cast again, nor is the backward pass: gradients have the
-dtypes of the forward pass.
+of their tensors within a block; those declared `autocast_float32` (losses) take float32
+ones, and those declared `autocast_promote` the widest dtype of their arguments. Blocks
+for "cpu" have PyTorch's lists for the host, where exponentials, softmax, norms and sums
+stay as they come, but factorizations, transforms and padding take float32. float64,
+integers and bools are never cast. The body of a composite op is not cast again, nor is
+the backward pass: gradients have the dtypes of the forward pass.
 
-Source: PyTorch's `torch/include/ATen/autocast_mode.h`, the lists for CUDA.
+Source: PyTorch's `torch/include/ATen/autocast_mode.h`, the lists for CUDA, and
+`aten/src/ATen/autocast_mode.cpp`, those for the host.
 """
 
 from __future__ import annotations
@@ -27,11 +29,22 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import Value
 
 F = TypeVar("F", bound=Callable[..., Any])
-Policy = Callable[[DType, Sequence[DType]], DType | None]
-"""Autocast policy: from the block's dtype and a call's dtypes to the compute dtype.
+Rule = Callable[[DType, Sequence[DType]], DType | None]
+"""From a block's dtype and a call's dtypes to the compute dtype; None is the given."""
 
-None passes the tensors through.
-"""
+
+class Policy(NamedTuple):
+    """Autocast policy of an op, as PyTorch has it for CUDA and for the host.
+
+    None says that the op is on no list: nothing changes, also for what it calls.
+    """
+
+    device: Rule | None
+    host: Rule | None
+
+    def rule(self) -> Rule | None:
+        """Return the rule for this thread's block."""
+        return self.host if autocast_state.top.value.host else self.device
 
 
 class _Copy(NamedTuple):
@@ -61,7 +74,17 @@ def _given(dtype: DType, dtypes: Sequence[DType]) -> None:
 
 def autocast_low_precision(function: F) -> F:
     """Autocast a function, or op, to the block's low-precision dtype."""
-    return _declared(function, _low)
+    return _declared(function, Policy(_low, _low))
+
+
+def autocast_low_precision_on_device(function: F) -> F:
+    """Autocast to low precision, in a block for the host to the given dtype."""
+    return _declared(function, Policy(_low, _given))
+
+
+def autocast_low_precision_of_parts(function: F) -> F:
+    """Autocast to low precision, in a block for the host what the function calls."""
+    return _declared(function, Policy(_low, None))
 
 
 def autocast_float32(function: F) -> F:
@@ -69,17 +92,37 @@ def autocast_float32(function: F) -> F:
 
     A call with an explicit `dtype=` is not cast.
     """
-    return _declared(function, _single)
+    return _declared(function, Policy(_single, _single))
+
+
+def autocast_float32_on_device(function: F) -> F:
+    """Autocast to float32, in a block for the host to the given dtype."""
+    return _declared(function, Policy(_single, _given))
+
+
+def autocast_float32_on_host(function: F) -> F:
+    """Autocast to float32 in a block for the host, in others to the given dtype."""
+    return _declared(function, Policy(_given, _single))
 
 
 def autocast_promote(function: F) -> F:
     """Autocast the tensors of a function to their widest dtype within a block."""
-    return _declared(function, _widest)
+    return _declared(function, Policy(_widest, _widest))
+
+
+def autocast_promote_on_device(function: F) -> F:
+    """Autocast to the widest dtype, in a block for the host to float32."""
+    return _declared(function, Policy(_widest, _single))
+
+
+def autocast_promote_of_parts(function: F) -> F:
+    """Autocast to the widest dtype, in a block for the host what the function calls."""
+    return _declared(function, Policy(_widest, None))
 
 
 def autocast_passthrough(function: F) -> F:
     """Run the function's body with autocast disabled."""
-    return _declared(function, _given)
+    return _declared(function, Policy(_given, _given))
 
 
 def _declared(function: F, policy: Policy) -> F:
@@ -91,6 +134,8 @@ def _declared(function: F, policy: Policy) -> F:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not modes.autocast_blocks or autocast_state.top.value.dtype is None:
+            return function(*args, **kwargs)
+        if policy.rule() is None:
             return function(*args, **kwargs)
         args, kwargs = autocast_arguments(policy, args, kwargs)
         with autocast_disabled():
@@ -114,7 +159,8 @@ def autocast_arguments(
         if isinstance(each, TensorCore)
     ]
     changing = [kind for kind in dtypes if kind.kind == "float" and kind is not float64]
-    wanted = policy(state.dtype, changing) if changing else None
+    rule = policy.host if state.host else policy.device
+    wanted = rule(state.dtype, changing) if rule is not None and changing else None
     if wanted is None or changing.count(wanted) == len(changing):
         return args, dict(kwargs)
     return (

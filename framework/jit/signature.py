@@ -12,7 +12,7 @@ from ..base.determinism import is_deterministic
 from ..base.device import default_device
 from ..base.dtype import default_dtype
 from ..base.errors import TraceError
-from ..base.modes import autocast_dtype
+from ..base.modes import autocast_mode
 from ..ir.lazy_graph import CacheKey
 from ..tensor.tensor import Tensor
 from .attributes import is_standard
@@ -67,7 +67,7 @@ def signature_of(
 def _modes() -> tuple[object, ...]:
     """Return the modes of the thread that change what a function does."""
     defaults = default_dtype(), default_device(), is_deterministic()
-    return is_grad_enabled(), autocast_dtype(), *defaults
+    return is_grad_enabled(), autocast_mode(), *defaults
 
 
 def fast_key(args: tuple[Any, ...]) -> CacheKey:

@@ -147,7 +147,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             inner = ops.gather(ops.log_softmax(cluster(input_), -1), -1, place)
             found = inner + ops.narrow(head, -1, first + k, 1)
             output = ops.where((column >= start) & (column < end), found, output)
-        output = ops.squeeze(output, -1)
+        output = ops.cast(ops.squeeze(output, -1), input_.dtype)
         return AdaptiveLogSoftmaxOutput(output, -ops.mean(output))
 
     def log_prob(self, input: Tensor) -> Tensor:

@@ -15,7 +15,10 @@ from ..autograd.engine import is_grad_enabled
 from ..base.dtype import FLOAT, NUMERIC
 from ..base.errors import ShapeError
 from ..base.shape import broadcast_shapes, normalize_dim
-from ..dispatch.autocast_policy import autocast_float32, autocast_low_precision
+from ..dispatch.autocast_policy import (
+    autocast_float32_on_device,
+    autocast_low_precision,
+)
 from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
 from .elementwise.compare import where
@@ -258,7 +261,7 @@ def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * gate * (x * (1.0 - gate) + 1.0)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="beta * x > threshold ? x : log1p_exp(beta * x) / beta",
     reference=lambda x, beta, threshold: np.where(

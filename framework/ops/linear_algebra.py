@@ -15,6 +15,10 @@ import numpy as np
 from ..base.dtype import int32, int64
 from ..base.errors import DTypeError, LinAlgError, ShapeError
 from ..base.shape import broadcast_shapes
+from ..dispatch.autocast_policy import (
+    autocast_float32_on_host,
+    autocast_passthrough,
+)
 from . import factorization as factors
 from .elementwise.cast import cast
 from .elementwise.compare import where
@@ -139,11 +143,13 @@ def _real(x: Tensor) -> Tensor:
     return _real_part(x) if x.dtype.is_complex else x
 
 
+@autocast_passthrough
 def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
     """Return determinants of square matrices; differentiable where they are 0, too."""
     return factors.determinant(_matrix("det", A))
 
 
+@autocast_passthrough
 def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
     """Return signs of determinants, and the logarithms of their sizes.
 
@@ -166,6 +172,7 @@ def logdet(input: Tensor) -> Tensor:
     return where(sign < 0, math.nan, size)
 
 
+@autocast_float32_on_host
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     """Return X of A X = B, or of X A = B where `left` is False.
 
@@ -215,6 +222,7 @@ def solve_ex(
     return WithInfo(solve(A, B, left=left), _zeros_info(A))
 
 
+@autocast_float32_on_host
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """Return inverses of square matrices.
 
@@ -227,11 +235,13 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
     return factors.linear_solution(A, identity(A, A.layout.shape[-1]))
 
 
+@autocast_float32_on_host
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> WithInfo:  # noqa: N803
     """Return `inv`, and 0 for each matrix; a singular one raises `LinAlgError`."""
     return WithInfo(inv(A), _zeros_info(A))
 
 
+@autocast_passthrough
 def solve_triangular(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803
@@ -267,6 +277,7 @@ def solve_triangular(
     return factors.triangular_solution(a, b, bool(upper), bool(unitriangular))
 
 
+@autocast_float32_on_host
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return L of L L^H, of Hermitian positive-definite matrices; L^H if `upper`.
 
@@ -280,6 +291,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     return adjoint(lower) if upper else lower
 
 
+@autocast_float32_on_host
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
 ) -> WithInfo:
@@ -311,18 +323,21 @@ def _bad_minor(x: np.ndarray) -> int:
     return 0
 
 
+@autocast_float32_on_host
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return X of A X = B, given the Cholesky factor of A."""
     half = solve_triangular(adjoint(L) if upper else L, B, upper=False)
     return solve_triangular(L if upper else adjoint(L), half, upper=True)
 
 
+@autocast_float32_on_host
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return the inverse of A, given its Cholesky factor."""
     _matrix("cholesky_inverse", L)
     return cholesky_solve(identity(L, L.layout.shape[-1]), L, upper)
 
 
+@autocast_float32_on_host
 def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     """Return orthogonal Q and upper triangular R of A = Q R.
 
@@ -354,6 +369,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     return QR(narrow(both, -2, 0, rows), narrow(both, -2, rows, columns))
 
 
+@autocast_float32_on_host
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices.
 
@@ -368,6 +384,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     return Eigh(values, narrow(both, -2, 0, size))
 
 
+@autocast_float32_on_host
 def eig(A: Tensor) -> Eig:  # noqa: N803
     """Return eigenvalues, in no order, and eigenvectors of square matrices; complex.
 
@@ -378,16 +395,19 @@ def eig(A: Tensor) -> Eig:  # noqa: N803
     return Eig(values, narrow(both, -2, 0, size))
 
 
+@autocast_float32_on_host
 def eigvals(A: Tensor) -> Tensor:  # noqa: N803
     """Return the eigenvalues of square matrices, complex, in no order."""
     return eig(A).eigenvalues
 
 
+@autocast_float32_on_host
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
     """Return the eigenvalues of symmetric matrices, ascending."""
     return eigh(A, UPLO).eigenvalues
 
 
+@autocast_float32_on_host
 def svd(
     A: Tensor,  # noqa: N803
     full_matrices: bool = True,
@@ -421,11 +441,13 @@ def svd(
     return SVD(u, s, adjoint(v))
 
 
+@autocast_float32_on_host
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     """Return singular values, descending."""
     return svd(A, False).S
 
 
+@autocast_float32_on_host
 def pinv(
     A: Tensor,  # noqa: N803
     *,
@@ -472,6 +494,7 @@ def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
     return where(relative > pair[0], relative, pair[0])
 
 
+@autocast_float32_on_host
 def matrix_rank(
     A: Tensor,  # noqa: N803
     tol: Tensor | float | None = None,
@@ -488,6 +511,7 @@ def matrix_rank(
     return sum(s > _tolerance(A, s, tol if atol is None else atol, rtol), -1)
 
 
+@autocast_float32_on_host
 def lstsq(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803
@@ -535,6 +559,7 @@ def lstsq(
     return Lstsq(out, residuals, rank, values)
 
 
+@autocast_passthrough
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     """Return both factors of `lu` in one matrix, and the pivots, from 1 on."""
     _matrix("lu_factor", A, square=False)

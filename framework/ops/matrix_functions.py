@@ -15,6 +15,11 @@ from ..base.dtype import DTypeLike, as_dtype, bfloat16, float16, float32
 from ..base.errors import ShapeError
 from ..base.shape import normalize_dim
 from ..base.validation import as_int
+from ..dispatch.autocast_policy import (
+    autocast_float32_on_host,
+    autocast_low_precision,
+    autocast_passthrough,
+)
 from .elementwise.cast import cast
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import with_zero_gradient
@@ -61,6 +66,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
     return positive_power(A if n >= 0 else inv(A), abs(n))
 
 
+@autocast_passthrough
 def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     """Return exponentials of square matrices: a Taylor sum, squared again and again.
 
@@ -185,6 +191,7 @@ def norm(
     return matrix_norm(A, ord, tuple(dim), keepdim, dtype=dtype)
 
 
+@autocast_float32_on_host
 def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     """Return condition numbers: the norm times that of the inverse, by default of 2."""
     if p in (None, 2, -2):
@@ -194,6 +201,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     return matrix_norm(A, p) * matrix_norm(inv(A), p)
 
 
+@autocast_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return sums of products along a dimension; of complex `x`, its conjugates."""
     return sum(conj(x) * y, dim)
@@ -210,6 +218,7 @@ def linalg_diagonal(
     return diagonal(A, offset, dim1, dim2)
 
 
+@autocast_float32_on_host
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
     """Return the inverse of a tensor whose first `ind` dimensions are its rows."""
     rows, columns = A.layout.shape[:ind], A.layout.shape[ind:]
@@ -217,6 +226,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
     return reshape(inv(flat), (*columns, *rows))
 
 
+@autocast_float32_on_host
 def tensorsolve(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803
@@ -231,6 +241,7 @@ def tensorsolve(
     return reshape(solve(square, flatten(B)), shape)
 
 
+@autocast_float32_on_host
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     """Return the first columns of a product of reflections along columns."""
     _matrix("householder_product", A, square=False)
@@ -246,6 +257,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     return out if tau.layout.shape[-1] else with_zero_gradient(out, A)
 
 
+@autocast_float32_on_host
 def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """Return U, S and V, as `torch.svd` does: V itself, and reduced by default."""
     u, s, vh = svd(input, not some)
@@ -260,21 +272,25 @@ class SVDParts(NamedTuple):
     V: Tensor
 
 
+@autocast_float32_on_host
 def top_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """Return `linalg.cholesky`."""
     return cholesky(input, upper=upper)
 
 
+@autocast_float32_on_host
 def top_qr(input: Tensor, some: bool = True) -> QR:
     """Return `linalg.qr`, complete unless `some`."""
     return qr(input, "reduced" if some else "complete")
 
 
+@autocast_float32_on_host
 def top_pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
     """Return `linalg.pinv`."""
     return pinv(input, rtol=rcond)
 
 
+@autocast_float32_on_host
 def top_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
     """Return `linalg.lu_solve`, the right side first."""
     return lu_solve(LU_data, LU_pivots, b)
@@ -287,6 +303,7 @@ class TriangularSolve(NamedTuple):
     cloned_coefficient: Tensor
 
 
+@autocast_float32_on_host
 def triangular_solve(
     b: Tensor,
     A: Tensor,  # noqa: N803

@@ -16,9 +16,8 @@ from ..autograd import Function, differentiate
 from ..autograd.grad_mode import enable_grad, is_grad_enabled
 from ..autograd.saved_tensors_hooks import collecting_nodes
 from ..autograd.tape import GradNode, Saved, next_sequence
-from ..base.dtype import float16
 from ..base.errors import GradError
-from ..base.modes import autocast, autocast_dtype
+from ..base.modes import autocast_again
 from ..base.philox import StreamRecord, recording_streams, replaying_streams
 from ..base.public_names import public_names as _public_names
 from ..base.scoped_setting import ScopedSetting, SettingScope
@@ -190,7 +189,7 @@ def _recorded(
     if places is not None:
         nodes = nodes[: len(places)]
     del made
-    mode = _autocast_mode()
+    mode = autocast_again()
     second_run = _SecondRun(again, nodes, (*args, *kwargs.values()))
     second_run.compares = determinism_check == "default"
     for at, node in enumerate(nodes):
@@ -199,12 +198,6 @@ def _recorded(
         lazy: Any = _LazySaved(second_run, at)
         node.saved = lazy
     return result
-
-
-def _autocast_mode() -> Callable[[], AbstractContextManager[Any]]:
-    """Return a factory of blocks with the autocast mode of now."""
-    dtype = autocast_dtype()
-    return lambda: autocast(dtype or float16, enabled=dtype is not None)
 
 
 def _nodes_since(start: int, result: Any) -> list[GradNode]:
@@ -358,7 +351,7 @@ class CheckpointFunction(Function):
                 stacklevel=4,
             )
         ctx.function, ctx.preserve = function, preserve
-        ctx.streams, ctx.mode = StreamRecord(), _autocast_mode()
+        ctx.streams, ctx.mode = StreamRecord(), autocast_again()
         ctx.others = [None if isinstance(each, Tensor) else each for each in args]
         ctx.save_for_backward(
             *[each if isinstance(each, Tensor) else None for each in args]

@@ -7,7 +7,9 @@ import numpy as np
 from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 
@@ -42,7 +44,7 @@ def pairwise_distance(
     return ops.norm(x1 - x2 + eps, p, -1, keepdim)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """Return the distances between all pairs of rows.
 

@@ -14,7 +14,10 @@ from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape
-from ...dispatch.autocast_policy import autocast_promote
+from ...dispatch.autocast_policy import (
+    autocast_low_precision,
+    autocast_promote_on_device,
+)
 from ...dispatch.diagnosis import need_flags
 from ...tensor.tensor import Tensor
 
@@ -22,6 +25,7 @@ GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
 GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 
 
+@autocast_low_precision
 def affine_grid(
     theta: Tensor, size: Sequence[int], align_corners: bool | None = None
 ) -> Tensor:
@@ -87,7 +91,7 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
     return bool(align_corners)
 
 
-@autocast_promote
+@autocast_promote_on_device
 def grid_sample(
     input: Tensor,
     grid: Tensor,

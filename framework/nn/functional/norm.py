@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...base.errors import ShapeError
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import need_tensors
 from ...tensor.out import write
 from ...tensor.tensor import Tensor
@@ -167,5 +168,10 @@ def local_response_norm(
     batch, channels = input.layout.shape[:2]
     planes = ops.reshape(ops.square(input), (batch, 1, channels, -1))
     padded = ops.pad(planes, (0, 0, size // 2, (size - 1) // 2))
-    means = ops.avg_pool2d(padded, (size, 1), 1)
+    averaged = _averaged_images if input.ndim > 3 else ops.avg_pool2d
+    means = averaged(padded, (size, 1), 1)
     return input / ops.pow(ops.reshape(means, input.layout.shape) * alpha + k, beta)
+
+
+# In PyTorch it is `avg_pool3d` for images, which is on a list of autocast.
+_averaged_images = autocast_float32_on_host(ops.avg_pool2d)

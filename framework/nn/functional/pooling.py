@@ -10,6 +10,9 @@ from typing import Any
 from ... import ops
 from ...base.dtype import int64
 from ...base.shape import Shape
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...tensor.tensor import Tensor
 
 Sizes = int | Shape
@@ -56,6 +59,7 @@ def avg_pool2d(
     )
 
 
+@autocast_float32_on_host
 def avg_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -160,6 +164,7 @@ def max_pool3d_with_indices(
     )
 
 
+@autocast_float32_on_host
 def max_pool3d(
     input: Tensor,
     kernel_size: Sizes,
@@ -186,6 +191,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Wanted) -> Tensor:
     return ops.adaptive_avg_pool2d(input, output_size)
 
 
+@autocast_float32_on_host
 def adaptive_avg_pool3d(input: Tensor, output_size: Wanted) -> Tensor:
     """Return means over parts that divide volumes evenly."""
     return ops.adaptive_avg_pool3d(input, output_size)
@@ -230,6 +236,7 @@ def adaptive_max_pool3d_with_indices(
     return _wide(ops.adaptive_max_pool3d_with_indices(input, output_size))
 
 
+@autocast_float32_on_host
 def adaptive_max_pool3d(
     input: Tensor, output_size: Wanted, return_indices: bool = False
 ) -> Any:

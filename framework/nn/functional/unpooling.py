@@ -11,6 +11,9 @@ from ...base.dtype import float32, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...tensor.tensor import Tensor
 from .pooling import (
     Found,
@@ -52,6 +55,7 @@ def max_unpool1d(
     return _unpooled("max_unpool1d", 1, input, indices, window, output_size)
 
 
+@autocast_float32_on_host
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -83,6 +87,7 @@ def max_unpool2d(
     return _unpooled("max_unpool2d", 2, input, indices, window, output_size)
 
 
+@autocast_float32_on_host
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -275,6 +280,7 @@ def fractional_max_pool2d_with_indices(
     return _fractional(name, 2, input, kernel_size, wanted, _random_samples, (1, 0))
 
 
+@autocast_float32_on_host
 def fractional_max_pool2d(
     input: Tensor,
     kernel_size: Sizes,
@@ -310,6 +316,7 @@ def fractional_max_pool3d_with_indices(
     return _fractional(name, 3, input, kernel_size, wanted, _random_samples, (0, 1, 2))
 
 
+@autocast_float32_on_host
 def fractional_max_pool3d(
     input: Tensor,
     kernel_size: Sizes,

@@ -12,6 +12,9 @@ import numpy as np
 
 from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
 from ...base.errors import DTypeError
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...dispatch.declare import elementwise
 
 if TYPE_CHECKING:
@@ -167,6 +170,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
     return _complex_of(real, imag)
 
 
+@autocast_float32_on_host
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Return numbers of magnitudes and angles, which broadcast.
 

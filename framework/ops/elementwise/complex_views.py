@@ -15,6 +15,9 @@ from ...base.device import Device
 from ...base.dtype import COMPLEX
 from ...base.errors import ShapeError
 from ...base.shape import Layout
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...dispatch.declare import derived_view
 from ...ir.derived_storage import DerivedArray, derived_array
 from ...ir.lazy_graph import Array, Value
@@ -197,6 +200,7 @@ def view_as_real(input: Tensor) -> Tensor:
     return _component_view(input, "pairs")
 
 
+@autocast_float32_on_host
 def view_as_complex(input: Tensor) -> Tensor:
     """Return a view of the numbers whose parts the last dimension holds.
 

@@ -15,7 +15,10 @@ import numpy as np
 from ...base.dtype import FLOAT, INTEGER
 from ...base.errors import DomainError
 from ...base.shape import broadcast_shapes
-from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+    autocast_passthrough,
+)
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .binary import mul
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_exp(x)",
     reference=np.exp,
@@ -65,7 +68,7 @@ def exp2_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * out * math.log(2)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_expm1(x)",
     reference=np.expm1,
@@ -84,7 +87,7 @@ def expm1_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (out + 1.0)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_log(x)",
     reference=np.log,
@@ -103,7 +106,7 @@ def log_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / x
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_log2(x)",
     reference=np.log2,
@@ -122,7 +125,7 @@ def log2_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(2))
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_log10(x)",
     reference=np.log10,
@@ -141,7 +144,7 @@ def log10_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (x * math.log(10))
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_log1p(x)",
     reference=np.log1p,
@@ -218,7 +221,7 @@ def _refuse_negative(name: str, y: object) -> None:
         )
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="power(x, y)",
     reference=_power,

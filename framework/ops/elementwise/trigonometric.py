@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import elementwise
 from .cast import at_least
 from .compare import where
@@ -58,7 +60,7 @@ def cos_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return -grad * sin(x)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_tan(x)",
     reference=np.tan,
@@ -77,7 +79,7 @@ def tan_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (square(out) + 1.0)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_asin(x)",
     reference=np.arcsin,
@@ -96,7 +98,7 @@ def asin_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * rsqrt(1.0 - square(x))
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_acos(x)",
     reference=np.arccos,
@@ -133,7 +135,7 @@ def atan_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad / (square(x) + 1.0)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_sinh(x)",
     reference=np.sinh,
@@ -152,7 +154,7 @@ def sinh_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * cosh(x)
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="precise_cosh(x)",
     reference=np.cosh,

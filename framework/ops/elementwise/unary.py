@@ -14,7 +14,9 @@ import numpy as np
 
 from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
 from ...base.shape import Layout
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import elementwise, movement
 from ...dispatch.op import register_copy
 from ..source import fill_like
@@ -85,7 +87,7 @@ def with_zero_gradient(result: Tensor, x: Tensor) -> Tensor:
     return result + nothing
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(glsl="x * x", reference=np.square, dtypes=NUMERIC)
 def square(x: Tensor) -> Tensor:
     """Return each element multiplied by itself; integers wrap."""
@@ -124,7 +126,7 @@ def sqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * 0.5 / out
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="x == 0 ? divided(1, x) : inversesqrt(x)",
     reference=lambda x: np.reciprocal(np.sqrt(x)),
@@ -143,7 +145,7 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * -0.5 * out * out * out
 
 
-@autocast_float32
+@autocast_float32_on_device
 @elementwise(
     glsl="divided(1, x)",
     reference=np.reciprocal,

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from ...base.dtype import int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.validation import as_int
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ..elementwise.binary import add, div, mul
 from ..elementwise.complex_numbers import pairs_of
 from ..elementwise.unary import abs, square
@@ -54,6 +57,7 @@ def _framing(
     return size, hop, pad(window, (left, size - width - left))
 
 
+@autocast_float32_on_host
 def stft(
     input: Tensor,
     n_fft: int,

@@ -10,6 +10,9 @@ from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...base.validation import as_int, as_int_or_ints
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import (
@@ -102,6 +105,7 @@ def _complex_1d(
     return _along(resized(x, at, size), at, inverse, _scale(name, norm, size, inverse))
 
 
+@autocast_float32_on_host
 def fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -133,6 +137,7 @@ def fft(
     return _complex_1d("fft", input, n, dim, norm, False)
 
 
+@autocast_float32_on_host
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -140,6 +145,7 @@ def ifft(
     return _complex_1d("ifft", input, n, dim, norm, True)
 
 
+@autocast_float32_on_host
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -173,6 +179,7 @@ def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
     return ahead + back + mul(ahead - back, factors)
 
 
+@autocast_float32_on_host
 def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -224,6 +231,7 @@ def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:
     return reshape(pairs_of(made), (*x.shape[:-1], n))
 
 
+@autocast_float32_on_host
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -235,6 +243,7 @@ def hfft(
     return _half_inverse("hfft", conj(input), n, dim, swapped)
 
 
+@autocast_float32_on_host
 def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -296,6 +305,7 @@ def _complex_nd(
     return _several(x, dims, sizes, scale, inverse)
 
 
+@autocast_float32_on_host
 def fftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -306,6 +316,7 @@ def fftn(
     return _complex_nd("fftn", input, s, dim, norm, False)
 
 
+@autocast_float32_on_host
 def ifftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -313,6 +324,7 @@ def ifftn(
     return _complex_nd("ifftn", input, s, dim, norm, True)
 
 
+@autocast_float32_on_host
 def rfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -336,6 +348,7 @@ def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
     return _several(made, dims[:-1], sizes[:-1], 1.0, False)
 
 
+@autocast_float32_on_host
 def irfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -368,6 +381,7 @@ def ihfftn(
     return conj(_real_nd("ihfftn", input, s, dim, _SWAPPED.get(norm, norm)))
 
 
+@autocast_float32_on_host
 def fft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -375,6 +389,7 @@ def fft2(
     return _complex_nd("fft2", input, s, dim, norm, False)
 
 
+@autocast_float32_on_host
 def ifft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -382,6 +397,7 @@ def ifft2(
     return _complex_nd("ifft2", input, s, dim, norm, True)
 
 
+@autocast_float32_on_host
 def rfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -389,6 +405,7 @@ def rfft2(
     return _real_nd("rfft2", input, s, dim, norm)
 
 
+@autocast_float32_on_host
 def irfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:

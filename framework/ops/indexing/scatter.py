@@ -11,7 +11,9 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import autocast_promote
+from ...dispatch.autocast_policy import (
+    autocast_promote,
+)
 from ...dispatch.declare import movement
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
@@ -278,6 +280,7 @@ def index_add(
     return _scatter_slices("index_add", x, dim, index, scaled, add_rows)
 
 
+@autocast_promote
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return `x` with slices replaced by those of `source`; as `index_add`.
 

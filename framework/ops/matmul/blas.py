@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 from ...base.device import GpuDevice
 from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
-from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
+from ...dispatch.autocast_policy import (
+    autocast_low_precision,
+    autocast_low_precision_on_device,
+    autocast_promote,
+)
 from ...dispatch.declare import composite
 from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj
@@ -29,7 +33,7 @@ def _check_dims(name: str, **wanted: tuple[Tensor, int]) -> None:
             )
 
 
-@autocast_low_precision
+@autocast_low_precision_on_device
 def mv(matrix: Tensor, vector: Tensor) -> Tensor:
     """Return the product of a matrix and a vector.
 

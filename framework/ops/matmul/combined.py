@@ -8,7 +8,10 @@ from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import autocast_low_precision
+from ...dispatch.autocast_policy import (
+    autocast_low_precision,
+    autocast_low_precision_on_device,
+)
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import both, either
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@autocast_low_precision
+@autocast_low_precision_on_device
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
@@ -36,7 +39,7 @@ def addmv(
     return _added("addmv", input, mv(mat, vec), beta, alpha)
 
 
-@autocast_low_precision
+@autocast_low_precision_on_device
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

@@ -8,7 +8,9 @@ from ...base.dtype import STORED
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import autocast_passthrough
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...dispatch.declare import movement
 from ..elementwise.unary import copy
 from ..movement.slice import strided_scatter
@@ -130,7 +132,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
 _diagonal_of = diagonal  # the parameter of `diag` hides the name
 
 
-@autocast_passthrough
+@autocast_float32_on_host
 def trace(x: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ...base.errors import ShapeError
 from ...base.shape import Shape, normalize_dim
 from ...base.validation import as_int, as_int_or_ints
-from ...dispatch.autocast_policy import autocast_low_precision, autocast_promote
+from ...dispatch.autocast_policy import (
+    autocast_low_precision_of_parts,
+    autocast_promote_of_parts,
+)
 from ..reduce.sum import sum
 from ..view import expand, permute, reshape
 from .diagonal import diagonal
@@ -33,7 +36,7 @@ class _Named(NamedTuple):
     labels: tuple[str | int, ...]
 
 
-@autocast_low_precision
+@autocast_low_precision_of_parts
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
@@ -234,7 +237,7 @@ def _without_ones(
     return sum(x, ones, True, dtype=x.dtype) if ones else x
 
 
-@autocast_promote
+@autocast_promote_of_parts
 def tensordot(
     a: Tensor, b: Tensor, dims: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:

@@ -11,6 +11,7 @@ from ...base.dtype import STORED, encode
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import primitive
 from ...dispatch.elementwise import number
 from ...ir.kernel_call import Dispatch, StridedSpec, divisor
@@ -329,6 +330,14 @@ def pad(
     }
     check_numel("pad", tuple(sizes.values()))
     fill = number("pad", x.dtype, 0 if value is None else value)
+    if mode in ("reflect", "replicate"):
+        return _edges(x, changes, mode, fill)
+    return _mapped(x, changes, mode, fill)
+
+
+@autocast_float32_on_host
+def _edges(x: Tensor, changes: dict[int, Mapped], mode: str, fill: float) -> Tensor:
+    """Return `_mapped`, on the lists of autocast where `x` gives the new elements."""
     return _mapped(x, changes, mode, fill)
 
 

@@ -10,7 +10,9 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import channel_dispatch
@@ -252,7 +254,7 @@ def _inner(shape: tuple[int, ...]) -> int:
     return size
 
 
-@autocast_float32
+@autocast_float32_on_device
 def normalize(
     x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12
 ) -> Tensor:

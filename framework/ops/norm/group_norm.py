@@ -9,7 +9,9 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import composite
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import rsqrt, square
@@ -87,7 +89,7 @@ def _of_channels(vector: Tensor) -> Tensor:
     return reshape(vector, (*vector.layout.shape, 1))
 
 
-@autocast_float32
+@autocast_float32_on_device
 def group_norm(
     x: Tensor,
     num_groups: int,

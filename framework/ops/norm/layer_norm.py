@@ -13,7 +13,9 @@ from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int_or_ints
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch
 from ...kernels.norm import (
@@ -313,7 +315,7 @@ def _normalize_last_dims(
     return as_dtype_of(reshape(out, whole), x.dtype)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def layer_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],
@@ -372,7 +374,7 @@ def _complex_rms_norm(
     return scaled if weight is None else scaled * weight
 
 
-@autocast_float32
+@autocast_float32_on_device
 def rms_norm(
     x: Tensor,
     normalized_shape: int | Sequence[int],

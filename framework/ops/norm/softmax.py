@@ -9,7 +9,9 @@ import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import Candidates, softmax_call, softmax_grad_call
@@ -163,7 +165,7 @@ def _softmax_along(
     return out if stored is source else as_dtype_of(out, kind)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return exponentials normalised to sum to one along one dimension.
 
@@ -198,7 +200,7 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     return _softmax_along("softmax", x, dim, dtype, logarithm=False)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
     return _softmax_along("log_softmax", x, dim, dtype, logarithm=True)
@@ -249,7 +251,7 @@ def _complex_logsumexp(x: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tenso
     return out if keepdim else sum(out, dims)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the logarithm of the sum of exponentials over dimensions.
 

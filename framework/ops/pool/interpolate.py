@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from .filter_weights import Cubic, Linear, Nearest, Rule, Shares, Smoothed
 from .nearest import nearest_resampled
 from .resample import resampled
@@ -28,7 +30,7 @@ _MODES = {
 }
 
 
-@autocast_float32
+@autocast_float32_on_device
 def interpolate(
     x: Tensor,
     size: int | Shape | None = None,

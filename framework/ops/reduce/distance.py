@@ -9,6 +9,9 @@ import numpy as np
 
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where
@@ -40,6 +43,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     return norm(sub(input, other), p)
 
 
+@autocast_float32_on_host
 def cdist(
     x1: Tensor,
     x2: Tensor,

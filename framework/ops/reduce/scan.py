@@ -11,7 +11,9 @@ from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import (
@@ -158,7 +160,7 @@ def _prepared(
     return as_dtype_of(x, wanted if dtype is None else as_dtype(dtype)), at
 
 
-@autocast_float32
+@autocast_float32_on_device
 def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the sums of all elements up to each, along a dimension.
 
@@ -184,7 +186,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     return as_dtype_of(reshape(out, x.layout.shape), source.dtype)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
 

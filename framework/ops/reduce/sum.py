@@ -16,7 +16,11 @@ import numpy as np
 from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, reduced_dims
-from ...dispatch.autocast_policy import autocast_float32, autocast_passthrough
+from ...dispatch.autocast_policy import (
+    autocast_float32,
+    autocast_float32_on_device,
+    autocast_passthrough,
+)
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
@@ -181,7 +185,7 @@ def accumulable(x: Tensor, dtype: DType) -> Tensor:
     return x if autocast_promote else as_dtype_of(x, dtype)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def sum(
     x: Tensor,
     dim: Dims = None,

@@ -10,7 +10,9 @@ import numpy as np
 from ...base.dtype import FLOAT, DTypeLike, as_dtype
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
@@ -233,7 +235,7 @@ def _norm_vjp(grad: Tensor, x: Tensor, out: Tensor, p: float) -> Tensor:
     return where(flat, 0.0, grad * scaled)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def norm(
     x: Tensor,
     p: float | str | None = "fro",
@@ -300,7 +302,7 @@ def norm(
     return finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
 
 
-@autocast_float32
+@autocast_float32_on_device
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
 ) -> Tensor:

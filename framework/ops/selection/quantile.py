@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from ...base.dtype import int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_host,
+)
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
 from ..elementwise.cast import cast
@@ -129,6 +132,7 @@ def _between(ordered: Tensor, ranks: Tensor, size: int, interpolation: str) -> T
     return lerp(at(low), at(ceil(ranks)), weight)
 
 
+@autocast_float32_on_host
 def quantile(
     input: Tensor,
     q: Tensor | float,
@@ -163,6 +167,7 @@ def quantile(
     return _quantile("quantile", *given, ignore_nan=False)
 
 
+@autocast_float32_on_host
 def nanquantile(
     input: Tensor,
     q: Tensor | float,

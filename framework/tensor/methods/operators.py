@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...dispatch.autocast_policy import autocast_float32
+from ...dispatch.autocast_policy import (
+    autocast_float32_on_device,
+)
 from ...eager.base_tensor import TensorCore, operand
 from ..inplace import change
 from .operand import Operand
@@ -57,7 +59,7 @@ class Operators:
     def __truediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(self, operand(self, other))
 
-    @autocast_float32
+    @autocast_float32_on_device
     def __rtruediv__(self: Tensor, other: Operand) -> Tensor:
         return ops.div(operand(self, other), self)
 

@@ -261,3 +261,12 @@ def test_a_block_of_autocast_is_pickled(options: Any, text: str) -> None:
         assert fw.is_autocast_enabled() == enabled
     # As a decorator, each call has a block of the same settings.
     assert repr(block._recreate_cm()) == text
+
+
+def test_a_block_for_the_host_is_pickled() -> None:
+    block = fw.autocast("cpu")
+    again = pickle.loads(pickle.dumps(block))
+    assert repr(block) == repr(again) == 'autocast("cpu", dtype=bfloat16)'
+    for each in (again, block._recreate_cm()):
+        with each:
+            assert fw.ones(2, dtype=fw.bfloat16).exp().dtype is fw.bfloat16

@@ -15,6 +15,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import vkbackend.framework as fw
+from tests.autocast_calls import CALLS
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.dispatch.autocast_policy import (
     autocast_arguments,
@@ -199,6 +200,55 @@ def ours(row: Row, pair: tuple[str, str], place: Device) -> str:
     with fw.autocast(fw.float16):
         result = first(row(fw, fw.nn.functional, a, b))
     return result.dtype.name
+
+
+def in_block_for_host(row: Row, lib: Any, pair: tuple[str, str], low: str) -> Any:
+    """Return the dtypes of results in a block for "cpu"; None where PyTorch raises."""
+    first, second = (getattr(lib, dtype) for dtype in pair)
+    a = lib.ones((4, 4), dtype=first)
+    b = (lib.eye(4) * 2 + 0.25).to(second)
+    with warnings.catch_warnings(), lib.autocast("cpu", getattr(lib, low)):
+        warnings.simplefilter("ignore")
+        try:
+            found = row(lib, lib.nn.functional, a, b)
+        except (RuntimeError, ValueError):
+            if lib is torch:
+                return None
+            raise
+    parts = found if isinstance(found, tuple) else (found,)
+    return [str(each.dtype).removeprefix("torch.") for each in parts]
+
+
+LISTED = {**FREE, **ON_HOST, **LOW, **SINGLE, **LIKE_A, **CALLS}
+
+
+@pytest.mark.parametrize("low", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", LISTED)
+def test_a_block_for_the_host_has_its_lists(name: str, low: str) -> None:
+    for pair in (("float32", "float32"), (low, low)):
+        wanted = in_block_for_host(LISTED[name], torch, pair, low)
+        if wanted is not None:
+            assert in_block_for_host(LISTED[name], fw, pair, low) == wanted, pair
+
+
+def test_a_block_for_the_host_is_for_tensors_on_a_device(gpu: GpuDevice) -> None:
+    x = fw.ones((2, 2), device=gpu)
+    with fw.autocast("cpu", fw.float16):
+        low = x @ x
+        assert (low.dtype, low.softmax(-1).dtype) == (fw.float16, fw.float16)
+        with fw.autocast("gpu"):
+            assert low.softmax(-1).dtype is fw.float32
+        assert low.exp().dtype is fw.float16
+
+
+def test_traces_know_whose_lists_they_have(gpu: GpuDevice) -> None:
+    function = fw.jit(lambda x: (x @ x).softmax(-1))
+    x = fw.ones((2, 2), device=gpu)
+    for _ in range(2):
+        with fw.autocast("cpu", fw.float16):
+            assert function(x).dtype is fw.float16
+        with fw.autocast("gpu", fw.float16):
+            assert function(x).dtype is fw.float32
 
 
 @pytest.fixture(
