@@ -10,7 +10,7 @@ from ..autograd.engine import no_grad
 from ..base import trace_hooks
 from ..base.device import Device
 from ..base.dtype import float16, float32, promote
-from ..base.errors import DTypeError, StateError
+from ..base.errors import StateError
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor.factories import full
 from ..tensor.inplace import restorer, transaction
@@ -168,7 +168,7 @@ class GradScaler:
         ------
         StateError
             If it has been done since the last `update`, or there is no gradient.
-        DTypeError
+        ValueError
             If a gradient is float16: keep parameters in float32, and use `autocast`.
         """
         if not self._enabled:
@@ -188,7 +188,7 @@ class GradScaler:
             )
         for grad in grads:
             if grad.dtype is float16:
-                raise DTypeError(
+                raise ValueError(
                     "GradScaler.unscale_: a gradient is float16, which has no room for"
                     " it; keep the parameters in float32 and compute under autocast"
                 )

@@ -12,9 +12,7 @@ from typing import Any
 from .. import ops
 from ..base.dtype import int64
 from ..base.errors import DTypeError, ShapeError
-from ..dispatch.autocast_policy import (
-    autocast_low_precision,
-)
+from ..dispatch.autocast_policy import autocast_low_precision
 from ..tensor.tensor import Tensor
 from .compressed import CompressedTensor, SparseCsrTensor
 from .coo import ABOVE, SparseTensor

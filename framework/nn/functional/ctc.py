@@ -9,9 +9,7 @@ import numpy as np
 from ... import ops
 from ...base.dtype import INTEGER, float64, int32
 from ...base.errors import DTypeError, ShapeError
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...ops.loss.ctc import ctc_losses
 from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor

@@ -7,9 +7,7 @@ import numpy as np
 from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 

@@ -8,9 +8,7 @@ import warnings
 from ... import ops
 from ...base.errors import ShapeError
 from ...base.validation import as_int, as_number
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...eager.base_tensor import need_tensors
 from ...tensor.tensor import Tensor
 from .reduction import chosen_reduction, reduced_loss, weighted_loss

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from ... import ops
 from ...base.dtype import int32
 from ...base.errors import ShapeError
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
 from .distance import pairwise_distance

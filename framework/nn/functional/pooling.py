@@ -10,9 +10,7 @@ from typing import Any
 from ... import ops
 from ...base.dtype import int64
 from ...base.shape import Shape
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...tensor.tensor import Tensor
 
 Sizes = int | Shape

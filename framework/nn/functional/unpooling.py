@@ -11,9 +11,7 @@ from ...base.dtype import float32, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...tensor.tensor import Tensor
 from .pooling import (
     Found,

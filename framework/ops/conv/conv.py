@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_low_precision,
-)
+from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import MAX_GROUPS
 from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Pair, Window, pair

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int, as_int_or_ints
-from ...dispatch.autocast_policy import (
-    autocast_low_precision,
-)
+from ...dispatch.autocast_policy import autocast_low_precision
 from ...kernels.conv.window import Window
 from ...kernels.shader_types import check_float
 from ..movement.concat import stack

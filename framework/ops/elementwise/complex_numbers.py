@@ -12,9 +12,7 @@ import numpy as np
 
 from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
 from ...base.errors import DTypeError
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import elementwise
 
 if TYPE_CHECKING:

@@ -15,9 +15,7 @@ from ...base.device import Device
 from ...base.dtype import COMPLEX
 from ...base.errors import ShapeError
 from ...base.shape import Layout
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import derived_view
 from ...ir.derived_storage import DerivedArray, derived_array
 from ...ir.lazy_graph import Array, Value

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...base.dtype import FLOAT
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise
 from .cast import at_least
 from .compare import where

@@ -14,9 +14,7 @@ import numpy as np
 
 from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
 from ...base.shape import Layout
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise, movement
 from ...dispatch.op import register_copy
 from ..source import fill_like

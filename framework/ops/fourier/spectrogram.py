@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ..elementwise.binary import add, div, mul
 from ..elementwise.complex_numbers import pairs_of
 from ..elementwise.unary import abs, square

@@ -10,9 +10,7 @@ from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...base.validation import as_int, as_int_or_ints
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import (

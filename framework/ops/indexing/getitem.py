@@ -18,9 +18,7 @@ from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
 from ...base.symbolic_number import live
-from ...dispatch.autocast_policy import (
-    autocast_promote,
-)
+from ...dispatch.autocast_policy import autocast_promote
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
 from ..elementwise.compare import lt, minimum, where

@@ -11,9 +11,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_promote,
-)
+from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.declare import movement
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore

@@ -10,9 +10,7 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch

@@ -9,9 +9,7 @@ import numpy as np
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid

@@ -10,9 +10,7 @@ from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES, out_of_range
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import (
-    autocast_float32,
-)
+from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch

@@ -8,9 +8,7 @@ from ...base.dtype import STORED
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import movement
 from ..elementwise.unary import copy
 from ..movement.slice import strided_scatter

@@ -11,9 +11,7 @@ import numpy as np
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes
-from ...dispatch.autocast_policy import (
-    autocast_low_precision,
-)
+from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.candidates import Candidates, gemm_candidates, gemm_dispatches

@@ -10,9 +10,7 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import channel_dispatch

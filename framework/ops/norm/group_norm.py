@@ -9,9 +9,7 @@ from ...autograd.engine import is_grad_enabled
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.unary import rsqrt, square

@@ -9,9 +9,7 @@ import numpy as np
 
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import Candidates, softmax_call, softmax_grad_call

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from .filter_weights import Cubic, Linear, Nearest, Rule, Shares, Smoothed
 from .nearest import nearest_resampled
 from .resample import resampled

@@ -9,9 +9,7 @@ import numpy as np
 
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where

@@ -11,9 +11,7 @@ from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_device,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import primitive
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import (

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 from ...base.dtype import int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
-from ...dispatch.autocast_policy import (
-    autocast_float32_on_host,
-)
+from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
 from ..elementwise.cast import cast
