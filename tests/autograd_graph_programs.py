@@ -111,6 +111,48 @@ def names_of_nodes(torch: Any) -> Any:
     return [each.grad_fn.name() for each in results]
 
 
+def graphs_of_composites(torch: Any) -> Any:
+    functional = torch.nn.functional
+    x, w, b = ramp(torch, 2, 4), ramp(torch, 3, 4), ramp(torch, 3)
+    deep, square, rows = ramp(torch, 2, 3, 4), ramp(torch, 4, 4), torch.tensor([0, 1])
+    target = torch.ones(2, 4)
+    results = [
+        functional.linear(x, w), functional.linear(x, w, b),
+        functional.linear(deep, w), functional.linear(deep, w, b),
+        functional.cross_entropy(x, rows), functional.nll_loss(x, rows),
+        functional.cross_entropy(x, rows, reduction="none"),
+        functional.mse_loss(x, target), functional.smooth_l1_loss(x, target),
+        functional.huber_loss(x, target), functional.l1_loss(x, target),
+        functional.binary_cross_entropy(x.sigmoid(), target),
+        functional.binary_cross_entropy_with_logits(x, target),
+        x.softmax(1), x.log_softmax(1), x.logsumexp(1), x.mean(), x.mean(1), x.sum(),
+        x.sum(0), x.prod(), x.prod(1), x.max(), x.min(), x.max(1)[0], x.amax(1),
+        x.var(), x.std(1), x.norm(), x.cumsum(1), x @ w.t(), x.mm(w.t()), x @ w[0],
+        x[0].dot(w[0]), deep.bmm(deep.mT), torch.addmm(b, x, w.t()),
+        torch.baddbmm(ramp(torch, 2, 3, 3), deep, deep.transpose(1, 2)),
+        torch.addmv(ramp(torch, 2), x, w[0]), torch.addr(square, w[0], w[1]),
+        x.t(), x.transpose(0, 1), x.unsqueeze(0), x[None].squeeze(0), x.select(0, 1),
+        x[0], x[rows], x.gather(1, rows[:, None]), x.index_select(0, rows),
+        x.sort(1)[0], x.topk(2)[0], torch.stack([x, x]), x.masked_fill(x > 0, 0.0),
+        square.tril(), square.triu(), x.unbind()[1], x.split(1)[0],
+        functional.group_norm(ramp(torch, 1, 4, 3), 2),
+        functional.batch_norm(x, None, None, training=True),
+        torch.nn.BatchNorm1d(4).eval()(x),
+        functional.conv1d(deep, ramp(torch, 2, 3, 2)), x.relu().mean().exp() * 2,
+    ]  # fmt: skip
+    return [_text(each.grad_fn) for each in results]
+
+
+def _text(node: Any) -> str:
+    """Return the names of a node and of all that it leads to."""
+    if node is None:
+        return "None"
+    parts = ", ".join(_text(each) for each, _ in node.next_functions)
+    # Absent weights are left out by one, and None in the other.
+    parts = parts.replace(", None", "")
+    return f"{node.name()}({parts})"
+
+
 def edges(torch: Any) -> Any:
     x = ramp(torch, 3)
     y = x * 2

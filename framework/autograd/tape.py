@@ -54,6 +54,17 @@ class Saved(NamedTuple):
         return assembled(self.kind, self.array, self.layout, self.device)
 
 
+class ShownNode(NamedTuple):
+    """What the graph shows in the place of nodes of the ops that a function calls.
+
+    `edges` are those of the function's tensors, None where they need no gradient, and
+    further `ShownNode`s.
+    """
+
+    name: str
+    edges: tuple[Any, ...]
+
+
 class Edge(NamedTuple):
     """Edge of the tape: from an input to the node output, or leaf, that made it."""
 
@@ -63,14 +74,29 @@ class Edge(NamedTuple):
 
 NAMES = {
     "cast": "ToCopyBackward0",
+    "cholesky_factor": "LinalgCholeskyExBackward0",
+    "col2im": "Col2ImBackward0",
+    "complex_of": "ComplexBackward0",
     "concat": "CatBackward0",
+    "conj_physical": "ConjBackward0",
     "conv2d": "ConvolutionBackward0",
+    "conv2d_input_vjp": "ConvolutionBackward0",
     "copy": "CloneBackward0",
+    "determinant": "LinalgDetBackward0",
     "gelu_exact": "GeluBackward0",
     "gelu_tanh": "GeluBackward0",
+    "im2col": "Im2ColBackward0",
+    "inplace": "CopySlices",
     "layer_norm": "NativeLayerNormBackward0",
+    "linear_solution": "LinalgSolveExBackward0",
+    "log1p": "Log1PBackward0",
+    "log_determinant": "LinalgSlogdetBackward0",
     "max_pool2d": "MaxPool2DWithIndicesBackward0",
+    "pseudo_inverse": "LinalgPinvBackward0",
+    "qr_factors": "LinalgQrBackward0",
+    "square": "PowBackward0",
     "strided_scatter": "ScatterBackward1",
+    "triangular_solution": "LinalgSolveTriangularBackward0",
 }
 """PyTorch's names of nodes whose ops have other names."""
 
@@ -108,8 +134,11 @@ class GradNode:
         "op_name",
         "saved",
         "sequence",
+        "shown",
         "specs",
     )
+
+    shown: ShownNode
 
     def __init__(
         self,
@@ -143,11 +172,20 @@ class GradNode:
 
     def name(self) -> str:
         """Return the name as PyTorch forms it, as "AddBackward0"."""
+        shown = self._shown()
+        if shown is not None:
+            return shown.name
         known = NAMES.get(self.op_name)
         if known is not None:
             return known
         words = self.op_name.split("_")
         return "".join(map(str.capitalize, words)).replace(" ", "") + "Backward0"
+
+    def _shown(self) -> ShownNode | None:
+        try:
+            return self.shown
+        except AttributeError:
+            return None
 
     def __repr__(self) -> str:
         return f"<{self.name()} at {id(self):#x}>"
@@ -203,9 +241,15 @@ class GradNode:
         A leaf's is an `AccumulateGrad`.
         """
         found: list[tuple[Any, int]] = []
-        for edge in self.edges:
+        shown = self._shown()
+        for edge in self.edges if shown is None else shown.edges:
             if edge is None:
                 found.append((None, 0))
+            elif isinstance(edge, ShownNode):
+                # It is not passed: only its name and what it leads to are asked for.
+                part = GradNode(edge.name, _unpassed, (), (), {})
+                part.shown = edge
+                found.append((part, 0))
             elif isinstance(edge.target, GradNode):
                 found.append((edge.target, edge.output))
             else:
@@ -315,6 +359,38 @@ def edge_of(tensor: TensorCore) -> Edge | None:
     where = (tensor, 0) if node is None else (node, tensor.grad_index)
     edge: Edge = _tuple(Edge, where)
     return edge
+
+
+def _unpassed(*_: Any, **__: Any) -> Any:
+    raise GradError("backward: a node that only shows what a function does is passed")
+
+
+def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
+    """Let the graph show the node of a function's result as PyTorch's.
+
+    Backward passes go through the nodes of the ops that the function calls.
+
+    Parameters
+    ----------
+    result : TensorCore
+        Made by the function; nothing happens where it was not recorded.
+    name : str
+        PyTorch's name of the node.
+    *inputs : TensorCore, ShownNode or None
+        What the node leads to.
+    """
+    node = result.grad_node
+    if node is not None:
+        node.shown = ShownNode(name, tuple(map(_shown_edge, inputs)))
+
+
+def shown_node(name: str, *inputs: Any) -> ShownNode:
+    """Return a node that is shown between others; see `show_as`."""
+    return ShownNode(name, tuple(map(_shown_edge, inputs)))
+
+
+def _shown_edge(value: Any) -> Any:
+    return value if value is None or type(value) is ShownNode else edge_of(value)
 
 
 def release(node: GradNode) -> None:

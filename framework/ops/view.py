@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..autograd.partial_grad import PartialGrad, accepts_partial
+from ..autograd.tape import show_as
 from ..base.device import Device
 from ..base.dtype import STORED
 from ..base.errors import ShapeError
@@ -126,13 +127,20 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Return a view without the dimensions `dim`, or all, that have size 1."""
     dims = normalize_dims("squeeze", dim, len(x.layout.shape))
     kept = [n for at, n in enumerate(x.layout.shape) if n != 1 or at not in dims]
-    return reshape(x, tuple(kept))
+    out = reshape(x, tuple(kept))
+    if out is not x and out.grad_node is not None:
+        kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
+        show_as(out, f"SqueezeBackward{kind}", x)
+    return out
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """Return a view with a dimension of size 1 inserted before `dim`."""
     at = normalize_dim("unsqueeze", dim, len(x.layout.shape) + 1)
-    return reshape(x, (*x.layout.shape[:at], 1, *x.layout.shape[at:]))
+    out = reshape(x, (*x.layout.shape[:at], 1, *x.layout.shape[at:]))
+    if out.grad_node is not None:
+        show_as(out, "UnsqueezeBackward0", x)
+    return out
 
 
 @movement(dtypes=STORED)
@@ -192,7 +200,10 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     if type(dim0) is not int or type(dim1) is not int:
         dim0 = as_int("transpose: dim0", dim0)
         dim1 = as_int("transpose: dim1", dim1)
-    return _permute.of(x, _exchanged(len(x.layout.shape), dim0, dim1))
+    out: Tensor = _permute.of(x, _exchanged(len(x.layout.shape), dim0, dim1))
+    if out.grad_node is not None:
+        show_as(out, "TransposeBackward0", x)
+    return out
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
@@ -223,7 +234,10 @@ def t(x: Tensor) -> Tensor:
             f"t: x is {tuple(x.shape)}; it must have at most 2 dimensions; use"
             " transpose or mT"
         )
-    return permute(x, tuple(range(len(x.layout.shape)))[::-1])
+    out = permute(x, tuple(range(len(x.layout.shape)))[::-1])
+    if out.grad_node is not None:
+        show_as(out, "TBackward0", x)
+    return out
 
 
 def movedim(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import show_as
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -52,7 +53,9 @@ def conv1d(
     ShapeError
         If shapes do not fit each other or the window does not fit the signal.
     """
-    return _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+    out = _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
+    show_as(out, "ConvolutionBackward0", x, weight, bias)
+    return out
 
 
 @autocast_low_precision

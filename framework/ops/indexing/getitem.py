@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
@@ -487,8 +488,14 @@ def slice_(x: Tensor, index: object) -> Tensor:
     if chosen.flips:
         view = flip(view, chosen.flips)
     if not chosen.arrays:
+        if view.grad_node is not None and (index is None or type(index) is int):
+            name = "UnsqueezeBackward0" if index is None else "SelectBackward0"
+            show_as(view, name, x)
         return view
-    return taken(view, rows_of_arrays(view, chosen))
+    out = taken(view, rows_of_arrays(view, chosen))
+    if out.grad_node is not None:
+        show_as(out, "IndexBackward0", x)
+    return out
 
 
 @autocast_promote

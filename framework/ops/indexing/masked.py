@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import BOOL, bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
@@ -153,7 +154,10 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
         _need_real(x, value, isinstance(value, complex))
         value = number("masked_fill", x.dtype, value)
         value = bool(value) if x.dtype is bool_ else value
-    return where(mask, value, x)
+    out = where(mask, value, x)
+    if out.grad_node is not None and not isinstance(value, TensorCore):
+        show_as(out, "MaskedFillBackward0", x)
+    return out
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -186,11 +190,15 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and below a diagonal of each matrix, otherwise 0."""
     _need_matrix("tril", x)
     diagonal = as_int("tril: diagonal", diagonal)
-    return _triangle(x, -x.layout.shape[-2], diagonal)
+    out = _triangle(x, -x.layout.shape[-2], diagonal)
+    show_as(out, "TrilBackward0", x)
+    return out
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return the elements on and above a diagonal of each matrix, otherwise 0."""
     _need_matrix("triu", x)
     diagonal = as_int("triu: diagonal", diagonal)
-    return _triangle(x, diagonal, x.layout.shape[-1])
+    out = _triangle(x, diagonal, x.layout.shape[-1])
+    show_as(out, "TriuBackward0", x)
+    return out

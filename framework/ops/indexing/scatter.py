@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import STORED, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
@@ -62,9 +63,11 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     if not x.ndim:
         return reshape(take_rows(rows_of(as_vector(x), 0), flatten(index), site), ())
     gathered = take_rows(rows_of(x, at), flatten(index), site)
-    return reshape(
+    out = reshape(
         gathered, (*x.layout.shape[:at], gathered.shape[1], *x.layout.shape[at + 1 :])
     )
+    show_as(out, "IndexSelectBackward0", x)
+    return out
 
 
 def as_vector(x: Tensor) -> Tensor:
@@ -133,7 +136,9 @@ def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     part, _ = index_region(name, as_vector(x), at, places)
     site = f"{name}: dimension {at}"
     gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
-    return reshape(gathered, index.layout.shape)
+    out = reshape(gathered, index.layout.shape)
+    show_as(out, "GatherBackward0", x)
+    return out
 
 
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as, shown_node
 from ...base.dtype import FLOAT, SINGLE, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
@@ -219,6 +220,24 @@ def cross_entropy(
     -----
     With "mean" and nothing that counts, the result is NaN, as in PyTorch.
     """
+    out = _cross_entropy(
+        logits, labels, weight, ignore_index, label_smoothing, reduction
+    )
+    if out.grad_node is not None and not labels.dtype.is_float and not label_smoothing:
+        dims = len(logits.layout.shape)
+        name = "NllLossBackward0" if dims < 3 else "NllLoss2DBackward0"
+        show_as(out, name, shown_node("LogSoftmaxBackward0", logits))
+    return out
+
+
+def _cross_entropy(
+    logits: Tensor,
+    labels: Tensor,
+    weight: Tensor | None,
+    ignore_index: int,
+    label_smoothing: float,
+    reduction: str,
+) -> Tensor:
     check_reduction("cross_entropy", reduction)
     if not 0.0 <= label_smoothing <= 1.0:
         raise ShapeError(

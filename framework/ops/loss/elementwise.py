@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
@@ -84,7 +85,10 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
         If the shapes do not broadcast, or the reduction is unknown.
     """
     _check("mse_loss", x, target, reduction)
-    return reduced(square(x - target), reduction)
+    out = reduced(square(x - target), reduction)
+    if out.grad_node is not None:
+        show_as(out, "MseLossBackward0", x, target)
+    return out
 
 
 @autocast_float32
@@ -115,7 +119,10 @@ def smooth_l1_loss(
         return l1_loss(x, target, reduction=reduction)
     apart = abs(x - target)
     curve = square(apart) * (0.5 / beta)
-    return reduced(where(apart < beta, curve, apart - 0.5 * beta), reduction)
+    out = reduced(where(apart < beta, curve, apart - 0.5 * beta), reduction)
+    if out.grad_node is not None:
+        show_as(out, "SmoothL1LossBackward0", x, target)
+    return out
 
 
 @autocast_float32
@@ -141,7 +148,10 @@ def huber_loss(
         raise ShapeError(f"huber_loss: delta is {delta}; it must be above 0")
     apart = abs(x - target)
     lines = (apart - 0.5 * delta) * delta
-    return reduced(where(apart <= delta, square(apart) * 0.5, lines), reduction)
+    out = reduced(where(apart <= delta, square(apart) * 0.5, lines), reduction)
+    if out.grad_node is not None:
+        show_as(out, "HuberLossBackward0", x, target)
+    return out
 
 
 def _binary_losses(x: np.ndarray, target: np.ndarray) -> np.ndarray:
@@ -201,7 +211,10 @@ def binary_cross_entropy(
     """
     _check_same("binary_cross_entropy", x, target, reduction)
     losses = _binary_cross_entropy(x, target)
-    return reduced(losses if weight is None else losses * weight, reduction)
+    out = reduced(losses if weight is None else losses * weight, reduction)
+    if out.grad_node is not None:
+        show_as(out, "BinaryCrossEntropyBackward0", x, target)
+    return out
 
 
 @autocast_float32
@@ -238,7 +251,10 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         likely = likely * (target * (pos_weight - 1.0) + 1.0)
     losses = (1.0 - target) * x - likely
-    return reduced(losses if weight is None else losses * weight, reduction)
+    out = reduced(losses if weight is None else losses * weight, reduction)
+    if out.grad_node is not None:
+        show_as(out, "BinaryCrossEntropyWithLogitsBackward0", x, target)
+    return out
 
 
 @autocast_float32

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES, out_of_range
@@ -201,4 +202,8 @@ def nll_loss(
         losses = sum(cast(losses, counts.dtype))
     if reduction == "mean":
         losses = losses / sum(counts)
-    return losses.to(x.dtype)
+    out = losses.to(x.dtype)
+    if out.grad_node is not None:
+        dims = len(x.layout.shape)
+        show_as(out, "NllLossBackward0" if dims < 3 else "NllLoss2DBackward0", x)
+    return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import ShownNode, show_as, shown_node
 from ...base.device import GpuDevice
 from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
@@ -141,7 +142,30 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: bias is {bias.layout.shape}; it must be {sizes[:-1]}"
         )
     out = matmul(x, weight) if len(sizes) == 1 else _linear(x, weight)
-    return out if bias is None else out + bias
+    if bias is not None:
+        out = out + bias
+    if out.grad_node is not None and len(sizes) == 2:
+        _show_linear(out, x, weight, bias)
+    return out
+
+
+def _show_linear(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Let the graph show a product as PyTorch computes it, of matrices."""
+    turned = shown_node("TBackward0", weight) if weight.needs_grad else None
+    if len(x.layout.shape) == 2:
+        if bias is None:
+            show_as(out, "MmBackward0", x, turned)
+        else:
+            show_as(out, "AddmmBackward0", bias, x, turned)
+        return
+    rows = shown_node("ViewBackward0", x) if x.needs_grad else None
+    inner: ShownNode
+    if bias is None:
+        inner = shown_node("MmBackward0", rows, turned)
+        show_as(out, "UnsafeViewBackward0", inner)
+    else:
+        inner = shown_node("AddmmBackward0", bias, rows, turned)
+        show_as(out, "ViewBackward0", inner)
 
 
 @composite(dtypes=(*NUMERIC, *COMPLEX))
@@ -193,7 +217,9 @@ def addmm(
     Tensor, shape (m, n)
     """
     _check_dims("addmm", a=(a, 2), b=(b, 2))
-    return _added("addmm", x, matmul(a, b), beta, alpha)
+    out = _added("addmm", x, matmul(a, b), beta, alpha)
+    show_as(out, "AddmmBackward0", x, a, b)
+    return out
 
 
 @autocast_low_precision
@@ -216,7 +242,9 @@ def baddbmm(
     Tensor, shape (batch, m, n)
     """
     _check_dims("baddbmm", a=(a, 3), b=(b, 3))
-    return _added("baddbmm", x, bmm(a, b), beta, alpha)
+    out = _added("baddbmm", x, bmm(a, b), beta, alpha)
+    show_as(out, "BaddbmmBackward0", x, a, b)
+    return out
 
 
 def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:

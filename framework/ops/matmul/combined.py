@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import show_as
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
@@ -36,7 +37,9 @@ def addmv(
 ) -> Tensor:
     """Return beta * input + alpha * (mat @ vec), for (m, k) and (k,)."""
     _check_dims("addmv", mat=(mat, 2), vec=(vec, 1))
-    return _added("addmv", input, mv(mat, vec), beta, alpha)
+    out = _added("addmv", input, mv(mat, vec), beta, alpha)
+    show_as(out, "AddmvBackward0", input, mat, vec)
+    return out
 
 
 @autocast_low_precision_on_device
@@ -53,7 +56,9 @@ def addr(
                 )
         product = both(unsqueeze(vec1, -1), both(vec2, bool(alpha)))
         return either(both(input, bool(beta)), product)
-    return _added("addr", input, outer(vec1, vec2), beta, alpha)
+    out = _added("addr", input, outer(vec1, vec2), beta, alpha)
+    show_as(out, "AddrBackward0", input, vec1, vec2)
+    return out
 
 
 @autocast_low_precision

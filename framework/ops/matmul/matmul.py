@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes
@@ -173,13 +174,19 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
             f" {shape_b[-2 if len(shape_b) > 1 else 0]}"
         )
     if len(shape_a) > 1 and len(shape_b) > 1:
-        return broadcast_product("matmul", a, b, bmm)
+        out = broadcast_product("matmul", a, b, bmm)
+        if out.grad_node is not None and len(shape_a) == len(shape_b) == 2:
+            show_as(out, "MmBackward0", a, b)
+        return out
     left = reshape(a, (1, *shape_a)) if len(shape_a) == 1 else a
     right = reshape(b, (*shape_b, 1)) if len(shape_b) == 1 else b
     out = broadcast_product("matmul", left, right, bmm)
     keep = [0] * (len(shape_a) != 1) + [1] * (len(shape_b) != 1)
     *batch, rows, columns = out.layout.shape
-    return reshape(out, (*batch, *[(rows, columns)[k] for k in keep]))
+    out = reshape(out, (*batch, *[(rows, columns)[k] for k in keep]))
+    if out.grad_node is not None and len(shape_b) == 1 and len(shape_a) < 3:
+        show_as(out, "MvBackward0" if len(shape_a) == 2 else "DotBackward0", a, b)
+    return out
 
 
 def broadcast_product(

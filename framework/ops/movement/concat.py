@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import STORED, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
@@ -343,7 +344,10 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 " differ; they must be"
                 " equal"
             )
-    return cat([unsqueeze(part, at) for part in parts], at)
+    out = cat([unsqueeze(part, at) for part in parts], at)
+    if out.grad_node is not None:
+        show_as(out, "StackBackward0", *parts)
+    return out
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import STORED, bool_
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.shape import (
@@ -285,7 +286,10 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
             return taken_by_symbols(x, x, chosen)
     position = normalize_index("select", index, at, x.layout.shape)
     part = narrow(x, at, position, 1)
-    return reshape(part, (*x.layout.shape[:at], *x.layout.shape[at + 1 :]))
+    out = reshape(part, (*x.layout.shape[:at], *x.layout.shape[at + 1 :]))
+    if out.grad_node is not None:
+        show_as(out, "SelectBackward0", x)
+    return out
 
 
 def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
@@ -310,15 +314,16 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     at = normalize_dim("unbind", dim, len(x.layout.shape))
     parts = tuple([select(x, at, place) for place in range(x.layout.shape[at])])
     if x.needs_grad:
-        _name("unbind", parts)
+        _name("unbind", x, parts)
     return parts
 
 
-def _name(op: str, parts: tuple[Tensor, ...]) -> None:
+def _name(op: str, x: Tensor, parts: tuple[Tensor, ...]) -> None:
     """Let tape entries of several views bear the name of what returned them."""
     for each in parts:
         if each.grad_node is not None:
             each.grad_node.op_name = op
+            show_as(each, f"{op.capitalize()}Backward0", x)
 
 
 def split(
@@ -355,7 +360,7 @@ def split(
     ends = itertools.accumulate(sizes)
     parts = tuple([narrow(x, at, end - size, size) for end, size in zip(ends, sizes)])
     if x.needs_grad:
-        _name("split", parts)
+        _name("split", x, parts)
     return parts
 
 

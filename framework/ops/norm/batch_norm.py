@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
@@ -217,7 +218,9 @@ def batch_norm(
             )
         factor = rsqrt(running_var + eps) * scale
         out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
-        return reshape(out.to(x.dtype), x.layout.shape)
+        found = reshape(out.to(x.dtype), x.layout.shape)
+        show_as(found, "NativeBatchNormBackward0", x, weight, bias)
+        return found
     count = flat.shape[0] * flat.shape[2]
     if count < 2:
         if count == 0:
@@ -229,7 +232,9 @@ def batch_norm(
     out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
     unbiased = variance * (count / (count - 1))
     update_running(running_mean, running_var, mean, unbiased, momentum)
-    return reshape(out, x.layout.shape)
+    found = reshape(out, x.layout.shape)
+    show_as(found, "NativeBatchNormBackward0", x, weight, bias)
+    return found
 
 
 def update_running(

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT
 from ...base.errors import ShapeError
 from ...base.validation import as_int
@@ -128,7 +129,9 @@ def group_norm(
             " (batch,"
             " channels, ...) and the groups divide the channels"
         )
-    return _in_groups("group_norm", x, num_groups, weight, bias, eps)[0]
+    out = _in_groups("group_norm", x, num_groups, weight, bias, eps)[0]
+    show_as(out, "NativeGroupNormBackward0", x, weight, bias)
+    return out
 
 
 def _in_groups(

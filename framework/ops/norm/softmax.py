@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims
 from ...dispatch.autocast_policy import autocast_float32_on_device
@@ -195,13 +196,19 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
     >>> softmax(Tensor([0.0, 0.0])).tolist()
     [0.5, 0.5]
     """
-    return _softmax_along("softmax", x, dim, dtype, logarithm=False)
+    out = _softmax_along("softmax", x, dim, dtype, logarithm=False)
+    if out.grad_node is not None:
+        show_as(out, "SoftmaxBackward0", x)
+    return out
 
 
 @autocast_float32_on_device
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
-    return _softmax_along("log_softmax", x, dim, dtype, logarithm=True)
+    out = _softmax_along("log_softmax", x, dim, dtype, logarithm=True)
+    if out.grad_node is not None:
+        show_as(out, "LogSoftmaxBackward0", x)
+    return out
 
 
 @primitive(
@@ -280,5 +287,8 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
         shift = where(eq(abs(greatest), math.inf), 0.0, greatest)
         total = log(sum(exp(x - shift), dims, keepdim=True)) + shift
         return finish(total, x.layout.shape, dims, keepdim)
-    out = _logsumexp(*readable(in_storage(x), dims))
-    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)
+    made = _logsumexp(*readable(in_storage(x), dims))
+    out = finish(as_dtype_of(made, x.dtype), x.layout.shape, dims, keepdim)
+    if out.grad_node is not None:
+        show_as(out, "LogsumexpBackward0", x)
+    return out

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import ANY, DType, bool_, uint8
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim, normalize_dims, reduced_dims
@@ -118,7 +119,12 @@ def _amin_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 
 
 def _over(
-    name: str, op: Callable[..., Tensor], x: Tensor, dim: Dims, keepdim: bool
+    name: str,
+    op: Callable[..., Tensor],
+    x: Tensor,
+    dim: Dims,
+    keepdim: bool,
+    node: str = "",
 ) -> Tensor:
     """Return an extreme over dimensions; a copy of a scalar `x`."""
     dims = reduced_dims(name, dim, len(x.layout.shape))
@@ -127,8 +133,11 @@ def _over(
         return lazy_copy(x)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
-    out = op(*readable(in_storage(x), dims))
-    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)
+    made = as_dtype_of(op(*readable(in_storage(x), dims)), x.dtype)
+    out = finish(made, x.layout.shape, dims, keepdim)
+    if out.grad_node is not None:
+        show_as(out, node, x)
+    return out
 
 
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -141,7 +150,7 @@ def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     ShapeError
         If there are no elements to choose from.
     """
-    return _over("amax", _amax, x, dim, keepdim)
+    return _over("amax", _amax, x, dim, keepdim, "AmaxBackward0")
 
 
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -154,7 +163,7 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     ShapeError
         If there are no elements to choose from.
     """
-    return _over("amin", _amin, x, dim, keepdim)
+    return _over("amin", _amin, x, dim, keepdim, "AminBackward0")
 
 
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
@@ -386,7 +395,9 @@ def _chosen(
     else:
         indexed = op(*readable(in_storage(x), dims), stored_places(x))
     values, indices = (finish(each, x.layout.shape, dims, keepdim) for each in indexed)
-    return ValuesIndices(as_dtype_of(values, x.dtype), as_places(indices))
+    values = as_dtype_of(values, x.dtype)
+    show_as(values, "MaxBackward0" if name == "max" else "MinBackward0", x)
+    return ValuesIndices(values, as_places(indices))
 
 
 @overload
@@ -424,7 +435,7 @@ def max(
             raise TypeError("max: keepdim does not go with a second tensor")
         return maximum(x, dim)
     if dim is None:
-        return _over("max", _amax, x, None, False)
+        return _over("max", _amax, x, None, False, "MaxBackward1")
     return _chosen("max", _max, x, dim, keepdim)
 
 
@@ -443,5 +454,5 @@ def min(
             raise TypeError("min: keepdim does not go with a second tensor")
         return minimum(x, dim)
     if dim is None:
-        return _over("min", _amin, x, None, False)
+        return _over("min", _amin, x, None, False, "MinBackward1")
     return _chosen("min", _min, x, dim, keepdim)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as
 from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
@@ -180,8 +181,11 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
         return unshared(source, x)
     if source.dtype.is_complex:
         return by_parts(lambda part: cumsum(part, at), source)
-    out = _cumsum(_rows(source, at), False)
-    return as_dtype_of(reshape(out, x.layout.shape), source.dtype)
+    sums = _cumsum(_rows(source, at), False)
+    out = as_dtype_of(reshape(sums, x.layout.shape), source.dtype)
+    if out.grad_node is not None:
+        show_as(out, "CumsumBackward0", x)
+    return out
 
 
 @autocast_float32_on_device

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, reduced_dims
@@ -214,7 +215,10 @@ def sum(
     wanted = result_dtype(x, dtype)
     if not dims:
         return unshared(as_dtype_of(x, wanted), x)
-    return total(accumulable(x, wanted), dims, keepdim, wanted)
+    out = total(accumulable(x, wanted), dims, keepdim, wanted)
+    if out.grad_node is not None:
+        show_as(out, "SumBackward0" if dim is None else "SumBackward1", x)
+    return out
 
 
 @autocast_passthrough
@@ -258,7 +262,10 @@ def mean(
     count = math.prod(x.layout.shape[each] for each in dims)
     if count == 0:
         return reduce_empty(x, dims, keepdim, math.nan, wanted)
-    return total(x, dims, keepdim, wanted, 1.0 / count)
+    out = total(x, dims, keepdim, wanted, 1.0 / count)
+    if out.grad_node is not None:
+        show_as(out, "MeanBackward0" if dim is None else "MeanBackward1", x)
+    return out
 
 
 @autocast_passthrough
@@ -381,5 +388,8 @@ def prod(
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else wanted
     walked, reduced = readable(source, dims)
-    out = as_dtype_of(_prod(walked, reduced, held), wanted)
-    return finish(out, x.layout.shape, dims, keepdim)
+    made = as_dtype_of(_prod(walked, reduced, held), wanted)
+    out = finish(made, x.layout.shape, dims, keepdim)
+    if out.grad_node is not None:
+        show_as(out, "ProdBackward0" if dim is None else "ProdBackward1", x)
+    return out

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, DTypeLike, as_dtype
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
@@ -142,8 +143,10 @@ def var(
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, math.nan, x.dtype)
     divisor = max(0.0, count - divided)
-    out = _var(*readable(in_storage(x), dims), divisor)
-    return finish(as_dtype_of(out, x.dtype), x.layout.shape, dims, keepdim)
+    made = _var(*readable(in_storage(x), dims), divisor)
+    out = finish(as_dtype_of(made, x.dtype), x.layout.shape, dims, keepdim)
+    show_as(out, "VarBackward0", x)
+    return out
 
 
 def std(
@@ -164,7 +167,9 @@ def std(
     _need_float("std", x)
     dim, divided = _correction("std", dim, unbiased, correction)
     reduced_dims("std", dim, len(x.layout.shape))
-    return _std(var(x, dim, correction=divided, keepdim=keepdim))
+    out: Tensor = _std(var(x, dim, correction=divided, keepdim=keepdim))
+    show_as(out, "StdBackward0", x)
+    return out
 
 
 def var_mean(
@@ -297,7 +302,10 @@ def norm(
         return (amax if order > 0 else amin)(abs(x), dims, keepdim)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
-    return finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
+    out = finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
+    if out.grad_node is not None:
+        show_as(out, "LinalgVectorNormBackward0", x)
+    return out
 
 
 @autocast_float32_on_device

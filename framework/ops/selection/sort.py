@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import ANY, NUMERIC, DType, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
@@ -119,6 +120,7 @@ def _ordered(
         )
     values, indices = _sort(in_storage(rows_of(x, at)), descending, wanted, places)
     values = as_dtype_of(reshape(values, shape), x.dtype)
+    show_as(values, "TopkBackward0" if name == "topk" else "SortBackward0", x)
     return ValuesIndices(values, reshape(indices, shape))
 
 
