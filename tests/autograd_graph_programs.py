@@ -153,6 +153,58 @@ def _text(node: Any) -> str:
     return f"{node.name()}({parts})"
 
 
+def functions_with_keywords(torch: Any) -> Any:
+    class Scale(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, factor: Any) -> Any:
+            ctx.factor = factor
+            return x * factor
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * ctx.factor, None
+
+    x = ramp(torch, 3)
+    out = Scale.apply(x=x, factor=3)
+    Scale.apply(x, factor=2).sum().backward()
+    out.sum().backward()
+    return [out, x.grad]
+
+
+def tangents_of_functions(torch: Any) -> Any:
+    class Product(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            ctx.save_for_forward(x, y)
+            return x * y
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad, grad
+
+        @staticmethod
+        def jvp(ctx: Any, x_tangent: Any, y_tangent: Any) -> Any:
+            x, y = ctx.saved_tensors
+            return x_tangent * y + x * y_tangent
+
+    forward = torch.autograd.forward_ad
+    with forward.dual_level():
+        one = forward.make_dual(torch.arange(3.0), torch.ones(3))
+        first = forward.unpack_dual(Product.apply(one, torch.full((3,), 2.0)))
+        second = forward.unpack_dual(Product.apply(torch.full((3,), 2.0), one))
+    return [first.primal, first.tangent, second.primal, second.tangent]
+
+
+def strict_products(torch: Any) -> Any:
+    functional = torch.autograd.functional
+    x, y = torch.ones(2), torch.ones(2)
+    return [
+        raised(lambda: functional.jvp(lambda x, y: x * 2, (x, y), (x, y), strict=True)),
+        functional.jvp(lambda x, y: x * 2, (x, y), (x, y)),
+        raised(lambda: functional.vjp(lambda x, y: x * 2, (x, y), x, strict=True)),
+    ]
+
+
 def edges(torch: Any) -> Any:
     x = ramp(torch, 3)
     y = x * 2

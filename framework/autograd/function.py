@@ -501,8 +501,7 @@ class Function(FunctionCtx):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Return the result of `forward`, which `backward` differentiates.
 
-        Keyword arguments are handed on; tensors among them have no gradient, unless
-        `forward` takes no `ctx`.
+        Keyword arguments are given by position where `forward` has them so.
 
         Raises
         ------
@@ -514,6 +513,9 @@ class Function(FunctionCtx):
             bound = inspect.signature(cls.forward).bind(*args, **kwargs)
             bound.apply_defaults()
             args = bound.args
+        elif kwargs:
+            bound = inspect.signature(cls.forward).bind(None, *args, **kwargs)
+            args, kwargs = bound.args[1:], bound.kwargs
         rules = rules_for(*args)
         if rules is not None:
             return rules.apply(cls, args, kwargs)

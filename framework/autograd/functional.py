@@ -330,6 +330,9 @@ class _Call:
         ]
         pairs = [pair for pair in zip(results, duals) if pair[0].requires_grad]
         grads = _gradients(pairs, self.inputs, True)
+        if self.strict and outputs is None:
+            for grad, like in zip(grads, self.inputs):
+                self._filled(grad, like)
         again = [
             (grad, vector)
             for grad, vector in zip(grads, vectors)

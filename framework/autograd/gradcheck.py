@@ -43,9 +43,11 @@ def gradcheck(
     Parameters
     ----------
     func : callable
-        From tensors to a tensor or a sequence of them; float results are checked.
+        From tensors to a tensor or a sequence of them; float and complex results are
+        checked, or where there are none, that the others stay.
     inputs : Tensor or sequence of Tensor
-        Those that require gradients are varied; they should be float64.
+        Those that require gradients are varied; they should be float64 or complex128.
+        Of a complex one the real and the imaginary parts are varied.
     eps : float, default 1e-6
         Step of the central difference.
     atol, rtol : float
@@ -69,7 +71,7 @@ def gradcheck(
     Raises
     ------
     GradcheckError
-        If they are not, and `raise_exception`.
+        If they are not, and `raise_exception`, or an input repeats elements.
     ValueError
         If no input requires a gradient.
 
@@ -85,6 +87,8 @@ def gradcheck(
         raise ValueError(
             "gradcheck: no input requires a gradient; set requires_grad=True on one"
         )
+    for at in varied:
+        _need_apart(at, given[at])
     try:
         for number, wanted, found, again in _jacobians(func, given, varied, eps):
             _compare(number, wanted, found, again, (atol, rtol, nondet_tol))
@@ -93,6 +97,16 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def _need_apart(at: int, given: Any) -> None:
+    """Raise `GradcheckError` for an input that repeats elements."""
+    shape, strides, _ = given.layout
+    if any(size > 1 and stride == 0 for size, stride in zip(shape, strides)):
+        raise GradcheckError(
+            f"gradcheck: input {at}, of shape {tuple(shape)}, repeats elements, which"
+            " finite differences would vary together; use x.contiguous()"
+        )
 
 
 def gradgradcheck(
@@ -189,7 +203,7 @@ def _as_tuple(tensors: Tensors) -> tuple[Any, ...]:
 
 
 def _is_float(value: object) -> bool:
-    return isinstance(value, TensorCore) and value.dtype.is_float
+    return isinstance(value, TensorCore) and value.dtype.is_differentiable
 
 
 def _needs(value: object) -> bool:
@@ -201,10 +215,24 @@ def _floats(answer: Tensors) -> list[Any]:
 
 
 def _filled(like: Any, draw: Callable[[Any], np.ndarray]) -> Any:
-    made: Any = type(like).from_host(
-        np.asarray(draw(like.shape)), like.device, like.dtype
-    )
+    values = np.asarray(draw(like.shape))
+    if like.dtype.is_complex:
+        values = values + 1j * np.asarray(draw(like.shape))
+    made: Any = type(like).from_host(values, like.device, like.dtype)
     return made.requires_grad_()
+
+
+def _reals(tensor: Any) -> np.ndarray:
+    """Return the elements as a vector, of complex ones both parts, as float64."""
+    array = np.asarray(tensor.host_copy())
+    wide = np.complex128 if tensor.dtype.is_complex else np.float64
+    return np.ascontiguousarray(array, wide).reshape(-1).view(np.float64)
+
+
+def _from_reals(values: np.ndarray, like: Any) -> Any:
+    """Return a tensor like another one of what `_reals` returns."""
+    array = values.view(np.complex128) if like.dtype.is_complex else values
+    return type(like).from_host(array.reshape(like.shape), like.device, like.dtype)
 
 
 def _jacobians(
@@ -213,9 +241,10 @@ def _jacobians(
     """Yield a name and three Jacobians for each pair of a result and an input."""
     outputs = _floats(func(*given))
     if not outputs:
-        raise ValueError("gradcheck: the function returns no float tensor")
+        yield from _without_gradients(func, given, varied, eps)
     inputs = [given[at] for at in varied]
-    numeric = [_differences(func, given, at, eps, len(outputs)) for at in varied]
+    count = len(outputs)
+    numeric = [_differences(func, given, at, eps, count, _floats) for at in varied]
     for number, output in enumerate(outputs):
         found = _analytic(output, inputs)
         again = _analytic(output, inputs)
@@ -224,21 +253,36 @@ def _jacobians(
             yield name, numeric[at][number], found[at], again[at]
 
 
+def _without_gradients(
+    func: Callable[..., Tensors], given: tuple[Any, ...], varied: list[int], eps: float
+) -> Any:
+    """Yield Jacobians of a function of integers only, which must be zeros."""
+    count = len(_tensors(func(*given)))
+    for at in varied:
+        found = _differences(func, given, at, eps, count, _tensors)
+        for number, wanted in enumerate(found):
+            zeros = np.zeros(wanted.shape)
+            yield f"of output {number} by input {at}", wanted, zeros, zeros
+
+
+def _tensors(answer: Tensors) -> list[Any]:
+    return [each for each in _as_tuple(answer) if isinstance(each, TensorCore)]
+
+
 def _analytic(output: Any, inputs: Sequence[Any]) -> list[np.ndarray]:
     """Return the Jacobian of one output, by backward: a row for each element."""
-    rows = [np.zeros((output.numel(), each.numel())) for each in inputs]
+    count = _reals(output).size
+    rows = [np.zeros((count, _reals(each).size)) for each in inputs]
     if not output.needs_grad:
         return rows
-    for element in range(output.numel()):
-        seed = np.zeros(output.numel())
+    for element in range(count):
+        seed = np.zeros(count)
         seed[element] = 1
-        weight = type(output).from_host(
-            seed.reshape(output.shape), output.device, output.dtype
-        )
+        weight = _from_reals(seed, output)
         grads = run_backward([output], [weight], inputs=inputs, retain_graph=True)
         for row, grad in zip(rows, grads):
             if grad is not None:
-                row[element] = grad.host_copy().ravel()
+                row[element] = _reals(grad)
     return rows
 
 
@@ -248,23 +292,22 @@ def _differences(
     at: int,
     eps: float,
     count: int,
+    chosen: Callable[[Tensors], list[Any]],
 ) -> list[np.ndarray]:
-    """Return the Jacobians of all outputs by one input, by central differences."""
-    base = given[at].host_copy().astype(np.float64)
+    """Return the Jacobians of chosen outputs by one input, by central differences."""
+    base = _reals(given[at])
     columns: list[list[np.ndarray]] = [[] for _ in range(count)]
     for element in range(base.size):
         ends = []
         for step in (eps, -eps):
             moved = base.copy()
-            moved.reshape(-1)[element] += step
-            argument = type(given[at]).from_host(
-                moved, given[at].device, given[at].dtype
-            )
+            moved[element] += step
+            argument = _from_reals(moved, given[at])
             args = (*given[:at], argument, *given[at + 1 :])
             with no_grad():
-                ends.append([each.host_copy() for each in _floats(func(*args))])
+                ends.append([_reals(each) for each in chosen(func(*args))])
         for column, above, below in zip(columns, *ends):
-            column.append((above.astype(np.float64) - below).ravel() / (2 * eps))
+            column.append((above - below) / (2 * eps))
     return [
         np.stack(column, 1) if column else np.zeros((0, base.size))
         for column in columns

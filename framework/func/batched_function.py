@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..autograd.function import Function
+from ..base.errors import GradError
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
     BatchedTensor,
@@ -40,6 +41,11 @@ class BatchInfo(NamedTuple):
 def applied(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return `cls.apply` of arguments of which some are batched."""
     if cls.vmap is not Function.vmap:
+        if cls.generate_vmap_rule:
+            raise GradError(
+                f"vmap: {cls.__name__} has a vmap method, and generate_vmap_rule is"
+                " True; leave one of them out"
+            )
         return _by_rule(cls, args)
     levels = levels_of(args)
     given = [

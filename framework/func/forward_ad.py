@@ -373,6 +373,13 @@ def _applied(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     )
 
 
+def _with_zeros(primal: Any, tangent: Any) -> Any:
+    """Return a tangent, of a tensor without one zeros."""
+    if tangent is not None or not isinstance(primal, Tensor):
+        return tangent
+    return primal.new_zeros(primal.shape) if primal.dtype.is_differentiable else None
+
+
 def _by_own_rule(
     cls: Any, primals: tuple[Any, ...], tangents: tuple[Any, ...], kwargs: Any
 ) -> Any:
@@ -385,6 +392,8 @@ def _by_own_rule(
         else:
             answer = cls.forward(ctx, *primals, **kwargs)
     saved, ctx._to_save = ctx._to_save, ctx.saved_for_forward or ctx._to_save
+    if ctx._materialize:
+        tangents = tuple(map(_with_zeros, primals, tangents))
     products = cls.jvp(ctx, *tangents)
     ctx._to_save = saved
     answer = ctx.finish(answer, primals)

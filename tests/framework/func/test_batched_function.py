@@ -84,3 +84,23 @@ def test_gradients_are_asked_for_within_a_batch() -> None:
     assert found.tolist() == [[2, 4], [6, 8]]
     with pytest.raises(GradError, match=r"func\.grad"):
         fw.func.vmap(lambda v: (v * v).sum().backward())(x)
+
+
+def test_a_rule_that_is_written_and_generated_is_refused() -> None:
+    class Both(fw.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def vmap(info: Any, in_dims: Any, x: Any) -> Any:
+            return x * 2, 0
+
+    with pytest.raises(GradError, match="generate_vmap_rule is True"):
+        fw.func.vmap(Both.apply)(fw.ones((2, 3)))
