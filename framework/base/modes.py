@@ -95,7 +95,7 @@ class autocast(SettingScope):  # noqa: N801 - PyTorch's name
     Examples
     --------
     >>> a = fw.ones((2, 2))
-    >>> with fw.autocast("cpu", dtype=fw.bfloat16):
+    >>> with fw.autocast("gpu", dtype=fw.bfloat16):
     ...     (a @ a).dtype.name, (a @ a).softmax(-1).dtype.name
     ('bfloat16', 'float32')
     """
