@@ -12,12 +12,28 @@ from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
 from .ops.elementwise import special as _special
 from .ops.elementwise.bessel import i0, i0e, i1, i1e
+from .ops.elementwise.cylinder import (
+    airy_ai,
+    bessel_j0,
+    bessel_j1,
+    bessel_y0,
+    bessel_y1,
+    modified_bessel_k0,
+    modified_bessel_k1,
+    scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1,
+)
 from .ops.elementwise.exponential import xlog1py
 from .ops.elementwise.gamma import zeta
 from .ops.elementwise.special import erfcx
 from .tensor.tensor import Tensor
 
 __all__ = [
+    "airy_ai",
+    "bessel_j0",
+    "bessel_j1",
+    "bessel_y0",
+    "bessel_y1",
     "chebyshev_polynomial_t",
     "chebyshev_polynomial_u",
     "chebyshev_polynomial_v",
@@ -49,12 +65,16 @@ __all__ = [
     "logsumexp",
     "modified_bessel_i0",
     "modified_bessel_i1",
+    "modified_bessel_k0",
+    "modified_bessel_k1",
     "multigammaln",
     "ndtr",
     "ndtri",
     "polygamma",
     "psi",
     "round",
+    "scaled_modified_bessel_k0",
+    "scaled_modified_bessel_k1",
     "shifted_chebyshev_polynomial_t",
     "shifted_chebyshev_polynomial_u",
     "shifted_chebyshev_polynomial_v",
@@ -132,11 +152,12 @@ def ndtri(input: Tensor) -> Tensor:
 
 @takes_keywords
 def spherical_bessel_j0(input: Tensor) -> Tensor:
-    """Return sin(x) / x, and 1 at 0."""
+    """Return sin(x) / x; 1 at 0, and 0 where `x` is infinite."""
     x = _fractional(input)
-    zero = x == 0
-    safe = ops.where(zero, 1.0, x)
-    return ops.where(zero, 1.0 - x * x / 6.0, ops.sin(safe) / safe)
+    zero, far = x == 0, ops.isinf(x)
+    safe = ops.where(zero | far, 1.0, x)
+    near = ops.where(far, 0.0, 1.0 - x * x / 6.0)
+    return ops.where(zero | far, near, ops.sin(safe) / safe)
 
 
 Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]

@@ -132,6 +132,25 @@ SPECIAL = {
     "i0e": unary("i0e", in_float64(special.i0e), torch.special.i0e, 0.2, 3),
     "i1": unary("i1", in_float64(special.i1), torch.special.i1, -3, 3),
     "i1e": unary("i1e", in_float64(special.i1e), torch.special.i1e, 0.2, 3),
+    # PyTorch has no gradients of these.
+    "bessel_j0": unary("bessel_j0", in_float64(special.j0), None, -6, 6),
+    "bessel_j1": unary("bessel_j1", in_float64(special.j1), None, -6, 6),
+    "bessel_y0": unary("bessel_y0", in_float64(special.y0), None, 0.5, 6),
+    "bessel_y1": unary("bessel_y1", in_float64(special.y1), None, 0.5, 6),
+    **{
+        f"{scaled}modified_bessel_k{order}": unary(
+            f"{scaled}modified_bessel_k{order}", in_float64(function), None, 0.5, 4
+        )
+        for scaled, order, function in (
+            ("", 0, special.k0),
+            ("", 1, special.k1),
+            ("scaled_", 0, special.k0e),
+            ("scaled_", 1, special.k1e),
+        )
+    },
+    "airy_ai": unary(
+        "airy_ai", in_float64(lambda x: special.airy(x)[0]), None, -4, 3, gradient=False
+    ),
     # PyTorch has no gradient by the first argument either.
     "zeta": pair(
         "zeta", (1.5, 5), (0.5, 4),

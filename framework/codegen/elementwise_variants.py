@@ -68,7 +68,14 @@ MEMORY_BOUND_16BIT = Variant("joined", 128)
 """Default variant of memory-bound ones: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
 the other variant."""
 
-_LONG = ("bessel", "error_function", "gamma", "hyperbolic", "trigonometric")
+_LONG = (
+    "bessel",
+    "cylinder",
+    "error_function",
+    "gamma",
+    "hyperbolic",
+    "trigonometric",
+)
 """Files under `glsl/lib/math/` of functions that take many instructions."""
 
 _BRIEF = ("quick_full_exp(x)", "quick_logistic(x)", "quick_gated(x, x)")

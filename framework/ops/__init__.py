@@ -120,6 +120,17 @@ from .random.dropout import (
 from .matmul.einsum import einsum as einsum, tensordot as tensordot
 from .indexing.embedding import embedding as embedding
 from .elementwise.bessel import i0 as i0, i0e as i0e, i1 as i1, i1e as i1e
+from .elementwise.cylinder import (
+    airy_ai as airy_ai,
+    bessel_j0 as bessel_j0,
+    bessel_j1 as bessel_j1,
+    bessel_y0 as bessel_y0,
+    bessel_y1 as bessel_y1,
+    modified_bessel_k0 as modified_bessel_k0,
+    modified_bessel_k1 as modified_bessel_k1,
+    scaled_modified_bessel_k0 as scaled_modified_bessel_k0,
+    scaled_modified_bessel_k1 as scaled_modified_bessel_k1,
+)
 from .elementwise.gamma import (
     digamma as digamma,
     igamma as igamma,

@@ -94,7 +94,7 @@ def i1(x: Tensor) -> Tensor:
 
 @i1.vjp
 def i1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    return grad * (i0(x) - _over(out, x))
+    return grad * (i0(x) - over(out, x))
 
 
 @elementwise(
@@ -110,10 +110,10 @@ def i1e(x: Tensor) -> Tensor:
 
 @i1e.vjp
 def i1e_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    return grad * (i0e(x) - sign(x) * out - _over(out, x))
+    return grad * (i0e(x) - sign(x) * out - over(out, x))
 
 
-def _over(value: Tensor, x: Tensor) -> Tensor:
+def over(value: Tensor, x: Tensor) -> Tensor:
     """Return the quotient of a function that is x / 2 near 0."""
     is_zero = x == 0
     return where(is_zero, 0.5, value / where(is_zero, 1.0, x))
