@@ -8,6 +8,7 @@ from typing import Any
 
 from . import ops
 from .base.dtype import float32
+from .base.errors import DTypeError
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
 from .ops.elementwise import special as _special
@@ -172,8 +173,15 @@ def _polynomial(
     """
 
     def polynomial(input: Tensor, n: Tensor | int) -> Tensor:
+        for what, value in (("input", input), ("n", n)):
+            kind = value.dtype if isinstance(value, Tensor) else None
+            if isinstance(value, complex) or (kind is not None and kind.is_complex):
+                raise DTypeError(f"{name}: {what} is complex; it must be real")
         x = _fractional(input)
         degrees = n if isinstance(n, Tensor) else None
+        if degrees is not None:
+            kind = ops.result_type(input, degrees)
+            x = ops.cast(input, kind if kind.is_float else float32)
         if degrees is not None and degrees.dtype.is_float:
             degrees = ops.trunc(degrees)
         if degrees is None:

@@ -208,6 +208,8 @@ def normalize_dim(name: str, dim: int, ndim: int) -> int:
         If it is no whole number.
     """
     if type(dim) is not int:
+        if isinstance(dim, bool):
+            raise TypeError(f"{name}: dim is {dim}, a bool; it must be an int")
         dim = as_int(f"{name}: dim", dim)
     if not -ndim <= dim < ndim:
         raise IndexRangeError(
@@ -235,6 +237,8 @@ def normalize_dims(
         return tuple(range(ndim))
     if type(dim) is int and ndim:
         return (normalize_dim(name, dim, ndim),)
+    if isinstance(dim, bool):
+        normalize_dim(name, dim, ndim)
     given = as_int_or_ints(f"{name}: dim", dim)
     if isinstance(given, int):
         return (normalize_dim(name, given, ndim or 1),)[:ndim]

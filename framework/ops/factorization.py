@@ -8,6 +8,7 @@ Where there are several factors they are the rows of one result, one below the o
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,7 +138,7 @@ def host_lu(
     """Return both factors in one matrix, the order of the rows, and the pivots."""
     rows, columns = x.shape[-2:]
     least = min(rows, columns)
-    a = x.reshape(-1, rows, columns).copy()
+    a = x.reshape(math.prod(x.shape[:-2]), rows, columns).copy()
     every = np.arange(len(a))
     order = np.tile(np.arange(rows, dtype=np.int32), (len(a), 1))
     pivots = np.zeros((len(a), least), np.int32)

@@ -20,7 +20,7 @@ from ..dispatch.autocast_policy import (
     autocast_passthrough,
 )
 from . import factorization as factors
-from .elementwise.cast import cast
+from .elementwise.cast import cast, need_one_dtype
 from .elementwise.compare import where
 from .elementwise.complex_numbers import _complex_of, _real_part, conj
 from .elementwise.derived import angle, sgn
@@ -100,10 +100,24 @@ class LUFactorEx(NamedTuple):
     info: Tensor
 
 
-class WithInfo(NamedTuple):
-    """Results with, for each matrix, 0 or the order of what cannot be factorised."""
+class CheckedSolution(NamedTuple):
+    """Results of `solve_ex`: for each matrix 0, or the order of a zero pivot."""
 
     result: Tensor
+    info: Tensor
+
+
+class CheckedInverse(NamedTuple):
+    """Results of `inv_ex`: for each matrix 0, or the order of a zero pivot."""
+
+    inverse: Tensor
+    info: Tensor
+
+
+class CheckedCholesky(NamedTuple):
+    """Results of `cholesky_ex`: for each matrix 0, or the order of a bad minor."""
+
+    L: Tensor
     info: Tensor
 
 
@@ -129,7 +143,8 @@ def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
 
 
 def _together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return matrices whose batches are the same."""
+    """Return matrices whose batches are the same, and whose dtypes must be."""
+    need_one_dtype(name, A=a, B=b)
     batch = broadcast_shapes(
         name, tuple(a.layout.shape[:-2]), tuple(b.layout.shape[:-2])
     )
@@ -217,9 +232,34 @@ def solve_ex(
     *,
     left: bool = True,
     check_errors: bool = False,
-) -> WithInfo:
-    """Return `solve`, and 0 for each matrix; a singular one raises `LinAlgError`."""
-    return WithInfo(solve(A, B, left=left), _zeros_info(A))
+) -> CheckedSolution:
+    """Return `solve`, and 0 for each matrix, or the order of its first zero pivot.
+
+    The solution for a singular matrix is NaN, or `LinAlgError` if `check_errors`.
+    """
+    try:
+        return CheckedSolution(solve(A, B, left=left), _zeros_info(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info, bad, regular = _without_singular(A)
+    found = solve(regular, B, left=left)
+    if len(found.layout.shape) < len(regular.layout.shape):
+        bad = squeeze(bad, -1)
+    return CheckedSolution(where(bad, math.nan, found), info)
+
+
+def _without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the orders of first zero pivots, where they are, and regular matrices.
+
+    Where a matrix is singular it is the identity.
+    """
+    size = x.layout.shape[-1]
+    pivots = np.diagonal(factors.host_lu(read(x))[0], 0, -2, -1)
+    info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
+    found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
+    bad = unsqueeze(unsqueeze(found != 0, -1), -1)
+    return found, bad, where(bad, identity(x, size), x)
 
 
 @autocast_float32_on_host
@@ -236,9 +276,18 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
 
 
 @autocast_float32_on_host
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> WithInfo:  # noqa: N803
-    """Return `inv`, and 0 for each matrix; a singular one raises `LinAlgError`."""
-    return WithInfo(inv(A), _zeros_info(A))
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> CheckedInverse:  # noqa: N803
+    """Return `inv`, and 0 for each matrix, or the order of its first zero pivot.
+
+    The inverse of a singular matrix is NaN, or `LinAlgError` if `check_errors`.
+    """
+    try:
+        return CheckedInverse(inv(A), _zeros_info(A))
+    except LinAlgError:
+        if check_errors:
+            raise
+    info, bad, regular = _without_singular(A)
+    return CheckedInverse(where(bad, math.nan, inv(regular)), info)
 
 
 @autocast_passthrough
@@ -273,7 +322,8 @@ def solve_triangular(
         raise ShapeError(
             f"solve_triangular: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
-    a, b = _together("solve_triangular", A, B)
+    # PyTorch computes in the triangle's dtype.
+    a, b = _together("solve_triangular", A, cast(B, A.dtype))
     return factors.triangular_solution(a, b, bool(upper), bool(unitriangular))
 
 
@@ -294,13 +344,13 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
 @autocast_float32_on_host
 def cholesky_ex(
     input: Tensor, *, upper: bool = False, check_errors: bool = False
-) -> WithInfo:
+) -> CheckedCholesky:
     """Return `cholesky`, and for each matrix 0, or the order of its first bad minor.
 
     The factor of a matrix that is not positive-definite is NaN.
     """
     try:
-        return WithInfo(cholesky(input, upper=upper), _zeros_info(input))
+        return CheckedCholesky(cholesky(input, upper=upper), _zeros_info(input))
     except LinAlgError:
         if check_errors:
             raise
@@ -311,7 +361,7 @@ def cholesky_ex(
     found = type(input).from_host(places, input.device, int32)
     bad = unsqueeze(unsqueeze(found != 0, -1), -1)
     lower = cholesky(where(bad, identity(input, size), input), upper=upper)
-    return WithInfo(where(bad, math.nan, lower), found)
+    return CheckedCholesky(where(bad, math.nan, lower), found)
 
 
 def _bad_minor(x: np.ndarray) -> int:
@@ -326,6 +376,7 @@ def _bad_minor(x: np.ndarray) -> int:
 @autocast_float32_on_host
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return X of A X = B, given the Cholesky factor of A."""
+    need_one_dtype("cholesky_solve", B=B, L=L)
     half = solve_triangular(adjoint(L) if upper else L, B, upper=False)
     return solve_triangular(L if upper else adjoint(L), half, upper=True)
 
@@ -665,6 +716,8 @@ def lu_solve(
     adjoint: bool = False,
 ) -> Tensor:
     """Return X of A X = B, or of X A = B, given `lu_factor` of A."""
+    _matrix("lu_solve", LU)
+    need_one_dtype("lu_solve", LU=LU, B=B)
     if not left:
         across = factors.adjoint(B)
         return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))

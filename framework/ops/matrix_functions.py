@@ -20,7 +20,7 @@ from ..dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_passthrough,
 )
-from .elementwise.cast import cast
+from .elementwise.cast import cast, need_one_dtype
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import with_zero_gradient
 from .factorization import adjoint, identity, read, turned
@@ -52,6 +52,7 @@ from .movement.slice import narrow
 from .reduce.minmax import amax, amin
 from .reduce.sum import sum
 from .reduce.variance import norm as _norm
+from .source import fill_like
 from .view import flatten, movedim, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -196,6 +197,9 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     """Return condition numbers: the norm times that of the inverse, by default of 2."""
     if p in (None, 2, -2):
         s = svdvals(A)
+        if not s.numel():
+            empty: Tensor = fill_like(s, tuple(s.layout.shape[:-1]), 0, s.dtype)
+            return empty
         ends = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
         return squeeze(ends[1] / ends[0] if p == -2 else ends[0] / ends[1], -1)
     return matrix_norm(A, p) * matrix_norm(inv(A), p)
@@ -312,6 +316,7 @@ def triangular_solve(
     unitriangular: bool = False,
 ) -> TriangularSolve:
     """Return X of A X = b of a triangle of A, or of its transpose, and A."""
+    need_one_dtype("triangular_solve", b=b, A=A)
     a = turned(A) if transpose else A
     which = upper != transpose
     found = solve_triangular(a, b, upper=which, unitriangular=unitriangular)

@@ -146,5 +146,6 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
 def view_copy(input: Tensor, size: Any) -> Tensor:
     """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype."""
     x = a_tensor("view_copy", input)
-    sizes = (size,) if not isinstance(size, tuple | list) else size
-    return x.view(*sizes).clone()
+    if isinstance(size, tuple | list):
+        return x.reshape(*size).clone()
+    return x.view(size).clone()

@@ -6,7 +6,7 @@ import math
 import warnings
 
 from ... import ops
-from ...base.errors import ShapeError
+from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
 from ...eager.base_tensor import need_tensors
@@ -395,4 +395,9 @@ def soft_margin_loss(
     need_tensors("soft_margin_loss", input=input, target=target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     losses = -ops.log_sigmoid(target * input)
+    if not input.dtype.is_float:
+        raise DTypeError(
+            f"soft_margin_loss: input is {input.dtype.name}; it must be a float dtype"
+        )
+    losses = ops.cast(losses, input.dtype)
     return reduced_loss("soft_margin_loss", losses, reduction)

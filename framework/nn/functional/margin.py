@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from ... import ops
@@ -262,7 +263,8 @@ def multilabel_soft_margin_loss(
     losses = target * ops.log_sigmoid(input) + (1 - target) * ops.log_sigmoid(-input)
     if weight is not None:
         losses = losses * weight
-    losses = ops.sum(losses, -1) * (-1.0 / input.layout.shape[-1])
+    classes = input.layout.shape[-1]
+    losses = ops.sum(losses, -1) * (-1.0 / classes if classes else math.nan)
     return reduced_loss("multilabel_soft_margin_loss", losses, reduction)
 
 

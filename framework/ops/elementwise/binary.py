@@ -13,6 +13,7 @@ import numpy as np
 from ...base.dtype import FLOAT, NUMERIC, bool_
 from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
+from ...eager.base_tensor import TensorCore
 from ..source import fill_like
 from .compare import both, either
 from .unary import flat, sign, trunc
@@ -366,5 +367,11 @@ def _addcdiv_vjp(
 
 
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """Return x + value * tensor1 / tensor2."""
+    """Return x + value * tensor1 / tensor2; these two may not both be of integers."""
+    divided = [each for each in (tensor1, tensor2) if isinstance(each, TensorCore)]
+    if len(divided) == 2 and not any(each.dtype.is_differentiable for each in divided):
+        raise DTypeError(
+            f"addcdiv: tensor1 is {tensor1.dtype.name}, tensor2 {tensor2.dtype.name};"
+            " one must be of floats; cast it"
+        )
     return _addcdiv(x, tensor1, tensor2, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...base.dtype import STORED, DType, combined, promote
+from ...base.errors import DTypeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
@@ -55,6 +56,21 @@ def result_type(*operands: Tensor | float) -> DType:
         [each.dtype for each in tensors if not each.ndim],
         [each for each in operands if not isinstance(each, TensorCore)],
     )
+
+
+def need_one_dtype(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError unless all tensors have the same dtype.
+
+    Parameters
+    ----------
+    name : str
+        The function.
+    **tensors : Tensor
+        By the parameters' names.
+    """
+    if len({each.dtype for each in tensors.values()}) > 1:
+        found = ", ".join(f"{key} is {x.dtype.name}" for key, x in tensors.items())
+        raise DTypeError(f"{name}: {found}; they must be the same; cast one")
 
 
 def at_least(x: Tensor, dtype: DType) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, INTEGER
+from ...base.dtype import FLOAT, INTEGER, bool_
 from ...base.errors import DomainError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import (
@@ -22,7 +22,7 @@ from ...dispatch.autocast_policy import (
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .binary import mul
-from .cast import at_least, cast
+from .cast import at_least, cast, result_type
 from .compare import eq, logical_and, maximum, where
 from .complex_numbers import conj_physical, real_of
 from .unary import abs, flat
@@ -300,6 +300,9 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     broadcast_shapes("logaddexp", x.layout.shape, y.layout.shape)
     if x.dtype.is_complex or y.dtype.is_complex:
         return _complex_logaddexp(x, y)
+    if bool_ in (x.dtype, y.dtype):
+        kind = result_type(x, y)
+        x, y = cast(x, kind), cast(y, kind)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
 

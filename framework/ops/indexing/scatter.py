@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import show_as
-from ...base.dtype import STORED, DType, int32, int64
+from ...base.dtype import INTEGER, STORED, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
 from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize_dim
@@ -402,6 +402,11 @@ def repeat_interleave(
         x, dim = flatten(x), 0
     at = normalize_dim("repeat_interleave", dim, len(x.layout.shape))
     if isinstance(repeats, TensorCore):
+        if repeats.dtype not in INTEGER:
+            raise DTypeError(
+                f"repeat_interleave: repeats are {repeats.dtype.name}; they must be"
+                " integers"
+            )
         numbers = repeats.host_copy()
     else:
         wanted = "an int, or a tensor of as many as there are places"

@@ -16,8 +16,9 @@ from ...dispatch.declare import composite
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import div, floor_divide, mul
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import eq, maximum, minimum, ne, where
+from ..elementwise.unary import lazy_copy
 from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
@@ -138,6 +139,7 @@ def scatter_reduce(
         raise ShapeError(
             f"scatter_reduce: reduce is {reduce!r}; it must be one of {MODES}"
         )
+    need_one_dtype("scatter_reduce", x=x, src=src)
     if not (x.layout.shape and index.layout.shape and src.layout.shape):
         flat = as_vector(x), dim, as_vector(index), as_vector(src)
         out = scatter_reduce(*flat, reduce, include_self=include_self)
@@ -152,6 +154,8 @@ def scatter_reduce(
     if reduce == "prod":
         return _product(x, at, index, src, include_self)
     if reduce in ("amax", "amin"):
+        if not index.numel():
+            return lazy_copy(x)
         for each, size in enumerate(index.layout.shape[: len(src.layout.shape)]):
             if size < src.layout.shape[each]:
                 src = narrow(src, each, 0, size)
@@ -231,6 +235,8 @@ def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
 def _product(
     x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
 ) -> Tensor:
+    if not index.numel():
+        return lazy_copy(x)
     wide = sum_dtype(x.dtype)
     base, factors = as_dtype_of(x, wide), as_dtype_of(src, wide)
     start = fill_like(base, x.layout.shape, 1, wide) if include_self else base

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_node
-from ...base.dtype import FLOAT, SINGLE, float32, float64
+from ...base.dtype import FLOAT, SINGLE, float32, float64, promote
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
@@ -266,7 +266,8 @@ def _cross_entropy(
         losses = total / (sum(counts) if counts is not None else float(_rows(logits)))
     elif reduction == "sum":
         losses = sum(losses)
-    return losses.to(logits.dtype)
+    kind = promote(logits.dtype, labels.dtype) if labels.dtype.is_float else None
+    return losses.to(kind or logits.dtype)
 
 
 def _rows(logits: Tensor) -> int:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import show_as
-from ...base.dtype import FLOAT
-from ...base.errors import ShapeError
+from ...base.dtype import FLOAT, bool_, promote
+from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
+from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid
 from ..elementwise.unary import abs, square
@@ -63,6 +64,12 @@ def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
     check_reduction(name, reduction)
 
 
+def _together(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in their common dtype, in which 0-D tensors count as others."""
+    kind = promote(x.dtype, target.dtype)
+    return cast(x, kind), cast(target, kind)
+
+
 @autocast_float32
 def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the squared differences.
@@ -85,6 +92,7 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
         If the shapes do not broadcast, or the reduction is unknown.
     """
     _check("mse_loss", x, target, reduction)
+    x, target = _together(x, target)
     out = reduced(square(x - target), reduction)
     if out.grad_node is not None:
         show_as(out, "MseLossBackward0", x, target)
@@ -95,6 +103,8 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
 def l1_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """Return the absolute differences; parameters as in `mse_loss`."""
     _check("l1_loss", x, target, reduction)
+    if bool_ not in (x.dtype, target.dtype):
+        x, target = _together(x, target)
     return reduced(abs(x - target), reduction)
 
 
@@ -113,6 +123,7 @@ def smooth_l1_loss(
         Also if `beta` is negative.
     """
     _check("smooth_l1_loss", x, target, reduction)
+    x, target = _together(x, target)
     if beta < 0:
         raise ShapeError(f"smooth_l1_loss: beta is {beta}; it must be at least 0")
     if beta == 0:
@@ -144,11 +155,16 @@ def huber_loss(
     Source: Huber, Robust Estimation of a Location Parameter, 1964.
     """
     _check("huber_loss", x, target, reduction)
+    result = x.dtype
+    if not result.is_float:
+        raise DTypeError(f"huber_loss: x is {result.name}; it must be a float dtype")
+    x, target = _together(x, target)
     if delta <= 0:
         raise ShapeError(f"huber_loss: delta is {delta}; it must be above 0")
     apart = abs(x - target)
     lines = (apart - 0.5 * delta) * delta
-    out = reduced(where(apart <= delta, square(apart) * 0.5, lines), reduction)
+    losses = cast(where(apart <= delta, square(apart) * 0.5, lines), result)
+    out = reduced(losses, reduction)
     if out.grad_node is not None:
         show_as(out, "HuberLossBackward0", x, target)
     return out
@@ -210,6 +226,7 @@ def binary_cross_entropy(
         If the shapes differ, or the reduction is unknown.
     """
     _check_same("binary_cross_entropy", x, target, reduction)
+    need_one_dtype("binary_cross_entropy", x=x, target=target)
     losses = _binary_cross_entropy(x, target)
     out = reduced(losses if weight is None else losses * weight, reduction)
     if out.grad_node is not None:
@@ -247,10 +264,16 @@ def binary_cross_entropy_with_logits(
         If the shapes differ, or the reduction is unknown.
     """
     _check_same("binary_cross_entropy_with_logits", x, target, reduction)
+    if not target.dtype.is_float:
+        raise DTypeError(
+            "binary_cross_entropy_with_logits: target is"
+            f" {target.dtype.name}; it must be a float dtype"
+        )
     likely = log_sigmoid(x)
     if pos_weight is not None:
         likely = likely * (target * (pos_weight - 1.0) + 1.0)
-    losses = (1.0 - target) * x - likely
+    # As in PyTorch, which computes the losses where it has inverted the target.
+    losses = cast((1.0 - target) * x - likely, target.dtype)
     out = reduced(losses if weight is None else losses * weight, reduction)
     if out.grad_node is not None:
         show_as(out, "BinaryCrossEntropyWithLogitsBackward0", x, target)

@@ -16,6 +16,7 @@ from ...dispatch.autocast_policy import (
 )
 from ...dispatch.declare import composite
 from ..elementwise.binary import mul
+from ..elementwise.cast import need_one_dtype
 from ..elementwise.complex_numbers import conj
 from ..reduce.sum import sum
 from ..view import reshape, transpose
@@ -256,6 +257,8 @@ def _added(name: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> 
         raise ShapeError(
             f"{name}: x is {tuple(x.shape)}; it must broadcast to {tuple(shape)}"
         )
+    if x.dtype is not product.dtype:
+        need_one_dtype(name, x=x, product=product)
     if not (product.dtype.is_float or product.dtype.is_complex):
         # Integers take integer factors, cut towards zero as in PyTorch.
         beta, alpha = int(beta), int(alpha)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import show_as
-from ...base.dtype import bool_
+from ...base.dtype import bool_, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
 from ...base.validation import as_int
@@ -14,7 +14,7 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision_on_device,
 )
 from ..elementwise.binary import mul, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
@@ -56,7 +56,9 @@ def addr(
                 )
         product = both(unsqueeze(vec1, -1), both(vec2, bool(alpha)))
         return either(both(input, bool(beta)), product)
-    out = _added("addr", input, outer(vec1, vec2), beta, alpha)
+    kind = promote(input.dtype, promote(vec1.dtype, vec2.dtype))
+    product = outer(cast(vec1, kind), cast(vec2, kind))
+    out = _added("addr", cast(input, kind), product, beta, alpha)
     show_as(out, "AddrBackward0", input, vec1, vec2)
     return out
 
@@ -198,6 +200,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     ShapeError
         If there is no dimension of size 3.
     """
+    need_one_dtype("cross", input=input, other=other)
     shape = broadcast_shapes("cross", input.layout.shape, other.layout.shape)
     if dim is None:
         if 3 not in shape:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ...base.errors import ShapeError
 from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
+from ..elementwise.cast import cast, result_type
 from ..elementwise.complex_numbers import conj
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
@@ -26,7 +28,7 @@ Sections = int | Sequence[int]
 def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
     """Apply a function to one tensor, or to several or a sequence of them."""
     if len(tensors) == 1 and isinstance(tensors[0], TensorCore):
-        return function(cast("Tensor", tensors[0]))
+        return function(typing.cast("Tensor", tensors[0]))
     given = tensors[0] if len(tensors) == 1 else tensors
     if not isinstance(given, tuple | list):
         raise TypeError(
@@ -201,7 +203,8 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 f"block_diag: a tensor is {each.layout.shape}; it must have at most 2"
                 " dimensions"
             )
-    blocks = [_rows(each) for each in tensors]
+    kind = result_type(*tensors)
+    blocks = [_rows(cast(each, kind)) for each in tensors]
     width = sum(each.shape[1] for each in blocks)
     rows, left = [], 0
     for block in blocks:

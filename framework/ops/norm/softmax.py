@@ -9,7 +9,7 @@ import numpy as np
 
 from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
-from ...base.shape import TensorSpec, normalize_dim, normalize_dims
+from ...base.shape import TensorSpec, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -274,7 +274,7 @@ def logsumexp(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     Does not overflow; of no elements, or of -inf alone, it is -inf, as in PyTorch, and
     gradients to such elements are 0.
     """
-    dims = normalize_dims("logsumexp", dim, len(x.layout.shape))
+    dims = reduced_dims("logsumexp", dim, len(x.layout.shape))
     if x.dtype.is_complex:
         return _complex_logsumexp(x, dims, keepdim)
     if not x.dtype.is_float:

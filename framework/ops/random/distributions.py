@@ -185,7 +185,8 @@ def normal(
     dtype = tensors[0].dtype
     if not isinstance(std, int | float) and not std.is_gpu:
         _need_host("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
-    return draw_normal(tensors[0], shape, dtype, generator) * std + mean
+    drawn = draw_normal(tensors[0], shape, dtype, generator) * std + mean
+    return cast(drawn, dtype)
 
 
 def multinomial(

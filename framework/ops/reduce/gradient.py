@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...base.dtype import float32
-from ...base.errors import ShapeError
+from ...base.dtype import bool_, float32, promote
+from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim, normalize_dims
 from ...base.validation import as_number
 from ...eager.base_tensor import TensorCore
@@ -75,8 +75,15 @@ def gradient(
             f" {len(dims)} dimensions; edge_order must be 1 or 2, and there be one"
             " spacing for each"
         )
-    kept = input.dtype.is_float or input.dtype.is_complex
-    samples = input if kept else cast(input, float32)
+    kind = input.dtype
+    if kind is bool_:
+        raise DTypeError("gradient: input is bool, which has no differences; cast it")
+    for each in spacings:
+        if isinstance(each, TensorCore):
+            kind = promote(
+                kind, each.dtype if each.dtype.is_differentiable else float32
+            )
+    samples = cast(input, kind if kind.is_differentiable else float32)
     return tuple(
         _along(samples, at, each, edge_order) for at, each in zip(dims, spacings)
     )

@@ -8,7 +8,7 @@ from ...base.dtype import float32
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes
 from ..elementwise.binary import add, mul, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import eq, isfinite, isnan, le, logical_and, logical_or
 from ..elementwise.unary import abs
 from .minmax import all
@@ -44,7 +44,10 @@ def isclose(
     ------
     ShapeError
         If the shapes do not broadcast, or `rtol` or `atol` is below 0.
+    DTypeError
+        If the dtypes differ.
     """
+    need_one_dtype("isclose", x=x, other=other)
     if rtol < 0 or atol < 0:
         raise ShapeError(
             f"isclose: rtol is {rtol}, atol {atol}; neither may be below 0"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import (
+    bool_,
     complex64,
     complex128,
     default_dtype,
@@ -163,6 +164,8 @@ def _halves(
     name: str, y: Tensor, x: Tensor | None, dx: float, dim: int
 ) -> tuple[Tensor, int]:
     """Return the areas between neighbours, and the dimension."""
+    if y.dtype is bool_ or (x is not None and x.dtype is bool_):
+        raise DTypeError(f"{name}: y or x is bool; it must be a number; cast it")
     at = normalize_dim(name, dim, len(y.layout.shape))
     size = y.layout.shape[at]
     if x is not None and x.ndim == 1:
@@ -170,6 +173,11 @@ def _halves(
         along = x.ndim - (len(y.layout.shape) - at)
     elif x is not None:
         along = at - len(y.layout.shape) + x.ndim
+        if along < 0:
+            raise ShapeError(
+                f"{name}: x is {tuple(x.shape)}, y {tuple(y.shape)}; x must have the"
+                f" dimension {at} too"
+            )
     if x is not None and x.shape[along] != size:
         raise ShapeError(
             f"{name}: x has {x.shape[along]} points, y {size} along dimension {at};"
@@ -203,6 +211,10 @@ def trapezoid(
         If `x` has not as many points.
     """
     areas, at = _halves("trapezoid", y, x, dx, dim)
+    if not y.layout.shape[at]:
+        shape = tuple(y.layout.shape[:at] + y.layout.shape[at + 1 :])
+        empty: Tensor = fill_like(y, shape, 0, y.dtype)
+        return empty
     return sum(areas, at)
 
 

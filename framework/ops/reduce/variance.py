@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import show_as
-from ...base.dtype import FLOAT, DTypeLike, as_dtype
+from ...base.dtype import FLOAT, DTypeLike, as_dtype, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32_on_device
@@ -16,6 +16,7 @@ from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
+from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.complex_numbers import _imaginary_part, _real_part
 from ..elementwise.exponential import pow
@@ -329,6 +330,8 @@ def cosine_similarity(
         If the shapes do not broadcast.
     """
     shape = broadcast_shapes("cosine_similarity", x1.layout.shape, x2.layout.shape)
+    kind = promote(x1.dtype, x2.dtype)
+    x1, x2 = cast(x1, kind), cast(x2, kind)
     _need_float("cosine_similarity", x1)
     at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import INTEGER, float64, int32
+from ...base.dtype import INTEGER, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
@@ -68,7 +68,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     -------
     Tensor
         int64 (int32 on a device without 64-bit integers), or the dtype of `weights`,
-        float64 for integers.
+        float64 unless they
+        are float32; int64 where there is no element.
 
     Raises
     ------
@@ -96,8 +97,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     if minlength < 0:
         raise ShapeError(f"bincount: minlength is {minlength}; it must be at least 0")
     size = max(minlength, _length(x))
-    if weights is not None:
-        if not weights.dtype.is_float:
+    if weights is not None and x.numel():
+        if weights.dtype not in (float32, float64):
             weights = cast(weights, float64)
         zeros = fill_like(weights, (size,), 0, weights.dtype)
         return index_add(zeros, 0, x, weights)

@@ -75,13 +75,13 @@ class MovementMethods:
 
     @property
     def mT(self: Tensor) -> Tensor:
-        """The last two dimensions exchanged."""
-        return ops.transpose(self, -2, -1)
+        """The last two dimensions exchanged; itself, if it has no dimensions."""
+        return self if self.ndim == 0 else ops.transpose(self, -2, -1)
 
     @property
     def mH(self: Tensor) -> Tensor:
-        """The conjugate with the last two dimensions exchanged."""
-        return ops.conj(ops.transpose(self, -2, -1))
+        """The conjugate of `mT`."""
+        return ops.conj(self.mT)
 
     @property
     def T(self: Tensor) -> Tensor:
