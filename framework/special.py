@@ -8,7 +8,7 @@ from typing import Any
 
 from . import ops
 from .base.dtype import float32
-from .base.errors import DTypeError
+from .base.errors import DomainError, DTypeError
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
 from .ops.elementwise import special as _special
@@ -161,6 +161,9 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
     return ops.where(zero | far, near, ops.sin(safe) / safe)
 
 
+MOST_DEGREE = 10_000
+"""Largest degree of a polynomial: each takes another step of the recurrence."""
+
 Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
@@ -185,9 +188,14 @@ def _polynomial(
         if degrees is not None and degrees.dtype.is_float:
             degrees = ops.trunc(degrees)
         if degrees is None:
-            most = int(n)
+            largest: float = n if not isinstance(n, Tensor) else -1
         else:
-            most = int(degrees.max().item()) if degrees.numel() else -1
+            largest = degrees.max().item() if degrees.numel() else -1
+        most = int(largest) if math.isfinite(largest) else MOST_DEGREE + 1
+        if most > MOST_DEGREE:
+            raise DomainError(
+                f"{name}: a degree is {largest}; it must be at most {MOST_DEGREE}"
+            )
         one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
         terms = [one, first(x)]
         for k in range(1, most):
@@ -207,6 +215,11 @@ def _polynomial(
     input : Tensor
     n : int or Tensor
         Degree, a fraction cut off; where it is negative the result is 0.
+
+    Raises
+    ------
+    DomainError
+        If a degree is above 10,000, or not finite.
 
     Notes
     -----

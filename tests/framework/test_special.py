@@ -73,3 +73,11 @@ def test_special_points_and_out() -> None:
 
 def test_every_name_is_pytorchs() -> None:
     assert set(fw.special.__all__) <= set(dir(torch.special))
+
+
+@pytest.mark.parametrize("degree", [1e30, float("inf"), float("nan")])
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_degrees_without_end(name: str, degree: float) -> None:
+    for n in (degree, fw.tensor(degree)):
+        with pytest.raises(RuntimeError, match="must be at most 10000"):
+            getattr(fw.special, name)(fw.ones(2), n)

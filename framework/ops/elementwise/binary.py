@@ -200,16 +200,25 @@ def floor_divide_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
     return flat(grad), flat(grad)
 
 
+def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return NumPy's, but where it is 0 with the sign of `x`, as in PyTorch."""
+    found = np.remainder(x, y)
+    if found.dtype.kind != "f":
+        return found
+    return np.where(found == 0, np.copysign(found, x), found)
+
+
 @elementwise(
     glsl="floored_remainder(x, y)",
-    reference=np.remainder,
+    reference=_remainder,
     dtypes=NUMERIC,
     refuse_integers=refuse_zero,
 )
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of `floor_divide`, with the sign of `y`, as `%` in Python.
 
-    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
+    Exact; 0 has the sign of `x`. By zero it is NaN;
+    of integers 0, and a DomainError if `y` is the number 0.
     """
 
 
@@ -229,7 +238,8 @@ def remainder_vjp(
 def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the remainder of the quotient rounded towards zero, with the sign of `x`.
 
-    Exact. By zero it is NaN; of integers 0, and a DomainError if `y` is the number 0.
+    Exact; 0 has the sign of `x`. By zero it is NaN;
+    of integers 0, and a DomainError if `y` is the number 0.
     """
 
 

@@ -73,7 +73,8 @@ def angle(input: Tensor) -> Tensor:
     if input.dtype.is_complex:
         return _angle(input)
     x = _fractional(input)
-    return where(isnan(x), x, where(lt(x, 0.0), math.pi, mul(x.detach(), 0.0)))
+    zero = abs(mul(where(isinf(x), 0.0, x.detach()), 0.0))
+    return where(isnan(x), x, where(lt(x, 0.0), math.pi, zero))
 
 
 def fill(input: Tensor, value: Tensor | float) -> Tensor:
@@ -182,7 +183,7 @@ def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 
 
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """Return 0 below 0, 1 above, and the element of `values` at 0; NaN for NaN.
+    """Return 0 below 0, 1 above, and the element of `values` at 0; 0 for NaN.
 
     Raises
     ------
@@ -195,8 +196,7 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             " must be the same"
         )
     above = cast(gt(input, 0), input.dtype)
-    found = where(eq(input, 0), values, above)
-    return where(isnan(input), input, found) if input.dtype.is_float else found
+    return where(eq(input, 0), values, above)
 
 
 def _scaled_by_power(x: Tensor, exponent: Tensor) -> Tensor:
@@ -249,6 +249,10 @@ def frexp(input: Tensor) -> MantissaExponent:
     for other in (eq(wide, 0.0), isinf(wide)):
         special = where(other, True, special)
     safe = where(special, 1.0, abs(wide))
+    # Subnormal numbers, whose logarithm a device may not have, are scaled first.
+    least, shift = (2.0**-1022, 54) if wide.dtype is float64 else (2.0**-126, 24)
+    tiny = lt(safe, least)
+    safe = where(tiny, safe * 2.0**shift, safe)
     # The exponent in two steps, as a power of two may leave the range.
     exponent = floor(log2(safe)) + 1.0
     half = floor(exponent * 0.5)
@@ -257,7 +261,10 @@ def frexp(input: Tensor) -> MantissaExponent:
     exponent = where(lt(part, 0.5), exponent - 1.0, exponent)
     exponent = where(lt(part, 1.0), exponent, exponent + 1.0)
     half = floor(exponent * 0.5)
-    mantissa = mul(cast(input, wide.dtype), exp2(-half) * exp2(half - exponent))
+    given = cast(input, wide.dtype)
+    given = where(tiny, given * 2.0**shift, given)
+    mantissa = mul(given, exp2(-half) * exp2(half - exponent))
+    exponent = where(tiny, exponent - shift, exponent)
     mantissa = where(special, cast(input, wide.dtype), mantissa)
     return MantissaExponent(
         cast(mantissa, input.dtype), cast(where(special, 0.0, exponent), int32)

@@ -155,7 +155,17 @@ def log1p(x: Tensor) -> Tensor:
     """Return log(1 + x), accurate for small elements too; of -1 -inf, below NaN."""
 
 
-log1p.complexes(glsl="complex_log1p(x)")
+def _complex_log1p(x: np.ndarray) -> np.ndarray:
+    """Return it with the digits near 0 that NumPy loses by adding 1."""
+    wide = np.asarray(x, np.complex128)
+    real, imaginary = wide.real, wide.imag
+    near = (np.abs(real) < 0.5) & (np.abs(imaginary) < 0.5)
+    apart = np.where(near, real * (real + 2) + imaginary * imaginary, 0.0)
+    found = np.log(1 + wide)
+    return np.where(near, 0.5 * np.log1p(apart) + 1j * found.imag, found)
+
+
+log1p.complexes(glsl="complex_log1p(x)", reference=_complex_log1p)
 
 
 @log1p.vjp
@@ -237,7 +247,16 @@ def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     """
 
 
-@pow.complexes(glsl="complex_power(x, y)", reference=np.power)
+def _complex_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the power; NumPy's products for whole exponents may leave the range."""
+    found = np.power(x, y)
+    lost = np.isnan(found) & np.isfinite(x) & np.isfinite(y) & (x != 0)
+    if not np.any(lost):
+        return found
+    return np.where(lost, np.exp(y * np.log(np.where(lost, x, 1))), found)
+
+
+@pow.complexes(glsl="complex_power(x, y)", reference=_complex_power)
 def pow_complex_vjp(
     grad: Tensor, x: Tensor, y: Tensor, out: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:

@@ -186,9 +186,11 @@ def _host_incomplete(a: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarr
         ):
             part[chosen] = compute(a[chosen], x[chosen])
         lower = np.where(is_below, part, 1 - part)
+        small = inner & (a < 0.5) & (x < 1.5)
         lower = np.where((x == 0) | np.isinf(a), 0.0, lower)
         lower = np.where(np.isinf(x) | (a == 0), 1.0, lower)
         upper = np.where(inner & ~is_below, part, 1 - lower)
+        upper[small] = _upper_by_series(a[small], x[small])
         undefined = (x == 0) & (a == 0) | np.isinf(x) & np.isinf(a)
         undefined |= ~((a >= 0) & (x >= 0))
         return np.where(undefined, np.nan, lower), np.where(undefined, np.nan, upper)
@@ -207,6 +209,23 @@ def _lower_by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
         term = term * (x / order)
         total = total + term
     return total * _incomplete_density(a, x)
+
+
+def _upper_by_series(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Return the upper function for a below 1/2 and x below 3/2, also where it is tiny.
+
+    Source: NIST, Digital Library of Mathematical Functions, 8.7.3.
+    """
+    # The logarithm of gamma(1 + a), DLMF 5.7.3
+    series = -1.2020569031595942 / 3 + a * (np.pi**4 / 360)
+    series = a * (-np.euler_gamma + a * (np.pi**2 / 12 + a * series))
+    logarithm = np.where(a < 1e-3, series, host_lgamma(a + 1))
+    term, total = np.ones(a.shape), np.zeros(a.shape)
+    for n in range(1, 30):
+        term = term * (-x / n)
+        total = total + term / (a + n)
+    exponent = a * np.log(x) - logarithm
+    return -np.expm1(exponent) - a * np.exp(exponent) * total
 
 
 def _upper_by_fraction(a: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -34,8 +34,7 @@ float with_sign_of(float x, float y) {
 // With the sign of y, as in Python
 float floored_remainder(float x, float y) {
     float rest = truncated_remainder(x, y);
-    if (rest == 0.0) return with_sign_of(0.0, y);
-    return (rest < 0.0) != (y < 0.0) ? rest + y : rest;
+    return rest != 0.0 && (rest < 0.0) != (y < 0.0) ? rest + y : rest;
 }
 
 // Rounded down from the exact quotient, as in Python
@@ -154,8 +153,7 @@ double with_sign_of(double x, double y);
 
 double floored_remainder(double x, double y) {
     double rest = truncated_remainder(x, y);
-    if (rest == 0.0lf) return with_sign_of(0.0lf, y);
-    return (rest < 0.0lf) != (y < 0.0lf) ? rest + y : rest;
+    return rest != 0.0lf && (rest < 0.0lf) != (y < 0.0lf) ? rest + y : rest;
 }
 
 double floored_quotient(double x, double y) {

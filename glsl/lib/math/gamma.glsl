@@ -166,9 +166,25 @@ float precise_igamma(float a, float x) {
     return x < a + 1.0 ? igamma_series(a, x) : 1.0 - igammac_fraction(a, x);
 }
 
+// For a < 1/2 and x < 3/2, also where it is tiny: DLMF 8.7.3, with log(gamma(1 + a)) of
+// DLMF 5.7.3 near 0
+float igammac_series(float a, float x) {
+    float series = polynomial(a, 0.270580808, -0.207385551, 0.169557177, -0.144049897);
+    series = polynomial(a, -0.577215665, 0.822467033, -0.400685634, series);
+    float logarithm = a < 0.1 ? a * series : precise_lgamma(1.0 + a);
+    float term = 1.0, sum = 0.0;
+    for (uint n = 1u; n < 20u; ++n) {
+        term *= -x / float(n);
+        sum += term / (a + float(n));
+    }
+    float exponent = a * precise_log(x) - logarithm;
+    return -precise_expm1(exponent) - a * precise_exp(exponent) * sum;
+}
+
 float precise_igammac(float a, float x) {
     float lower;
     if (igamma_limit(a, x, lower)) return 1.0 - lower;
+    if (a < 0.5 && x < 1.5) return igammac_series(a, x);
     return x < a + 1.0 ? 1.0 - igamma_series(a, x) : igammac_fraction(a, x);
 }
 

@@ -226,3 +226,12 @@ def test_slopes_of_a_number_to_a_power(base: float, place: Device) -> None:
     assert y.grad is not None
     assert its.grad is not None
     assert_close(y.grad, its.grad.numpy())
+
+
+def test_sign_of_a_remainder_that_is_zero(make: Make) -> None:
+    x = np.float32([-4, 4, 0.0, -0.0, 5, -5])
+    y = np.float32([2, -2, -1, 1, 3, 3])
+    found = ops.remainder(make(x), make(y)).numpy()
+    expected = torch.remainder(torch.tensor(x), torch.tensor(y)).numpy()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))

@@ -1,10 +1,16 @@
 """Angles, signs, powers and logarithms beside PyTorch."""
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
 from tests.torch_calls import check
+
+Make = Callable[..., fw.Tensor]
 
 CALLS = """\
 !T.angle(m)
@@ -69,3 +75,20 @@ ON_DEVICE += ["T.float_power(m, 2)", "T.float_power(p, float('inf'))"]
 @pytest.mark.parametrize("call", ON_DEVICE)
 def test_on_a_device(call: str, device: vkbackend.Device) -> None:
     check(call, fw.device(device.info.name))
+
+
+EDGES = np.float32([1e-40, -1e-45, 0.0, -0.0, 3.0, -2.0, np.inf, -np.inf, np.nan])
+
+
+def test_subnormal_and_infinite_numbers(make: Make) -> None:
+    x, given = make(EDGES), torch.tensor(EDGES)
+    found, expected = fw.frexp(x), torch.frexp(given)
+    for one, two in zip(found, expected, strict=True):
+        # Powers of infinities and NaN are not said.
+        np.testing.assert_array_equal(one.numpy()[:6], two.numpy()[:6])
+    np.testing.assert_array_equal(fw.angle(x).numpy(), torch.angle(given).numpy())
+    ones = np.full_like(EDGES, 2)
+    np.testing.assert_array_equal(
+        fw.heaviside(x, make(ones)).numpy(),
+        torch.heaviside(given, torch.tensor(ones)).numpy(),
+    )

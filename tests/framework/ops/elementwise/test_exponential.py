@@ -139,3 +139,15 @@ def test_functions_of_float64_on_a_device(gpu: GpuDevice) -> None:
     other = torch.nn.functional.cross_entropy(theirs, torch.tensor(labels.numpy()))
     (other + theirs.logsumexp(1).sum()).backward()
     np.testing.assert_allclose(slope.numpy(), theirs.grad, 1e-12)
+
+
+def test_complex_log1p_and_powers(make: Make) -> None:
+    near = np.complex64([1e-10, -1e-10, 1e-9 + 1e-9j, 0.3 - 0.4j, -0.4 + 0.3j, 2 + 1j])
+    expected = torch.log1p(torch.tensor(near)).numpy()
+    np.testing.assert_allclose(ops.log1p(make(near)).numpy(), expected, 2e-6)
+    base = np.complex64([1e10 - 1j, -30 - 1e10j, 0, 1j, 2])
+    power = np.complex64([-30, -30, 2, 2, 0.5])
+    expected = torch.pow(torch.tensor(base), torch.tensor(power)).numpy()
+    np.testing.assert_allclose(
+        ops.pow(make(base), make(power)).numpy(), expected, 2e-6, 2e-7
+    )

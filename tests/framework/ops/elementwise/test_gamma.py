@@ -120,3 +120,19 @@ def test_a_fraction_is_cut_once_it_is_exact() -> None:
     a, x = (fw.tensor([each], device="cpu") for each in (90.0, 95.0))
     fw.igammac(a, x).numpy()
     assert lines_run(lambda: fw.igammac(a, x).numpy()) < 3000
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_small_orders(name: str, make: Make) -> None:
+    a = np.repeat(np.float32([1e-30, 1e-10, 1e-3, 0.05, 0.2, 0.49]), 7)
+    x = np.tile(np.float32([1e-30, 1e-5, 0.1, 0.5, 1.0, 1.2, 1.49]), 6)
+    found = getattr(ops, name)(make(a), make(x)).numpy()
+    function = special.gammaincc if name == "igammac" else special.gammainc
+    expected = function(a.astype(np.float64), x.astype(np.float64))
+    np.testing.assert_allclose(found, expected, 5e-6)
+
+
+def test_orders_smaller_than_float32() -> None:
+    found = ops.igammac(fw.tensor(np.full(3, 1e-300)), fw.tensor([0.1, 0.5, 1.4]))
+    expected = 1e-300 * special.exp1([0.1, 0.5, 1.4])
+    np.testing.assert_allclose(found.numpy(), expected, 1e-6)
