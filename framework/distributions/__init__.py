@@ -3,6 +3,7 @@
 from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
 from . import constraint_registry, constraints, kl, transforms
+from . import kl_families as _kl_families  # noqa: F401 - it registers rules
 from .bernoulli import (
     Bernoulli,
     Binomial,

@@ -193,6 +193,10 @@ class integer_interval(Constraint):  # noqa: N801 - PyTorch's name
         inside = (value >= self.lower_bound) & (value <= self.upper_bound)
         return inside & (value % 1 == 0)
 
+    def __repr__(self) -> str:
+        bounds = f"lower_bound={self.lower_bound}, upper_bound={self.upper_bound}"
+        return f"IntegerInterval({bounds})"
+
 
 class _IntegerFrom(Constraint):
     is_discrete = True

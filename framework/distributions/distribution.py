@@ -11,7 +11,7 @@ from .. import ops
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
 from ..base.dtype import DType, float32
-from ..base.shape import Shape, broadcast_shapes
+from ..base.shape import Shape, Size, broadcast_shapes, size_of
 from ..tensor.from_data import tensor
 from ..tensor.random import randn
 from ..tensor.tensor import Tensor
@@ -92,6 +92,10 @@ class Distribution:
             if constraints.is_dependent(constraint):
                 continue
             value = vars(self).get(name)
+            if value is None and not isinstance(
+                getattr(type(self), name, None), lazy_property
+            ):
+                value = getattr(self, name, None)
             if not isinstance(value, Tensor):
                 continue
             if not bool(constraint.check(value.detach()).all()):
@@ -135,14 +139,14 @@ class Distribution:
     # Shapes
 
     @property
-    def batch_shape(self) -> Shape:
+    def batch_shape(self) -> Size:
         """Shape of the batch of parameters."""
-        return self._batch_shape
+        return size_of(self._batch_shape)
 
     @property
-    def event_shape(self) -> Shape:
+    def event_shape(self) -> Size:
         """Shape of one value."""
-        return self._event_shape
+        return size_of(self._event_shape)
 
     def _extended_shape(self, sample_shape: Iterable[int] = ()) -> Shape:
         if isinstance(sample_shape, int):

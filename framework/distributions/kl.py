@@ -14,8 +14,8 @@ from .bernoulli import Bernoulli, Binomial, ContinuousBernoulli, Geometric
 from .beta import Beta, Dirichlet
 from .categorical import Categorical, OneHotCategorical
 from .derived import Independent, TransformedDistribution
-from .distribution import EULER, Distribution, filled, softplus, sum_rightmost
-from .gamma import Exponential, Gamma
+from .distribution import EULER, Distribution, counted, filled, softplus, sum_rightmost
+from .gamma import Exponential, Gamma, InverseGamma
 from .location_scale import Cauchy, Gumbel, HalfCauchy, Laplace, Uniform
 from .multivariate_normal import (
     LowRankMultivariateNormal,
@@ -26,10 +26,25 @@ from .multivariate_normal import (
 from .normal import HalfNormal, Normal
 from .poisson import Poisson
 from .transformed import LogNormal, Pareto
+from .wishart import Wishart
 
 Rule = Callable[[Any, Any], Tensor]
 RULES: dict[tuple[type, type], Rule] = {}
 """Rule of each pair of classes; those of base classes serve derived ones."""
+
+
+OTHER_DENSITIES = (HalfCauchy, HalfNormal, InverseGamma)
+"""Classes whose densities are not those of their bases, whose rules are not theirs."""
+
+
+def _lineage(kind: type) -> list[type]:
+    """Return a class and the bases whose rules serve it."""
+    found = []
+    for each in kind.__mro__:
+        found.append(each)
+        if each in OTHER_DENSITIES:
+            break
+    return found
 
 
 def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
@@ -69,8 +84,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     NotImplementedError
         If no rule is registered for the two classes.
     """
-    for first in type(p).__mro__:
-        for second in type(q).__mro__:
+    for first in _lineage(type(p)):
+        for second in _lineage(type(q)):
             rule = RULES.get((first, second))
             if rule is not None:
                 return rule(p, q)
@@ -161,6 +176,7 @@ def _exponential_exponential(p: Exponential, q: Exponential) -> Tensor:
     return -ratio.log() + ratio - 1
 
 
+@register_kl(InverseGamma, InverseGamma)
 @register_kl(Gamma, Gamma)
 def _gamma_gamma(p: Gamma, q: Gamma) -> Tensor:
     return (
@@ -229,9 +245,9 @@ def _cauchy_cauchy(p: Cauchy, q: Cauchy) -> Tensor:
 
 @register_kl(HalfCauchy, HalfCauchy)
 def _half_cauchy_half_cauchy(p: HalfCauchy, q: HalfCauchy) -> Tensor:
-    raise NotImplementedError(
-        "kl_divergence: that of two half-Cauchy distributions has no closed form here"
-    )
+    # Both halves of the whole one are the same.
+    both = (p.scale + q.scale).square()
+    return both.log() - (4 * p.scale * q.scale).log()
 
 
 @register_kl(Gumbel, Gumbel)
@@ -320,3 +336,24 @@ def _vectors_vectors(p: Vectors, q: Vectors) -> Tensor:
     distance = squared_distance(two, q.loc - p.loc)
     halves = log_diagonal(two) - log_diagonal(one)
     return halves + 0.5 * (trace + distance - p.event_shape[0])
+
+
+@register_kl(Wishart, Wishart)
+def _wishart_wishart(p: Wishart, q: Wishart) -> Tensor:
+    if p.event_shape != q.event_shape:
+        raise ValueError(
+            f"kl_divergence: p is over {p.event_shape}, q over {q.event_shape}; they"
+            " must be the same"
+        )
+    size = p.event_shape[-1]
+    one, two = p.scale_tril, q.scale_tril
+    batch = broadcast_shapes("kl_divergence", p.batch_shape, q.batch_shape)
+    shape = (*batch, size, size)
+    whitened = linalg.solve_triangular(two, one.expand(shape), upper=False)
+    trace = whitened.square().sum((-2, -1))
+    halves = p.df.unsqueeze(-1) / 2 - counted(size, p.df) / 2
+    slope = (p.df - q.df) / 2 * ops.digamma(halves).sum(-1)
+    norm = ops.mvlgamma(q.df / 2, size) - ops.mvlgamma(p.df / 2, size)
+    scales = q.df * (log_diagonal(two) - log_diagonal(one))
+    result: Tensor = scales + p.df / 2 * (trace - size) + norm + slope
+    return result
