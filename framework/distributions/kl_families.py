@@ -53,7 +53,8 @@ def _mean_of_log(p: Any) -> Tensor:
     if isinstance(p, Pareto):
         return p.scale.log() + 1 / p.alpha
     ends = ops.xlogy(p.high, p.high) - ops.xlogy(p.low, p.low)
-    return ends / (p.high - p.low) - 1
+    result: Tensor = ends / (p.high - p.low) - 1
+    return result
 
 
 @register_kl(Bernoulli, Poisson)
@@ -67,7 +68,8 @@ def _to_continuous_bernoulli(p: Any, q: ContinuousBernoulli) -> Tensor:
     found = -p.entropy() - p.mean * q.logits - ops.log1p(-q.probs) - q._log_norm
     if isinstance(p, Uniform):
         return ops.where((p.low < 0) | (p.high > 1), math.inf, found)
-    return found
+    result: Tensor = found
+    return result
 
 
 @register_kl(Beta, Exponential)
@@ -127,7 +129,8 @@ def _to_gumbel(p: Any, q: Gumbel) -> Tensor:
         count = p.concentration if isinstance(p, Gamma) else 1.0
         decay = ops.log1p(1 / (q.scale * p.rate))
         mean = (q.loc / q.scale - count * decay).exp()
-    return -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + mean
+    result: Tensor = -p.entropy() + q.scale.log() + (p.mean - q.loc) / q.scale + mean
+    return result
 
 
 @register_kl(Uniform, Beta)
