@@ -133,10 +133,6 @@ ADDRESSES: dict[str, Entry] = {
     "utils.model_zoo": (("hub",), {"load_url": "hub:load_state_dict_from_url"}),
     "utils._pytree": (("func.tree",), {}),
     "utils._foreach_utils": (("tensor.foreach",), {}),
-    "_C": ((), {
-        "_get_tracing_state": "torchscript:get_tracing_state",
-        "_log_api_usage_once": "runtime:log_api_usage_once",
-    }),
     "_subclasses": (("torchscript",), {}),
     "_subclasses.fake_tensor": ((), {"is_fake": "torchscript:is_fake"}),
     "torch_version": (("version",), {}),
@@ -210,6 +206,8 @@ ADDRESSES: dict[str, Entry] = {
             "_disabled_torch_function_impl": (
                 "base.torch_function:disabled_torch_function_impl"
             ),
+            "_get_tracing_state": "torchscript:get_tracing_state",
+            "_log_api_usage_once": "runtime:log_api_usage_once",
         },
     ),
     "_utils": (("nn.utils.flat_tensors",), {}),

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..base.dtype import COMPLEX, DType, float32, float64
+from ..base.dtype import COMPLEX, DType, float32, float64, int32
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
 from ..dispatch.declare import composite
 from .elementwise.binary import mul
-from .elementwise.compare import eq, where
+from .elementwise.compare import eq, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .indexing.masked import tril, triu
@@ -162,6 +162,19 @@ def host_lu(
         order.reshape(*batch, rows),
         pivots.reshape(*batch, least),
     )
+
+
+def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the orders of first zero pivots, where they are, and regular matrices.
+
+    Where a matrix is singular it is the identity.
+    """
+    size = x.layout.shape[-1]
+    pivots = np.diagonal(host_lu(read(x))[0], 0, -2, -1)
+    info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
+    found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
+    bad = unsqueeze(unsqueeze(ne(found, 0), -1), -1)
+    return found, bad, where(bad, identity(x, size), x)
 
 
 @composite(dtypes=WIDE)

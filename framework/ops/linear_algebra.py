@@ -242,24 +242,11 @@ def solve_ex(
     except LinAlgError:
         if check_errors:
             raise
-    info, bad, regular = _without_singular(A)
+    info, bad, regular = factors.without_singular(A)
     found = solve(regular, B, left=left)
     if len(found.layout.shape) < len(regular.layout.shape):
         bad = squeeze(bad, -1)
     return CheckedSolution(where(bad, math.nan, found), info)
-
-
-def _without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the orders of first zero pivots, where they are, and regular matrices.
-
-    Where a matrix is singular it is the identity.
-    """
-    size = x.layout.shape[-1]
-    pivots = np.diagonal(factors.host_lu(read(x))[0], 0, -2, -1)
-    info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
-    found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
-    bad = unsqueeze(unsqueeze(found != 0, -1), -1)
-    return found, bad, where(bad, identity(x, size), x)
 
 
 @autocast_float32_on_host
@@ -286,7 +273,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> CheckedInverse:  # noqa:
     except LinAlgError:
         if check_errors:
             raise
-    info, bad, regular = _without_singular(A)
+    info, bad, regular = factors.without_singular(A)
     return CheckedInverse(where(bad, math.nan, inv(regular)), info)
 
 
