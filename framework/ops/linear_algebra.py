@@ -8,7 +8,7 @@ they are computed, and how gradients flow.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,6 +27,20 @@ from .elementwise.derived import angle, sgn
 from .elementwise.exponential import exp
 from .elementwise.unary import with_zero_gradient
 from .factorization import WIDE, adjoint, back, identity, read, turned
+from .factorization_results import (
+    PLU,
+    QR,
+    SVD,
+    CheckedCholesky,
+    CheckedInverse,
+    CheckedSolution,
+    Eig,
+    Eigh,
+    Lstsq,
+    LUFactor,
+    LUFactorEx,
+    SlogDet,
+)
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .matmul.matmul import matmul
@@ -39,95 +53,6 @@ from .view import expand, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
-
-
-class QR(NamedTuple):
-    """Factors of `qr`."""
-
-    Q: Tensor
-    R: Tensor
-
-
-class SlogDet(NamedTuple):
-    """Results of `slogdet`."""
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-class Eig(NamedTuple):
-    """Results of `eig`."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class Eigh(NamedTuple):
-    """Results of `eigh`."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-class SVD(NamedTuple):
-    """Factors of `linalg.svd`."""
-
-    U: Tensor
-    S: Tensor
-    Vh: Tensor
-
-
-class PLU(NamedTuple):
-    """Factors of `linalg.lu`."""
-
-    P: Tensor
-    L: Tensor
-    U: Tensor
-
-
-class LUFactor(NamedTuple):
-    """Results of `lu_factor`: both factors in one matrix, and pivots from 1 on."""
-
-    LU: Tensor
-    pivots: Tensor
-
-
-class LUFactorEx(NamedTuple):
-    """Results of `lu_factor_ex`: those of `lu_factor`, and where U is singular."""
-
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
-
-
-class CheckedSolution(NamedTuple):
-    """Results of `solve_ex`: for each matrix 0, or the order of a zero pivot."""
-
-    result: Tensor
-    info: Tensor
-
-
-class CheckedInverse(NamedTuple):
-    """Results of `inv_ex`: for each matrix 0, or the order of a zero pivot."""
-
-    inverse: Tensor
-    info: Tensor
-
-
-class CheckedCholesky(NamedTuple):
-    """Results of `cholesky_ex`: for each matrix 0, or the order of a bad minor."""
-
-    L: Tensor
-    info: Tensor
-
-
-class Lstsq(NamedTuple):
-    """Results of `lstsq`."""
-
-    solution: Tensor
-    residuals: Tensor
-    rank: Tensor
-    singular_values: Tensor
 
 
 def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
