@@ -24,9 +24,9 @@ from .elementwise.cast import cast, need_one_dtype
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import with_zero_gradient
 from .factorization import adjoint, identity, read, turned
+from .factorization_results import QR
 from .indexing.masked import tril
 from .linear_algebra import (
-    QR,
     _matrix,
     cholesky,
     cholesky_inverse,

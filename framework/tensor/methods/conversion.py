@@ -86,7 +86,7 @@ class ConversionMethods:
             ):
                 check_memory_format("to", memory_format)
                 kind = target[0]
-                return self if self.dtype is kind else ops.cast(self, kind)
+                return self if self.dtype is kind else ops.cast(self, as_dtype(kind))
             first, *rest = target
             if isinstance(first, TensorCore):
                 dtype, device = first.dtype, first.device
