@@ -20,7 +20,7 @@ from ..dispatch.autocast_policy import (
     autocast_passthrough,
 )
 from . import factorization as factors
-from .elementwise.cast import cast, need_one_dtype
+from .elementwise.cast import cast, converted, need_one_dtype
 from .elementwise.compare import where
 from .elementwise.complex_numbers import _complex_of, _real_part, conj
 from .elementwise.derived import angle, sgn
@@ -235,7 +235,7 @@ def solve_triangular(
             f"solve_triangular: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
     # PyTorch computes in the triangle's dtype.
-    a, b = _together("solve_triangular", A, cast(B, A.dtype))
+    a, b = _together("solve_triangular", A, converted(B, A.dtype))
     return factors.triangular_solution(a, b, bool(upper), bool(unitriangular))
 
 

@@ -2,6 +2,7 @@
 // grid    one invocation per line, linear
 // in      counts (lines, width)
 // out     counts: the sum of those before
+// consts  none
 // source  for software devices, whose invocations share nothing
 // lint    scalar-load: one by one, as each sum follows from the one before
 #version 460

@@ -399,5 +399,6 @@ def soft_margin_loss(
         raise DTypeError(
             f"soft_margin_loss: input is {input.dtype.name}; it must be a float dtype"
         )
-    losses = ops.cast(losses, input.dtype)
+    if losses.dtype is not input.dtype:
+        losses = ops.cast(losses, input.dtype)
     return reduced_loss("soft_margin_loss", losses, reduction)

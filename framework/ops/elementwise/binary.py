@@ -381,7 +381,7 @@ def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
     divided = [each for each in (tensor1, tensor2) if isinstance(each, TensorCore)]
     if len(divided) == 2 and not any(each.dtype.is_differentiable for each in divided):
         raise DTypeError(
-            f"addcdiv: tensor1 is {tensor1.dtype.name}, tensor2 {tensor2.dtype.name};"
-            " one must be of floats; cast it"
+            f"addcdiv: tensor2 is {tensor2.dtype.name}, tensor1 is"
+            f" {tensor1.dtype.name}; one of them must be of floats; cast it"
         )
     return _addcdiv(x, tensor1, tensor2, value)

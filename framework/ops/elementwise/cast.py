@@ -58,6 +58,11 @@ def result_type(*operands: Tensor | float) -> DType:
     )
 
 
+def converted(x: Tensor, dtype: DType) -> Tensor:
+    """Return a tensor in a dtype, itself if that is its own."""
+    return x if x.dtype is dtype else cast(x, dtype)
+
+
 def need_one_dtype(name: str, **tensors: Tensor) -> None:
     """Raise DTypeError unless all tensors have the same dtype.
 

@@ -15,7 +15,7 @@ from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
 from .binary import add, div, mul, sub
-from .cast import cast
+from .cast import cast, converted
 from .compare import (
     clamp,
     eq,
@@ -261,7 +261,7 @@ def frexp(input: Tensor) -> MantissaExponent:
     exponent = where(lt(part, 0.5), exponent - 1.0, exponent)
     exponent = where(lt(part, 1.0), exponent, exponent + 1.0)
     half = floor(exponent * 0.5)
-    given = cast(input, wide.dtype)
+    given = converted(input, wide.dtype)
     given = where(tiny, given * 2.0**shift, given)
     mantissa = mul(given, exp2(-half) * exp2(half - exponent))
     exponent = where(tiny, exponent - shift, exponent)

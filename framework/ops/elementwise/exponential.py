@@ -22,7 +22,7 @@ from ...dispatch.autocast_policy import (
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .binary import mul
-from .cast import at_least, cast, result_type
+from .cast import at_least, cast, converted, result_type
 from .compare import eq, logical_and, maximum, where
 from .complex_numbers import conj_physical, real_of
 from .unary import abs, flat
@@ -321,7 +321,7 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
         return _complex_logaddexp(x, y)
     if bool_ in (x.dtype, y.dtype):
         kind = result_type(x, y)
-        x, y = cast(x, kind), cast(y, kind)
+        x, y = converted(x, kind), converted(y, kind)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
 

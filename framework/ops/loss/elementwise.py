@@ -12,7 +12,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
-from ..elementwise.cast import cast, need_one_dtype
+from ..elementwise.cast import converted, need_one_dtype
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid
 from ..elementwise.unary import abs, square
@@ -67,7 +67,7 @@ def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
 def _together(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return both in their common dtype, in which 0-D tensors count as others."""
     kind = promote(x.dtype, target.dtype)
-    return cast(x, kind), cast(target, kind)
+    return converted(x, kind), converted(target, kind)
 
 
 @autocast_float32
@@ -163,7 +163,7 @@ def huber_loss(
         raise ShapeError(f"huber_loss: delta is {delta}; it must be above 0")
     apart = abs(x - target)
     lines = (apart - 0.5 * delta) * delta
-    losses = cast(where(apart <= delta, square(apart) * 0.5, lines), result)
+    losses = converted(where(apart <= delta, square(apart) * 0.5, lines), result)
     out = reduced(losses, reduction)
     if out.grad_node is not None:
         show_as(out, "HuberLossBackward0", x, target)
@@ -273,7 +273,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         likely = likely * (target * (pos_weight - 1.0) + 1.0)
     # As in PyTorch, which computes the losses where it has inverted the target.
-    losses = cast((1.0 - target) * x - likely, target.dtype)
+    losses = converted((1.0 - target) * x - likely, target.dtype)
     out = reduced(losses if weight is None else losses * weight, reduction)
     if out.grad_node is not None:
         show_as(out, "BinaryCrossEntropyWithLogitsBackward0", x, target)

@@ -14,7 +14,7 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision_on_device,
 )
 from ..elementwise.binary import mul, sub
-from ..elementwise.cast import cast, need_one_dtype
+from ..elementwise.cast import cast, converted, need_one_dtype
 from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
@@ -57,8 +57,8 @@ def addr(
         product = both(unsqueeze(vec1, -1), both(vec2, bool(alpha)))
         return either(both(input, bool(beta)), product)
     kind = promote(input.dtype, promote(vec1.dtype, vec2.dtype))
-    product = outer(cast(vec1, kind), cast(vec2, kind))
-    out = _added("addr", cast(input, kind), product, beta, alpha)
+    product = outer(converted(vec1, kind), converted(vec2, kind))
+    out = _added("addr", converted(input, kind), product, beta, alpha)
     show_as(out, "AddrBackward0", input, vec1, vec2)
     return out
 

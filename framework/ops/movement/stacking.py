@@ -11,7 +11,7 @@ from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
-from ..elementwise.cast import cast, result_type
+from ..elementwise.cast import converted, result_type
 from ..elementwise.complex_numbers import conj
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
@@ -204,7 +204,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 " dimensions"
             )
     kind = result_type(*tensors)
-    blocks = [_rows(cast(each, kind)) for each in tensors]
+    blocks = [_rows(converted(each, kind)) for each in tensors]
     width = sum(each.shape[1] for each in blocks)
     rows, left = [], 0
     for block in blocks:

@@ -13,7 +13,7 @@ from ...base.philox import Generator, Stream, default_generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
 from ..elementwise.binary import mul
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, converted
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.complex_numbers import numbers_of
 from ..elementwise.unary import with_zero_gradient
@@ -186,7 +186,7 @@ def normal(
     if not isinstance(std, int | float) and not std.is_gpu:
         _need_host("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
     drawn = draw_normal(tensors[0], shape, dtype, generator) * std + mean
-    return cast(drawn, dtype)
+    return converted(drawn, dtype)
 
 
 def multinomial(

@@ -11,7 +11,7 @@ from ...base.shape import normalize_dim, normalize_dims
 from ...base.validation import as_number
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import div, mul, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, converted
 from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..view import reshape
@@ -83,7 +83,7 @@ def gradient(
             kind = promote(
                 kind, each.dtype if each.dtype.is_differentiable else float32
             )
-    samples = cast(input, kind if kind.is_differentiable else float32)
+    samples = converted(input, kind if kind.is_differentiable else float32)
     return tuple(
         _along(samples, at, each, edge_order) for at, each in zip(dims, spacings)
     )

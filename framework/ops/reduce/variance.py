@@ -16,7 +16,7 @@ from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
 from ...kernels.shader_types import statistic_dtype
-from ..elementwise.cast import cast
+from ..elementwise.cast import converted
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.complex_numbers import _imaginary_part, _real_part
 from ..elementwise.exponential import pow
@@ -331,7 +331,7 @@ def cosine_similarity(
     """
     shape = broadcast_shapes("cosine_similarity", x1.layout.shape, x2.layout.shape)
     kind = promote(x1.dtype, x2.dtype)
-    x1, x2 = cast(x1, kind), cast(x2, kind)
+    x1, x2 = converted(x1, kind), converted(x2, kind)
     _need_float("cosine_similarity", x1)
     at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
     x1, x2 = expand(x1, shape), expand(x2, shape)

@@ -122,7 +122,7 @@ def test_bad_input() -> None:
             ops.scatter_reduce(x, 0, index[0], x, mode)
         with pytest.raises(ShapeError, match=r"index must not be larger"):
             ops.scatter_reduce(x, 0, index, x[:1], mode)
-    with pytest.raises(DTypeError, match="src is int32, x float32"):
+    with pytest.raises(DTypeError, match="x is float32, src is int32"):
         ops.scatter_reduce(x, 0, index, index, "amax")
 
 
