@@ -1,5 +1,7 @@
 """Copies of rows with uniform loads: where they pay, and what they copy."""
 
+from collections import OrderedDict
+
 import numpy as np
 import pytest
 import torch
@@ -9,6 +11,7 @@ from tests.framework.codegen.rows import GPU, SOFTWARE, device_info
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import IndexRangeError
 from vkbackend.framework.kernels.row_copy import Rows, copies_rows, row_dispatch
+from vkbackend.framework.ops.movement import concat
 
 ROWS = Rows(100, 4, 3, (300, 100), (600, 200))
 
@@ -67,8 +70,14 @@ def numbers(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     ],
 )
 def test_joined_rows(
-    gpu: GpuDevice, dtype: str, shapes: list[tuple[int, ...]], dim: int
+    gpu: GpuDevice,
+    dtype: str,
+    shapes: list[tuple[int, ...]],
+    dim: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(concat, "LEAST_ROWS", 0)
+    monkeypatch.setattr(gpu, "plans", OrderedDict())
     parts = [numbers(shape, dtype) for shape in shapes]
     found = fw.cat([fw.tensor(part, device=gpu) for part in parts], dim)
     np.testing.assert_array_equal(found.numpy(), np.concatenate(parts, dim))
