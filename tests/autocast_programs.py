@@ -51,7 +51,7 @@ def _scaler(torch: Any, dtype: Any) -> Any:
 def transformer(torch: Any, dtype: Any, steps: int) -> list[float]:
     nn = torch.nn
 
-    class Classifier(nn.Module):  # type: ignore[name-defined, misc]
+    class Classifier(nn.Module):  # type: ignore[name-defined, misc]  # of either library
         def __init__(self) -> None:
             super().__init__()
             self.embedding = nn.Embedding(11, 16)

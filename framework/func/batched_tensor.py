@@ -83,7 +83,7 @@ class BatchedTensor(Tensor):
     __slots__ = ("levels", "whole")
 
     results = Tensor
-    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]  # not asked
 
     whole: Tensor
     levels: tuple[BatchLevel, ...]

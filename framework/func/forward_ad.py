@@ -75,7 +75,7 @@ class DualTensor(Tensor):
     __slots__ = ()
 
     results = Tensor
-    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]  # not asked
 
     @property
     def needs_grad(self) -> Any:

@@ -19,7 +19,7 @@ class _Registering(Tensor):
 
     __slots__ = ()
 
-    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]  # not asked
 
     def _share(self, data: Tensor | None) -> None:
         """Become a leaf with the storage of a tensor; without one, be empty."""

@@ -38,7 +38,7 @@ class WrapperTensor(Tensor):
     __slots__ = ("elements",)
 
     results = Tensor
-    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = disabled_torch_function_impl  # type: ignore[assignment]  # not asked
     is_wrapper = True
 
     kind: ClassVar[layout]

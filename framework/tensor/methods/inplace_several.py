@@ -12,6 +12,7 @@ from .operand import (
     Operand,
     in_place,
     in_place_with_operand,
+    in_place_with_value,
     number_last,
     scaled,
 )
@@ -79,34 +80,8 @@ class InPlaceBinaryMethods:
     lerp_ = in_place(ops.lerp)
     tril_ = in_place(ops.tril)
     triu_ = in_place(ops.triu)
-
-    def addcmul_(
-        self: Tensor,
-        tensor1: Tensor,
-        tensor2: Tensor,
-        *old: Any,
-        value: Number = 1,
-    ) -> Tensor:
-        """Add `value` times a product in place."""
-        if old:
-            tensor1, tensor2, value = number_last(
-                "addcmul_", (tensor1, tensor2, *old), 2
-            )
-        return change(self, ops.addcmul, tensor1, tensor2, value=value)
-
-    def addcdiv_(
-        self: Tensor,
-        tensor1: Tensor,
-        tensor2: Tensor,
-        *old: Any,
-        value: Number = 1,
-    ) -> Tensor:
-        """Add `value` times a quotient in place."""
-        if old:
-            tensor1, tensor2, value = number_last(
-                "addcdiv_", (tensor1, tensor2, *old), 2
-            )
-        return change(self, ops.addcdiv, tensor1, tensor2, value=value)
+    addcmul_ = in_place_with_value(ops.addcmul)
+    addcdiv_ = in_place_with_value(ops.addcdiv)
 
     addmm_ = in_place(ops.addmm)
     baddbmm_ = in_place(ops.baddbmm)

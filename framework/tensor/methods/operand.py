@@ -118,6 +118,34 @@ def number_last(name: str, given: tuple[Any, ...], tensors: int) -> tuple[Any, .
     return (*given[1:], given[0])
 
 
+def with_value(op: Callable[..., Tensor]) -> Any:
+    """Return the method for `addcmul` or `addcdiv`, whose number may come first."""
+
+    def method(
+        self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number = 1
+    ) -> Tensor:
+        if old:
+            given = tensor1, tensor2, *old
+            tensor1, tensor2, value = number_last(op.__name__, given, 2)
+        return op(self, tensor1, tensor2, value=value)
+
+    return _documented(method, op)
+
+
+def in_place_with_value(op: Callable[..., Tensor]) -> Any:
+    """Return the method that replaces a tensor's elements by that of `with_value`."""
+
+    def method(
+        self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number = 1
+    ) -> Tensor:
+        if old:
+            given = tensor1, tensor2, *old
+            tensor1, tensor2, value = number_last(f"{op.__name__}_", given, 2)
+        return change(self, op, tensor1, tensor2, value=value)
+
+    return _documented(method, op, "_")
+
+
 def scaled(other: Tensor | Number, alpha: Number) -> Tensor | Number:
     """Return an operand times a number."""
     if alpha == 1:

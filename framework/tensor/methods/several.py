@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ... import ops
 from ...eager.base_tensor import operand
-from .operand import Number, Operand, number_last, scaled, with_operand
+from .operand import Number, Operand, number_last, scaled, with_operand, with_value
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -78,34 +78,8 @@ class BinaryMethods:
     clamp_min = ops.clamp_min
     clamp_max = ops.clamp_max
     lerp = ops.lerp
-
-    def addcmul(
-        self: Tensor,
-        tensor1: Tensor,
-        tensor2: Tensor,
-        *old: Any,
-        value: Number = 1,
-    ) -> Tensor:
-        """Return the sum with `value` times a product; see `ops.addcmul`."""
-        if old:
-            tensor1, tensor2, value = number_last(
-                "addcmul", (tensor1, tensor2, *old), 2
-            )
-        return ops.addcmul(self, tensor1, tensor2, value=value)
-
-    def addcdiv(
-        self: Tensor,
-        tensor1: Tensor,
-        tensor2: Tensor,
-        *old: Any,
-        value: Number = 1,
-    ) -> Tensor:
-        """Return the sum with `value` times a quotient; see `ops.addcdiv`."""
-        if old:
-            tensor1, tensor2, value = number_last(
-                "addcdiv", (tensor1, tensor2, *old), 2
-            )
-        return ops.addcdiv(self, tensor1, tensor2, value=value)
+    addcmul = with_value(ops.addcmul)
+    addcdiv = with_value(ops.addcdiv)
 
     def where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Return the elements where `condition` holds, otherwise those of `other`."""
