@@ -13,12 +13,16 @@ import vkbackend.framework as fw
 from tests import autograd_graph_programs, autograd_programs
 
 NOT_PROGRAMS = {"raised", "ramp", "warned"}
+SINCE_213 = {"functions_with_keywords"}
+"""Programs that earlier versions of PyTorch refuse."""
 
 
 def programs(module: types.ModuleType) -> list[Any]:
     """Return the programs of a module."""
     return [
-        pytest.param(value, id=name)
+        pytest.param(
+            value, id=name, marks=[pytest.mark.torch213] if name in SINCE_213 else []
+        )
         for name, value in vars(module).items()
         if isinstance(value, types.FunctionType)
         and not name.startswith("_")
