@@ -8,6 +8,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.errors import ShaderError
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.tools.bench import variants
 from vkbackend.tools.bench.variants import (
     Timing,
     Variant,
@@ -35,13 +36,30 @@ def test_what_differs_and_what_fails(
             raise ShaderError("no such kernel")
         return [x + module.add]
 
-    variants = [Variant(str(add), [(module, "add", add)]) for add in (0.0, 1.0, -1.0)]
-    found = list(timings(gpu, variants, run, time.monotonic() + 60))
+    rows = [Variant(str(add), [(module, "add", add)]) for add in (0.0, 1.0, -1.0)]
+    found = list(timings(gpu, rows, run, time.monotonic() + 60))
     assert [row.name for row in found] == ["0.0", "1.0"]
     assert [row.difference for row in found] == [0.0, 0.5]
     assert all(row.seconds > 0 for row in found)
     assert "no such kernel" in capsys.readouterr().err
-    assert list(timings(gpu, variants, run, 0.0)) == []
+    assert list(timings(gpu, rows, run, 0.0)) == []
+
+
+def test_a_board_is_warm_before_its_timings(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A device whose runs take 4 ms until 30 of them have raised its clock, then 1 ms.
+    batches: list[int] = []
+
+    def clock(gpu: object, run: object, repeat: int) -> float:
+        slow = max(0, min(repeat, 30 - sum(batches)))
+        batches.append(repeat)
+        return (slow * 0.004 + (repeat - slow) * 0.001) / repeat
+
+    monkeypatch.setattr(variants, "device_seconds", clock)
+    device = SimpleNamespace(gpu=SimpleNamespace(info=SimpleNamespace(kind="discrete")))
+    assert variants._seconds(device, list) == pytest.approx(0.001)
+    first, *warm, one, two, three = batches
+    assert (first, one, two, three) == (1, 20, 20, 20)
+    assert sum(warm) >= 30
 
 
 def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
