@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.errors import ShapeError
@@ -112,6 +112,26 @@ class Dispatch:
     push: Mapping[str, Argument]
     constants: Mapping[str, int | float | bool] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_memory(
+    dispatches: Sequence[Dispatch], memory: Mapping[str, str | Scratch | BufferOffset]
+) -> list[Dispatch]:
+    """Return dispatches with other memory in place of inputs and outputs, by name."""
+
+    def placed(value: Argument) -> Argument:
+        at = value if isinstance(value, BufferOffset) else BufferOffset(value, 0)  # type: ignore[arg-type]  # another argument is no key
+        if not isinstance(at.memory, str) or at.memory not in memory:
+            return value
+        found = memory[at.memory]
+        if isinstance(found, BufferOffset):
+            return BufferOffset(found.memory, found.offset + at.offset)
+        return BufferOffset(found, at.offset) if at is value else found
+
+    return [
+        replace(each, push={name: placed(value) for name, value in each.push.items()})
+        for each in dispatches
+    ]
 
 
 def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:

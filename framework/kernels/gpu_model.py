@@ -137,6 +137,10 @@ class GpuModel:
     gathered_efficiency : mapping of (int, int) to tuple of float
         `Tile.efficiency` on tensor cores where windows are gathered, by tile size: the
         addressing takes registers, so fewer workgroups fit on a multiprocessor.
+    winograd_bytes_per_microsecond : float
+        Rate of the transforms of `conv.winograd`, by what they read and write.
+    winograd_microseconds : float
+        Launch time of its kernels, with their barriers.
     wgrad_tiles, depthwise_wgrad_groups : int
         Workgroups that fill the device in gradients by filters.
     reduction_groups, full_reduction_groups : int
@@ -159,6 +163,8 @@ class GpuModel:
     copy_microseconds: float
     nchw_operations_per_microsecond: tuple[float, float, float]
     gathered_efficiency: Mapping[tuple[int, int], tuple[float, ...]]
+    winograd_bytes_per_microsecond: float
+    winograd_microseconds: float
     wgrad_tiles: int
     depthwise_wgrad_groups: int
     reduction_groups: int
@@ -273,6 +279,9 @@ H200 = GpuModel(
         (64, 128): (0.7, 1.0),
         (64, 64): (0.5, 0.83, 1.0),
     },
+    # Estimates, from the rate of the memory.
+    winograd_bytes_per_microsecond=2.5e6,
+    winograd_microseconds=8.0,
     wgrad_tiles=512,
     depthwise_wgrad_groups=1056,
     reduction_groups=528,

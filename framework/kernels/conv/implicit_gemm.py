@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType, bfloat16, float16, float32
 from ...base.shape import TensorSpec, ceil_div
@@ -40,6 +40,9 @@ from ..reduce import sum_rows
 from ..shader_types import storage_defines
 from .pack import Copy, Halves, WindowGrid, channels_last, filter_sums, filters
 from .problem import ConvCall
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
 
 MAX_SPLITS = 128
 """Largest split-K count: wgrad has a large K and few results."""
@@ -359,7 +362,8 @@ def _best_config(
     elements = left + product.windows.pixels * product.windows.channels
     copied = elements * product.dtype.itemsize / model.copied_bytes_per_microsecond
     time = time + copied + model.copy_microseconds
-    return config if time < min(_nchw_microseconds(product), limit) else None
+    nchw = nchw_microseconds(product.call.gpu, product.nchw_size, product.kind)
+    return config if time < min(nchw, limit) else None
 
 
 def _likely_configs(
@@ -414,13 +418,21 @@ def _timed_configs(
     return found
 
 
-def _nchw_microseconds(product: _ImplicitGemm) -> float:
-    """Return the estimated time of the NCHW kernels, which pack nothing."""
-    rows, columns, depth, groups = product.nchw_size
+def nchw_microseconds(gpu: DeviceInfo, size: GemmSize, kind: int) -> float:
+    """Return the estimated time of the NCHW kernels, which pack nothing.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    size : GemmSize
+        Groups are its batch.
+    kind : int
+        Result layout: `IMAGES`, `FILTERS` or `PHASES`.
+    """
+    rows, columns, depth, groups = size
     tiles = ceil_div(rows, NCHW_BLOCK) * ceil_div(columns, NCHW_BLOCK)
     operations = 2 * tiles * NCHW_BLOCK**2 * depth * groups
-    rates = model_of(product.call.gpu).nchw_operations_per_microsecond
-    return operations / rates[product.kind]
+    return operations / model_of(gpu).nchw_operations_per_microsecond[kind]
 
 
 def _steps(product: _ImplicitGemm, config: TileConfig) -> int:

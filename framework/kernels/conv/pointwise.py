@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 from ...base.shape import Layout, Shape, TensorSpec
-from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
+from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, with_memory
 from ..gemm.cost_model import microseconds as modelled
 from ..gemm.cost_model import tile_configs
 from ..gemm.select import large_tile_gemm
@@ -81,20 +80,7 @@ def _product(
     # Images that need packing are packed as NHWC instead: see `implicit_gemm`.
     if found is None or any(row.push.get("x") == BufferOffset("b", 0) for row in found):
         return None
-    names = {"a": "weight", "b": source}
-    return [
-        dataclasses.replace(
-            row, push={key: _renamed(value, names) for key, value in row.push.items()}
-        )
-        for row in found
-    ]
-
-
-def _renamed(value: Argument, names: Mapping[str, str]) -> Argument:
-    """Return an argument with the names of `large_tile_gemm` mapped to the op's."""
-    if isinstance(value, BufferOffset) and isinstance(value.memory, str):
-        return BufferOffset(names.get(value.memory, value.memory), value.offset)
-    return names.get(value, value) if isinstance(value, str) else value
+    return with_memory(found, {"a": "weight", "b": source})
 
 
 def _view(x: TensorSpec, shape: Shape, strides: Shape) -> StridedSpec:

@@ -14,7 +14,7 @@ from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, least_chunks
 from ...kernels.conv import direct as conv_direct
-from ...kernels.conv import implicit_gemm, pointwise
+from ...kernels.conv import implicit_gemm, pointwise, winograd
 from ...kernels.conv.problem import ConvCall, Convolution, divisors
 from ...kernels.conv.window import Pair
 from ...kernels.gemm.small import TiledGemm, tile_count, tiled_gemm_dispatch
@@ -37,6 +37,7 @@ Found = Dispatch | Sequence[Dispatch]
 Candidates = dict[str, Callable[[], Found | None]]
 IMPLICIT_GEMM_NCHW, DIRECT = "implicit GEMM, NCHW", "direct"
 GEMM_NCHW, IMPLICIT_GEMM_NHWC = "GEMM, NCHW", "implicit GEMM, NHWC, "
+WINOGRAD = "Winograd"
 """Names of the convolution candidates in the autotune cache; see `kernels.conv`."""
 
 
@@ -93,7 +94,12 @@ def _conv2d_kernel(
     if how.groups == 1:
         found = pointwise.forward(call)
         limit = pointwise.microseconds(call, for_input=False) if found else math.inf
-        found = implicit_gemm.forward(call, None, limit) or found
+        own = winograd.microseconds(call, "forward")
+        found = (
+            implicit_gemm.forward(call, None, min(limit, own))
+            or (winograd.forward(call) if own < math.inf else None)
+            or found
+        )
     else:
         found = conv_direct.forward(call) or implicit_gemm.forward(call)
     return found or _conv2d_tiles(call)
@@ -111,6 +117,7 @@ def _conv2d_candidates(
     candidates = _nchw_candidates(call, _conv2d_tiles, conv_direct.forward)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.forward, call)
+        candidates[WINOGRAD] = functools.partial(winograd.forward, call)
     tile_configs = implicit_gemm.forward_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.forward, tile_configs)
     return candidates
@@ -221,7 +228,12 @@ def _conv2d_input_vjp_kernel(
     if how.groups == 1:
         found = pointwise.input_vjp(call)
         limit = pointwise.microseconds(call, for_input=True) if found else math.inf
-        found = implicit_gemm.input_vjp(call, None, limit) or found
+        own = winograd.microseconds(call, "input_vjp")
+        found = (
+            implicit_gemm.input_vjp(call, None, min(limit, own))
+            or (winograd.input_vjp(call) if own < math.inf else None)
+            or found
+        )
     else:
         found = conv_direct.input_vjp(call) or implicit_gemm.input_vjp(call)
     return found or _conv2d_input_vjp_tiles(call)
@@ -239,6 +251,7 @@ def _conv2d_input_vjp_candidates(
     candidates = _nchw_candidates(call, _conv2d_input_vjp_tiles, conv_direct.input_vjp)
     if how.groups == 1:
         candidates[GEMM_NCHW] = functools.partial(pointwise.input_vjp, call)
+        candidates[WINOGRAD] = functools.partial(winograd.input_vjp, call)
     tile_configs = implicit_gemm.input_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.input_vjp, tile_configs)
     return candidates

@@ -1,0 +1,325 @@
+"""Winograd's minimal filtering: convolutions of small filters as batched GEMMs.
+
+A tile of m results of a line and a filter of r taps are transformed into m + r - 1
+numbers each, whose products are transformed into the results: F(m, r). In two
+dimensions both directions are transformed, and 3 by 3 taps of 4 by 4 results take 36
+multiplications in place of 144. For each of these points there is a GEMM of filters and
+images, with channels as K. The gradient by the images (dgrad) is a convolution with
+filters turned around; the gradient by the filters (wgrad) is the adjoint, with tiles as
+K.
+
+Images in a stretch of all tiles that fits the scratch memory make a piece; pieces run
+one after the other. Errors, and the points: `glsl/conv/winograd.glsl`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...base.dtype import float32
+from ...base.shape import Layout, TensorSpec, ceil_div
+from ...ir.kernel_call import (
+    Argument,
+    BufferOffset,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+    divisor,
+    linear_grid,
+    with_memory,
+)
+from ..gemm.candidates import gemm_dispatches
+from ..gemm.cost_model import microseconds as modelled
+from ..gemm.cost_model import tile_configs
+from ..gemm.tiles import SIMT, GemmSize
+from ..gpu_model import model_of
+from .implicit_gemm import IMAGES, MOST_ELEMENTS, nchw_microseconds
+from .problem import ConvCall
+from .window import Pair
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+TAKEN: bool | None = None
+"""Whether convolutions are computed so where they can be; None: where it is quicker."""
+
+PLANE_TILES = {3: 4, 5: 2}
+"""Results of a tile in each of two directions, by taps: m of F(m, r)."""
+
+LINE_TILES = {3: 4, 5: 4}
+"""Results of a tile in one direction, by taps, where the other has one tap."""
+
+MOST_BYTES = 256 << 20
+"""Most scratch memory of the operands and results of a piece."""
+
+LEAST_TILES = 256
+"""Tiles of a piece below which its GEMM would not fill a device."""
+
+LINE = 32
+"""Elements of a line in memory that begins with a cache line."""
+
+WORKGROUP = 128
+"""Workgroup size of the transforms."""
+
+
+class _Frame(NamedTuple):
+    """Tiles of results, and what is known of them at the device.
+
+    Attributes
+    ----------
+    call : ConvCall
+    images, results : TensorSpec
+        What is transformed into products, and what these become.
+    before : (int, int)
+        Padding at the top and at the left; a negative value crops the images.
+    tile : (int, int)
+    """
+
+    call: ConvCall
+    images: TensorSpec
+    results: TensorSpec
+    before: Pair
+    tile: Pair
+
+    @property
+    def points(self) -> int:
+        """Products of a tile: the batch of the GEMM."""
+        taps = self.call.window.kernel
+        return math.prod(m + r - 1 for m, r in zip(self.tile, taps))
+
+    @property
+    def grid(self) -> Pair:
+        """Lines of tiles of an image, and tiles of a line."""
+        high, wide = self.results.shape[2:]
+        return ceil_div(high, self.tile[0]), ceil_div(wide, self.tile[1])
+
+    @property
+    def tiles(self) -> int:
+        return self.images.shape[0] * math.prod(self.grid)
+
+    @property
+    def rows(self) -> int:
+        """Channels of the results."""
+        return self.results.shape[1]
+
+    @property
+    def channels(self) -> int:
+        """Channels of the images."""
+        return self.images.shape[1]
+
+    @property
+    def pieces(self) -> list[range]:
+        """Tiles of each piece."""
+        per_tile = 4 * self.points * (_whole(self.channels) + self.rows)
+        count = ceil_div(self.tiles, max(LEAST_TILES, MOST_BYTES // per_tile))
+        most = _line(ceil_div(self.tiles, count))
+        return [
+            range(first, min(first + most, self.tiles))
+            for first in range(0, self.tiles, most)
+        ]
+
+    def constants(self) -> dict[str, int]:
+        """Return the specialization constants of `conv/winograd.glsl`."""
+        taps = self.call.window.kernel
+        names = ("TAPS_DOWN", "TAPS_ACROSS", "TILE_DOWN", "TILE_ACROSS")
+        return {"LOCAL_X": WORKGROUP, **dict(zip(names, (*taps, *self.tile)))}
+
+    def fields(self, piece: range, size: Pair) -> dict[str, Argument]:
+        """Return the arguments of `conv/winograd_tiles.glsl`; `size` is of a plane."""
+        plane, across = math.prod(self.grid), self.grid[1]
+        names = ("plane_magic", "plane_shift", "across_magic", "across_shift")
+        return {
+            "first": piece.start, "tiles": len(piece), "pitch": _line(len(piece)),
+            "height": size[0], "width": size[1], "plane": plane, "across": across,
+            **dict(zip(names, (*divisor(plane), *divisor(across)))),
+        }  # fmt: skip
+
+
+def _whole(count: int) -> int:
+    """Return a number of elements, as whole vectors."""
+    return ceil_div(count, 4) * 4
+
+
+def _line(tiles: int) -> int:
+    """Return the elements of a line of tiles in memory."""
+    return _whole(tiles) if tiles < LINE else ceil_div(tiles, LINE) * LINE
+
+
+def _tile(call: ConvCall) -> Pair | None:
+    """Return the tile of a convolution's window, or None where there is none."""
+    window = call.window
+    if window.stride != (1, 1) or window.dilation != (1, 1) or call.how.groups != 1:
+        return None
+    high, wide = window.kernel
+    known = PLANE_TILES if min(high, wide) > 1 else LINE_TILES
+    down, across = ({1: 1, **known}.get(taps) for taps in (high, wide))
+    return None if down is None or across is None else (down, across)
+
+
+def _framed(
+    call: ConvCall, images: TensorSpec, results: TensorSpec, before: Pair
+) -> _Frame | None:
+    """Return the frame of a convolution, or None where it is for other kernels."""
+    tile = _tile(call)
+    sizes = [images.numel, results.numel, call.weight.numel]
+    if TAKEN is False or tile is None or tile == (1, 1) or images.dtype is not float32:
+        return None
+    if 0 in sizes or max(sizes) >= MOST_ELEMENTS:
+        return None
+    frame = _Frame(call, images, results, before, tile)
+    least = LEAST_TILES * (_whole(frame.channels) + frame.rows)
+    most = max(least, frame.rows * _whole(frame.channels))
+    return frame if 4 * frame.points * most <= MOST_BYTES else None
+
+
+def _forward_frame(call: ConvCall) -> _Frame | None:
+    return _framed(call, call.x, call.out, call.window.padding)
+
+
+def _input_frame(call: ConvCall) -> _Frame | None:
+    (top, left), (high, wide) = call.window.padding, call.window.kernel
+    return _framed(call, call.out, call.x, (high - 1 - top, wide - 1 - left))
+
+
+FRAMES = {"forward": _forward_frame, "input_vjp": _input_frame}
+"""Tiles by pass."""
+
+
+def microseconds(call: ConvCall, name: str) -> float:
+    """Return the modelled time of a pass; infinite where other kernels are quicker.
+
+    Parameters
+    ----------
+    call : ConvCall
+    name : str
+        "forward" or "input_vjp".
+    """
+    frame = FRAMES[name](call)
+    if frame is None or TAKEN:
+        return math.inf if frame is None else 0.0
+    gpu, model = call.gpu, model_of(call.gpu)
+    taps, pieces = math.prod(call.window.kernel), frame.pieces
+    pixels = frame.results.numel // frame.rows
+    direct = GemmSize(frame.rows, pixels, frame.channels * taps)
+    depth, pitch = _whole(frame.channels), _line(len(pieces[0]))
+    sizes = GemmSize(frame.rows, pitch, depth, frame.points)
+    product = _product_microseconds(gpu, sizes)
+    sides = depth * pitch, frame.rows * pitch, frame.rows * depth
+    moved = sum(sides[:2]) * frame.points * len(pieces) + sides[2] * frame.points
+    moved += frame.images.numel + frame.results.numel + call.weight.numel
+    time = 4 * moved / model.winograd_bytes_per_microsecond
+    time += len(pieces) * (product + model.winograd_microseconds)
+    return time if time < nchw_microseconds(gpu, direct, IMAGES) else math.inf
+
+
+def _product_microseconds(gpu: DeviceInfo, sizes: GemmSize) -> float:
+    """Return the modelled time of a GEMM for each point; infinite where it is small."""
+    model = model_of(gpu)
+    if not gpu.target.fast_shared_memory:
+        m, n, k, points = sizes
+        return points * nchw_microseconds(gpu, GemmSize(m, n, k), IMAGES)
+    costs = model.gemm[SIMT]
+    m, n, k, _ = sizes
+    config = next(iter(tile_configs(gpu, SIMT, sizes)), None)
+    if config is None or min(m, n) <= costs.min_side or m * n * k < costs.smallest:
+        return math.inf
+    return modelled(model, config, SIMT, sizes)
+
+
+def forward(call: ConvCall) -> list[Dispatch] | None:
+    """Return the dispatches of a convolution, or None where it is for other kernels."""
+    frame = _forward_frame(call)
+    if frame is None:
+        return None
+    strides = call.weight.shape[1], 1
+    return _convolved(frame, "x", strides, bias=call.bias, turned=False)
+
+
+def input_vjp(call: ConvCall) -> list[Dispatch] | None:
+    """Return the dispatches of the gradient by the images (dgrad), or None."""
+    frame = _input_frame(call)
+    if frame is None:
+        return None
+    strides = 1, call.weight.shape[1]
+    return _convolved(frame, "grad_out", strides, bias=False, turned=True)
+
+
+def _convolved(
+    frame: _Frame, source: str, strides: Pair, *, bias: bool, turned: bool
+) -> list[Dispatch]:
+    """Return the dispatches of a convolution of the images that the op calls `source`.
+
+    `strides` are those of rows and channels among the filters.
+    """
+    gpu, points, rows = frame.call.gpu, frame.points, frame.rows
+    depth, pieces = _whole(frame.channels), frame.pieces
+    pitch = _line(len(pieces[0]))
+    filters = Scratch("filters", 4 * points * rows * depth)
+    images = Scratch("images", 4 * points * depth * pitch)
+    products = Scratch("products", 4 * points * rows * pitch)
+    found = [_filters(frame, filters, depth, strides, turned)]
+    left = _contiguous((points, rows, depth))
+    for piece in pieces:
+        found.append(_images(frame, source, images, piece, depth))
+        right = _contiguous((points, depth, _line(len(piece))))
+        each = gemm_dispatches(gpu, left, right, SIMT, float32)
+        memory = {"a": filters, "b": images, "out": products}
+        found += with_memory(each, memory)
+        found.append(_output(frame, products, piece, bias))
+    return found
+
+
+def _contiguous(shape: tuple[int, ...]) -> StridedSpec:
+    return StridedSpec(shape, float32, Layout.contiguous(shape))
+
+
+def _filters(
+    frame: _Frame, out: Scratch, depth: int, strides: Pair, turned: bool
+) -> Dispatch:
+    """Return the transform of the filters, the op's `weight`."""
+    taps = math.prod(frame.call.window.kernel)
+    magic, shift = divisor(depth)
+    push: dict[str, Argument] = {
+        "weight": "weight", "out_": out, "rows": frame.rows, "depth": depth,
+        "channels": frame.channels,
+        "row_stride": strides[0] * taps, "channel_stride": strides[1] * taps,
+        "depth_magic": magic, "depth_shift": shift,
+    }  # fmt: skip
+    constants = {**frame.constants(), "TURNED": int(turned)}
+    grid = linear_grid(frame.rows * depth, WORKGROUP)
+    return Dispatch("conv/winograd_filters", grid, push, constants)
+
+
+def _images(
+    frame: _Frame, source: str, out: Scratch | BufferOffset, piece: range, depth: int
+) -> Dispatch:
+    """Return the transform of the windows of a piece's tiles."""
+    pitch = _line(len(piece))
+    top, left = (each % (1 << 32) for each in frame.before)
+    magic, shift = divisor(pitch)
+    high, wide = frame.images.shape[2:]
+    push: dict[str, Argument] = {
+        "x": source, "out_": out, "depth": depth, "channels": frame.channels,
+        "top": top, "left": left, "pitch_magic": magic, "pitch_shift": shift,
+        **frame.fields(piece, (high, wide)),
+    }  # fmt: skip
+    grid = linear_grid(depth * pitch, WORKGROUP)
+    return Dispatch("conv/winograd_images", grid, push, frame.constants())
+
+
+def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispatch:
+    """Return the transform of a piece's products into results."""
+    high, wide = frame.results.shape[2:]
+    magic, shift = divisor(len(piece))
+    # Without a bias its address is not read; any will do.
+    push: dict[str, Argument] = {
+        "products": products, "bias": "bias" if bias else products, "out_": "out",
+        "rows": frame.rows, "tiles_magic": magic, "tiles_shift": shift,
+        **frame.fields(piece, (high, wide)),
+    }  # fmt: skip
+    whole = wide % 4 == 0 and frame.tile[1] % 4 == 0
+    kernel = "conv/winograd_output" if whole else "conv/winograd_output_ragged"
+    constants = {**frame.constants(), "HAS_BIAS": int(bias)}
+    grid = linear_grid(frame.rows * len(piece), WORKGROUP)
+    return Dispatch(kernel, grid, push, constants)

@@ -1,0 +1,55 @@
+// Winograd filter transform: the left operands of products, one for each point
+// grid    linear in elements of one operand
+// in      weight, a filter for each row and channel of the operand, with its strides
+// out     out_ (points, rows, depth), zeros from `channels` on
+// consts  those of conv/winograd.glsl; TURNED: filters are turned around, as the gradient
+//         by images takes them
+// source  conv/winograd.glsl
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "conv/winograd.glsl"
+
+layout(constant_id = 7) const uint TURNED = 0;
+
+layout(push_constant, std430) uniform Push {
+    In weight;
+    Out out_;
+    uint rows;
+    uint depth;
+    uint channels;  // those of `depth` that are no padding
+    uint row_stride;  // of filters
+    uint channel_stride;
+    uint depth_magic;
+    uint depth_shift;
+} push;
+
+void main() {
+    uint number = linear_invocation(), plane = push.rows * push.depth;
+    if (number >= plane) return;
+    In weight = push.weight;
+    Out out_ = push.out_;
+    uint row = divide(number, push.depth_magic, push.depth_shift);
+    uint channel = number - row * push.depth;
+    bool there = channel < push.channels;
+    uint filter_ = row * push.row_stride + channel * push.channel_stride;
+    float values[POINTS_DOWN][MOST];
+    [[unroll]] for (uint x = 0; x < TAPS_ACROSS; ++x) {
+        float line[MOST];
+        [[unroll]] for (uint y = 0; y < TAPS_DOWN; ++y) {
+            uint tap = y * TAPS_ACROSS + x;
+            if (TURNED != 0) tap = TAPS_DOWN * TAPS_ACROSS - 1 - tap;
+            float value = load(weight, there ? filter_ + tap : 0);
+            line[y] = there ? value : 0.0;
+        }
+        evaluate(POINTS_DOWN, TAPS_DOWN, line);
+        [[unroll]] for (uint i = 0; i < POINTS_DOWN; ++i) values[i][x] = line[i];
+    }
+    [[unroll]] for (uint i = 0; i < POINTS_DOWN; ++i) {
+        evaluate(POINTS_ACROSS, TAPS_ACROSS, values[i]);
+        [[unroll]] for (uint j = 0; j < POINTS_ACROSS; ++j)
+            store(out_, (i * POINTS_ACROSS + j) * plane + number, values[i][j]);
+    }
+}

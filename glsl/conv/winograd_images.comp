@@ -1,0 +1,70 @@
+// Winograd transform of images: the right operands of products, one for each point
+// grid    linear in elements of one operand
+// in      x (images, channels, height, width), zeros around it
+// out     out_ (points, depth, pitch), zeros from `channels` and from `tiles` on
+// consts  those of conv/winograd.glsl; EVALUATED: tiles are those of x itself, as the
+//         gradient by filters takes the gradient of results, in place of the windows of
+//         results
+// source  conv/winograd.glsl
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/dtype.glsl"
+#include "lib/index.glsl"
+#include "conv/winograd.glsl"
+#include "conv/winograd_tiles.glsl"
+
+layout(constant_id = 7) const uint EVALUATED = 0;
+
+layout(push_constant, std430) uniform Push {
+    In x;
+    Out out_;
+    uint depth;
+    uint channels;  // those of `depth` that are no padding
+    uint top;  // lines of zeros before an image; some are left out if it is negative
+    uint left;
+    uint pitch_magic;
+    uint pitch_shift;
+    TILE_FIELDS
+} push;
+
+const uint SEEN_DOWN = EVALUATED != 0 ? TILE_DOWN : POINTS_DOWN;
+const uint SEEN_ACROSS = EVALUATED != 0 ? TILE_ACROSS : POINTS_ACROSS;
+
+void transform(uint points, uint seen, inout float line[MOST]) {
+    if (EVALUATED != 0) {
+        evaluate(points, seen, line);
+    } else {
+        transform_window(points, line);
+    }
+}
+
+void main() {
+    uint number = linear_invocation(), plane = push.depth * push.pitch;
+    if (number >= plane) return;
+    In images = push.x;
+    Out out_ = push.out_;
+    uint channel = divide(number, push.pitch_magic, push.pitch_shift);
+    uint own = number - channel * push.pitch;
+    bool there = own < push.tiles && channel < push.channels;
+    uvec3 place = PLACE_OF(push.first + own);
+    uint start = (place.x * push.channels + channel) * push.height * push.width;
+    uint top = place.y - push.top, left = place.z - push.left;
+    float values[POINTS_DOWN][MOST];
+    [[unroll]] for (uint j = 0; j < SEEN_ACROSS; ++j) {
+        float line[MOST];
+        [[unroll]] for (uint i = 0; i < SEEN_DOWN; ++i) {
+            bool inside = there && top + i < push.height && left + j < push.width;
+            uint from = start + (top + i) * push.width + left + j;
+            float value = load(images, inside ? from : 0);
+            line[i] = inside ? value : 0.0;
+        }
+        transform(POINTS_DOWN, SEEN_DOWN, line);
+        [[unroll]] for (uint i = 0; i < POINTS_DOWN; ++i) values[i][j] = line[i];
+    }
+    [[unroll]] for (uint i = 0; i < POINTS_DOWN; ++i) {
+        transform(POINTS_ACROSS, SEEN_ACROSS, values[i]);
+        [[unroll]] for (uint j = 0; j < POINTS_ACROSS; ++j)
+            store(out_, (i * POINTS_ACROSS + j) * plane + number, values[i][j]);
+    }
+}

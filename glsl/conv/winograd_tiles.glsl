@@ -1,0 +1,28 @@
+// Tiles of results in images: those of a piece of all images, in one line
+// consts  those of conv/winograd.glsl
+
+// Fields of each push block.
+#define TILE_FIELDS \
+    uint first; /* tile of all images that the piece starts with */ \
+    uint tiles; \
+    uint pitch; /* of a line of tiles in memory, at least `tiles` */ \
+    uint height; \
+    uint width; \
+    uint plane; /* tiles of an image */ \
+    uint across; /* tiles of its lines */ \
+    uint plane_magic; \
+    uint plane_shift; \
+    uint across_magic; \
+    uint across_shift;
+
+// Image, and line and column of the first result, of a tile.
+#define PLACE_OF(tile) \
+    place_of(tile, push.plane, uvec2(push.plane_magic, push.plane_shift), \
+             push.across, uvec2(push.across_magic, push.across_shift))
+
+uvec3 place_of(uint tile, uint plane, uvec2 by_plane, uint across, uvec2 by_across) {
+    uint image = divide(tile, by_plane.x, by_plane.y);
+    uint rest = tile - image * plane;
+    uint line = divide(rest, by_across.x, by_across.y);
+    return uvec3(image, line * TILE_DOWN, (rest - line * across) * TILE_ACROSS);
+}
