@@ -288,7 +288,13 @@ H200 = GpuModel(
     full_reduction_groups=1056,
 )
 SOFTWARE = dataclasses.replace(
-    H200, wgrad_tiles=32, reduction_groups=32, full_reduction_groups=32
+    H200,
+    nchw_operations_per_microsecond=(6e3, 6e3, 6e3),
+    winograd_bytes_per_microsecond=550.0,
+    winograd_microseconds=500.0,
+    wgrad_tiles=32,
+    reduction_groups=32,
+    full_reduction_groups=32,
 )
 """Model of devices that hide no latency: a workgroup for each of a few processors."""
 

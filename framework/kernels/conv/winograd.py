@@ -8,8 +8,8 @@ images, with channels as K. The gradient by the images (dgrad) is a convolution 
 filters turned around; the gradient by the filters (wgrad) is the adjoint, with tiles as
 K.
 
-Images in a stretch of all tiles that fits the scratch memory make a piece; pieces run
-one after the other. Errors, and the points: `glsl/conv/winograd.glsl`.
+As many tiles as fit the scratch memory are a piece; pieces run one after the other.
+Errors, and the points: `glsl/conv/winograd.glsl`.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class _Frame(NamedTuple):
         """Tiles of each piece."""
         per_tile = 4 * self.points * (_whole(self.channels) + self.rows)
         count = ceil_div(self.tiles, max(LEAST_TILES, MOST_BYTES // per_tile))
-        most = _line(ceil_div(self.tiles, count))
+        most = ceil_div(self.tiles, count)
         return [
             range(first, min(first + most, self.tiles))
             for first in range(0, self.tiles, most)

@@ -1,0 +1,212 @@
+"""Winograd's minimal filtering: every window, every piece, and when it is taken."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.ops.convolutions import Convolved, call_of, check, name_of
+from tests.framework.ops.large import change_model, forget_plans, relative_error
+from tests.hardware import as_hardware
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float16, float32
+from vkbackend.framework.ir.kernel_call import Dispatch, Scratch
+from vkbackend.framework.kernels.conv import winograd
+from vkbackend.framework.kernels.conv.problem import ConvCall
+from vkbackend.framework.kernels.conv.window import Window
+
+PASSES = ("forward", "input_vjp")
+SAME = Window((3, 3), (1, 1), (1, 1), (1, 1))
+
+# Sizes that are no whole tiles, more and less padding than keeps the size, odd numbers
+# of channels, lines that are no whole vectors, one direction alone.
+CONVOLUTIONS: list[Convolved] = [
+    ((2, 8, 12, 16), (8, 8, 3, 3), {"padding": 1}),
+    ((3, 5, 7, 9), (7, 5, 3, 3), {}),
+    ((2, 6, 13, 11), (5, 6, 3, 3), {"padding": 2}),
+    ((1, 3, 4, 3), (2, 3, 3, 3), {"padding": (0, 4)}),
+    ((2, 6, 10, 11), (5, 6, 5, 5), {"padding": 2}),
+    ((2, 6, 1, 33), (5, 6, 1, 5), {"padding": (0, 2)}),
+    ((2, 6, 1, 32), (5, 6, 1, 3), {"padding": (0, 1)}),
+    ((2, 6, 9, 10), (5, 6, 3, 1), {"padding": (1, 0)}),
+    ((2, 3, 9, 10), (4, 3, 3, 5), {"padding": "same"}),
+    ((33, 1, 3, 3), (1, 1, 3, 3), {}),
+]
+CORE = CONVOLUTIONS[:3]
+
+
+@pytest.fixture
+def taken(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, list[Dispatch]]]:
+    """Have convolutions computed so where they can be; yield dispatches by pass."""
+    found: dict[str, list[Dispatch]] = {}
+
+    def noting(name: str) -> Any:
+        rule = getattr(winograd, name)
+
+        def answered(call: ConvCall) -> list[Dispatch] | None:
+            dispatches: list[Dispatch] | None = rule(call)
+            found.setdefault(name, []).extend(dispatches or ())
+            return dispatches
+
+        return answered
+
+    for name in PASSES:
+        monkeypatch.setattr(winograd, name, noting(name))
+    monkeypatch.setattr(winograd, "TAKEN", True)
+    forget_plans()
+    yield found
+    forget_plans()
+
+
+def count(dispatches: list[Dispatch], kernel: str) -> int:
+    """Return how often a kernel is dispatched."""
+    return sum(dispatch.kernel == kernel for dispatch in dispatches)
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same'")
+@pytest.mark.parametrize(
+    ("x", "weight", "options"),
+    [
+        pytest.param(*row, id=name_of(row), marks=[pytest.mark.core] * (row in CORE))
+        for row in CONVOLUTIONS
+    ],
+)
+def test_result_and_gradients(
+    gpu: GpuDevice,
+    taken: dict[str, list[Dispatch]],
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+    options: dict[str, Any],
+) -> None:
+    check(gpu, (x, weight, (weight[0],)), options)
+    assert set(taken) == set(PASSES)
+
+
+@pytest.mark.core
+def test_pieces(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What exceeds the scratch memory is cut, inside images too."""
+    monkeypatch.setattr(winograd, "LEAST_TILES", 8)
+    monkeypatch.setattr(winograd, "MOST_BYTES", 36 * 4 * (4 + 4) * 8)
+    check(gpu, ((3, 4, 13, 12), (4, 4, 3, 3), (4,)), {"padding": 1})
+    assert count(taken["forward"], "conv/winograd_output") == 5
+    assert count(taken["input_vjp"], "conv/winograd_output") == 5
+    for dispatches in taken.values():
+        memory = {
+            value
+            for dispatch in dispatches
+            for value in dispatch.push.values()
+            if isinstance(value, Scratch)
+        }
+        assert sum(area.size for area in memory) <= 2 * winograd.MOST_BYTES
+
+
+def test_strided_images_and_one_dimension(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]]
+) -> None:
+    rng = np.random.default_rng(0)
+    signal, taps = rng.uniform(-1, 1, (2, 19, 6)), rng.uniform(-1, 1, (5, 6, 3))
+    images, filters = rng.uniform(-1, 1, (3, 9, 8, 4)), rng.uniform(-1, 1, (4, 5, 3, 3))
+    mine = [fw.tensor(each.astype("f4"), "float32", gpu) for each in (signal, taps)]
+    more = [fw.tensor(each.astype("f4"), "float32", gpu) for each in (images, filters)]
+    results = (
+        ops.conv1d(mine[0].transpose(1, 2), mine[1], padding=1),
+        ops.conv2d(more[0].permute(0, 3, 1, 2), more[1].transpose(0, 1), padding=1),
+        ops.conv_transpose2d(more[0].permute(0, 3, 1, 2), more[1], padding=1),
+    )
+    line, plane = torch.tensor(signal), torch.tensor(images).permute(0, 3, 1, 2)
+    turned = torch.tensor(filters)
+    wanted = (
+        F.conv1d(line.transpose(1, 2), torch.tensor(taps), padding=1),
+        F.conv2d(plane, turned.transpose(0, 1), padding=1),
+        F.conv_transpose2d(plane, turned, padding=1),
+    )
+    for found, want in zip(results, wanted):
+        assert relative_error(found.numpy(), want.numpy()) < 1e-6
+    assert count(taken["forward"], "conv/winograd_images") == 2
+    assert count(taken["input_vjp"], "conv/winograd_images") == 1
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("width", "fused"), [(8, True), (6, False)])
+def test_results_go_on_into_what_follows(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]], width: int, fused: bool
+) -> None:
+    """An epilogue takes lines of whole vectors."""
+    rng = np.random.default_rng(0)
+    shapes = ((3, 4, 6, width), (7, 4, 3, 3), (7,), (3, 7, 6, width))
+    arrays = [rng.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+    x, weight, bias, other = (fw.tensor(each, "float32", gpu) for each in arrays)
+    got = ops.relu(ops.conv2d(x, weight, bias, padding=1) + other).numpy()
+    sources = [text for plan in gpu.plans.values() for text in plan.sources.values()]
+    assert fused == any("void epilogue(" in text for text in sources)
+    images, filters, each, more = (torch.from_numpy(array) for array in arrays)
+    want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
+    assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
+    assert taken["forward"]
+
+
+def test_many_channels_keep_the_precision(
+    gpu: GpuDevice, taken: dict[str, list[Dispatch]]
+) -> None:
+    check(gpu, ((1, 96, 9, 12), (40, 96, 3, 3)), {"padding": 1}, bound=2e-6)
+    check(gpu, ((1, 96, 1, 40), (40, 96, 1, 5)), {"padding": (0, 2)}, bound=2e-6)
+    assert set(taken) == set(PASSES)
+
+
+def test_when_it_is_taken(
+    discrete: vkbackend.DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(call: ConvCall) -> bool:
+        rules = winograd.forward(call), winograd.input_vjp(call)
+        times = [winograd.microseconds(call, name) for name in PASSES]
+        assert all(found is None for found in rules) == all(map(math.isinf, times))
+        return max(times) < math.inf
+
+    many = call_of(discrete, (4, 320, 64, 64), 320, SAME)
+    assert taken(many)
+    monkeypatch.setattr(winograd, "TAKEN", False)
+    assert not taken(many)
+    monkeypatch.setattr(winograd, "TAKEN", True)
+    assert taken(call_of(discrete, (1, 1, 3, 3), 1, SAME))
+    for other in (
+        SAME._replace(stride=(2, 1)),
+        SAME._replace(dilation=(1, 2)),
+        SAME._replace(kernel=(1, 1)),
+        SAME._replace(kernel=(7, 7), padding=(3, 3)),
+        SAME._replace(kernel=(3, 2)),
+    ):
+        assert not taken(call_of(discrete, (4, 320, 64, 64), 320, other))
+    assert not taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float16))
+    assert not taken(call_of(discrete, (4, 320, 64, 64), 320, SAME, float32, 2))
+    assert not taken(call_of(discrete, (0, 320, 64, 64), 320, SAME))
+    # Results beyond what 32-bit places reach, filters beyond the scratch memory.
+    assert not taken(call_of(discrete, (1 << 10, 512, 64, 64), 320, SAME))
+    assert not taken(call_of(discrete, (1, 4096, 64, 64), 4096, SAME))
+
+
+def test_what_is_quicker(
+    gpu: GpuDevice, device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few channels and small images are left to other kernels."""
+    for info in (device.info, as_hardware(device.info)):
+
+        def quick(shape: tuple[int, ...], filters: int) -> bool:
+            call = call_of(info, shape, filters, SAME)  # noqa: B023 - called within
+            return winograd.microseconds(call, "forward") < math.inf
+
+        assert quick((16, 128, 56, 56), 128)
+        assert not quick((1, 64, 7, 7), 64)
+        assert not quick((4, 3, 64, 64), 32)
+    change_model(monkeypatch, winograd_bytes_per_microsecond=1e-9)
+    assert not quick((16, 128, 56, 56), 128)
