@@ -1,5 +1,6 @@
 """Winograd's minimal filtering: every window, every piece, and when it is taken."""
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,11 +14,11 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.convolutions import Convolved, call_of, check, name_of
 from tests.framework.ops.large import change_model, forget_plans, relative_error
-from tests.hardware import as_hardware
+from tests.hardware import as_hardware, skip_where_it_crashes
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32
-from vkbackend.framework.ir.kernel_call import Dispatch, Scratch
+from vkbackend.framework.ir.kernel_call import BufferOffset, Dispatch, Scratch
 from vkbackend.framework.kernels.conv import winograd
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
@@ -42,17 +43,21 @@ CONVOLUTIONS: list[Convolved] = [
 CORE = CONVOLUTIONS[:3]
 
 
-@pytest.fixture
-def taken(
-    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+def noted(
+    monkeypatch: pytest.MonkeyPatch, kind: str = ""
 ) -> Iterator[dict[str, list[Dispatch]]]:
-    """Have convolutions computed so where they can be; yield dispatches by pass."""
+    """Have convolutions computed so where they can be; yield dispatches by pass.
+
+    With a `kind` as on devices of it.
+    """
     found: dict[str, list[Dispatch]] = {}
 
     def noting(name: str) -> Any:
         rule = getattr(winograd, name)
 
         def answered(call: ConvCall) -> list[Dispatch] | None:
+            gpu = dataclasses.replace(call.gpu, kind=kind or call.gpu.kind)
+            call = call._replace(gpu=gpu)
             dispatches: list[Dispatch] | None = rule(call)
             found.setdefault(name, []).extend(dispatches or ())
             return dispatches
@@ -65,6 +70,21 @@ def taken(
     forget_plans()
     yield found
     forget_plans()
+
+
+@pytest.fixture
+def taken(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, list[Dispatch]]]:
+    yield from noted(monkeypatch)
+
+
+@pytest.fixture
+def taken_as_on_hardware(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, list[Dispatch]]]:
+    skip_where_it_crashes(device.info)
+    yield from noted(monkeypatch, "discrete")
 
 
 def count(dispatches: list[Dispatch], kernel: str) -> int:
@@ -99,9 +119,8 @@ def test_pieces(
     monkeypatch.setattr(winograd, "LEAST_TILES", 8)
     monkeypatch.setattr(winograd, "MOST_BYTES", 36 * 4 * (4 + 4) * 8)
     check(gpu, ((3, 4, 13, 12), (4, 4, 3, 3), (4,)), {"padding": 1})
-    assert count(taken["forward"], "conv/winograd_output") == 5
-    assert count(taken["input_vjp"], "conv/winograd_output") == 5
     for dispatches in taken.values():
+        assert count(dispatches, "conv/winograd_images") == 5
         memory = {
             value
             for dispatch in dispatches
@@ -138,9 +157,50 @@ def test_strided_images_and_one_dimension(
 
 
 @pytest.mark.core
+def test_whole_lines(
+    gpu: GpuDevice, taken_as_on_hardware: dict[str, list[Dispatch]]
+) -> None:
+    check(gpu, ((3, 35, 22, 24), (37, 35, 3, 3), (37,)), {"padding": 1})
+    for dispatches in taken_as_on_hardware.values():
+        assert count(dispatches, "conv/winograd_output")
+        assert not count(dispatches, "conv/winograd_output_ragged")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kernel"),
+    [
+        ((64, 64, 56, 56), "matmul/gemm_simt"),
+        ((2, 67, 61, 59), "matmul/gemm_simt"),
+        ((1, 512, 7, 7), "matmul/gemm_tiled"),
+    ],
+)
+def test_memory_of_the_products(
+    discrete: vkbackend.DeviceInfo, sizes: tuple[int, ...], kernel: str
+) -> None:
+    """Products read and write scratch memory alone, whatever they pack."""
+    call = call_of(discrete, sizes, 66, SAME)
+    for rule, images in ((winograd.forward, "x"), (winograd.input_vjp, "grad_out")):
+        found = rule(call)
+        assert found is not None
+        first, second, *products, last = found
+        assert any(each.kernel.startswith(kernel) for each in products)
+        assert first.push["weight"] == "weight"
+        assert second.push["x"] == images
+        assert last.push["out_"] == "out"
+        for each in products:
+            assert not any(isinstance(value, str) for value in each.push.values())
+            for value in each.push.values():
+                if isinstance(value, BufferOffset):
+                    assert isinstance(value.memory, Scratch)
+
+
+@pytest.mark.core
 @pytest.mark.parametrize(("width", "fused"), [(8, True), (6, False)])
 def test_results_go_on_into_what_follows(
-    gpu: GpuDevice, taken: dict[str, list[Dispatch]], width: int, fused: bool
+    gpu: GpuDevice,
+    taken_as_on_hardware: dict[str, list[Dispatch]],
+    width: int,
+    fused: bool,
 ) -> None:
     """An epilogue takes lines of whole vectors."""
     rng = np.random.default_rng(0)
@@ -153,7 +213,7 @@ def test_results_go_on_into_what_follows(
     images, filters, each, more = (torch.from_numpy(array) for array in arrays)
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
-    assert taken["forward"]
+    assert taken_as_on_hardware["forward"]
 
 
 def test_many_channels_keep_the_precision(
