@@ -68,7 +68,7 @@ void main() {
         float scores[ROWS][TILE];
         multiply(
             q, q_at, q_row, queries, first_row, k, k_at, k_row, keys, first, HEAD, scores);
-        bool all_seen = sees_all(first_row, first);
+        bool all_seen = sees_all(first_row, first, SPAN);
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j)
                 scores[i][j] = all_seen

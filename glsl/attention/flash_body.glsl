@@ -25,8 +25,7 @@ const uint SLAB = 16;
 
 #define VECTORS In
 #include "attention/arguments.glsl"
-
-float scale = all.scale;
+#include "attention/score.glsl"
 
 // Own elements, and those of the tile, are taken STEP at a time. Of the columns of the
 // tile, and of a result, an invocation has column_of(0), column_of(1) and so on.
@@ -63,22 +62,6 @@ uint column_of(uint j) { return (j / 4 * LANES + lane) * 4 + j % 4; }
 #else
 uint column_of(uint j) { return j * LANES + lane; }
 #endif
-
-// Whether the mask leaves all scores of BLOCK queries and SPAN keys as they are.
-bool sees_all(uint first_query, uint first_key) {
-    bool whole = HAS_MASK == 0 && first_key + SPAN <= keys;
-    return whole && (CAUSAL == 0 || first_key + SPAN <= first_query + 1);
-}
-
-// Score of a query and a key; -inf beyond the keys.
-float score(float product, uint query, uint key, uint mask_at) {
-    float result = product * scale;
-    uint row = min(query, queries - 1), column = min(key, keys - 1);
-    if (HAS_MASK != 0)
-        result += load(mask, mask_at + row * mask_row + column * mask_column);
-    bool seen = key < keys && (CAUSAL == 0 || key <= query);
-    return seen ? result : -INFINITE;
-}
 
 #ifdef QUADS
 // Load SLAB elements from `start` on of `lines` vectors from `first` on into shared

@@ -45,7 +45,7 @@ void main() {
         multiply(
             grad, grad_at, VALUE_HEAD, queries, first_row, v, v_at, v_row, keys, first,
             VALUE_HEAD, products);
-        bool all_seen = sees_all(first_row, first);
+        bool all_seen = sees_all(first_row, first, SPAN);
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j) {
                 uint row = first_row + team * ROWS + i, key = first + column_of(j);

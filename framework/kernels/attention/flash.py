@@ -10,6 +10,7 @@ from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fol
 from ..reduce import need_countable
 from ..shader_types import storage_defines
 from .coopmat import fits, tensor_core_dispatch
+from .simt import KERNELS, simt_tile
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -117,7 +118,8 @@ def flash_dispatch(
     """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
 
     `arguments` are those that not all of them take. With `tensor_cores` it is the
-    tensor-core kernel, if that supports the call.
+    tensor-core kernel, if that supports the call; otherwise that with large register
+    tiles, if the device has room for them.
     """
     gpu, q, k, v, mask = call.gpu, call.q, call.k, call.v, call.mask
     batch, heads, queries, head = q.shape
@@ -128,6 +130,16 @@ def flash_dispatch(
     vectors = [q, k, v] if call.incoming is None else [q, k, v, call.incoming]
     if call.tensor_cores and fits(vectors, call.scale):
         return tensor_core_dispatch(kernel, push, q, k, v, options)
+    head_sizes = {"HEAD": head, "VALUE_HEAD": v.shape[3]}
+    tile = simt_tile(gpu, kernel, max(x.shape[3] for x in vectors))
+    if tile is not None:
+        defines = dict(storage_defines(q.dtype))
+        if all(map(is_vec4_aligned, vectors)):
+            defines["QUADS"] = "1"
+        rows, groups = (keys, key_heads) if "grad_k" in push else (queries, heads)
+        grid = fold_grid(ceil_div(rows, tile.block) * batch * groups)
+        constants = tile.constants() | head_sizes | options
+        return Dispatch(KERNELS[kernel], grid, push, constants, defines)
     constants, defines = _tile(gpu, kernel, vectors)
     block = constants["ROWS"] * constants["LOCAL_X"] // constants["LANES"]
     span = constants["TILE"] * constants["LANES"]
@@ -136,7 +148,7 @@ def flash_dispatch(
     # The loops of the kernels are unrolled by two or four elements.
     rounds = head + v.shape[3] + span if "grad" in push else (head + span) // 2 + span
     check_rounds(gpu, kernel, ceil_div(other, span) * rounds)
-    constants |= {"HEAD": head, "VALUE_HEAD": v.shape[3]} | options
+    constants |= head_sizes | options
     groups = ceil_div(own, block) * batch * (key_heads if by_keys else heads)
     return Dispatch(kernel, fold_grid(groups), push, constants, defines)
 

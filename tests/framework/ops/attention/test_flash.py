@@ -17,6 +17,7 @@ from vkbackend.framework.autograd.engine import backward
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.ir.kernel_call import Dispatch
+from vkbackend.framework.kernels.attention import simt
 from vkbackend.framework.kernels.attention.flash import AttentionCall
 from vkbackend.framework.ops.attention import flash, sdpa
 
@@ -34,7 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {"plain": {}, "causal": {"is_causal": True}
 def as_on_gpu(
     request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[GpuDevice]:
-    """Return the device, which attention takes for a discrete one.
+    """Return the device, which attention takes for a discrete one, with small tiles.
 
     Its parameter is the least size of a subgroup there.
     """
@@ -47,6 +48,7 @@ def as_on_gpu(
 
     monkeypatch.setattr(flash, "flash_dispatch", dispatch)
     monkeypatch.setattr(sdpa, "_wants_matrix", never)
+    monkeypatch.setattr(simt, "USED", dict.fromkeys(simt.USED, False))
     gpu.plans.clear()
     yield gpu
     fw.eval()
