@@ -32,6 +32,7 @@ from ..eager.base_tensor import TensorCore
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
 from .call_cache import CallCache, recorded_result
+from .deprecated_order import in_order
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, on_device, submit_node
@@ -207,6 +208,9 @@ class Elementwise(Op[P, R]):
                 try:
                     return cast(R, form(*args, **translated(_FORM, kwargs, self.name)))
                 except TypeError as error:
+                    found = None if kwargs else in_order(self.name, args)
+                    if found:
+                        return cast(R, form(*found[0], **found[1]))
                     reraise(error, self.name, signature_of(form), args, kwargs)
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from ..base import modes
+from .deprecated_order import in_order
 from .diagnosis import (
     flag_places,
     need_flags,
@@ -145,6 +146,10 @@ def takes_keywords(function: Function) -> Function:
                 return function(*args, **kwargs)
             return body(*args, **kwargs)
         except Exception as error:
+            if isinstance(error, TypeError) and not kwargs:
+                found = in_order(function.__name__, args)
+                if found:
+                    return call(*found[0], **found[1])
             names = parameters_of(function).names
             given = {names.get(name, name): each for name, each in kwargs.items()}
             reraise(error, function.__name__, signature_of(function), args, given)

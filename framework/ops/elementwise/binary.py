@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...base.dtype import FLOAT, NUMERIC, bool_
+from ...base.dtype import FLOAT, NUMERIC, DType, bool_
 from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from ..source import fill_like
+from .cast import converted, result_type
 from .compare import both, either
 from .unary import flat, sign, trunc
 
@@ -22,11 +23,56 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-def _scaled(other: Tensor | float, alpha: float) -> Tensor | float:
-    if alpha == 1:
+def times_alpha(
+    name: str, input: Tensor | complex, other: Tensor | complex, alpha: Tensor | complex
+) -> Tensor | complex:
+    """Return `alpha` times `other`, which is added to or subtracted from `input`.
+
+    Parameters
+    ----------
+    name : str
+        The function, for errors.
+    input, other : Tensor or number
+    alpha : number
+        Of a kind that the dtype of the result has.
+
+    Raises
+    ------
+    DTypeError
+        If `alpha` is of another kind, or a bool is subtracted.
+    """
+    if alpha == 1 and alpha.__class__ is int:
         return other
-    number = isinstance(other, int | float | complex)
-    return other * alpha if number else mul(other, alpha)
+    if name != "add":
+        sub_refuses(input, other)
+    dtype = result_type(input, other)
+    _check_alpha(name, dtype, alpha)
+    if isinstance(alpha, TensorCore):
+        alpha = converted(alpha, dtype)
+    elif alpha == 1:
+        return other
+    elif dtype is bool_:
+        alpha = bool(alpha)
+    if isinstance(other, int | float | complex):
+        return bool(other and alpha) if dtype is bool_ else other * alpha
+    return mul(converted(other, dtype), alpha)
+
+
+def _check_alpha(name: str, dtype: DType, alpha: Tensor | complex) -> None:
+    """Refuse an `alpha` of a kind that the dtype of the result has not."""
+    kind = alpha.dtype if isinstance(alpha, TensorCore) else type(alpha)
+    if kind in (bool, bool_):
+        fits, right = dtype is bool_, "an int or float"
+    elif kind is complex or getattr(kind, "is_complex", False):
+        fits, right = dtype.is_complex, "no complex number"
+    elif kind is float or getattr(kind, "is_float", False):
+        fits, right = dtype.is_float or dtype.is_complex, "an int"
+    else:
+        return
+    if not fits:
+        raise DTypeError(
+            f"{name}: alpha is {alpha}, the result {dtype.name}; alpha must be {right}"
+        )
 
 
 @elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
@@ -46,7 +92,7 @@ def add_bools(x: Tensor, y: Tensor | bool) -> Tensor:
 def _add_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
 ) -> Tensor:
-    return add(input, _scaled(other, alpha))
+    return add(input, times_alpha("add", input, other, alpha))
 
 
 @add.vjp
@@ -75,7 +121,7 @@ def sub_refuses(x: object, y: object) -> None:
 def _sub_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
 ) -> Tensor:
-    return sub(input, _scaled(other, alpha))
+    return sub(input, times_alpha("sub", input, other, alpha))
 
 
 @sub.vjp

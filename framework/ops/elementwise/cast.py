@@ -34,7 +34,7 @@ def cast_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
     return cast(grad, x_spec.dtype)
 
 
-def result_type(*operands: Tensor | float) -> DType:
+def result_type(*operands: Tensor | complex) -> DType:
     """Return the dtype that an operation on tensors and Python numbers computes in.
 
     Tensors without dimensions count only where their kind (bool, integer, float) is

@@ -14,7 +14,7 @@ from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
-from .binary import add, div, mul, sub
+from .binary import add, div, mul, sub, times_alpha
 from .cast import cast, converted
 from .compare import (
     clamp,
@@ -143,7 +143,7 @@ def isposinf(input: Tensor) -> Tensor:
 def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     """Return other - alpha * input."""
     need_tensors("rsub", input=input)
-    return sub(other, input if alpha == 1 else mul(input, alpha))
+    return sub(other, times_alpha("rsub", other, input, alpha))
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:

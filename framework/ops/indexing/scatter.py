@@ -103,7 +103,7 @@ def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor,
     return x, tuple(sizes)
 
 
-def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
+def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """Return, for each index, the element of `x` in its place but at index along `dim`.
 
     Parameters
@@ -112,6 +112,8 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     dim : int
     index : Tensor, any integer dtype
         As many dimensions as `x`, none larger except `dim`; any shape without elements.
+    sparse_grad : bool, default False
+        Taken without effect: the gradient is dense.
 
     Returns
     -------

@@ -23,6 +23,7 @@ from ..reduce.minmax import argmax
 from ..source import (
     arange_like,
     exponential_like,
+    fill_like,
     integers_like,
     normal_like,
     random_bits_like,
@@ -139,13 +140,17 @@ def _need_host(name: str, x: Tensor, good: np.ndarray, wanted: str) -> None:
         raise DomainError(f"{name}: a number is {wrong}; {wanted}")
 
 
-def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
+def bernoulli(
+    x: Tensor, p: float | None = None, *, generator: Generator | None = None
+) -> Tensor:
     """Return 1 with the probability that each element says, otherwise 0.
 
     Parameters
     ----------
     x : Tensor
-        Float, from 0 to 1.
+        Float, from 0 to 1; of any dtype where `p` is given.
+    p : float, optional
+        The probability of each, in place of those of `x`.
     generator : Generator or None
 
     Returns
@@ -159,6 +164,13 @@ def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
         If, on the host, a probability is not from 0 to 1; on a device those above 1 are
         as 1, and others as 0.
     """
+    if p is not None:
+        if not 0 <= p <= 1:
+            raise DomainError(f"bernoulli: p is {p}; it must be from 0 to 1")
+        chances = fill_like(x.detach(), x.layout.shape, p, float32)
+        return with_zero_gradient(
+            cast(bernoulli(chances, generator=generator), x.dtype), x
+        )
     _need_float("bernoulli", x.dtype)
     if not x.is_gpu:
         chances = x.host_view()

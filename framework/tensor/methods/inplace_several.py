@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ... import ops
 from ...eager.base_tensor import operand
+from ...ops.elementwise.binary import times_alpha
 from ..inplace import change
 from .operand import (
     Number,
     Operand,
     in_place,
     in_place_with_operand,
-    in_place_with_value,
-    number_last,
-    scaled,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +28,16 @@ class InPlaceBinaryMethods:
     def add_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Add `alpha` times `other` in place."""
         if old:
-            other, alpha = number_last("add_", (other, *old), 1)
-        return change(self, ops.add, scaled(operand(self, other), alpha))
+            return change(self, ops.add, other, *old)
+        other = times_alpha("add", self, operand(self, other), alpha)
+        return change(self, ops.add, other)
 
     def sub_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Subtract `alpha` times `other` in place."""
         if old:
-            other, alpha = number_last("sub_", (other, *old), 1)
-        return change(self, ops.sub, scaled(operand(self, other), alpha))
+            return change(self, ops.sub, other, *old)
+        other = times_alpha("sub", self, operand(self, other), alpha)
+        return change(self, ops.sub, other)
 
     mul_ = in_place_with_operand(ops.mul)
 
@@ -80,8 +80,8 @@ class InPlaceBinaryMethods:
     lerp_ = in_place(ops.lerp)
     tril_ = in_place(ops.tril)
     triu_ = in_place(ops.triu)
-    addcmul_ = in_place_with_value(ops.addcmul)
-    addcdiv_ = in_place_with_value(ops.addcdiv)
+    addcmul_ = in_place(ops.addcmul)
+    addcdiv_ = in_place(ops.addcdiv)
 
     addmm_ = in_place(ops.addmm)
     baddbmm_ = in_place(ops.baddbmm)

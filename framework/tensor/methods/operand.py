@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from ... import ops
 from ...eager.base_tensor import operand
 from ..inplace import change
 
@@ -76,78 +74,3 @@ def in_place_with_operand(op: Callable[..., Tensor]) -> WithOperand:
 
     made: Any = _documented(method, op, "_")
     return made  # type: ignore[no-any-return]  # a function is one
-
-
-def number_last(name: str, given: tuple[Any, ...], tensors: int) -> tuple[Any, ...]:
-    """Return positional arguments, a number before the tensors moved behind them.
-
-    PyTorch takes `add(alpha, other)` and `addcmul(value, tensor1, tensor2)` too, as
-    older programs write.
-
-    Parameters
-    ----------
-    name : str
-        The method's.
-    given : tuple
-        What a call has in addition to the tensor itself.
-    tensors : int
-        How many tensors the method takes.
-
-    Returns
-    -------
-    tuple
-        The tensors, and the number.
-
-    Raises
-    ------
-    TypeError
-        If these are no number and as many other arguments.
-    """
-    if len(given) != tensors + 1 or not isinstance(given[0], Number | complex):
-        raise TypeError(
-            f"{name}: {len(given)} positional arguments are given; it takes {tensors},"
-            " the tensors"
-        )
-    keyword = "alpha" if tensors == 1 else "value"
-    warnings.warn(
-        f"{name}: the number is given before the tensors, an old order; write"
-        f" {keyword}={given[0]}",
-        UserWarning,
-        stacklevel=3,
-    )
-    return (*given[1:], given[0])
-
-
-def with_value(op: Callable[..., Tensor]) -> Any:
-    """Return the method for `addcmul` or `addcdiv`, whose number may come first."""
-
-    def method(
-        self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number = 1
-    ) -> Tensor:
-        if old:
-            given = tensor1, tensor2, *old
-            tensor1, tensor2, value = number_last(op.__name__, given, 2)
-        return op(self, tensor1, tensor2, value=value)
-
-    return _documented(method, op)
-
-
-def in_place_with_value(op: Callable[..., Tensor]) -> Any:
-    """Return the method that replaces a tensor's elements by that of `with_value`."""
-
-    def method(
-        self: Tensor, tensor1: Tensor, tensor2: Tensor, *old: Any, value: Number = 1
-    ) -> Tensor:
-        if old:
-            given = tensor1, tensor2, *old
-            tensor1, tensor2, value = number_last(f"{op.__name__}_", given, 2)
-        return change(self, op, tensor1, tensor2, value=value)
-
-    return _documented(method, op, "_")
-
-
-def scaled(other: Tensor | Number, alpha: Number) -> Tensor | Number:
-    """Return an operand times a number."""
-    if alpha == 1:
-        return other
-    return other * alpha if isinstance(other, Number) else ops.mul(other, alpha)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ... import ops
 from ...eager.base_tensor import operand
-from .operand import Number, Operand, number_last, scaled, with_operand, with_value
+from ...ops.elementwise.binary import times_alpha
+from .operand import Number, Operand, with_operand
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -20,14 +21,14 @@ class BinaryMethods:
     def add(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Return the sum with `alpha` times `other`; see `ops.add`."""
         if old:
-            other, alpha = number_last("add", (other, *old), 1)
-        return ops.add(self, scaled(operand(self, other), alpha))
+            return ops.add(self, other, *old)
+        return ops.add(self, times_alpha("add", self, operand(self, other), alpha))
 
     def sub(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
         """Return the difference from `alpha` times `other`; see `ops.sub`."""
         if old:
-            other, alpha = number_last("sub", (other, *old), 1)
-        return ops.sub(self, scaled(operand(self, other), alpha))
+            return ops.sub(self, other, *old)
+        return ops.sub(self, times_alpha("sub", self, operand(self, other), alpha))
 
     mul = with_operand(ops.mul)
 
@@ -78,8 +79,8 @@ class BinaryMethods:
     clamp_min = ops.clamp_min
     clamp_max = ops.clamp_max
     lerp = ops.lerp
-    addcmul = with_value(ops.addcmul)
-    addcdiv = with_value(ops.addcdiv)
+    addcmul = ops.addcmul
+    addcdiv = ops.addcdiv
 
     def where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
         """Return the elements where `condition` holds, otherwise those of `other`."""

@@ -14,6 +14,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import CPU, Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, INTEGER, DType
 from vkbackend.framework.base.errors import DTypeError
+from vkbackend.framework.ops.elementwise import binary
 
 Make = Callable[..., fw.Tensor]
 
@@ -235,3 +236,11 @@ def test_sign_of_a_remainder_that_is_zero(make: Make) -> None:
     expected = torch.remainder(torch.tensor(x), torch.tensor(y)).numpy()
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+def test_alpha_of_an_operand(make: Make) -> None:
+    x = make(np.ones(2, np.float32))
+    assert binary.times_alpha("add", x, x, 1) is x
+    assert binary.times_alpha("add", x, 3, 2) == 6
+    assert binary.times_alpha("add", x > 0, True, 2) is True
+    np.testing.assert_array_equal(binary.times_alpha("sub", x, x, -0.5), [-0.5, -0.5])

@@ -1,13 +1,11 @@
-"""Operands of methods."""
+"""Methods of tensors and operands."""
 
 import numpy as np
 
 import vkbackend.framework as fw
-from vkbackend.framework.tensor.methods.operand import scaled
 
 
-def test_factor_of_an_operand() -> None:
+def test_operand_of_numpy() -> None:
     x = fw.ones(2)
-    assert scaled(x, 1) is x
-    assert scaled(3, 2) == 6
-    np.testing.assert_array_equal(scaled(x, -0.5), [-0.5, -0.5])
+    np.testing.assert_array_equal(x.add(np.ones(2, np.float32), alpha=3), [4, 4])
+    np.testing.assert_array_equal(x.sub_(np.ones(2, np.float32), alpha=2), [-1, -1])
