@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..base.dtype import can_cast
-from ..base.errors import DTypeError, GradError, ShapeError
+from ..base.errors import DeviceMismatchError, DTypeError, GradError
 from ..dispatch.keywords import register_writer
 from ..eager.base_tensor import TensorCore
 from .inplace import assign
@@ -21,19 +22,24 @@ def write(name: str, out: Any, result: Any) -> Any:
     name : str
         The function's.
     out : Tensor or sequence of Tensor
-        As many as there are results. An empty one gets the result's shape.
+        As many as there are results. One of another shape gets the result's.
     result : Tensor or tuple of Tensor
 
     Raises
     ------
     TypeError
         If `out` is something else.
-    ShapeError
-        If `out` has elements and another shape.
+    DeviceMismatchError
+        If `out` is on another device.
     DTypeError
         If its dtype does not hold the results.
     GradError
         If a gradient would have to be recorded, which `out` has no place for.
+
+    Warns
+    -----
+    UserWarning
+        If `out` has elements and another shape.
     """
     if isinstance(result, tuple):
         if not isinstance(out, tuple | list) or len(out) != len(result):
@@ -43,11 +49,11 @@ def write(name: str, out: Any, result: Any) -> Any:
             )
         for each, value in zip(out, result):
             _check(name, each, value)
-        written = [_written(each, value) for each, value in zip(out, result)]
+        written = [_written(name, each, value) for each, value in zip(out, result)]
         kind: Any = type(result)
         return kind(*written) if hasattr(result, "_fields") else tuple(written)
     _check(name, out, result)
-    return _written(out, result)
+    return _written(name, out, result)
 
 
 def _check(name: str, out: Any, result: Any) -> None:
@@ -59,7 +65,7 @@ def _check(name: str, out: Any, result: Any) -> None:
             " or under no_grad()"
         )
     if out.device is not result.device:
-        raise GradError(
+        raise DeviceMismatchError(
             f"{name}: out is on {out.device.name}, the result on {result.device.name};"
             " they must be on one device"
         )
@@ -68,15 +74,17 @@ def _check(name: str, out: Any, result: Any) -> None:
             f"{name}: out is {out.dtype.name}, which does not hold the result's"
             f" {result.dtype.name}"
         )
-    if out.shape != result.shape and out.numel():
-        raise ShapeError(
-            f"{name}: out is {out.shape}, the result {result.shape}; they must be the"
-            " same, or out be empty"
-        )
 
 
-def _written(out: Any, result: Any) -> Any:
+def _written(name: str, out: Any, result: Any) -> Any:
     if out.shape != result.shape:
+        if out.numel():
+            warnings.warn(
+                f"{name}: out is {tuple(out.shape)}, the result {tuple(result.shape)};"
+                " out is resized, which is deprecated; empty it by resize_(0)",
+                UserWarning,
+                stacklevel=5,
+            )
         resize(out, result.shape)
     return assign(out, result)
 
