@@ -30,7 +30,7 @@ from ..reduce.sum import sum
 from ..reduce.variance import _need_float
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
-from .sort import sort
+from .sort import median_of_nothing, sort
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -187,8 +187,10 @@ def nanmedian(
     Raises
     ------
     ShapeError
-        If there are no elements.
+        If there are no elements along `dim`.
     """
+    if dim is None and not input.numel():
+        return median_of_nothing(input)
     rows = flatten(input) if dim is None else input
     at = normalize_dim("nanmedian", 0 if dim is None else dim, rows.ndim or 1)
     if rows.ndim == 0:

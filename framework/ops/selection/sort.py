@@ -252,7 +252,7 @@ def median(
     x : Tensor
     dim : int or None
         None takes all elements and gives their median alone, whose gradient is shared
-        evenly among equal elements.
+        evenly among equal elements; of no elements NaN, or the least integer.
     keepdim : bool, default False
         Keep the dimension with size 1.
 
@@ -264,13 +264,20 @@ def median(
     Raises
     ------
     ShapeError
-        If there are no elements.
+        If there are no elements along `dim`.
     """
     if dim is None:
-        return _median(flatten(x))
+        return _median(flatten(x)) if x.numel() else median_of_nothing(x)
     return _median_along(
         x, normalize_dim("median", dim, len(x.layout.shape) or 1), keepdim
     )
+
+
+def median_of_nothing(x: Tensor) -> Tensor:
+    """Return the median of a tensor without elements, as PyTorch has it."""
+    if not x.dtype.is_float:
+        return fill_like(x, (), x.dtype.limits[0], x.dtype)
+    return total(flatten(x), (0,), False, x.dtype) * math.nan
 
 
 @composite(dtypes=NUMERIC)
