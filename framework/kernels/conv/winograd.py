@@ -34,7 +34,7 @@ from ..gemm.cost_model import microseconds as modelled
 from ..gemm.cost_model import tile_configs
 from ..gemm.tiles import SIMT, GemmSize
 from ..gpu_model import model_of
-from .implicit_gemm import IMAGES, MOST_ELEMENTS, nchw_microseconds
+from .implicit_gemm import FILTERS, IMAGES, MOST_ELEMENTS, nchw_microseconds
 from .problem import ConvCall
 from .window import Pair
 
@@ -56,6 +56,10 @@ MOST_BYTES = 256 << 20
 LEAST_TILES = 256
 """Tiles of a piece below which its GEMM would not fill a device."""
 
+MOST_SUMMED = 1024
+"""Most tiles that one sum of a software device takes, for the error: its GEMM has no
+split-K."""
+
 LINE = 32
 """Elements of a line in memory that begins with a cache line."""
 
@@ -74,6 +78,8 @@ class _Frame(NamedTuple):
     before : (int, int)
         Padding at the top and at the left; a negative value crops the images.
     tile : (int, int)
+    most : int
+        Most tiles of a piece, beside what memory there is.
     """
 
     call: ConvCall
@@ -81,6 +87,7 @@ class _Frame(NamedTuple):
     results: TensorSpec
     before: Pair
     tile: Pair
+    most: int = MOST_ELEMENTS
 
     @property
     def points(self) -> int:
@@ -112,7 +119,8 @@ class _Frame(NamedTuple):
     def pieces(self) -> list[range]:
         """Tiles of each piece."""
         per_tile = 4 * self.points * (_whole(self.channels) + self.rows)
-        count = ceil_div(self.tiles, max(LEAST_TILES, MOST_BYTES // per_tile))
+        most = min(self.most, max(LEAST_TILES, MOST_BYTES // per_tile))
+        count = ceil_div(self.tiles, most)
         most = ceil_div(self.tiles, count)
         return [
             range(first, min(first + most, self.tiles))
@@ -182,7 +190,21 @@ def _input_frame(call: ConvCall) -> _Frame | None:
     return _framed(call, call.out, call.x, (high - 1 - top, wide - 1 - left))
 
 
-FRAMES = {"forward": _forward_frame, "input_vjp": _input_frame}
+def _weight_frame(call: ConvCall) -> _Frame | None:
+    frame = _framed(call, call.x, call.out, call.window.padding)
+    if frame is None:
+        return None
+    if not call.gpu.target.hides_latency:
+        frame = frame._replace(most=MOST_SUMMED)
+    parts = len(frame.pieces) * frame.points * frame.rows * frame.channels
+    return frame if 4 * parts <= MOST_BYTES else None
+
+
+FRAMES = {
+    "forward": _forward_frame,
+    "input_vjp": _input_frame,
+    "weight_vjp": _weight_frame,
+}
 """Tiles by pass."""
 
 
@@ -193,32 +215,36 @@ def microseconds(call: ConvCall, name: str) -> float:
     ----------
     call : ConvCall
     name : str
-        "forward" or "input_vjp".
+        "forward", "input_vjp" or "weight_vjp".
     """
     frame = FRAMES[name](call)
     if frame is None or TAKEN:
         return math.inf if frame is None else 0.0
     gpu, model = call.gpu, model_of(call.gpu)
-    taps, pieces = math.prod(call.window.kernel), frame.pieces
-    pixels = frame.results.numel // frame.rows
-    direct = GemmSize(frame.rows, pixels, frame.channels * taps)
-    depth, pitch = _whole(frame.channels), _line(len(pieces[0]))
-    sizes = GemmSize(frame.rows, pitch, depth, frame.points)
-    product = _product_microseconds(gpu, sizes)
-    sides = depth * pitch, frame.rows * pitch, frame.rows * depth
-    moved = sum(sides[:2]) * frame.points * len(pieces) + sides[2] * frame.points
+    taps, pieces, points = math.prod(call.window.kernel), frame.pieces, frame.points
+    rows, depth = frame.rows, _whole(frame.channels)
+    pixels, pitch = frame.results.numel // rows, _line(len(pieces[0]))
+    if name == "weight_vjp":
+        sizes, kind = GemmSize(rows, frame.channels, pitch, points), FILTERS
+        direct = GemmSize(rows, frame.channels * taps, pixels)
+    else:
+        sizes, kind = GemmSize(rows, pitch, depth, points), IMAGES
+        direct = GemmSize(rows, pixels, frame.channels * taps)
+    product = _product_microseconds(gpu, sizes, kind)
+    moved = len(pieces) * points * (depth * pitch + rows * pitch)
+    moved += (len(pieces) if kind == FILTERS else 1) * points * rows * depth
     moved += frame.images.numel + frame.results.numel + call.weight.numel
     time = 4 * moved / model.winograd_bytes_per_microsecond
     time += len(pieces) * (product + model.winograd_microseconds)
-    return time if time < nchw_microseconds(gpu, direct, IMAGES) else math.inf
+    return time if time < nchw_microseconds(gpu, direct, kind) else math.inf
 
 
-def _product_microseconds(gpu: DeviceInfo, sizes: GemmSize) -> float:
+def _product_microseconds(gpu: DeviceInfo, sizes: GemmSize, kind: int) -> float:
     """Return the modelled time of a GEMM for each point; infinite where it is small."""
     model = model_of(gpu)
     if not gpu.target.fast_shared_memory:
         m, n, k, points = sizes
-        return points * nchw_microseconds(gpu, GemmSize(m, n, k), IMAGES)
+        return points * nchw_microseconds(gpu, GemmSize(m, n, k), kind)
     costs = model.gemm[SIMT]
     m, n, k, _ = sizes
     config = next(iter(tile_configs(gpu, SIMT, sizes)), None)
@@ -243,6 +269,42 @@ def input_vjp(call: ConvCall) -> list[Dispatch] | None:
         return None
     strides = 1, call.weight.shape[1]
     return _convolved(frame, "grad_out", strides, bias=False, turned=True)
+
+
+def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
+    """Return the dispatches of the gradient by the filters (wgrad), or None."""
+    frame = _weight_frame(call)
+    if frame is None:
+        return None
+    points, rows, channels, pieces = (
+        frame.points, frame.rows, frame.channels, frame.pieces
+    )  # fmt: skip
+    pitch = _line(len(pieces[0]))
+    windows = Scratch("images", 4 * points * channels * pitch)
+    grads = Scratch("gradients", 4 * points * rows * pitch)
+    size = 4 * points * rows * channels
+    products = Scratch("products", size * len(pieces))
+    # Tiles of the gradient of results are no windows: none is padded, none overlap.
+    results = frame._replace(images=call.out, before=(0, 0))
+    found = []
+    for number, piece in enumerate(pieces):
+        pitch = _line(len(piece))
+        found.append(_images(frame, "x", windows, piece, channels))
+        found.append(_images(results, "grad_out", grads, piece, rows, evaluated=True))
+        left = _contiguous((points, rows, pitch))
+        shape = points, pitch, channels
+        layout = Layout(shape, (channels * pitch, 1, pitch))
+        right = StridedSpec(shape, float32, layout)
+        each = gemm_dispatches(call.gpu, left, right, SIMT, float32)
+        out = BufferOffset(products, size * number)
+        found += with_memory(each, {"a": grads, "b": windows, "out": out})
+    filters = rows * channels
+    push: dict[str, Argument] = {
+        "products": products, "out_": "out", "filters": filters, "parts": len(pieces),
+    }  # fmt: skip
+    grid = linear_grid(filters, WORKGROUP)
+    last = Dispatch("conv/winograd_wgrad", grid, push, frame.constants())
+    return [*found, last]
 
 
 def _convolved(
@@ -292,9 +354,18 @@ def _filters(
 
 
 def _images(
-    frame: _Frame, source: str, out: Scratch | BufferOffset, piece: range, depth: int
+    frame: _Frame,
+    source: str,
+    out: Scratch,
+    piece: range,
+    depth: int,
+    *,
+    evaluated: bool = False,
 ) -> Dispatch:
-    """Return the transform of the windows of a piece's tiles."""
+    """Return the transform of the windows of a piece's tiles.
+
+    With `evaluated` that of the tiles themselves, which is the transpose of `_output`.
+    """
     pitch = _line(len(piece))
     top, left = (each % (1 << 32) for each in frame.before)
     magic, shift = divisor(pitch)
@@ -305,7 +376,8 @@ def _images(
         **frame.fields(piece, (high, wide)),
     }  # fmt: skip
     grid = linear_grid(depth * pitch, WORKGROUP)
-    return Dispatch("conv/winograd_images", grid, push, frame.constants())
+    constants = {**frame.constants(), "EVALUATED": int(evaluated)}
+    return Dispatch("conv/winograd_images", grid, push, constants)
 
 
 def _output(frame: _Frame, products: Scratch, piece: range, bias: bool) -> Dispatch:

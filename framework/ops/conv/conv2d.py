@@ -320,7 +320,10 @@ def _conv2d_weight_vjp_kernel(
 ) -> Found:
     call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
     few = conv_direct.weight_vjp(call) if how.groups > 1 else None
-    found = few or implicit_gemm.weight_vjp(call)
+    own = winograd.microseconds(call, "weight_vjp")
+    found: Found | None = few or implicit_gemm.weight_vjp(call, None, own)
+    if found is None and own < math.inf:
+        found = winograd.weight_vjp(call)
     return found or _conv2d_weight_vjp_tiles(call)
 
 
@@ -332,6 +335,8 @@ def _conv2d_weight_vjp_candidates(
     candidates = _nchw_candidates(
         call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
     )
+    if how.groups == 1:
+        candidates[WINOGRAD] = functools.partial(winograd.weight_vjp, call)
     tile_configs = implicit_gemm.weight_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)
     return candidates
