@@ -84,10 +84,10 @@ def set_float32_matmul_precision(precision: str) -> None:
     ----------
     precision : str
         "highest", the default: float32 multiplication and accumulation. Convolutions of
-        many channels with 3 or 5 taps in a direction and a stride of 1 may run by
-        Winograd's minimal filtering, with relative errors (root mean square) about
-        twice those of the plain sums, 1e-6 of 128 channels; an infinity or NaN then
-        makes NaN of up to 16 results around it. "high": large
+        many channels with 3 or 5 taps in a direction and a stride of 1, and their
+        gradients, may run by Winograd's minimal filtering, with relative errors (root
+        mean square) about twice those of the plain sums, 1e-6 of 128 channels; an
+        infinity or NaN then makes NaN of whole tiles of 4 by 4 results. "high": large
         GEMMs, implicit ones of convolutions among them, may run on tensor cores with
         each number split into a pair of bfloat16 (bf16x3); relative errors (root mean
         square) stay below 4e-5, and the exponents are those of float32. Products with
