@@ -19,6 +19,8 @@ layout(constant_id = 8) const uint DROPOUT = 0;
 // Whether own vectors stay in shared memory, and the other side's two tensors take turns
 // in one tile there, not each in its own.
 layout(constant_id = 9) const uint IN_TURN = 0;
+// Pairs of tiles in shared memory: with 2 the next pair is stored while this one is used.
+layout(constant_id = 10) const uint STAGES = 1;
 
 const uint THREADS = gl_WorkGroupSize.x;
 const uint BLOCK = THREADS / 32 * STRIPES * 16;
@@ -27,8 +29,9 @@ const uint WORDS = HEAD / 8;
 const uint PITCH = WORDS + 1;
 const uint FIRST = IN_TURN != 0 ? BLOCK * PITCH : 0;
 const uint SECOND = IN_TURN != 0 ? FIRST : SPAN * PITCH;
-const uint IN_TILES = BLOCK > 2 * SPAN ? BLOCK : 2 * SPAN;
-const uint TILES = (IN_TURN != 0 ? BLOCK + SPAN : IN_TILES) * PITCH;
+const uint STAGE = 2 * SPAN * PITCH;
+const uint IN_STAGES = BLOCK > 2 * STAGES * SPAN ? BLOCK : 2 * STAGES * SPAN;
+const uint TILES = (IN_TURN != 0 ? BLOCK + SPAN : IN_STAGES) * PITCH;
 const uint DEEP = HEAD / 16;
 const uint ACROSS = SPAN / 16;
 // Lines per load round of the workgroup, and the number of rounds.

@@ -19,6 +19,10 @@ const float SLACK = 8.0;
 // before them; quicker on an NVIDIA H200 (driver 580.159.04, 2026-11-21) but for this.
 const bool LATE = CAUSAL == 0 || HEAD > 64;
 
+// Whether a subgroup goes past tiles of which it sees nothing, where it waits for no
+// other in the rest of the loop.
+const bool SKIPS = IN_TURN == 0 && STAGES == 1;
+
 #define FETCH(first)                                                                     \
     {                                                                                    \
         fetch(next_k, k, k_at, k_row, first, keys);                                     \
@@ -52,12 +56,20 @@ void main() {
     uvec4 next_k[LOADS], next_v[LOADS];
     if (IN_TURN == 0) FETCH(0)
     else fetch(next_k, k, k_at, k_row, 0, keys);
+    if (STAGES == 2) {
+        barrier();
+        put(next_k, FIRST, 0, keys);
+        put(next_v, SECOND, 0, keys);
+        barrier();
+    }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
-        uint first = tile * SPAN;
-        barrier();
-        put(next_k, FIRST, first, keys);
-        if (IN_TURN == 0) put(next_v, SECOND, first, keys);
-        barrier();
+        uint first = tile * SPAN, stage = STAGES == 2 ? tile % 2 * STAGE : 0;
+        if (STAGES == 1) {
+            barrier();
+            put(next_k, FIRST, first, keys);
+            if (IN_TURN == 0) put(next_v, SECOND, first, keys);
+            barrier();
+        }
         // The last tile is prefetched once more, which is cheaper than a branch.
         uint ahead = min(tile + 1, count - 1) * SPAN;
 #ifdef EMULATED
@@ -66,11 +78,11 @@ void main() {
         bool seen = CAUSAL == 0 || first < first_row + own + STRIPES * 16;
 #endif
         if (IN_TURN != 0) fetch(next_k, v, v_at, v_row, first, keys);
-        else if (!LATE || !seen) FETCH(ahead)
-        if (IN_TURN == 0 && !seen) continue;
+        else if (STAGES == 2 || !LATE || !seen) FETCH(ahead)
+        if (SKIPS && !seen) continue;
 
         FACTOR_A weights[STRIPES][ACROSS];
-        if (IN_TURN == 0 || seen) {
+        if (SKIPS || seen) {
             SUMS scores[STRIPES][ACROSS];
             UNROLL for (uint r = 0; r < STRIPES; ++r)
                 UNROLL for (uint j = 0; j < ACROSS; ++j) scores[r][j] = NO_SUMS;
@@ -82,7 +94,7 @@ void main() {
                 }
                 UNROLL for (uint j = 0; j < ACROSS; ++j) {
                     FACTOR_B right;
-                    LOAD_B_TURNED(right, FIRST + j * 16 * PITCH + 2 * e, PITCH);
+                    LOAD_B_TURNED(right, stage + FIRST + j * 16 * PITCH + 2 * e, PITCH);
                     UNROLL for (uint r = 0; r < STRIPES; ++r)
                         MULTIPLY(left[r], right, scores[r][j]);
                 }
@@ -97,7 +109,7 @@ void main() {
                                 scores[r][j][i], first_row + own + r * 16 + row_of(i),
                                 first + j * 16 + column_of(i), mask_at);
 
-            if (IN_TURN == 0 && LATE) FETCH(ahead)
+            if (SKIPS && LATE) FETCH(ahead)
 
             UNROLL for (uint r = 0; r < STRIPES; ++r) {
                 vec2 most = vec2(-INFINITE);
@@ -135,14 +147,19 @@ void main() {
             barrier();
             fetch(next_k, k, k_at, k_row, ahead, keys);
         }
-        if (IN_TURN == 0 || seen)
+        if (SKIPS || seen)
             UNROLL for (uint j = 0; j < ACROSS; ++j)
                 UNROLL for (uint d = 0; d < DEEP; ++d) {
                     FACTOR_B right;
-                    LOAD_B(right, SECOND + j * 16 * PITCH + 2 * d, PITCH);
+                    LOAD_B(right, stage + SECOND + j * 16 * PITCH + 2 * d, PITCH);
                     UNROLL for (uint r = 0; r < STRIPES; ++r)
                         MULTIPLY(weights[r][j], right, sums[r][d]);
                 }
+        if (STAGES == 2) {
+            put(next_k, STAGE - stage + FIRST, ahead, keys);
+            put(next_v, STAGE - stage + SECOND, ahead, keys);
+            barrier();
+        }
     }
 
     UNROLL for (uint r = 0; r < STRIPES; ++r) {

@@ -86,6 +86,7 @@ def tile_variants(
             changed = (pair[0], tile) if causal else (tile, pair[1])
             name = f"{tile.subgroups} subgroups, {tile.stripes} stripes, {tile.span}"
             name += ", in turn" if tile.in_turn else ""
+            name += f", {tile.stages} stages" if tile.stages > 1 else ""
             found.append(Variant(name, [(tiles, most, changed)]))  # type: ignore[list-item]
     return found
 
@@ -98,6 +99,7 @@ def split_variants() -> list[Variant]:
         ("LEAST_SLICE", (64, 256)),
         ("MOST_ROWS", (4, 16)),
         ("INVOCATIONS", (64, 256)),
+        ("INVOCATIONS_OF_ROWS", (32, 128)),
         ("TILE_BYTES", (1 << 13, 1 << 15)),
         ("MOST_QUERIES", (0,)),
     ):

@@ -73,17 +73,22 @@ class AttentionTile(NamedTuple):
     in_turn : bool
         Whether queries stay in shared memory and a tile of keys and one of values take
         turns beside them, for fewer registers. Of the forward pass alone.
+    stages : int
+        Pairs of tiles in shared memory: with 2 one is stored while the other is used.
+        Of the forward pass alone, and not with `in_turn`.
     """
 
     subgroups: int
     stripes: int
     span: int
     in_turn: bool = False
+    stages: int = 1
 
     def shared_memory(self, head: int) -> int:
         """Return its shared memory in bytes, for a head size."""
         block = self.subgroups * self.stripes * EDGE
-        lines = block + self.span if self.in_turn else max(block, 2 * self.span)
+        tiles = 2 * self.stages * self.span
+        lines = block + self.span if self.in_turn else max(block, tiles)
         return 2 * lines * (head + WORD) + 2 * 4 * self.span
 
     def fits(self, gpu: DeviceInfo, head: int) -> bool:
@@ -111,6 +116,10 @@ FORWARD_TILES = (
     AttentionTile(4, 2, 16, in_turn=True),
     AttentionTile(8, 1, 32, in_turn=True),
     AttentionTile(8, 1, 64, in_turn=True),
+    AttentionTile(4, 2, 64, stages=2),
+    AttentionTile(4, 2, 32, stages=2),
+    AttentionTile(8, 1, 64, stages=2),
+    AttentionTile(8, 1, 32, stages=2),
 )
 """Tiles of the forward pass to time."""
 
@@ -125,15 +134,27 @@ GRADIENT_TILES = (
 )
 """Tiles of the gradients to time."""
 
-_PLAIN, _DOUBLE = AttentionTile(8, 1, 64), AttentionTile(4, 2, 64)
-_SHORT, _SHORT_DOUBLE = AttentionTile(8, 1, 32), AttentionTile(4, 2, 32)
+_WIDE, _WIDE_SHORT = AttentionTile(8, 1, 64), AttentionTile(8, 1, 32)
+_DOUBLE, _DOUBLE_SHORT = AttentionTile(4, 2, 64), AttentionTile(4, 2, 32)
+_STAGED, _STAGED_SHORT = (AttentionTile(4, 2, n, stages=2) for n in (64, 32))
+_IN_TURN = AttentionTile(4, 2, 32, in_turn=True)
 
 TILES: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
-    "attention/flash": {64: (_DOUBLE, _DOUBLE), MOST_HEAD: (_PLAIN, _PLAIN)},
-    "attention/flash_dq": {64: (_DOUBLE, _DOUBLE), MOST_HEAD: (_PLAIN, _PLAIN)},
+    "attention/flash": {
+        64: (_STAGED, _STAGED),
+        80: (_STAGED_SHORT, _STAGED_SHORT),
+        96: (_STAGED_SHORT, _DOUBLE_SHORT),
+        MOST_HEAD: (_IN_TURN, _WIDE),
+    },
+    "attention/flash_dq": {
+        64: (_DOUBLE, _DOUBLE),
+        80: (_DOUBLE_SHORT, _DOUBLE_SHORT),
+        MOST_HEAD: (_WIDE, _WIDE),
+    },
     "attention/flash_dkv": {
-        64: (_SHORT_DOUBLE, _SHORT_DOUBLE),
-        MOST_HEAD: (_SHORT, _SHORT),
+        64: (_DOUBLE_SHORT, _DOUBLE_SHORT),
+        96: (_WIDE, _WIDE),
+        MOST_HEAD: (_WIDE_SHORT, _WIDE),
     },
 }
 """By the kernel without tensor cores and the largest head size: without and with
@@ -176,6 +197,8 @@ def tensor_core_dispatch(
     constants |= {"STRIPES": tile.stripes} | options
     if tile.in_turn:
         constants["IN_TURN"] = 1
+    if tile.stages > 1:
+        constants["STAGES"] = tile.stages
     defines = dict(storage_defines(q.dtype))
     if q.dtype is float16:
         defines["DEVICE_ROUNDING"] = "1"

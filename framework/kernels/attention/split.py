@@ -36,7 +36,14 @@ MOST_ROWS = 8
 """Queries of a workgroup, all heads that share keys together; a power of two to 32."""
 
 INVOCATIONS = 128
-"""Invocations of a workgroup, a power of two."""
+"""Invocations of a workgroup with one query, a power of two."""
+
+INVOCATIONS_OF_ROWS = 64
+"""Invocations of a workgroup with more, whose sums take registers; a power of two."""
+
+QUERIES_WITH_TENSOR_CORES = 8
+"""More queries than these are quicker on tensor cores, if their workgroups, one for each
+head, fill the device."""
 
 TILE_BYTES = 1 << 14
 """Bytes of a tile of keys, which bounds its length."""
@@ -61,34 +68,41 @@ class SplitTile(NamedTuple):
         Words of 16 bytes of a key.
     vector : int
         Elements of a word.
+    invocations : int
+        Invocations of the workgroup.
     """
 
     rows: int
     span: int
     words: int
     vector: int
+    invocations: int
 
     @property
     def shared_memory(self) -> int:
         """Its shared memory in bytes."""
         quads = self.vector // 4
-        tile = max(self.span * (self.words | 1), INVOCATIONS * quads)
+        tile = max(self.span * (self.words | 1), self.invocations * quads)
         own = self.rows * self.words * quads
-        scores = self.rows * (INVOCATIONS + 32 // self.rows) + self.rows
-        return WORD * (tile + own) + 4 * (scores + INVOCATIONS)
+        scores = self.rows * (self.invocations + 32 // self.rows) + self.rows
+        return WORD * (tile + own) + 4 * (scores + self.invocations)
 
 
-def split_tile(q: TensorSpec, k: TensorSpec) -> SplitTile:
+def split_tile(q: TensorSpec, k: TensorSpec, v: TensorSpec) -> SplitTile:
     """Return the tile of a call."""
     rows = q.shape[1] // k.shape[1] * q.shape[2]
     vector = WORD // q.dtype.itemsize
     words = ceil_div(q.shape[3], vector)
-    span = min(INVOCATIONS, TILE_BYTES // WORD // words)
+    # A line of invocations has a vector's words.
+    few = rows > 1 and max(q.shape[3], v.shape[3]) <= INVOCATIONS_OF_ROWS * vector
+    invocations = INVOCATIONS_OF_ROWS if few else INVOCATIONS
+    span = min(invocations, TILE_BYTES // WORD // words)
     return SplitTile(
         min(MOST_ROWS, 1 << (rows - 1).bit_length()),
         1 << (span.bit_length() - 1),
         words,
         vector,
+        invocations,
     )
 
 
@@ -110,7 +124,18 @@ def splits_keys(
     fits = 0 < min(q.shape[3], v.shape[3]) and max(q.shape[3], v.shape[3]) <= MOST_HEAD
     if not few or not fits or 0 in (q.shape[0], k.shape[1]):
         return False
-    return split_tile(q, k).shared_memory <= gpu.max_shared_memory
+    return split_tile(q, k, v).shared_memory <= gpu.max_shared_memory
+
+
+def fills_tensor_cores(gpu: DeviceInfo, q: TensorSpec) -> bool:
+    """Return whether tensor cores, if they take a call, are quicker at it.
+
+    There a workgroup has all queries of a head, so that keys which heads share are read
+    for each of them.
+    """
+    heads = q.shape[0] * q.shape[1]
+    most = 3 * model_of(gpu).multiprocessors // 4
+    return q.shape[2] > QUERIES_WITH_TENSOR_CORES and heads >= most
 
 
 def split_dispatches(call: AttentionCall) -> list[Dispatch]:
@@ -119,7 +144,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
     width, rows = v.shape[3], batch * heads * queries
-    tile = split_tile(q, k)
+    tile = split_tile(q, k, v)
     blocks = batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
     length = _slice_length(call.gpu, blocks, keys, tile.span)
     slices = ceil_div(keys, length)
@@ -127,7 +152,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     statistics = Scratch("statistics", 8 * slices * rows)
     own: dict[str, Argument] = {"sums": sums, "statistics": statistics}
     own |= {"slice_keys": length, "slices": slices}
-    constants = {"LOCAL_X": INVOCATIONS, "HEAD": head, "VALUE_HEAD": width}
+    constants = {"LOCAL_X": tile.invocations, "HEAD": head, "VALUE_HEAD": width}
     constants |= {"ROWS": tile.rows, "SPAN": tile.span}
     constants |= {"HAS_MASK": int(call.mask is not None)}
     constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile))}

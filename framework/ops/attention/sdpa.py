@@ -16,7 +16,7 @@ from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
 from ...kernels.attention.coopmat import EDGE, is_16_byte_aligned, uses_tensor_cores
 from ...kernels.attention.flash import MOST_HEAD, QUAD, is_vec4_aligned
-from ...kernels.attention.split import splits_keys
+from ...kernels.attention.split import fills_tensor_cores, splits_keys
 from ..elementwise.compare import where
 from ..elementwise.unary import copy
 from ..movement.rearrange import pad
@@ -110,7 +110,7 @@ def scaled_dot_product_attention(
         if dropout_p:
             seed = random_bits_like(q, default_generator.stream(), (2,), uint32)
         width = v.shape[3]
-        split = _splits_keys(q, k, v, is_causal, dropout_p)
+        split = _splits_keys(q, k, v, is_causal, dropout_p, scale)
         tensor_cores = not split and uses_tensor_cores(q, v, scale)
         if tensor_cores:
             q, k, v = (
@@ -129,7 +129,9 @@ def scaled_dot_product_attention(
     return as_dtype_of(reshape(out, shape), query.dtype)
 
 
-def _splits_keys(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float) -> bool:
+def _splits_keys(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float, scale: float
+) -> bool:
     """Return whether to take the split-KV kernels, which read vectors as they are.
 
     Not where there will be a gradient, whose kernels share the layout of the forward
@@ -141,7 +143,10 @@ def _splits_keys(q: Tensor, k: Tensor, v: Tensor, causal: bool, dropout: float) 
     if not isinstance(device, GpuDevice):
         return False
     own, keys, values = (TensorSpec(x.layout.shape, x.dtype) for x in (q, k, v))
-    return splits_keys(device.gpu.info, own, keys, values, causal, dropout)
+    gpu = device.gpu.info
+    if not splits_keys(gpu, own, keys, values, causal, dropout):
+        return False
+    return not (fills_tensor_cores(gpu, own) and uses_tensor_cores(q, v, scale))
 
 
 def _wants_matrix(

@@ -142,24 +142,32 @@ def test_is_as_in_torch(
 
 
 @pytest.mark.parametrize(
-    ("tile", "causal"),
+    ("tile", "causal", "head"),
     [
-        (AttentionTile(2, 2, 16, in_turn=True), True),
-        pytest.param(AttentionTile(4, 2, 32, True), False, marks=pytest.mark.wide),
-        pytest.param(AttentionTile(1, 1, 32, True), True, marks=pytest.mark.wide),
-        pytest.param(AttentionTile(4, 2, 32), False, marks=pytest.mark.wide),
+        (AttentionTile(2, 2, 16, in_turn=True), True, 80),
+        (AttentionTile(2, 1, 16, stages=2), True, 48),
+        pytest.param(AttentionTile(4, 2, 32, True), False, 48, marks=pytest.mark.wide),
+        pytest.param(AttentionTile(1, 1, 32, True), True, 48, marks=pytest.mark.wide),
+        pytest.param(AttentionTile(4, 2, 32), False, 80, marks=pytest.mark.wide),
+        pytest.param(
+            AttentionTile(4, 2, 32, stages=2), False, 64, marks=pytest.mark.wide
+        ),
+        pytest.param(
+            AttentionTile(2, 2, 32, stages=2), True, 80, marks=pytest.mark.wide
+        ),
     ],
 )
 def test_other_tiles(
     tile: AttentionTile,
     causal: bool,
+    head: int,
     emulated: GpuDevice,
     kernels: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Keys and values that take turns in shared memory, with a mask or `causal`."""
+    """Keys and values that take turns in shared memory or are there twice."""
     monkeypatch.setitem(TILES, "attention/flash", {MOST_HEAD: (tile, tile)})
-    shapes = [(2, 2, 77, 48), (2, 2, 70, 48), (2, 2, 70, 48)]
+    shapes = [(2, 2, 77, head), (2, 2, 70, head), (2, 2, 70, head)]
     own, theirs = twins(emulated, "float16", *shapes)
     mask = None if causal else draw(77, 70, seed=5) > -0.3
     if mask is not None:

@@ -214,15 +214,27 @@ def test_what_is_split(discrete: DeviceInfo) -> None:
     assert not split.splits_keys(software, q, k, k, False, 0.0)
 
 
+def test_many_queries_of_many_heads_are_left_to_tensor_cores(
+    discrete: DeviceInfo,
+) -> None:
+    def filled(batch: int, queries: int) -> bool:
+        q = TensorSpec((batch, 32, queries, 128), float16)
+        return split.fills_tensor_cores(discrete, q)
+
+    assert filled(8, split.QUERIES_WITH_TENSOR_CORES + 1)
+    assert not filled(1, split.QUERIES_WITH_TENSOR_CORES + 1)
+    assert not filled(8, split.QUERIES_WITH_TENSOR_CORES)
+
+
 @pytest.mark.parametrize("head", [1, 7, 64, 80, 128, 256])
 @pytest.mark.parametrize("queries", [1, 3, 16])
 def test_tiles_fit(head: int, queries: int) -> None:
     for dtype in (float32, float16):
         q, k = (TensorSpec((1, 4, n, head), dtype) for n in (queries, 999))
-        tile = split.split_tile(q, k)
+        tile = split.split_tile(q, k, k)
         assert tile.shared_memory <= 49152
         assert tile.words * tile.vector >= head
-        assert tile.words <= split.INVOCATIONS
+        assert tile.words <= tile.invocations
         for number in (tile.span, tile.rows):
             assert number & (number - 1) == 0
-            assert 0 < number <= split.INVOCATIONS
+            assert 0 < number <= tile.invocations
