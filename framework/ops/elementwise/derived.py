@@ -26,6 +26,7 @@ from .compare import (
     le,
     logical_or,
     lt,
+    ne,
     where,
 )
 from .complex_numbers import _angle, _complex_sign
@@ -222,6 +223,22 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return mul(input, power)
 
 
+def _lifted_reference(x: np.ndarray) -> np.ndarray:
+    tiny = np.abs(x) < np.float32(2.0**-126)
+    return np.where(tiny, x * np.float32(2.0**24), x)
+
+
+@elementwise(glsl="lifted(x)", reference=_lifted_reference, dtypes=(float32,))
+def _lifted(x: Tensor) -> Tensor:
+    """Return numbers, but 2^24 times those that are subnormal."""
+
+
+@_lifted.vjp
+def _lifted_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    tiny = ne(_lifted(x), x)
+    return where(tiny, mul(grad, 2.0**24), grad)
+
+
 class MantissaExponent(NamedTuple):
     """Parts of numbers: mantissa * 2^exponent."""
 
@@ -243,16 +260,18 @@ def frexp(input: Tensor) -> MantissaExponent:
         raise DTypeError(
             f"frexp: `input` is {input.dtype.name}; it must be a float dtype"
         )
-    x = input.detach()
-    wide = x if x.dtype is float64 else cast(x, float32)
-    special = isnan(wide)
-    for other in (eq(wide, 0.0), isinf(wide)):
-        special = where(other, True, special)
-    safe = where(special, 1.0, abs(wide))
+    wide = converted(input, float64 if input.dtype is float64 else float32)
     # Subnormal numbers, whose logarithm a device may not have, are scaled first.
-    least, shift = (2.0**-1022, 54) if wide.dtype is float64 else (2.0**-126, 24)
-    tiny = lt(safe, least)
-    safe = where(tiny, safe * 2.0**shift, safe)
+    if wide.dtype is float64:
+        shift, scaled = 54, where(lt(abs(wide), 2.0**-1022), wide * 2.0**54, wide)
+    else:
+        shift, scaled = 24, _lifted(wide)
+    x = scaled.detach()
+    tiny = ne(x, wide.detach())
+    special = isnan(x)
+    for other in (eq(x, 0.0), isinf(x)):
+        special = where(other, True, special)
+    safe = where(special, 1.0, abs(x))
     # The exponent in two steps, as a power of two may leave the range.
     exponent = floor(log2(safe)) + 1.0
     half = floor(exponent * 0.5)
@@ -261,11 +280,9 @@ def frexp(input: Tensor) -> MantissaExponent:
     exponent = where(lt(part, 0.5), exponent - 1.0, exponent)
     exponent = where(lt(part, 1.0), exponent, exponent + 1.0)
     half = floor(exponent * 0.5)
-    given = converted(input, wide.dtype)
-    given = where(tiny, given * 2.0**shift, given)
-    mantissa = mul(given, exp2(-half) * exp2(half - exponent))
+    mantissa = mul(scaled, exp2(-half) * exp2(half - exponent))
     exponent = where(tiny, exponent - shift, exponent)
-    mantissa = where(special, cast(input, wide.dtype), mantissa)
+    mantissa = where(special, wide, mantissa)
     return MantissaExponent(
         cast(mantissa, input.dtype), cast(where(special, 0.0, exponent), int32)
     )

@@ -95,6 +95,15 @@ float raised_sixth(float x) {
     return raised / 6.0;
 }
 
+// x, but 2^24 times that where it is a denormal number: made of its bits, for a device
+// may take it as 0.
+float lifted(float x) {
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    if (size >= 0x00800000u || size == 0u) return x;
+    float value = float(size) * 2.3509887e-38;
+    return int(bits) < 0 ? -value : value;
+}
+
 // The next number from x towards y
 float neighbour(float x, float y) {
     if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);

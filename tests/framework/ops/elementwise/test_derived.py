@@ -80,6 +80,15 @@ def test_on_a_device(call: str, device: vkbackend.Device) -> None:
 EDGES = np.float32([1e-40, -1e-45, 0.0, -0.0, 3.0, -2.0, np.inf, -np.inf, np.nan])
 
 
+def test_gradient_of_mantissas(make: Make) -> None:
+    x = make(EDGES[:6]).requires_grad_()
+    given = torch.tensor(EDGES[:6], requires_grad=True)
+    fw.frexp(x).mantissa.sum().backward()
+    torch.frexp(given).mantissa.sum().backward()
+    assert x.grad is not None
+    np.testing.assert_array_equal(x.grad.numpy(), given.grad.numpy())
+
+
 def test_subnormal_and_infinite_numbers(make: Make) -> None:
     x, given = make(EDGES), torch.tensor(EDGES)
     found, expected = fw.frexp(x), torch.frexp(given)
