@@ -212,17 +212,20 @@ def test_a_batch_begins_with_what_is_recorded(device: Device) -> None:
     x, y = filled(device, ramp()), device.allocate(4 * COUNT)
     arguments = packed(x, y, 2, 1) + packed(y, x, 1, 0)
     result = ramp()
-    before = device.counters.snapshot()
+    resubmits = []
     for _ in range(4):
+        before = device.counters.snapshot()
         batch = device.batch()
         sequence.begin(batch, arguments, [x, y], [x, y])
         batch.dispatch(affine(device), (2, 1, 1), packed(x, x, 3, 0)[:28], [x], [x])
         point = batch.submit()
+        change = device.counters.snapshot() - before
+        assert (change.submits, change.dispatches) == (1, 3)
+        resubmits.append(change.resubmits)
         result = (result * 2 + 1) * 3
         assert x.last_write == y.last_write == point
         assert (words(device, x) == result).all()
-    change = device.counters.snapshot() - before
-    assert (change.submits, change.resubmits, change.dispatches) == (4, 3, 12)
+    assert resubmits == [0, 1, 1, 1]
 
 
 def test_a_batch_of_what_is_recorded_alone(device: Device) -> None:
