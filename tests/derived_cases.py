@@ -3,10 +3,11 @@
 import numpy as np
 import torch
 
-from tests.elementwise_cases import binary
+from tests.elementwise_cases import binary, unary
 
 DERIVED = {
     "gcd": binary("gcd", np.gcd, None, exact=True, gradient=False),
+    "lifted": unary("lifted", np.copy, torch.clone, exact=True),
     "nextafter": binary(
         "nextafter", np.nextafter, torch.nextafter, exact=True, gradient=False
     ),

@@ -42,8 +42,8 @@ INVOCATIONS_OF_ROWS = 64
 """Invocations of a workgroup with more, whose sums take registers; a power of two."""
 
 QUERIES_WITH_TENSOR_CORES = 8
-"""More queries than these are quicker on tensor cores, if their workgroups, one for each
-head, fill the device."""
+"""More queries than these are quicker on tensor cores, if their workgroups, one for
+each head, fill the device."""
 
 TILE_BYTES = 1 << 14
 """Bytes of a tile of keys, which bounds its length."""

@@ -223,20 +223,25 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     return mul(input, power)
 
 
+_SUBNORMAL = {float32: (2.0**-126, 24), float64: (2.0**-1022, 54)}
+"""By dtype the least number that is not subnormal, and the exponent of what subnormal
+ones are multiplied by."""
+
+
 def _lifted_reference(x: np.ndarray) -> np.ndarray:
-    tiny = np.abs(x) < np.float32(2.0**-126)
-    return np.where(tiny, x * np.float32(2.0**24), x)
+    least, shift = _SUBNORMAL[float64 if x.dtype == np.float64 else float32]
+    return np.where(np.abs(x) < least, x * x.dtype.type(2.0**shift), x)
 
 
-@elementwise(glsl="lifted(x)", reference=_lifted_reference, dtypes=(float32,))
+@elementwise(glsl="lifted(x)", reference=_lifted_reference, dtypes=(float32, float64))
 def _lifted(x: Tensor) -> Tensor:
-    """Return numbers, but 2^24 times those that are subnormal."""
+    """Return numbers, but those that are subnormal times 2^24, or 2^54 in float64."""
 
 
 @_lifted.vjp
 def _lifted_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    tiny = ne(_lifted(x), x)
-    return where(tiny, mul(grad, 2.0**24), grad)
+    _, shift = _SUBNORMAL[x.dtype]
+    return where(ne(_lifted(x), x), mul(grad, 2.0**shift), grad)
 
 
 class MantissaExponent(NamedTuple):
@@ -262,10 +267,7 @@ def frexp(input: Tensor) -> MantissaExponent:
         )
     wide = converted(input, float64 if input.dtype is float64 else float32)
     # Subnormal numbers, whose logarithm a device may not have, are scaled first.
-    if wide.dtype is float64:
-        shift, scaled = 54, where(lt(abs(wide), 2.0**-1022), wide * 2.0**54, wide)
-    else:
-        shift, scaled = 24, _lifted(wide)
+    scaled, (_, shift) = _lifted(wide), _SUBNORMAL[wide.dtype]
     x = scaled.detach()
     tiny = ne(x, wide.detach())
     special = isnan(x)

@@ -121,6 +121,16 @@ float neighbour(float x, float y) {
 }
 
 #ifdef FLOAT64
+// Of a double 2^54 times as much.
+double lifted(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint size = bits.y & 0x7fffffffu;
+    if (size >= 0x00100000u || (size | bits.x) == 0u) return x;
+    double value = double(size) * 4294967296.0lf + double(bits.x);
+    value *= 8.9002954340288055e-308lf;
+    return int(bits.y) < 0 ? -value : value;
+}
+
 double precise_hypot(double x, double y) {
     double large = max(abs(x), abs(y));
     double scale = large > 1e150lf ? 1e-200lf : large < 1e-120lf ? 1e200lf : 1.0lf;
