@@ -9,7 +9,7 @@ from vkbackend.tools.bench.attention_tiles import GRADIENTS, Shape
 
 
 def test_tiles_of_one_mask_at_a_time(gpu: GpuDevice) -> None:
-    shape = Shape(1, 2, 2, 64, 64, 80)
+    shape = Shape(1, 2, 2, 64, 64, 112)
     for kernel in ("attention/flash", *GRADIENTS):
         pair = coopmat.TILES[kernel][128]
         for causal in (False, True):

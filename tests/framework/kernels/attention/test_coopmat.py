@@ -61,6 +61,9 @@ def emulated(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDev
     monkeypatch.setattr(sdpa, "_wants_matrix", lambda *_: False)
     trusted = {(gpu, float16): True, (gpu, bfloat16): True}
     monkeypatch.setattr(coopmat, "_trusted", trusted)
+    # Emulated products take shared memory of their own.
+    tile = AttentionTile(4, 2, 32, stages=2)
+    monkeypatch.setitem(TILES["attention/flash"], 64, (tile, tile))
     gpu.plans.clear()
     yield gpu
     fw.eval()
