@@ -42,6 +42,15 @@ LEAST_COUNTED, LEAST_WANTED, LEAST_ELEMENTS = 512, 64, 1 << 13
 """Elements of a line, of its order, and of all lines, from which a software device
 takes digits: the passes are many kernels."""
 
+LEAST_RANGED = 1 << 14
+"""Elements from which the range of whole numbers is found first: passes over digits in
+which no two differ are left out."""
+
+RANGE_ITEMS, MOST_RANGE_GROUPS = 16, 1024
+"""Elements of an invocation that finds the range, and most workgroups that do."""
+
+RANGE = Scratch("key_range", 12)
+
 _BALLOT = 8
 """`VK_SUBGROUP_FEATURE_BALLOT_BIT`."""
 
@@ -144,7 +153,8 @@ class RadixSort(NamedTuple):
     def _passes(self) -> list[Dispatch]:
         """Return the dispatches that sort by each digit, from the lowest.
 
-        Elements move along with their places, which are int32 until the last pass.
+        Elements move along with their places, which are int32 until the last pass. The
+        device knows which pass that is: those after it do nothing.
         """
         _, count, inner = self.x.shape
         lines, size = self.lines, self.x.dtype.itemsize
@@ -155,34 +165,63 @@ class RadixSort(NamedTuple):
         areas = [Scratch(f"sorted{i}", at + 4 * self.x.numel) for i in range(2)]
         counts = Scratch("digit_counts", 4 * lines * BINS * tiles)
         totals = Scratch("digit_totals", 4 * lines * BINS)
-        steps: list[Dispatch] = []
+        ranged, steps = int(self._is_ranged), self._range() if self._is_ranged else []
+        own: dict[str, Argument] = {"lines": lines, "count": count, "tiles": tiles}
+        own["range"] = RANGE if ranged else self.source
+        out = self._results()
+        out |= {"most": min(self.most, count), "inner_out": inner}
         for digit in range(size):
-            is_first, is_last = digit == 0, digit == size - 1
-            source = areas[(digit - 1) % 2]
-            read: dict[str, Argument] = {"x": self.source if is_first else source}
-            read |= {"lines": lines, "count": count, "tiles": tiles}
+            is_first = digit == 0
+            area, source = areas[digit % 2], areas[(digit - 1) % 2]
+            read = own | {"x": self.source if is_first else source}
             read |= {"inner": inner if is_first else 1, "shift": digit * DIGIT_BITS}
-            area = areas[digit % 2]
-            out: dict[str, Argument] = {"values": area, "order": BufferOffset(area, at)}
-            out = self._results() if is_last else out
-            out |= {"most": min(self.most, count) if is_last else count}
-            out["inner_out"] = inner if is_last else 1
-            out["places"] = self.source if is_first else BufferOffset(source, at)
+            write = out | {"moved": area, "moved_places": BufferOffset(area, at)}
+            write["places"] = self.source if is_first else BufferOffset(source, at)
+            constants = {"DESCENDING": int(self.descending), "RANGED": ranged}
             if alone:
-                steps += self._chunk_pass(read, out, counts, chunk)
+                steps += self._chunk_pass(read, write, counts, chunk, constants)
                 continue
-            out |= {"before": counts, "totals": totals}
-            steps.append(self._histogram(read | {"counts": counts}))
-            steps.append(self._offsets(counts, totals, tiles))
-            constants = self._rank_constants(TILE_ITEMS)
-            constants |= {"DESCENDING": int(self.descending), "IS_FIRST": int(is_first)}
-            constants["HAS_VALUES"] = int(not is_last or "values" in self.results)
-            defines = key_defines(self.x.dtype)
-            defines |= place_defines(self.places) if is_last else {}
-            grid, push = fold_grid(lines * tiles), read | out
+            write |= {"before": counts, "totals": totals}
+            steps.append(self._histogram(read | {"counts": counts}, constants))
+            steps.append(self._offsets(read, counts, totals, ranged))
+            constants |= self._rank_constants(TILE_ITEMS)
+            constants |= {"IS_FIRST": int(is_first)}
+            constants["HAS_VALUES"] = int("values" in self.results)
+            defines = {**key_defines(self.x.dtype), **place_defines(self.places)}
+            grid, push = fold_grid(lines * tiles), read | write
             scatter = Dispatch("sort/radix_scatter", grid, push, constants, defines)
             steps.append(scatter)
         return steps
+
+    @property
+    def _is_ranged(self) -> bool:
+        """Whether the range of the keys, which decides the passes, is worth finding."""
+        dtype = self.x.dtype
+        wide = dtype.kind != "float" and dtype.itemsize >= 4
+        return wide and self.x.numel >= LEAST_RANGED
+
+    def _range(self) -> list[Dispatch]:
+        """Return the dispatches that find the range of the keys."""
+        count, gpu = self.x.numel, self.gpu
+        size = gpu.subgroup_size if not gpu.target.hides_latency else WORKGROUP
+        most = MOST_RANGE_GROUPS if gpu.target.hides_latency else CHUNKS
+        groups = min(most, ceil_div(count, RANGE_ITEMS * size))
+        groups = max(groups, ceil_div(count, MOST_CHUNK * size))
+        push: dict[str, Argument] = {"x": self.source, "range": RANGE}
+        push |= {"bounds": Scratch("key_bounds", 16 * groups)}
+        push |= {"count": count, "groups": groups}
+        constants = {"LOCAL_X": size, "DESCENDING": int(self.descending)}
+        defines = key_defines(self.x.dtype)
+        return [
+            Dispatch(
+                "sort/key_range",
+                fold_grid(number),
+                push,
+                constants | {"PASS": which},
+                defines,
+            )
+            for which, number in enumerate((groups, 1))
+        ]
 
     @property
     def _chunk(self) -> int:
@@ -194,23 +233,23 @@ class RadixSort(NamedTuple):
     def _chunk_pass(
         self,
         read: Mapping[str, Argument],
-        out: Mapping[str, Argument],
+        write: Mapping[str, Argument],
         counts: Scratch,
         chunk: int,
+        constants: Mapping[str, int],
     ) -> list[Dispatch]:
         """Return the dispatches of one digit where invocations share nothing."""
-        is_first, is_last = read["shift"] == 0, out["order"] == self.results["order"]
         tiles = read["tiles"]
         assert isinstance(tiles, int)
         count: dict[str, Argument] = {"counts": counts}
-        constants = {"DESCENDING": int(self.descending)}
         defines, number = key_defines(self.x.dtype), self.lines * tiles
         size = self.gpu.subgroup_size
         scanned = {**count, "lines": self.lines, "width": BINS * tiles}
-        placed = {"IS_FIRST": int(is_first), "CHUNK": chunk, **constants}
-        placed["HAS_VALUES"] = int(not is_last or "values" in self.results)
-        types = {**defines, **(place_defines(self.places) if is_last else {})}
+        scanned |= {name: read[name] for name in ("range", "shift")}
         counted = {"CHUNK": chunk, **constants}
+        placed = {**counted, "IS_FIRST": int(read["shift"] == 0)}
+        placed["HAS_VALUES"] = int("values" in self.results)
+        types = {**defines, **place_defines(self.places)}
         return [
             linear_dispatch(
                 "sort/radix_count_chunks",
@@ -221,32 +260,45 @@ class RadixSort(NamedTuple):
                 size,
             ),
             linear_dispatch(
-                "sort/radix_scan_chunks", self.lines, scanned, workgroup=size
+                "sort/radix_scan_chunks",
+                self.lines,
+                scanned,
+                {"RANGED": constants["RANGED"]},
+                workgroup=size,
             ),
             linear_dispatch(
                 "sort/radix_place_chunks",
                 number,
-                {**read, **out, **count},
+                {**read, **write, **count},
                 placed,
                 types,
                 size,
             ),
         ]
 
-    def _histogram(self, push: Mapping[str, Argument]) -> Dispatch:
-        constants = {"LOCAL_X": WORKGROUP, "TILE": TILE_ITEMS * self.rank_group}
-        constants["DESCENDING"] = int(self.descending)
+    def _histogram(
+        self, push: Mapping[str, Argument], own: Mapping[str, int]
+    ) -> Dispatch:
+        constants = {"LOCAL_X": WORKGROUP, "TILE": TILE_ITEMS * self.rank_group, **own}
         tiles = push["tiles"]
         assert isinstance(tiles, int)
         grid, defines = fold_grid(self.lines * tiles), key_defines(self.x.dtype)
         return Dispatch("sort/radix_histogram", grid, push, constants, defines)
 
-    def _offsets(self, counts: Scratch, totals: Scratch, tiles: int) -> Dispatch:
+    def _offsets(
+        self,
+        read: Mapping[str, Argument],
+        counts: Scratch,
+        totals: Scratch,
+        ranged: int,
+    ) -> Dispatch:
+        tiles = read["tiles"]
+        assert isinstance(tiles, int)
         group = min(WORKGROUP, 1 << (ceil_div(tiles, 4) - 1).bit_length())
         rows = self.lines * BINS
-        push: dict[str, Argument] = {"counts": counts, "totals": totals}
-        push |= {"rows": rows, "tiles": tiles}
-        constants = {"LOCAL_X": WORKGROUP, "GROUP": group}
+        push: dict[str, Argument] = {"counts": counts, "totals": totals, "rows": rows}
+        push |= {name: read[name] for name in ("tiles", "range", "shift")}
+        constants = {"LOCAL_X": WORKGROUP, "GROUP": group, "RANGED": ranged}
         grid = fold_grid(ceil_div(rows, WORKGROUP // group))
         return Dispatch("sort/radix_offsets", grid, push, constants)
 

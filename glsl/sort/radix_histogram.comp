@@ -1,8 +1,8 @@
 // How often each value of a digit occurs in each tile of the lines of a radix sort
 // grid    one workgroup per tile, linear over (lines, tiles)
-// in      x (outer, count, inner), whose lines are over (outer, inner)
+// in      x (outer, count, inner), whose lines are over (outer, inner); range
 // out     counts (lines, 256, tiles)
-// consts  TILE: elements; DESCENDING
+// consts  TILE: elements; DESCENDING; RANGED
 // source  sums of integers do not depend on the order of atomics
 // lint    atomic-in-loop: the digits of an invocation differ; atomics are in shared memory
 #version 460
@@ -11,6 +11,7 @@
 #include "sort/keys.glsl"
 #include "lib/index.glsl"
 #include "sort/bins.glsl"
+#include "sort/key_range.glsl"
 
 layout(constant_id = 3) const uint TILE = 1024;
 layout(constant_id = 4) const uint DESCENDING = 0;
@@ -20,6 +21,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly 
 layout(push_constant, std430) uniform Push {
     BitsIn x;
     CountsOut counts;
+    KeyRange range;
     uint lines;
     uint count;
     uint inner;
@@ -32,9 +34,11 @@ const uint BATCH = 4;
 
 void main() {
     BitsIn x = push.x;
-    uint count = push.count, inner = push.inner, tiles = push.tiles;
+    KeyRange range = push.range;
+    uint count = push.count, inner = push.inner, tiles = push.tiles, shift = push.shift;
     uint line = linear_workgroup() / tiles;
-    if (line >= push.lines) return;
+    if (line >= push.lines || !has_digit(range, shift)) return;
+    KEY least = least_of(range);
     uint tile = linear_workgroup() - line * tiles;
     for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
         bin_sums[0][bin] = 0;
@@ -50,9 +54,9 @@ void main() {
             bits[i] = load_bits(x, base + (tile * TILE + own) * inner);
         }
         [[unroll]] for (uint i = 0; i < BATCH; ++i) {
-            KEY key = sort_key(bits[i], DESCENDING != 0);
+            KEY key = above(sort_key(bits[i], DESCENDING != 0), least);
             if (first + i * workgroup < end)
-                atomicAdd(bin_sums[0][key_bits(key, push.shift, DIGIT_BITS)], 1u);
+                atomicAdd(bin_sums[0][key_bits(key, shift, DIGIT_BITS)], 1u);
         }
     }
     barrier();

@@ -1,13 +1,14 @@
 // Scan of a radix sort's counts over the tiles of each line and digit, in place
 // grid    one group of GROUP invocations per row, linear
-// in      counts (rows, tiles)
+// in      counts (rows, tiles); range
 // out     counts: how many there are in the tiles before; totals (rows)
-// consts  GROUP: a power of two, which divides the workgroup
+// consts  GROUP: a power of two, which divides the workgroup; RANGED
 // source  Blelloch, Prefix Sums and Their Applications, 1990
 // lint    scalar-load: an invocation reads a few, of a table that is in the cache
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"
+#include "sort/key_range.glsl"
 
 layout(constant_id = 3) const uint GROUP = 1;
 
@@ -17,13 +18,17 @@ layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer Cou
 layout(push_constant, std430) uniform Push {
     Counts counts;
     Counts totals;
+    KeyRange range;
     uint rows;
     uint tiles;
+    uint shift;
 } push;
 
 shared uint sums[2][gl_WorkGroupSize.x];
 
 void main() {
+    KeyRange range = push.range;
+    if (!has_digit(range, push.shift)) return;
     uint self = gl_LocalInvocationIndex, own = self % GROUP, at = 0;
     uint row = linear_workgroup() * (gl_WorkGroupSize.x / GROUP) + self / GROUP;
     uint tiles = push.tiles, each = (tiles + GROUP - 1) / GROUP;

@@ -3,11 +3,11 @@
 // grid    one workgroup per tile, linear over (lines, tiles)
 // in      x (outer, count, inner), whose lines are over (outer, inner); places, (lines,
 //         count), where the elements were along the dimension, unless IS_FIRST; before
-//         (lines, 256, tiles) and totals (lines, 256) of `sort/radix_offsets`
-// out     values, order (outer, most, inner), with inner as `inner_out`: the first `most`
-//         of each line; order is of places
+//         (lines, 256, tiles) and totals (lines, 256) of `sort/radix_offsets`; range
+// out     moved, moved_places (lines, count); of the last pass instead values, order
+//         (outer, most, inner_out): the first `most` of each line; order is of places
 // consts  ITEMS: elements of an invocation; SUBGROUPS: most in a workgroup; DESCENDING;
-//         IS_FIRST; HAS_VALUES: 0 leaves `values` unwritten
+//         IS_FIRST; HAS_VALUES: 0 leaves `values` unwritten; RANGED
 // source  LSD radix sort; ranks by votes as in Adinets and Merrill, Onesweep, 2022
 // lint    bank-conflict: digits decide who writes where
 #version 460
@@ -21,6 +21,7 @@
 #include "lib/place_buffers.glsl"
 #include "sort/bins.glsl"
 #include "sort/rank_tile.glsl"
+#include "sort/key_range.glsl"
 
 layout(constant_id = 5) const uint DESCENDING = 0;
 layout(constant_id = 6) const uint IS_FIRST = 0;
@@ -31,8 +32,11 @@ layout(push_constant, std430) uniform Push {
     IntIn places;
     IntIn before;
     IntIn totals;
+    BitsOut moved;
+    IntOut moved_places;
     BitsOut values;
     PlaceOut order;
+    KeyRange range;
     uint lines;
     uint count;
     uint inner;
@@ -54,9 +58,11 @@ uint passed(uint item) {
 
 void main() {
     BitsIn x = push.x;
-    uint count = push.count, inner = push.inner, tiles = push.tiles;
+    KeyRange range = push.range;
+    uint count = push.count, inner = push.inner, tiles = push.tiles, shift = push.shift;
     uint line = linear_workgroup() / tiles;
-    if (line >= push.lines) return;
+    if (line >= push.lines || !has_digit(range, shift)) return;
+    KEY least = least_of(range);
     uint tile = linear_workgroup() - line * tiles;
     uint outer = line / inner;
     uint base = outer * count * inner + (line - outer * inner);
@@ -68,7 +74,7 @@ void main() {
         keys[i] = LAST_KEY;
         if (own < size) {
             bits[i] = load_bits(x, base + (begin + own) * inner);
-            keys[i] = sort_key(bits[i], DESCENDING != 0);
+            keys[i] = above(sort_key(bits[i], DESCENDING != 0), least);
         }
     }
     for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
@@ -80,15 +86,16 @@ void main() {
         line_starts[bin] = bin_start(bin) + earlier;
     }
     barrier();
-    rank_tile(push.shift);
+    rank_tile(shift);
     for (uint bin = gl_LocalInvocationIndex; bin < BINS; bin += gl_WorkGroupSize.x)
         line_starts[bin] -= bin_start(bin);
 
-    uint inner_out = push.inner_out, most = push.most;
+    bool is_last = is_last_digit(range, shift);
+    uint inner_out = is_last ? push.inner_out : 1, most = is_last ? push.most : count;
     uint outer_out = line / inner_out;
     uint base_out = outer_out * most * inner_out + (line - outer_out * inner_out);
     [[unroll]] for (uint i = 0; i < ITEMS; ++i)
-        exchanged[ranks[i]] = key_bits(keys[i], push.shift, DIGIT_BITS);
+        exchanged[ranks[i]] = key_bits(keys[i], shift, DIGIT_BITS);
     barrier();
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
         uint own = gl_LocalInvocationIndex + i * gl_WorkGroupSize.x;
@@ -104,9 +111,16 @@ void main() {
         exchanged[ranks[i]] = place;
     }
     barrier();
-    [[unroll]] for (uint i = 0; i < ITEMS; ++i)
-        if (targets[i] != ~0u) store_place(push.order, targets[i], passed(i));
-    if (HAS_VALUES == 0) return;
+    PlaceOut order = push.order;
+    IntOut moved_places = push.moved_places;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        if (targets[i] == ~0u) continue;
+        if (is_last) store_place(order, targets[i], passed(i));
+        else moved_places.at[targets[i]] = int(passed(i));
+    }
+    if (is_last && HAS_VALUES == 0) return;
+    BitsOut values = push.values, moved = push.moved;
+    if (!is_last) values = moved;
     barrier();
 #if BYTES == 8
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = bits[i].x;
@@ -117,11 +131,11 @@ void main() {
     barrier();
     [[unroll]] for (uint i = 0; i < ITEMS; ++i)
         if (targets[i] != ~0u)
-            store_bits(push.values, targets[i], uvec2(keys[i].x, passed(i)));
+            store_bits(values, targets[i], uvec2(keys[i].x, passed(i)));
 #else
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) exchanged[ranks[i]] = bits[i];
     barrier();
     [[unroll]] for (uint i = 0; i < ITEMS; ++i)
-        if (targets[i] != ~0u) store_bits(push.values, targets[i], passed(i));
+        if (targets[i] != ~0u) store_bits(values, targets[i], passed(i));
 #endif
 }

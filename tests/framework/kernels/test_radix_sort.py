@@ -41,6 +41,7 @@ def radix(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     monkeypatch.setattr(radix_sort, "TILE_ITEMS", 2)
     monkeypatch.setattr(radix_sort, "LINE_ITEMS", 4)
     monkeypatch.setattr(radix_sort, "SHORT_LINE", 16)
+    monkeypatch.setattr(radix_sort, "LEAST_RANGED", 1)
     return quads
 
 
@@ -105,6 +106,37 @@ def test_first_of_the_order(count: int, radix: GpuDevice) -> None:
     assert np.array_equal(found.indices.numpy(), wanted.indices[:, :5].numpy())
 
 
+RANGES = {
+    "around 0": (-9, 9),
+    "equal": (7, 7),
+    "of one digit": (1 << 20, (1 << 20) + 255),
+    "across words": (-(1 << 31), (1 << 31) + 3),
+    "of no sign": (0, 1 << 62),
+}
+
+
+def check_ranges(device: GpuDevice, count: int, dtype: torch.dtype) -> None:
+    """Check numbers of narrow ranges, whose order few digits decide."""
+    generator = np.random.default_rng(1)
+    limits = torch.iinfo(dtype)
+    for least, most in RANGES.values():
+        if not limits.min <= least <= most <= limits.max:
+            continue
+        numbers = generator.integers(least, most, (2, count, 2), endpoint=True)
+        data = torch.from_numpy(numbers)
+        data[0, 0], data[1, -1] = most, least
+        for descending in (False, True):
+            check(device, data.to(dtype), 1, descending)
+        found = ops.topk(fw.tensor(data.to(dtype).numpy(), device=device), 70, 1)
+        wanted = torch.sort(data, dim=1, descending=True, stable=True)
+        assert np.array_equal(found.indices.numpy(), wanted.indices[:, :70].numpy())
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_narrow_ranges(dtype: torch.dtype, radix: GpuDevice) -> None:
+    check_ranges(radix, 300, dtype)
+
+
 @pytest.mark.parametrize(
     ("count", "kernels"),
     [(7, ["short_rows"]), (1024, ["radix_rows"]), (1 << 20, ["radix_scatter"] * 4)],
@@ -126,6 +158,7 @@ def chunks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     monkeypatch.setattr(radix_sort, "LEAST_COUNTED", 2)
     monkeypatch.setattr(radix_sort, "LEAST_ELEMENTS", 2)
     monkeypatch.setattr(radix_sort, "LEAST_CHUNK", 16)
+    monkeypatch.setattr(radix_sort, "LEAST_RANGED", 1)
     if not pays_to_count(gpu.gpu.info, TensorSpec((1, 99, 1), float32), 99):
         pytest.skip("the device is no software device with 64-bit integers")
     return gpu
@@ -156,6 +189,23 @@ def test_first_of_chunks(chunks: GpuDevice) -> None:
     wanted = torch.sort(data, dim=1, descending=True, stable=True)
     assert np.array_equal(found.values.numpy(), wanted.values[:, :80].numpy())
     assert np.array_equal(found.indices.numpy(), wanted.indices[:, :80].numpy())
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_chunks_of_narrow_ranges(dtype: torch.dtype, chunks: GpuDevice) -> None:
+    check_ranges(chunks, 300, dtype)
+
+
+def test_ranges_keep_within_the_loops_of_software_devices() -> None:
+    results = {"values": "values", "order": "indices"}
+    x = TensorSpec((1 << 12, 1 << 15, 1), int64)
+    sort = RadixSort(SOFTWARE, x, 1 << 15, False, "x", results, int64)
+    first = sort.dispatches()[0]
+    groups, size = first.push["groups"], first.constants["LOCAL_X"]
+    assert isinstance(groups, int)
+    assert x.numel / (groups * size) <= LOOP_LIMIT
+    assert groups / size <= LOOP_LIMIT
 
 
 def test_chunks_keep_within_the_loops_of_software_devices() -> None:
