@@ -126,6 +126,7 @@ class RadixSort(NamedTuple):
             items = items if items <= 8 else min(4 * ceil_div(items, 4), LINE_ITEMS)
             items = min(items, self.line_capacity // self.rank_group)
             constants = self._rank_constants(items)
+            constants["RANGED"] = int(self._is_wide_integer)
             return [self._line_dispatch("sort/radix_rows", self.lines, constants)]
         return self._passes()
 
@@ -196,9 +197,11 @@ class RadixSort(NamedTuple):
     @property
     def _is_ranged(self) -> bool:
         """Whether the range of the keys, which decides the passes, is worth finding."""
-        dtype = self.x.dtype
-        wide = dtype.kind != "float" and dtype.itemsize >= 4
-        return wide and self.x.numel >= LEAST_RANGED
+        return self._is_wide_integer and self.x.numel >= LEAST_RANGED
+
+    @property
+    def _is_wide_integer(self) -> bool:
+        return self.x.dtype.kind != "float" and self.x.dtype.itemsize >= 4
 
     def _range(self) -> list[Dispatch]:
         """Return the dispatches that find the range of the keys."""

@@ -3,10 +3,13 @@
 // in      x (outer, count, inner); count is at most ITEMS * LOCAL_X
 // out     values, order (outer, most, inner): the first `most` in order
 // consts  ITEMS: elements of an invocation; SUBGROUPS: most in a workgroup; DESCENDING;
-//         HAS_VALUES: 0 leaves `values` unwritten
+//         HAS_VALUES: 0 leaves `values` unwritten; RANGED: whether passes over digits in
+//         which no two elements of a line differ are left out
 // source  LSD radix sort by digits of 8 bits; ranks by votes as in Adinets and Merrill,
 //         Onesweep, 2022
 // lint    bank-conflict: digits decide who writes where
+// lint    divergent-barrier: all invocations make the passes that shared words say
+// lint    atomic-in-loop: an invocation has few elements; atomics are in shared memory
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
@@ -20,6 +23,7 @@
 
 layout(constant_id = 5) const uint DESCENDING = 0;
 layout(constant_id = 6) const uint HAS_VALUES = 1;
+layout(constant_id = 7) const uint RANGED = 0;
 
 layout(push_constant, std430) uniform Push {
     BitsIn x;
@@ -54,6 +58,39 @@ void move_elements() {
 #endif
 }
 
+shared uint least, greatest, least_low, greatest_low;
+
+// Subtracts the least word of the keys, the upper one where these differ; returns how many
+// digits are left.
+uint remove_least(uint count) {
+    if (gl_LocalInvocationIndex == 0) {
+        least = least_low = ~0u;
+        greatest = greatest_low = 0;
+    }
+    barrier();
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        if (places[i] >= count) continue;
+        atomicMin(least, HIGH(keys[i]));
+        atomicMax(greatest, HIGH(keys[i]));
+#if BYTES == 8
+        atomicMin(least_low, keys[i].x);
+        atomicMax(greatest_low, keys[i].x);
+#endif
+    }
+    barrier();
+    uint range = greatest - least, digits = 0;
+#if BYTES == 8
+    if (range == 0) range = greatest_low - least_low;
+    else digits = 4;
+    KEY lower = digits == 0 ? KEY(least_low, least) : KEY(0, least);
+#else
+    KEY lower = least;
+#endif
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i)
+        if (places[i] < count) keys[i] -= lower;
+    return digits + uint(findMSB(range) + 8) / 8;
+}
+
 void main() {
     uint line = linear_workgroup();
     if (line >= push.lines) return;
@@ -69,7 +106,9 @@ void main() {
             keys[i] = sort_key(
                 load_bits(x, base + places[i] * inner), DESCENDING != 0);
     }
-    for (uint shift = 0; shift < 8 * BYTES; shift += DIGIT_BITS) {
+    uint digits = BYTES;
+    if (RANGED != 0) digits = remove_least(count);
+    for (uint shift = 0; shift < DIGIT_BITS * digits; shift += DIGIT_BITS) {
         rank_tile(shift);
         move_elements();
     }

@@ -132,9 +132,10 @@ def check_ranges(device: GpuDevice, count: int, dtype: torch.dtype) -> None:
         assert np.array_equal(found.indices.numpy(), wanted.indices[:, :70].numpy())
 
 
+@pytest.mark.parametrize("count", [90, 300])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
-def test_narrow_ranges(dtype: torch.dtype, radix: GpuDevice) -> None:
-    check_ranges(radix, 300, dtype)
+def test_narrow_ranges(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
+    check_ranges(radix, count, dtype)
 
 
 @pytest.mark.parametrize(
