@@ -3,11 +3,13 @@
 `python -m vkbackend.tools.bench.attention_tiles` times, on the Vulkan device, of each
 shape the forward pass and both gradients on tensor cores with every tile of
 `kernels/attention/coopmat.py` (`FORWARD_TILES`, `GRADIENT_TILES`) that there is room
-for, without and with `causal`; and the split-KV kernels of few queries with other
-constants of `kernels/attention/split.py`, and without them. It prints a table for each:
-the quickest first, `*` is what is chosen now. What differs from that by more than
-rounding is wrong. It ends after `--seconds` (55); `--only few`, `tiles` or a part of a
-title chooses tables, `--shape BATCHxHEADSxKEY_HEADSxQUERIESxKEYSxHEAD` gives shapes.
+for, without and with `causal`; the same in float32 without tensor cores, with the tiles
+of `kernels/attention/simt.py` (`CANDIDATES`), and in small tiles; and the split-KV
+kernels of few queries with other constants of `kernels/attention/split.py`, and without
+them. It prints a table for each: the quickest first, `*` is what is chosen now. What
+differs from that by more than rounding is wrong. It ends after `--seconds` (55);
+`--only few`, `tiles`, `simt` or a part of a title chooses tables,
+`--shape BATCHxHEADSxKEY_HEADSxQUERIESxKEYSxHEAD` gives shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import Tensor, ops
 from vkbackend.framework.base.dtype import DTYPES
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.kernels.attention import coopmat, split
+from vkbackend.framework.kernels.attention import coopmat, simt, split
 
 from ..exit_status import outcome
 from .measure import device_to_measure
@@ -50,6 +52,11 @@ SHAPES = (
     Shape(4, 16, 16, 4096, 4096, 64),
     Shape(4, 16, 16, 4096, 4096, 80),
 )
+SIMT = (
+    Shape(4, 16, 16, 4096, 4096, 128),
+    Shape(8, 12, 12, 1024, 1024, 64),
+    Shape(4, 16, 16, 1024, 1024, 80),
+)
 FEW = (
     Shape(4, 32, 32, 1, 4096, 128),
     Shape(1, 32, 8, 1, 4096, 128),
@@ -58,6 +65,9 @@ FEW = (
     Shape(16, 16, 16, 1, 1024, 64),
 )
 DTYPES_OF_FEW = ("float32", "float16")
+
+GROUPS = ("few", "tiles", "simt")
+"""Tables by what they time: few queries, tensor cores, float32 without them."""
 
 GRADIENTS = ("attention/flash_dq", "attention/flash_dkv")
 
@@ -87,7 +97,31 @@ def tile_variants(
             name = f"{tile.subgroups} subgroups, {tile.stripes} stripes, {tile.span}"
             name += ", in turn" if tile.in_turn else ""
             name += f", {tile.stages} stages" if tile.stages > 1 else ""
-            found.append(Variant(name, [(tiles, most, changed)]))  # type: ignore[list-item]
+            found.append(Variant(name, [(tiles, most, changed)]))
+    return found
+
+
+def simt_variants(device: Any, kernel: str, head: int) -> list[Variant]:
+    """Return the large register tiles that a device has room for, and small tiles.
+
+    That which is chosen is the first.
+    """
+    info = device.gpu.info
+    found = [Variant("as chosen", [])]
+    if head > simt.MOST_HEAD or info.target.wide_subgroups:
+        return found
+    found.append(Variant("small tiles", [(simt.USED, kernel, False)]))
+    tiles = simt.TILES[kernel]
+    most = next(most for most in tiles if head <= most)
+    for tile in simt.CANDIDATES:
+        if tile.fits(info, head):
+            name = (
+                f"{tile.invocations} invocations, {tile.block}x{tile.span} in"
+                f" {tile.rows}x{tile.columns}, slabs of {tile.slab}"
+            )
+            found.append(
+                Variant(name, [(tiles, most, tile), (simt.USED, kernel, True)])
+            )
     return found
 
 
@@ -131,41 +165,54 @@ def tile_tables(device: Any, shape: Shape, dtype: str) -> Iterator[Table]:
     if not coopmat.trusts_tensor_cores(device, DTYPES[dtype]):
         print(f"{dtype}: this device has no tensor cores for it", file=sys.stderr)
         return
-    q, k, v, grad = _vectors(device, shape, dtype)
+    vectors = _vectors(device, shape, dtype)
+    for causal in (False, True):
+        for kernel, run, operations in _runs(shape, vectors, causal, True):
+            yield Table(
+                f"{kernel} {dtype} {_sizes(shape)}{' causal' if causal else ''}",
+                tile_variants(device, kernel, shape, causal),
+                run,
+                operations,
+            )
+
+
+def simt_tables(device: Any, shape: Shape) -> Iterator[Table]:
+    """Yield the tables of the float32 kernels without tensor cores."""
+    vectors = _vectors(device, shape, "float32")
+    for kernel, run, operations in _runs(shape, vectors, False, False):
+        variants = simt_variants(device, kernel, shape.head)
+        yield Table(f"{kernel} float32 {_sizes(shape)}", variants, run, operations)
+
+
+def _sizes(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def _runs(
+    shape: Shape,
+    vectors: tuple[Tensor, Tensor, Tensor, Tensor],
+    causal: bool,
+    tensor_cores: bool,
+) -> Iterator[tuple[str, Callable[[], Sequence[Tensor]], float]]:
+    """Yield the forward pass and both gradients: kernel, run, operations."""
+    q, k, v, grad = vectors
     forward, by_queries, by_keys = (
         REGISTRY[name]
         for name in ("flash_attention", "flash_query_grad", "flash_key_grad")
     )
-    for causal in (False, True):
-        rest = (shape.head**-0.5, causal, 0.0, True)
-        name = f"{dtype} {'x'.join(map(str, shape))}{' causal' if causal else ''}"
-        half = 0.5 if causal else 1.0
-
-        def attend(rest: Any = rest) -> Sequence[Tensor]:
-            return [forward(q, k, v, None, None, *rest)[0]]
-
-        out, sums = forward(q, k, v, None, None, *rest)
-        delta = (out.transpose(1, 2).float() * grad.float()).sum(3)
-        saved = (grad, sums, delta)
-        fw.eval(sums, delta)
-
-        def by_query(rest: Any = rest, saved: Any = saved) -> Sequence[Tensor]:
-            return [by_queries(q, k, v, None, None, *saved, *rest)]
-
-        def by_key(rest: Any = rest, saved: Any = saved) -> Sequence[Tensor]:
-            return list(by_keys(q, k, v, None, None, *saved, *rest))
-
-        for kernel, run, factor in (
-            ("attention/flash", attend, 1.0),
-            ("attention/flash_dq", by_query, 1.5),
-            ("attention/flash_dkv", by_key, 2.0),
-        ):
-            yield Table(
-                f"{kernel} {name}",
-                tile_variants(device, kernel, shape, causal),
-                run,
-                shape.operations * factor * half,
-            )
+    rest = (shape.head**-0.5, causal, 0.0, tensor_cores)
+    out, sums = forward(q, k, v, None, None, *rest)
+    delta = (out.transpose(1, 2).float() * grad.float()).sum(3)
+    given = (q, k, v, None, None, grad, sums, delta, *rest)
+    fw.eval(sums, delta)
+    operations = shape.operations * (0.5 if causal else 1.0)
+    yield (
+        "attention/flash",
+        lambda: [forward(q, k, v, None, None, *rest)[0]],
+        operations,
+    )
+    yield "attention/flash_dq", lambda: [by_queries(*given)], operations * 1.5
+    yield "attention/flash_dkv", lambda: list(by_keys(*given)), operations * 2.0
 
 
 def few_table(device: Any, shape: Shape, dtype: str) -> Table:
@@ -182,13 +229,16 @@ def few_table(device: Any, shape: Shape, dtype: str) -> Table:
 
 def _tables(device: Any, shapes: Sequence[Shape] | None, only: str) -> Iterator[Table]:
     """Yield the tables that are wanted, those of few queries first."""
-    if only != "tiles":
+    if only in ("", "few"):
         for shape in [x for x in shapes or FEW if x.queries <= split.MOST_QUERIES]:
             for dtype in DTYPES_OF_FEW:
                 yield few_table(device, shape, dtype)
-    if only != "few":
+    if only in ("", "tiles"):
         for shape in [x for x in shapes or SHAPES if x.queries > split.MOST_QUERIES]:
             yield from tile_tables(device, shape, "float16")
+    if only in ("", "simt"):
+        for shape in [x for x in shapes or SIMT if x.queries > split.MOST_QUERIES]:
+            yield from simt_tables(device, shape)
 
 
 def _shape(text: str) -> Shape:
@@ -205,7 +255,9 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m vkbackend.tools.bench.attention_tiles",
         description="Time attention kernels with other tiles.",
     )
-    parser.add_argument("--only", default="", help="few, tiles, or a part of a title")
+    parser.add_argument(
+        "--only", default="", help=f"{', '.join(GROUPS)}, or a part of a title"
+    )
     parser.add_argument("--shape", nargs="+", type=_shape)
     parser.add_argument("--seconds", type=float, default=55.0)
     parser.add_argument("--device", help="an index or part of a name")
@@ -224,7 +276,7 @@ def _run(options: argparse.Namespace) -> int:
         return 1
     print(device)
     until = time.monotonic() + options.seconds
-    group = options.only if options.only in ("few", "tiles") else ""
+    group = options.only if options.only in GROUPS else ""
     for table in _tables(device, options.shape, group):
         if not group and options.only not in table.title:
             continue

@@ -38,12 +38,12 @@ class Variant(NamedTuple):
     Attributes
     ----------
     name : str
-    constants : sequence of (object, str, value)
+    constants : sequence of (object, key, value)
         Attributes of modules, or keys of mappings, and what they are meanwhile.
     """
 
     name: str
-    constants: Sequence[tuple[Any, str, Any]]
+    constants: Sequence[tuple[Any, Any, Any]]
 
 
 class Timing(NamedTuple):

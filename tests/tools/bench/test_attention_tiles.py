@@ -3,9 +3,10 @@
 import pytest
 
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.kernels.attention import coopmat, split
+from vkbackend.framework.kernels.attention import coopmat, simt, split
 from vkbackend.tools.bench import attention_tiles
 from vkbackend.tools.bench.attention_tiles import GRADIENTS, Shape
+from vkbackend.tools.bench.variants import Variant
 
 
 def test_tiles_of_one_mask_at_a_time(gpu: GpuDevice) -> None:
@@ -18,6 +19,36 @@ def test_tiles_of_one_mask_at_a_time(gpu: GpuDevice) -> None:
                 assert tiles is coopmat.TILES[kernel]
                 assert most == 128
                 assert changed[not causal] == pair[not causal]
+
+
+@pytest.mark.parametrize("kernel", simt.KERNELS)
+def test_register_tiles_that_there_is_room_for(kernel: str, gpu: GpuDevice) -> None:
+    own, small, *others = attention_tiles.simt_variants(gpu, kernel, 80)
+    assert own.constants == []
+    assert small.constants == [(simt.USED, kernel, False)]
+    assert others
+    for variant in others:
+        (tiles, most, tile), used = variant.constants
+        assert tiles is simt.TILES[kernel]
+        assert most in tiles
+        assert most >= 80
+        assert tile.fits(gpu.gpu.info, 80)
+        assert used == (simt.USED, kernel, True)
+    assert len(attention_tiles.simt_variants(gpu, kernel, 256)) == 1
+
+
+def test_the_tables_of_float32(
+    gpu: GpuDevice,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = [Variant("as chosen", [])]
+    monkeypatch.setattr(attention_tiles, "simt_variants", lambda *_: own)
+    options = ["--only", "simt", "--shape", "1x2x1x20x17x8"]
+    assert attention_tiles.main([*options, "--device", gpu.gpu.info.name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line for line in lines if line.startswith("attention")]
+    assert titles == [f"{kernel} float32 1x2x1x20x17x8" for kernel in simt.KERNELS]
 
 
 def test_split_variants_name_constants() -> None:
