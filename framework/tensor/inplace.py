@@ -347,13 +347,13 @@ def fill_integers(
 ) -> Tensor:
     """Replace the elements by integers from [low, high) and return `x`.
 
-    `high` None means one more than the largest that the dtype holds, a float exactly;
-    at most 2^32 above `low`.
+    `high` None means one more than the largest that the dtype holds, a float exactly, or
+    the largest int64.
     """
     if high is None:
-        whole = {"float16": 11, "bfloat16": 8, "float32": 24}.get(x.dtype.name, 32)
+        whole = {"float16": 11, "bfloat16": 8, "float32": 24}.get(x.dtype.name, 53)
         most = 1 << whole if x.dtype.is_float else x.dtype.limits[1]
-        high = min(most + 1, low + (1 << 32))
+        high = min(most + 1, (1 << 63) - 1)
     like = x.detach()
     return assign(x, ops.draw_integers(like, x.shape, low, high, x.dtype, generator))
 

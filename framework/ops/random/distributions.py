@@ -12,9 +12,9 @@ from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.philox import Generator, Stream, default_generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
-from ..elementwise.binary import mul
+from ..elementwise.binary import add, mul, remainder
 from ..elementwise.cast import cast, converted
-from ..elementwise.compare import clamp_min, eq, where
+from ..elementwise.compare import clamp_min, eq, lt, where
 from ..elementwise.complex_numbers import numbers_of
 from ..elementwise.unary import with_zero_gradient
 from ..indexing.segment_sum import argsort_keys
@@ -102,15 +102,20 @@ def draw_integers(
     Raises
     ------
     ShapeError
-        If there is no such integer, or there are more than 2^32.
+        If there is no such integer, or more than 2^32 for a dtype of less than 8 bytes.
     DTypeError
         If `dtype` does not hold them all.
     """
     low, high = as_int("randint: low", low), as_int("randint: high", high)
-    if not 0 < high - low <= MOST_CHOICES:
+    if low >= high:
+        raise ShapeError(
+            f"randint: there are no integers from {low} to before {high}; high must be"
+            " above low"
+        )
+    if high - low > MOST_CHOICES and dtype.itemsize < 8:
         raise ShapeError(
             f"randint: there are {high - low} integers from {low} to before {high};"
-            f" there must be 1 to {MOST_CHOICES}"
+            f" {dtype.name} tells at most {MOST_CHOICES} apart"
         )
     if not dtype.is_float:
         least, most = dtype.limits
@@ -119,11 +124,37 @@ def draw_integers(
                 f"randint: {dtype.name} holds {least} to {most}, not all from {low} to"
                 f" {high - 1}"
             )
+    if high - low > MOST_CHOICES:
+        return cast(_wide_integers(like, shape, low, high, generator), dtype)
     compute = int64 if dtype.itemsize == 8 and not dtype.is_float else int32
     bits = 8 * compute.itemsize
     start, span = wrapped(low, bits), wrapped(high - low, bits)
     drawn = integers_like(like, _stream(generator), shape, start, span, compute)
     return drawn if compute is dtype else cast(drawn, dtype)
+
+
+def _wide_integers(
+    like: Tensor, shape: Shape, low: int, high: int, generator: Generator | None
+) -> Tensor:
+    """Return int64 from [low, high), of which there are more than 2^32.
+
+    Of draws of 63 or 64 bits those past a multiple of their number are taken modulo it.
+    """
+    span, half = high - low, 1 << 63
+
+    def word(start: int, count: int) -> Tensor:
+        stream, size = _stream(generator), wrapped(count, 64)
+        return integers_like(like, stream, shape, start, size, int64)
+
+    if span <= half:
+        drawn = add(mul(word(0, 1 << 31), MOST_CHOICES), word(0, MOST_CHOICES))
+        return add(remainder(drawn, span) if span < half else drawn, low)
+    drawn = add(
+        mul(word(-(1 << 31), MOST_CHOICES), MOST_CHOICES), word(0, MOST_CHOICES)
+    )
+    inside = add(drawn, half + low)
+    beyond = add(drawn, wrapped(half - span + low, 64))
+    return where(lt(drawn, span - half), inside, beyond)
 
 
 def draw_permutation(
