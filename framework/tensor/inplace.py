@@ -347,8 +347,8 @@ def fill_integers(
 ) -> Tensor:
     """Replace the elements by integers from [low, high) and return `x`.
 
-    `high` None means one more than the largest that the dtype holds, a float exactly, or
-    the largest int64.
+    `high` None means one more than the largest that the dtype holds, a float exactly,
+    or the largest int64.
     """
     if high is None:
         whole = {"float16": 11, "bfloat16": 8, "float32": 24}.get(x.dtype.name, 53)
