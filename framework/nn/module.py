@@ -228,11 +228,12 @@ class Module(ModuleConversion):
     # Changes to everything at once
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set `training` here and below; return self."""
+        """Set `training` here and below, by each child's own `train`; return self."""
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode is {mode!r}; it must be a bool")
-        for module in self.modules():
-            module.training = mode
+        self.training = mode
+        for child in self.children():
+            child.train(mode)
         return self
 
     def eval(self: Self) -> Self:

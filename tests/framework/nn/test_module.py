@@ -98,6 +98,26 @@ def test_train_and_eval_reach_everything() -> None:
     assert all(module.training for module in net.train().modules())
 
 
+def test_train_of_each_child_is_called() -> None:
+    """As of a backbone that keeps its normalisation frozen."""
+
+    class Frozen(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(2)
+
+        def train(self, mode: bool = True) -> "Frozen":
+            super().train(mode)
+            self.norm.eval()
+            return self
+
+    net = nn.Sequential(nn.Linear(2, 2), nn.ModuleList([Frozen()])).train()
+    training = {name: module.training for name, module in net.named_modules()}
+    expected = {"": True, "0": True, "1": True, "1.0": True, "1.0.norm": False}
+    assert training == expected
+    assert not any(module.training for module in net.eval().modules())
+
+
 def test_gradients_can_be_dropped_and_switched_off() -> None:
     layer = nn.Linear(2, 1)
     layer(fw.ones((1, 2))).sum().backward()
