@@ -66,7 +66,8 @@ class Registered(MutableMapping[str, Any]):
     def __delitem__(self, name: str) -> None:
         if name not in self:
             raise KeyError(name)
-        delattr(self._owner, name)
+        # Not the class's: a property may have the name, or `__delattr__` call this.
+        self._owner._unregister(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names())
@@ -145,7 +146,9 @@ class ModuleTree:
             self._check_name(name, role)
             own = getattr(type(self), name, None)
             taken = own is not None and role is not MODULE
-            taken = taken or isinstance(own, property)
+            if isinstance(own, property):
+                # One that raises an error may be filled in by what it is made of.
+                taken = role is MODULE or hasattr(self, name)
             taken = taken or (role is BUFFER and name in self.__dict__)
             self._check_free(name, role, taken)
             registry.pop(name, None)
@@ -191,9 +194,17 @@ class ModuleTree:
         )
 
     def __delattr__(self, name: str) -> None:
+        if name in self.__dict__.get("_registry", ()):
+            self._unregister(name)
+            return
         trace_hooks.structure_changed()
         object.__delattr__(self, name)
-        self.__dict__.get("_registry", {}).pop(name, None)
+
+    def _unregister(self, name: str) -> None:
+        """Delete a registered attribute."""
+        trace_hooks.structure_changed()
+        del self.__dict__[name]
+        del self.__dict__["_registry"][name]
         for each in ("_non_persistent_buffers_set", "_host_buffers"):
             self.__dict__.get(each, set()).discard(name)
 

@@ -221,3 +221,39 @@ def registrations(library: Any, kind: Any) -> list[Any]:
 
 def test_hooks_of_registrations_are_pytorchs() -> None:
     assert registrations(fw, Ours) == registrations(torch, Theirs)
+
+
+def test_parameter_under_the_name_of_a_property() -> None:
+    """As PyTorch has it: where the property raises an error at first."""
+
+    class Positive(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]
+            self.log_scale = self._parameters.pop("scale")
+
+        @property
+        def scale(self) -> fw.Tensor:
+            return self.log_scale.exp()
+
+    made = Positive()
+    assert made.scale.tolist() == [1.0]
+    assert [name for name, _ in made.named_parameters()] == ["log_scale"]
+    with pytest.raises(KeyError, match="already exists"):
+        made.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]
+
+
+def test_deletion_by_a_class_of_its_own() -> None:
+    class Noted(nn.Module):
+        def __delattr__(self, name: str) -> None:
+            if name in self._parameters:
+                del self._parameters[name]
+            else:
+                super().__delattr__(name)
+
+    made = Noted()
+    made.w, made.other = nn.Parameter(fw.zeros(1)), 3
+    del made.w, made.other
+    assert not hasattr(made, "w")
+    assert not hasattr(made, "other")
+    assert not list(made.parameters())
