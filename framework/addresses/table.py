@@ -14,6 +14,7 @@ LAZY = tuple(
 
 LAZY_NAMES = {
     "AcceleratorError": "cuda:AcceleratorError",
+    "Future": "futures:Future",
     "FusionReport": "debug.fusion_report:FusionReport",
     "GradScaler": "optim.grad_scaler:GradScaler",
     "OutOfMemoryError": "cuda:OutOfMemoryError",
@@ -203,6 +204,8 @@ ADDRESSES: dict[str, Entry] = {
         {
             "DisableTorchFunction": "overrides:DisableTorchFunction",
             "DisableTorchFunctionSubclass": "overrides:DisableTorchFunctionSubclass",
+            "Future": "futures:Future",
+            "_are_functorch_transforms_active": "dispatch.batching:transforming",
             "_disabled_torch_function_impl": (
                 "base.torch_function:disabled_torch_function_impl"
             ),
