@@ -21,6 +21,7 @@ from ..dispatch.autocast_policy import (
 )
 from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
+from .elementwise.cast import need_float, need_one_dtype
 from .elementwise.compare import where
 from .elementwise.complex_numbers import _real_part, conj_physical
 from .elementwise.exponential import exp, sigmoid
@@ -356,6 +357,8 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     ShapeError
         If there is not one weight, or one for each channel, in one dimension or none.
     """
+    need_float("prelu", x=x)
+    need_one_dtype("prelu", x=x, weight=weight)
     channels = x.layout.shape[1] if len(x.layout.shape) > 1 else 1
     if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise ShapeError(
@@ -404,6 +407,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     -----
     Source: Dauphin et al., arXiv:1612.08083.
     """
+    need_float("glu", x=x)
     at = normalize_dim("glu", dim, len(x.layout.shape))
     if x.layout.shape[at] % 2:
         raise ShapeError(

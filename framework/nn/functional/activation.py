@@ -11,6 +11,7 @@ from typing import Any, Literal
 from ... import ops
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
+from ...ops.elementwise.cast import refuse_bool
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
 
@@ -161,7 +162,9 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 def _above(input: Tensor, threshold: float, value: float) -> Tensor:
-    return ops.where(input <= threshold, value, input)
+    refuse_bool("threshold", input=input)
+    fill = value if input.dtype.is_float else int(value)
+    return ops.where(input <= threshold, fill, input)
 
 
 def threshold(

@@ -12,6 +12,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_host
+from ...ops.elementwise.cast import need_float
 from ...tensor.tensor import Tensor
 from .pooling import (
     Found,
@@ -107,6 +108,7 @@ def _unpooled(
     window: tuple[Sizes, Sizes | None, Sizes],
     wanted: Sequence[int] | None,
 ) -> Tensor:
+    need_float(name, input=input)
     if (
         len(input.layout.shape) not in (dims + 1, dims + 2)
         or indices.layout.shape != input.layout.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.dtype import STORED, DType, combined, promote
+from ...base.dtype import STORED, DType, bool_, combined, promote
 from ...base.errors import DTypeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import elementwise
@@ -76,6 +76,23 @@ def need_one_dtype(name: str, **tensors: Tensor) -> None:
     if len({each.dtype for each in tensors.values()}) > 1:
         found = ", ".join(f"{key} is {x.dtype.name}" for key, x in tensors.items())
         raise DTypeError(f"{name}: {found}; they must be the same; cast one")
+
+
+def need_float(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError unless all tensors are of floats or complex numbers."""
+    for key, x in tensors.items():
+        if not x.dtype.is_differentiable:
+            raise DTypeError(
+                f"{name}: {key} is {x.dtype.name}; it must be of floats; call"
+                f" {key}.float() first"
+            )
+
+
+def refuse_bool(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError if one of the tensors is of bools."""
+    for key, x in tensors.items():
+        if x.dtype is bool_:
+            raise DTypeError(f"{name}: {key} is bool, which it does not take; cast it")
 
 
 def at_least(x: Tensor, dtype: DType) -> Tensor:

@@ -15,7 +15,7 @@ from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
 from .binary import add, div, mul, sub, times_alpha
-from .cast import cast, converted
+from .cast import cast, converted, refuse_bool, result_type
 from .compare import (
     clamp,
     eq,
@@ -217,6 +217,7 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     out of range.
     """
     need_tensors("ldexp", input=input, other=other)
+    refuse_bool("ldexp", other=other)
     if input.dtype.is_float and other.dtype in INTEGER:
         return _scaled_by_power(input, other)
     power = exp2(_fractional(other))
@@ -294,8 +295,16 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2^input + 2^other) without overflow."""
     from .exponential import logaddexp
 
+    need_tensors("logaddexp2", input=input, other=other)
+    kind = result_type(input, other)
+    if not kind.is_differentiable:
+        raise DTypeError(
+            f"logaddexp2: input is {input.dtype.name}, other {other.dtype.name}; one"
+            " must be of floats; cast it"
+        )
     scale = math.log(2)
-    return div(logaddexp(mul(input, scale), mul(other, scale)), scale)
+    scaled = [mul(converted(each, kind), scale) for each in (input, other)]
+    return div(logaddexp(*scaled), scale)
 
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:

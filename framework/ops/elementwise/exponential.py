@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, INTEGER, bool_
-from ...base.errors import DomainError
+from ...base.dtype import FLOAT, INTEGER
+from ...base.errors import DomainError, DTypeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import (
     autocast_float32_on_device,
@@ -312,16 +312,28 @@ def _complex_logaddexp(x: Tensor, y: Tensor) -> Tensor:
 
 @autocast_passthrough
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
-    """Return log(exp(x) + exp(y)), which does not overflow."""
+    """Return log(exp(x) + exp(y)), which does not overflow.
+
+    Raises
+    ------
+    TypeError
+        If one is no tensor.
+    DTypeError
+        If neither is of floats.
+    """
     for name, each in (("x", x), ("y", y)):
         if not isinstance(each, TensorCore):
             raise TypeError(f"logaddexp: {name} is {each!r}; it must be a tensor")
     broadcast_shapes("logaddexp", x.layout.shape, y.layout.shape)
     if x.dtype.is_complex or y.dtype.is_complex:
         return _complex_logaddexp(x, y)
-    if bool_ in (x.dtype, y.dtype):
-        kind = result_type(x, y)
-        x, y = converted(x, kind), converted(y, kind)
+    kind = result_type(x, y)
+    if not kind.is_float:
+        raise DTypeError(
+            f"logaddexp: x is {x.dtype.name}, y {y.dtype.name}; one must be of floats;"
+            " cast it"
+        )
+    x, y = converted(x, kind), converted(y, kind)
     apart = where(eq(x, y), 0.0, x - y)
     return maximum(x, y) + log1p(exp(-abs(apart)))
 

@@ -201,6 +201,11 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         If there is no dimension of size 3.
     """
     need_one_dtype("cross", input=input, other=other)
+    if input.ndim != other.ndim:
+        raise ShapeError(
+            f"cross: input is {tuple(input.shape)}, other {tuple(other.shape)}; they"
+            " must have as many dimensions"
+        )
     shape = broadcast_shapes("cross", input.layout.shape, other.layout.shape)
     if dim is None:
         if 3 not in shape:

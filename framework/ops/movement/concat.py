@@ -20,7 +20,7 @@ from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, linear_dispatch, word_dispatch, words_of
 from ...kernels.row_copy import WORD, Rows, copies_rows, row_dispatch
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.unary import copy
 from ..view import expand, reshape, unsqueeze
 from .slice import narrow
@@ -400,6 +400,7 @@ def meshgrid(
             f" {[tuple(t.shape) for t in listed]};"
             ' it must be "ij" or "xy", and they have at most one dimension'
         )
+    need_one_dtype("meshgrid", **{f"tensors[{at}]": x for at, x in enumerate(listed)})
     order = list(range(len(listed)))
     if indexing == "xy" and len(listed) > 1:
         order[:2] = 1, 0

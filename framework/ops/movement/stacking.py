@@ -11,7 +11,7 @@ from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
 from ...eager.base_tensor import TensorCore
-from ..elementwise.cast import converted, result_type
+from ..elementwise.cast import converted, need_one_dtype, result_type
 from ..elementwise.complex_numbers import conj
 from ..source import fill_like
 from ..view import expand, reshape, transpose, unsqueeze
@@ -233,6 +233,8 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
         raise ShapeError(
             f"cartesian_prod: tensors are {shapes}; there must be vectors alone"
         )
+    named = {f"tensors[{at}]": x for at, x in enumerate(tensors)}
+    need_one_dtype("cartesian_prod", **named)
     if len(tensors) == 1:
         return tensors[0]
     sizes = tuple(each.shape[0] for each in tensors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...base.dtype import bool_, float32, promote
+from ...base.dtype import bool_, float32, promote, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim, normalize_dims
 from ...base.validation import as_number
@@ -76,8 +76,10 @@ def gradient(
             " spacing for each"
         )
     kind = input.dtype
-    if kind is bool_:
-        raise DTypeError("gradient: input is bool, which has no differences; cast it")
+    if kind in (bool_, uint8):
+        raise DTypeError(
+            f"gradient: input is {kind.name}, which has no differences; cast it"
+        )
     for each in spacings:
         if isinstance(each, TensorCore):
             kind = promote(

@@ -232,7 +232,7 @@ def diff(
     Raises
     ------
     ShapeError
-        If `n` is below 0.
+        If `n` is below 0, or `prepend` or `append` does not fit.
     """
     at, n = normalize_dim("diff", dim, len(x.layout.shape)), as_int("diff: n", n)
     if n < 0:
@@ -240,6 +240,11 @@ def diff(
     for name, each in (("prepend", prepend), ("append", append)):
         if each is not None and not isinstance(each, TensorCore):
             raise TypeError(f"diff: {name} is {each!r}; it must be a tensor")
+        if each is not None and each.ndim != x.ndim:
+            raise ShapeError(
+                f"diff: {name} is {tuple(each.shape)}, x {tuple(x.shape)}; it must have"
+                " as many dimensions"
+            )
     if not n:
         return lazy_copy(x)
     ends = [each for each in (prepend, x, append) if each is not None]

@@ -19,7 +19,7 @@ from ...base.dtype import (
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, mul, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_float, refuse_bool
 from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
 from ..elementwise.complex_numbers import conj, numbers_of, pairs_of, real_of
 from ..elementwise.exponential import exp, log
@@ -93,6 +93,9 @@ def cov(
         raise ShapeError(
             f"cov: x is {input.layout.shape}; it must have at most 2 dimensions"
         )
+    refuse_bool("cov", input=input)
+    if aweights is not None:
+        need_float("cov", aweights=aweights)
     if not (input.dtype.is_float or input.dtype.is_complex):
         input = cast(input, default_dtype())
     if fweights is not None and fweights.dtype.kind not in ("int", "uint"):
@@ -100,7 +103,7 @@ def cov(
             f"cov: fweights are {fweights.dtype.name}; they must be integers"
         )
     real = {complex64: float32, complex128: float64}.get(input.dtype, input.dtype)
-    if aweights is not None and aweights.dtype.is_float:
+    if aweights is not None:
         real = promote(real, aweights.dtype)
     rows = input if len(input.layout.shape) == 2 else reshape(input, (1, input.numel()))
     count = rows.shape[1]

@@ -11,7 +11,7 @@ from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, floor_divide, mul, remainder, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, refuse_bool
 from ..elementwise.compare import (
     eq,
     le,
@@ -71,6 +71,9 @@ def isin(
     TypeError
         If neither is a tensor.
     """
+    given = {"elements": elements, "test_elements": test_elements}
+    tensors = {name: x for name, x in given.items() if isinstance(x, TensorCore)}
+    refuse_bool("isin", **tensors)
     if not isinstance(elements, TensorCore):
         if not isinstance(test_elements, TensorCore):
             raise TypeError(
@@ -91,8 +94,7 @@ def isin(
 
 def _among(elements: Tensor, others: Tensor) -> Tensor:
     kind = (elements.dtype, others.dtype)
-    wide = cast(elements, int32) if elements.dtype is bool_ else elements
-    rest = cast(others, int32) if others.dtype is bool_ else others
+    wide, rest = elements, others
     if kind[0] is not kind[1]:
         wide, rest = add(wide, 0 * flatten(rest)[0]), add(rest, 0 * flatten(wide)[0])
     ordered = sort(rest, 0).values

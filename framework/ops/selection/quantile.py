@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.dtype import int32
+from ...base.dtype import float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, refuse_bool
 from ..elementwise.compare import (
     clamp,
     clamp_min,
@@ -27,7 +27,6 @@ from ..reduce.common import place_dtype
 from ..reduce.minmax import ValuesIndices, argmax
 from ..reduce.statistics import cummax
 from ..reduce.sum import sum
-from ..reduce.variance import _need_float
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
 from .sort import median_of_nothing, sort
@@ -70,7 +69,11 @@ def _quantile(
     interpolation: str,
     ignore_nan: bool,
 ) -> Tensor:
-    _need_float(name, x)
+    if x.dtype not in (float32, float64):
+        raise DTypeError(
+            f"{name}: x is {x.dtype.name}; it must be float32 or float64; call"
+            " x.float() first"
+        )
     if interpolation not in INTERPOLATIONS:
         raise ShapeError(
             f"{name}: interpolation is {interpolation!r}; it must be one of"
@@ -189,6 +192,7 @@ def nanmedian(
     ShapeError
         If there are no elements along `dim`.
     """
+    refuse_bool("nanmedian", input=input)
     if dim is None and not input.numel():
         return median_of_nothing(input)
     rows = flatten(input) if dim is None else input

@@ -22,7 +22,7 @@ from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import place_defines, storage_defines
 from ...kernels.sort import MAX_PLACES, sort_dispatches
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, refuse_bool
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
 from ..elementwise.unary import lazy_copy
 from ..indexing.gather import put_rows, rows_of
@@ -197,6 +197,7 @@ def topk(
     ShapeError
         If there are fewer than `k` elements.
     """
+    refuse_bool("topk", x=x)
     at = normalize_dim("topk", dim, len(x.layout.shape) or 1)
     k = _need_among("topk", x, at, k, 0)
     if len(x.layout.shape) == 0 and k == 0:
@@ -235,6 +236,7 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     ShapeError
         If there are fewer than `k` elements, or `k` is below 1.
     """
+    refuse_bool("kthvalue", x=x)
     at = normalize_dim("kthvalue", dim, len(x.layout.shape) or 1)
     k = _need_among("kthvalue", x, at, k, 1)
     return _select_rank(
@@ -266,6 +268,7 @@ def median(
     ShapeError
         If there are no elements along `dim`.
     """
+    refuse_bool("median", x=x)
     if dim is None:
         return _median(flatten(x)) if x.numel() else median_of_nothing(x)
     return _median_along(
