@@ -2,8 +2,8 @@
 
 `python -m vkbackend.tools.bench.conv_variants` times, on the Vulkan device, of each
 shape the forward pass and both gradients: as chosen, by the other kernels alone, by
-Winograd's alone (`kernels/conv/winograd.py`), with smaller tiles, and with other sizes
-of the scratch memory of a piece. It prints a table for each: the quickest first, `*` is
+Winograd's alone (`kernels/conv/winograd.py`), with other tiles, and with other sizes of
+the scratch memory of a piece. It prints a table for each: the quickest first, `*` is
 what is chosen now. It ends after `--seconds` (50); `--shape
 IMAGESxCHANNELSxHEIGHTxWIDTHxFILTERSxDOWNxACROSS` gives shapes (padding keeps the
 sizes), `--only` a part of a title, `--precision` that of float32 products.
@@ -73,7 +73,16 @@ def variants() -> list[Variant]:
     """Return the variants, what is chosen first."""
     own = [(winograd, "TAKEN", True)]
     small: dict[int, int] = {3: 2, 5: 2}
-    tiles = [(winograd, "PLANE_TILES", small), (winograd, "LINE_TILES", small)]
+    tiles = [
+        Variant(
+            f"Winograd, {name} tiles",
+            [*own, (winograd, "PLANE_TILES", plane), (winograd, "LINE_TILES", line)],
+        )
+        for name, plane, line in (
+            ("small", small, small),
+            ("large", winograd.LARGE_PLANE_TILES, winograd.LARGE_LINE_TILES),
+        )
+    ]
     pieces = [
         Variant(
             f"Winograd, pieces of {size} MiB",
@@ -85,7 +94,7 @@ def variants() -> list[Variant]:
         Variant("as chosen", []),
         Variant("without Winograd", [(winograd, "TAKEN", False)]),
         Variant("Winograd", own),
-        Variant("Winograd, tiles of 2", [*own, *tiles]),
+        *tiles,
         *pieces,
     ]
 

@@ -22,6 +22,7 @@ from vkbackend.framework.ir.kernel_call import BufferOffset, Dispatch, Scratch
 from vkbackend.framework.kernels.conv import winograd
 from vkbackend.framework.kernels.conv.problem import ConvCall
 from vkbackend.framework.kernels.conv.window import Window
+from vkbackend.framework.kernels.gemm.tiles import BF16X3
 
 PASSES = ("forward", "input_vjp", "weight_vjp")
 SAME = Window((3, 3), (1, 1), (1, 1), (1, 1))
@@ -221,6 +222,46 @@ def test_results_go_on_into_what_follows(
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
     assert taken_as_on_hardware["forward"]
+
+
+@pytest.mark.parametrize(
+    ("x", "weight"),
+    [
+        ((2, 6, 1, 35), (5, 6, 1, 5)),
+        pytest.param((2, 6, 1, 40), (5, 6, 1, 3), marks=pytest.mark.core),
+        ((2, 3, 19, 3), (5, 3, 5, 1)),
+        ((2, 3, 10, 11), (4, 3, 5, 5)),
+    ],
+)
+def test_large_tiles(
+    gpu: GpuDevice,
+    taken: dict[str, list[Dispatch]],
+    monkeypatch: pytest.MonkeyPatch,
+    x: tuple[int, ...],
+    weight: tuple[int, ...],
+) -> None:
+    monkeypatch.setattr(winograd, "PLANE_TILES", winograd.LARGE_PLANE_TILES)
+    monkeypatch.setattr(winograd, "LINE_TILES", winograd.LARGE_LINE_TILES)
+    padding = weight[2] // 2, weight[3] // 2
+    check(gpu, (x, weight, (weight[0],)), {"padding": padding}, bound=1e-5)
+    (constants,) = {
+        (each.constants["TILE_DOWN"], each.constants["TILE_ACROSS"])
+        for dispatches in taken.values()
+        for each in dispatches
+        if "TILE_DOWN" in each.constants
+    }
+    assert max(constants) == (8 if min(weight[2:]) == 1 else 4)
+
+
+def test_tiles_by_precision(discrete: vkbackend.DeviceInfo) -> None:
+    """Where bf16x3 is allowed, tiles with smaller errors than its may be larger."""
+    line = Window((1, 5), (1, 1), (0, 2), (1, 1))
+    call = call_of(discrete, (16, 256, 1, 4096), 256, line)
+    split = call._replace(how=call.how._replace(mode=BF16X3))
+    for each, tile in ((call, 4), (split, 8)):
+        found = winograd.forward(each)
+        assert found is not None
+        assert found[0].constants["TILE_ACROSS"] == tile
 
 
 def test_many_channels_keep_the_precision(
