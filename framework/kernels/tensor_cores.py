@@ -78,7 +78,7 @@ def register_test_op(op: Op[..., Any], *dtypes: DType) -> None:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Choose how exactly float32 matrix products and convolutions are computed.
+    """Choose how exactly float32 products, convolutions and attention are computed.
 
     Parameters
     ----------
@@ -88,10 +88,10 @@ def set_float32_matmul_precision(precision: str) -> None:
         gradients, may run by Winograd's minimal filtering, with relative errors (root
         mean square) about twice those of the plain sums, 1e-6 of 128 channels; an
         infinity or NaN then makes NaN of whole tiles of 4 by 4 results. "high": large
-        GEMMs, implicit ones of convolutions among them, may run on tensor cores with
-        each number split into a pair of bfloat16 (bf16x3); relative errors (root mean
-        square) stay below 4e-5, and the exponents are those of float32. Products with
-        an infinity become NaN.
+        GEMMs, implicit ones of convolutions among them, and attention may run on tensor
+        cores with each number split into a pair of bfloat16 (bf16x3); relative errors
+        (root mean square) stay below 4e-5, and the exponents are those of float32.
+        Products with an infinity become NaN.
 
     Raises
     ------

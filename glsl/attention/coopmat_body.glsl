@@ -3,8 +3,9 @@
 // A workgroup owns BLOCK vectors of one side, queries or keys, 16 * STRIPES for each
 // subgroup, and loops over the other side in tiles of SPAN. Two of that side's tensors
 // are in shared memory while their next tiles are prefetched into registers. Vectors of
-// HEAD elements are contiguous, in words of 16 bytes, which their strides count. The
-// includer defines OWN_FIELDS, its own fields of the arguments.
+// HEAD elements are contiguous, in words of eight, which their strides count. Of float32
+// tiles are in two parts; see attention/fragment.glsl. The includer defines OWN_FIELDS,
+// its own fields of the arguments.
 
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
@@ -30,8 +31,13 @@ const uint PITCH = WORDS + 1;
 const uint FIRST = IN_TURN != 0 ? BLOCK * PITCH : 0;
 const uint SECOND = IN_TURN != 0 ? FIRST : SPAN * PITCH;
 const uint STAGE = 2 * SPAN * PITCH;
-const uint IN_STAGES = BLOCK > 2 * STAGES * SPAN ? BLOCK : 2 * STAGES * SPAN;
-const uint TILES = (IN_TURN != 0 ? BLOCK + SPAN : IN_STAGES) * PITCH;
+// Own vectors that are in shared memory at once before the tiles: of float32, whose low
+// parts are behind the high ones, half of many.
+const bool HALVED = DTYPE == DTYPE_FLOAT32 && IN_TURN == 0 && BLOCK > 64;
+const uint OWN_LINES = HALVED ? BLOCK / 2 : BLOCK;
+const uint IN_STAGES = OWN_LINES > 2 * STAGES * SPAN ? OWN_LINES : 2 * STAGES * SPAN;
+const uint LOW_AT = (IN_TURN != 0 ? BLOCK + SPAN : IN_STAGES) * PITCH;
+const uint TILES = DTYPE == DTYPE_FLOAT32 ? 2 * LOW_AT : LOW_AT;
 const uint DEEP = HEAD / 16;
 const uint ACROSS = SPAN / 16;
 // Lines per load round of the workgroup, and the number of rounds.
@@ -45,10 +51,21 @@ const bool EVEN = THREADS % WORDS == 0 && SPAN % LINES == 0;
 const float LOG2_E = 1.4426950408889634;
 const float LN_2 = 0.6931471805599453;
 
+#if PARTS == 2
+#define WORD mat2x4
+#define PAIR vec2
+#define PAIR_BYTES 8
+#define PAIR_OF(low, high) vec2(low, high)
+#else
+#define WORD uvec4
+#define PAIR uint
+#define PAIR_BYTES 4
+#define PAIR_OF(low, high) (uint(ENCODE(ACC(low))) | uint(ENCODE(ACC(high))) << 16)
+#endif
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
-    buffer Words { uvec4 at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly
-    buffer Pairs { uint at[]; };
+    buffer Words { WORD at[]; };
+layout(buffer_reference, std430, buffer_reference_align = PAIR_BYTES) restrict writeonly
+    buffer Pairs { PAIR at[]; };
 
 #define VECTORS Words
 #include "attention/arguments.glsl"
@@ -93,10 +110,28 @@ float shift_of(float logsumexp) {
     return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E - LIFT;
 }
 
+// Store a word to shared memory.
+void put_word(uint at, WORD word) {
+#if PARTS == 2
+    uvec4 high, low;
+    [[unroll]] for (uint u = 0; u < 4; ++u) {
+        float left = word[u / 2][u % 2 * 2], right = word[u / 2][u % 2 * 2 + 1];
+        float left_high = high_part(left), right_high = high_part(right);
+        uint left_low = floatBitsToUint(low_part(left, left_high));
+        high[u] = floatBitsToUint(left_high) >> 16 | floatBitsToUint(right_high);
+        low[u] = left_low >> 16 | floatBitsToUint(low_part(right, right_high));
+    }
+    tiles[at] = high;
+    tiles[at + LOW_AT] = low;
+#else
+    tiles[at] = word;
+#endif
+}
+
 // Load this invocation's words of SPAN lines from the line `first` on, of `count`
 // lines.
 void fetch(
-    out uvec4 next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
+    out WORD next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
         uint at = min(first + line + i * LINES, count - 1);
         next[i] = x.at[base + at * stride + word];
@@ -104,32 +139,40 @@ void fetch(
 }
 
 // Store loaded words to shared memory, from `start` on; lines from `count` on are 0.
-void put(uvec4 next[LOADS], uint start, uint first, uint count) {
+void put(WORD next[LOADS], uint start, uint first, uint count) {
     if (first + SPAN > count)
         [[unroll]] for (uint i = 0; i < LOADS; ++i)
-            if (first + line + i * LINES >= count) next[i] = uvec4(0);
+            if (first + line + i * LINES >= count) next[i] = WORD(0);
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
         uint at = line + i * LINES;
-        if (EVEN || line < LINES && at < SPAN) tiles[start + at * PITCH + word] = next[i];
+        if (EVEN || line < LINES && at < SPAN) put_word(start + at * PITCH + word, next[i]);
     }
 }
 
-// Load own vectors into shared memory, later reused for tiles; those from `count` on
-// are 0.
-void put_own(Words x, uint base, uint stride, uint first, uint count) {
+// Load own vectors, OWN_LINES from the line `start` on, into shared memory, later reused
+// for tiles; those from `count` on are 0.
+void put_own(Words x, uint base, uint stride, uint first, uint start, uint count) {
     barrier();
-    for (uint at = line; at < BLOCK; at += LINES) {
-        uvec4 value = x.at[base + min(first + at, count - 1) * stride + word];
-        if (first + at >= count) value = uvec4(0);
-        if (line < LINES) tiles[at * PITCH + word] = value;
+    for (uint at = line; at < OWN_LINES; at += LINES) {
+        uint from = first + start + at;
+        WORD value = x.at[base + min(from, count - 1) * stride + word];
+        if (from >= count) value = WORD(0);
+        if (line < LINES) put_word(at * PITCH + word, value);
     }
     barrier();
 }
 
-#define LOAD_OWN(fragments)                                                              \
-    UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
-        UNROLL for (uint k_ = 0; k_ < DEEP; ++k_)                                        \
-            LOAD_A(fragments[r_][k_], (own + r_ * 16) * PITCH + 2 * k_, PITCH);
+// Load own vectors into fragments.
+#define LOAD_OWN(fragments, x, base, stride, first, count)                               \
+    for (uint start_ = 0; start_ < BLOCK; start_ += OWN_LINES) {                         \
+        put_own(x, base, stride, first, start_, count);                                  \
+        if (!HALVED || own / OWN_LINES == start_ / OWN_LINES)                            \
+            UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                 \
+                UNROLL for (uint k_ = 0; k_ < DEEP; ++k_)                                \
+                    LOAD_A(                                                              \
+                        fragments[r_][k_],                                               \
+                        (own % OWN_LINES + r_ * 16) * PITCH + 2 * k_, PITCH);            \
+    }
 
 #define CLEAR(sums)                                                                      \
     UNROLL for (uint r_ = 0; r_ < STRIPES; ++r_)                                         \
@@ -162,7 +205,7 @@ void put_own(Words x, uint base, uint stride, uint first, uint count) {
             UNROLL for (uint i_ = 0; i_ < ELEMENTS; i_ += 2) {                           \
                 uint row_ = first + own + r_ * 16 + row_of(i_);                          \
                 uint at_ = base + row_ * (stride) + d_ * 16 + column_of(i_);             \
-                uint low_ = uint(ENCODE(ACC(sums[r_][d_][i_] * (factor))));              \
-                uint high_ = uint(ENCODE(ACC(sums[r_][d_][i_ + 1] * (factor))));         \
-                if (row_ < count) out_.at[at_ / 2] = low_ | high_ << 16;                 \
+                float low_ = sums[r_][d_][i_] * (factor);                                \
+                float high_ = sums[r_][d_][i_ + 1] * (factor);                           \
+                if (row_ < count) out_.at[at_ / 2] = PAIR_OF(low_, high_);               \
             }

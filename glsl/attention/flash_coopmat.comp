@@ -39,9 +39,11 @@ void main() {
     uint v_at = v_base(batch, head / group);
     uint mask_at = mask_base(batch, head);
 
-    put_own(q, q_base(batch, head), q_row, first_row, queries);
     FACTOR_A own_q[STRIPES][DEEP];
-    if (IN_TURN == 0) LOAD_OWN(own_q)
+    if (IN_TURN == 0)
+        LOAD_OWN(own_q, q, q_base(batch, head), q_row, first_row, queries)
+    else
+        put_own(q, q_base(batch, head), q_row, first_row, 0, queries);
     SUMS sums[STRIPES][DEEP];
     CLEAR(sums)
     // Of the rows row_of(0) and row_of(4); totals are this invocation's part.
@@ -53,7 +55,7 @@ void main() {
 
     uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
     uint count = (end - 1) / SPAN + 1;
-    uvec4 next_k[LOADS], next_v[LOADS];
+    WORD next_k[LOADS], next_v[LOADS];
     if (IN_TURN == 0) FETCH(0)
     else fetch(next_k, k, k_at, k_row, 0, keys);
     if (STAGES == 2) {
@@ -89,8 +91,11 @@ void main() {
             UNROLL for (uint e = 0; e < DEEP; ++e) {
                 FACTOR_A left[STRIPES];
                 UNROLL for (uint r = 0; r < STRIPES; ++r) {
-                    if (IN_TURN == 0) left[r] = own_q[r][e];
-                    else LOAD_A(left[r], (own + r * 16) * PITCH + 2 * e, PITCH);
+                    if (IN_TURN == 0) {
+                        COPY_A(left[r], own_q[r][e]);
+                    } else {
+                        LOAD_A(left[r], (own + r * 16) * PITCH + 2 * e, PITCH);
+                    }
                 }
                 UNROLL for (uint j = 0; j < ACROSS; ++j) {
                     FACTOR_B right;
@@ -137,7 +142,7 @@ void main() {
                             weight *= kept(
                                 number * queries + first_row + own + r * 16 + row_of(i),
                                 first + j * 16 + column_of(i), seed, dropout);
-                        weights[r][j][i] = ROUND(weight);
+                        SET(weights[r][j], i, weight);
                     }
             }
         }

@@ -42,10 +42,8 @@ void main() {
     Words grad = all.grad;
 
     FACTOR_A own_k[STRIPES][DEEP], own_v[STRIPES][DEEP];
-    put_own(k, k_base(batch, key_head), k_row, first_row, keys);
-    LOAD_OWN(own_k)
-    put_own(v, v_base(batch, key_head), v_row, first_row, keys);
-    LOAD_OWN(own_v)
+    LOAD_OWN(own_k, k, k_base(batch, key_head), k_row, first_row, keys)
+    LOAD_OWN(own_v, v, v_base(batch, key_head), v_row, first_row, keys)
     SUMS k_sums[STRIPES][DEEP], v_sums[STRIPES][DEEP];
     CLEAR(k_sums)
     CLEAR(v_sums)
@@ -55,7 +53,7 @@ void main() {
     uint count = ((queries - 1) / SPAN + 1 - start / SPAN) * group;
     uint ahead = start, member = 0;
     uint column = min(gl_LocalInvocationIndex, SPAN - 1);
-    uvec4 next_q[LOADS], next_grad[LOADS];
+    WORD next_q[LOADS], next_grad[LOADS];
     float next_shift, next_delta;
     FETCH
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
@@ -99,9 +97,8 @@ void main() {
                     float factor = DROPOUT == 0 ? 1.0 : kept(
                         lines + first + at, first_row + own + r * 16 + row_of(i),
                         seed, dropout);
-                    weights[r][i] = ROUND(weight * factor);
-                    changes[r][i] =
-                        ROUND(weight * (products[r][i] * factor - delta));
+                    SET(weights[r], i, weight * factor);
+                    SET(changes[r], i, weight * (products[r][i] * factor - delta));
                 }
             }
             ADD_PRODUCTS(v_sums, weights, SECOND + j * 16 * PITCH)

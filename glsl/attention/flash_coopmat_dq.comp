@@ -24,11 +24,9 @@ void main() {
     uint mask_at = mask_base(batch, head);
 
     FACTOR_A own_q[STRIPES][DEEP], own_grad[STRIPES][DEEP];
-    put_own(q, q_base(batch, head), q_row, first_row, queries);
-    LOAD_OWN(own_q)
+    LOAD_OWN(own_q, q, q_base(batch, head), q_row, first_row, queries)
     Words grad = all.grad;
-    put_own(grad, number * queries * WORDS, WORDS, first_row, queries);
-    LOAD_OWN(own_grad)
+    LOAD_OWN(own_grad, grad, number * queries * WORDS, WORDS, first_row, queries)
     SUMS sums[STRIPES][DEEP];
     CLEAR(sums)
     // Of the rows row_of(0) and row_of(4).
@@ -43,7 +41,7 @@ void main() {
 
     uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
     uint count = (end - 1) / SPAN + 1;
-    uvec4 next_k[LOADS], next_v[LOADS];
+    WORD next_k[LOADS], next_v[LOADS];
     fetch(next_k, k, k_at, k_row, 0, keys);
     fetch(next_v, v, v_at, v_row, 0, keys);
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
@@ -81,7 +79,7 @@ void main() {
                         product *= kept(
                             number * queries + query + row_of(i), key + column_of(i),
                             seed, dropout);
-                    changes[r][i] = ROUND(weight * (product - delta[r][i / 4]));
+                    SET(changes[r], i, weight * (product - delta[r][i / 4]));
                 }
             }
             ADD_PRODUCTS(sums, changes, j * 16 * PITCH)

@@ -1,17 +1,22 @@
 // Fragments: 16 x 16 cooperative matrices of a subgroup of 32 invocations
 //
-// Operands are DTYPE, float16 or bfloat16; accumulators are float. The includer
-// includes lib/dtype.glsl first, and has `shared uvec4 tiles[]`, of which fragments are
-// loaded.
+// Operands are DTYPE, float16 or bfloat16; of float32 two parts of bfloat16, whose
+// products are three. Accumulators are float. The includer includes lib/dtype.glsl
+// first, and has `shared uvec4 tiles[]`, of which fragments are loaded, their low parts
+// LOW_AT vectors behind the high ones.
 //
+//   PARTS                 2 of float32, otherwise 1
 //   FACTOR_A, FACTOR_B, SUMS    types
 //   LOAD_A, LOAD_B, LOAD_B_TURNED(fragment, at, pitch)
 //                         from the vector `at` on, in lines `pitch` vectors apart; a line
 //                         is a row, but of LOAD_B_TURNED a column
+//   COPY_A(fragment, from)
 //   MULTIPLY(a, b, sums)  sums += a * b
-//   ROUND(value)          a float as an element of FACTOR_A: the nearest float16, or
-//                         truncated to bfloat16, which is unbiased for numbers that
-//                         were multiplied by 2^LIFT; rounding takes many instructions
+//   SET(fragment, i, value)
+//                         set element i of a FACTOR_A to a float: to the nearest
+//                         float16; truncated to bfloat16, which is unbiased for numbers
+//                         that were multiplied by 2^LIFT, for rounding takes many
+//                         instructions; or in two parts
 //   UNROLL                before loops over fragments
 //   lane, subgroup        the invocation in its subgroup, which is in its workgroup
 //   row_of(i), column_of(i)
@@ -36,9 +41,25 @@ uint column_of(uint i) {
     return 2 * (gl_LocalInvocationIndex % 4) + (i & 1) + 8 * (i >> 1 & 1);
 }
 
+#if DTYPE == DTYPE_FLOAT32
+#define PARTS 2
+#else
+#define PARTS 1
+#endif
+
 #if DTYPE == DTYPE_FLOAT16
 const float LIFT = 0.0;
 #define NEAR(value) (value)
+#elif PARTS == 2
+const float LIFT = 0.0;
+// The nearest bfloat16; what is left of a number is truncated, as likely up as down. What
+// is no number stays so in the rest.
+float high_part(float value) {
+    return uintBitsToFloat((floatBitsToUint(value) + 0x8000u) & 0xffff0000u);
+}
+float low_part(float value, float high) {
+    return uintBitsToFloat(floatBitsToUint(value - high) & 0xffff0000u);
+}
 #else
 // Truncation loses half a unit on average: 2^-8 / 1.44 of numbers of any size.
 const float LIFT = 0.0039;
@@ -48,11 +69,20 @@ const float LIFT = 0.0039;
 #ifdef EMULATED
 
 #define UNROLL [[dont_unroll]]
-#define FACTOR_A float[ELEMENTS]
-#define FACTOR_B float[ELEMENTS]
 #define SUMS float[ELEMENTS]
 #define NO_SUMS float[ELEMENTS](0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-#define ROUND(value) DECODE(ENCODE(NEAR(value)))
+#if PARTS == 2
+#include "lib/bfloat16.glsl"
+#define FACTOR_A float[2][ELEMENTS]
+#define FACTOR_B float[2][ELEMENTS]
+#define DECODE_FACTOR(bits) from_bfloat16(bits)
+#define ELEMENT(value) (value)
+#else
+#define FACTOR_A float[ELEMENTS]
+#define FACTOR_B float[ELEMENTS]
+#define DECODE_FACTOR(bits) DECODE(bits)
+#define ELEMENT(value) DECODE(ENCODE(NEAR(value)))
+#endif
 
 uint lane = gl_LocalInvocationIndex % LANES;
 uint subgroup = gl_LocalInvocationIndex / LANES;
@@ -62,7 +92,7 @@ shared float factors[gl_WorkGroupSize.x / LANES * 2 * EDGE * EDGE];
 
 float element_of_tiles(uint at, uint line, uint pitch, uint place) {
     uint word = tiles[at + line * pitch + place / 8][place / 2 % 4];
-    return DECODE(place % 2 == 0 ? word & 0xffffu : word >> 16);
+    return DECODE_FACTOR(place % 2 == 0 ? word & 0xffffu : word >> 16);
 }
 
 void load_emulated(out float fragment[ELEMENTS], uint at, uint pitch, bool turned) {
@@ -88,10 +118,10 @@ void multiply_emulated(float a[ELEMENTS], float b[ELEMENTS], inout float sums[EL
                 * factors[base + EDGE * EDGE + k * EDGE + column_of(i)];
 }
 
-#define LOAD_A(fragment, at, pitch) load_emulated(fragment, at, pitch, false)
-#define LOAD_B(fragment, at, pitch) load_emulated(fragment, at, pitch, false)
-#define LOAD_B_TURNED(fragment, at, pitch) load_emulated(fragment, at, pitch, true)
-#define MULTIPLY(a, b, sums) multiply_emulated(a, b, sums)
+#define LOAD_A_PART(fragment, at, pitch) load_emulated(fragment, at, pitch, false)
+#define LOAD_B_PART(fragment, at, pitch) load_emulated(fragment, at, pitch, false)
+#define LOAD_B_PART_TURNED(fragment, at, pitch) load_emulated(fragment, at, pitch, true)
+#define MULTIPLY_PARTS(a, b, sums) multiply_emulated(a, b, sums)
 
 #else
 
@@ -106,23 +136,66 @@ void multiply_emulated(float a[ELEMENTS], float b[ELEMENTS], inout float sums[EL
 #endif
 
 #define UNROLL [[unroll]]
-#define FACTOR_A coopmat<FACTOR, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseA>
-#define FACTOR_B coopmat<FACTOR, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseB>
+#define MATRIX(use) coopmat<FACTOR, gl_ScopeSubgroup, EDGE, EDGE, use>
 #define SUMS coopmat<float, gl_ScopeSubgroup, EDGE, EDGE, gl_MatrixUseAccumulator>
 #define NO_SUMS SUMS(0.0)
-#define ROUND(value) FACTOR(NEAR(value))
+#if PARTS == 2
+#define FACTOR_A MATRIX(gl_MatrixUseA)[2]
+#define FACTOR_B MATRIX(gl_MatrixUseB)[2]
+#define ELEMENT(value) FACTOR(value)
+#else
+#define FACTOR_A MATRIX(gl_MatrixUseA)
+#define FACTOR_B MATRIX(gl_MatrixUseB)
+#define ELEMENT(value) FACTOR(NEAR(value))
+#endif
 
 uint lane = gl_SubgroupInvocationID;
 uint subgroup = gl_SubgroupID;
 
 shared uvec4 tiles[TILES];
 
-#define LOAD_A(fragment, at, pitch)                                                      \
+#define LOAD_A_PART(fragment, at, pitch)                                                 \
     coopMatLoad(fragment, tiles, at, pitch, gl_CooperativeMatrixLayoutRowMajor)
-#define LOAD_B(fragment, at, pitch)                                                      \
+#define LOAD_B_PART(fragment, at, pitch)                                                 \
     coopMatLoad(fragment, tiles, at, pitch, gl_CooperativeMatrixLayoutRowMajor)
-#define LOAD_B_TURNED(fragment, at, pitch)                                               \
+#define LOAD_B_PART_TURNED(fragment, at, pitch)                                          \
     coopMatLoad(fragment, tiles, at, pitch, gl_CooperativeMatrixLayoutColumnMajor)
-#define MULTIPLY(a, b, sums) sums = coopMatMulAdd(a, b, sums)
+#define MULTIPLY_PARTS(a, b, sums) sums = coopMatMulAdd(a, b, sums)
 
 #endif
+
+#if PARTS == 2
+#define LOAD_PARTS(LOAD, fragment, at, pitch)                                            \
+    {                                                                                    \
+        LOAD(fragment[0], at, pitch);                                                    \
+        LOAD(fragment[1], (at) + LOW_AT, pitch);                                         \
+    }
+#define COPY_A(fragment, from)                                                           \
+    {                                                                                    \
+        fragment[0] = from[0];                                                           \
+        fragment[1] = from[1];                                                           \
+    }
+// The smallest products first.
+#define MULTIPLY(a, b, sums)                                                             \
+    {                                                                                    \
+        MULTIPLY_PARTS(a[1], b[0], sums);                                                \
+        MULTIPLY_PARTS(a[0], b[1], sums);                                                \
+        MULTIPLY_PARTS(a[0], b[0], sums);                                                \
+    }
+#define SET(fragment, i, value)                                                          \
+    {                                                                                    \
+        float value_ = value, high_ = high_part(value_);                                 \
+        fragment[0][i] = ELEMENT(high_);                                                 \
+        fragment[1][i] = ELEMENT(low_part(value_, high_));                               \
+    }
+#else
+#define LOAD_PARTS(LOAD, fragment, at, pitch) LOAD(fragment, at, pitch)
+#define COPY_A(fragment, from) fragment = from
+#define MULTIPLY(a, b, sums) MULTIPLY_PARTS(a, b, sums)
+#define SET(fragment, i, value) fragment[i] = ELEMENT(value)
+#endif
+
+#define LOAD_A(fragment, at, pitch) LOAD_PARTS(LOAD_A_PART, fragment, at, pitch)
+#define LOAD_B(fragment, at, pitch) LOAD_PARTS(LOAD_B_PART, fragment, at, pitch)
+#define LOAD_B_TURNED(fragment, at, pitch)                                               \
+    LOAD_PARTS(LOAD_B_PART_TURNED, fragment, at, pitch)

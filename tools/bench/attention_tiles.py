@@ -4,11 +4,12 @@
 shape the forward pass and both gradients on tensor cores with every tile of
 `kernels/attention/coopmat.py` (`FORWARD_TILES`, `GRADIENT_TILES`) that there is room
 for, without and with `causal`; the same in float32 without tensor cores, with the tiles
-of `kernels/attention/simt.py` (`CANDIDATES`), and in small tiles; and the split-KV
+of `kernels/attention/simt.py` (`CANDIDATES`), and in small tiles, and on tensor cores
+with the precision "high"; and the split-KV
 kernels of few queries with other constants of `kernels/attention/split.py`, and without
 them. It prints a table for each: the quickest first, `*` is what is chosen now. What
 differs from that by more than rounding is wrong. It ends after `--seconds` (55);
-`--only few`, `tiles`, `simt` or a part of a title chooses tables,
+`--only few`, `tiles`, `simt`, `high` or a part of a title chooses tables,
 `--shape BATCHxHEADSxKEY_HEADSxQUERIESxKEYSxHEAD` gives shapes.
 """
 
@@ -52,7 +53,7 @@ SHAPES = (
     Shape(4, 16, 16, 4096, 4096, 64),
     Shape(4, 16, 16, 4096, 4096, 80),
 )
-SIMT = (
+FLOAT32 = (
     Shape(4, 16, 16, 4096, 4096, 128),
     Shape(8, 12, 12, 1024, 1024, 64),
     Shape(4, 16, 16, 1024, 1024, 80),
@@ -66,8 +67,8 @@ FEW = (
 )
 DTYPES_OF_FEW = ("float32", "float16")
 
-GROUPS = ("few", "tiles", "simt")
-"""Tables by what they time: few queries, tensor cores, float32 without them."""
+GROUPS = ("few", "tiles", "simt", "high")
+"""Tables of few queries, of tensor cores, and of float32 without them and with."""
 
 GRADIENTS = ("attention/flash_dq", "attention/flash_dkv")
 
@@ -82,18 +83,23 @@ class Table(NamedTuple):
 
 
 def tile_variants(
-    device: Any, kernel: str, shape: Shape, causal: bool
+    device: Any, kernel: str, shape: Shape, causal: bool, dtype: str = "float16"
 ) -> list[Variant]:
-    """Return the tiles of a tensor-core kernel that a device has room for."""
-    tiles = coopmat.TILES[kernel]
-    most = next(most for most in tiles if shape.head <= most)
-    pair = tiles[most]
-    own = pair[causal]
+    """Return the tiles of a tensor-core kernel that a device has room for.
+
+    That which is chosen is the first; it may be none.
+    """
+    table = coopmat.TILES_OF_FLOAT32 if dtype == "float32" else coopmat.TILES
+    tiles = table[kernel]
+    most = next((most for most in tiles if shape.head <= most), coopmat.MOST_HEAD)
+    pair = tiles.get(most)
     every = coopmat.GRADIENT_TILES if kernel in GRADIENTS else coopmat.FORWARD_TILES
-    found = []
-    for tile in (own, *(each for each in every if each != own)):
-        if tile.fits(device.gpu.info, most):
-            changed = (pair[0], tile) if causal else (tile, pair[1])
+    found = [] if pair else [Variant("without tensor cores", [])]
+    own = [pair[causal]] if pair else []
+    for tile in (*own, *(each for each in every if each not in own)):
+        if tile.fits(device.gpu.info, most, DTYPES[dtype]):
+            first, second = pair or (tile, tile)
+            changed = (first, tile) if causal else (tile, second)
             name = f"{tile.subgroups} subgroups, {tile.stripes} stripes, {tile.span}"
             name += ", in turn" if tile.in_turn else ""
             name += f", {tile.stages} stages" if tile.stages > 1 else ""
@@ -160,17 +166,21 @@ def _vectors(
     return found[0], found[1], found[2], found[3]
 
 
-def tile_tables(device: Any, shape: Shape, dtype: str) -> Iterator[Table]:
-    """Yield the tables of the kernels on tensor cores."""
+def tile_tables(
+    device: Any, shape: Shape, dtype: str, masks: Sequence[bool] = (False, True)
+) -> Iterator[Table]:
+    """Yield the tables of the kernels on tensor cores, without `causal` and with it."""
     if not coopmat.trusts_tensor_cores(device, DTYPES[dtype]):
         print(f"{dtype}: this device has no tensor cores for it", file=sys.stderr)
         return
     vectors = _vectors(device, shape, dtype)
-    for causal in (False, True):
+    precision = " high" if dtype == "float32" else ""
+    for causal in masks:
+        mask = " causal" if causal else ""
         for kernel, run, operations in _runs(shape, vectors, causal, True):
             yield Table(
-                f"{kernel} {dtype} {_sizes(shape)}{' causal' if causal else ''}",
-                tile_variants(device, kernel, shape, causal),
+                f"{kernel} {dtype}{precision} {_sizes(shape)}{mask}",
+                tile_variants(device, kernel, shape, causal, dtype),
                 run,
                 operations,
             )
@@ -182,6 +192,16 @@ def simt_tables(device: Any, shape: Shape) -> Iterator[Table]:
     for kernel, run, operations in _runs(shape, vectors, False, False):
         variants = simt_variants(device, kernel, shape.head)
         yield Table(f"{kernel} float32 {_sizes(shape)}", variants, run, operations)
+
+
+def high_tables(device: Any, shape: Shape) -> Iterator[Table]:
+    """Yield the tables of the float32 kernels on tensor cores."""
+    before = fw.get_float32_matmul_precision()
+    fw.set_float32_matmul_precision("high")
+    try:
+        yield from tile_tables(device, shape, "float32", (False,))
+    finally:
+        fw.set_float32_matmul_precision(before)
 
 
 def _sizes(shape: Shape) -> str:
@@ -237,8 +257,11 @@ def _tables(device: Any, shapes: Sequence[Shape] | None, only: str) -> Iterator[
         for shape in [x for x in shapes or SHAPES if x.queries > split.MOST_QUERIES]:
             yield from tile_tables(device, shape, "float16")
     if only in ("", "simt"):
-        for shape in [x for x in shapes or SIMT if x.queries > split.MOST_QUERIES]:
+        for shape in [x for x in shapes or FLOAT32 if x.queries > split.MOST_QUERIES]:
             yield from simt_tables(device, shape)
+    if only in ("", "high"):
+        for shape in [x for x in shapes or FLOAT32 if x.queries > split.MOST_QUERIES]:
+            yield from high_tables(device, shape)
 
 
 def _shape(text: str) -> Shape:

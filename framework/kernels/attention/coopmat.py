@@ -1,4 +1,7 @@
-"""Tensor-core attention of float16 and bfloat16: eligibility and launch parameters.
+"""Tensor-core attention: eligibility and launch parameters.
+
+It is that of float16 and bfloat16; and of float32 in two parts of bfloat16, whose
+products are three, with a precision of float32 products below "highest".
 
 The kernels rely on the fragment layout of matrices in a subgroup, which no standard
 defines. So the first call for a dtype on a device runs a self-test against NumPy; a
@@ -23,9 +26,9 @@ from ...eager.base_tensor import upload
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ...ir.lazy_graph import Array, Node, Operand
 from ...scheduler.scheduler import run_detached
-from ..gemm.tiles import TENSOR_CORES
+from ..gemm.tiles import BF16X3, TENSOR_CORES
 from ..shader_types import storage_defines
-from ..tensor_cores import offers, tested
+from ..tensor_cores import get_float32_matmul_precision, offers, tested
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -50,9 +53,10 @@ ATTENTION = "attention"
 """Name of the self-test among those of `tensor_cores`."""
 
 # Self-test: heads, heads of the keys, queries, keys and head size; and the
-# largest relative error (root mean square), three times what an NVIDIA H200 makes.
+# largest relative error (root mean square), three times what an NVIDIA H200 makes; of
+# float32 what `set_float32_matmul_precision` says.
 _TEST = (2, 1, 150, 170, 64)
-_ERRORS = {float16: 1e-3, bfloat16: 8e-3}
+_ERRORS = {float16: 1e-3, bfloat16: 8e-3, float32: 4e-5}
 
 _test_ops: list[Primitive[..., Any]] = []
 _trusted: dict[tuple[Device, DType], bool] = {}
@@ -84,17 +88,19 @@ class AttentionTile(NamedTuple):
     in_turn: bool = False
     stages: int = 1
 
-    def shared_memory(self, head: int) -> int:
-        """Return its shared memory in bytes, for a head size."""
+    def shared_memory(self, head: int, dtype: DType = float16) -> int:
+        """Return its shared memory in bytes, for a head size and dtype."""
         block = self.subgroups * self.stripes * EDGE
+        parts = 2 if dtype is float32 else 1
+        own = block // parts if block > 64 else block
         tiles = 2 * self.stages * self.span
-        lines = block + self.span if self.in_turn else max(block, tiles)
-        return 2 * lines * (head + WORD) + 2 * 4 * self.span
+        lines = block + self.span if self.in_turn else max(own, tiles)
+        return 2 * parts * lines * (head + WORD) + 2 * 4 * self.span
 
-    def fits(self, gpu: DeviceInfo, head: int) -> bool:
+    def fits(self, gpu: DeviceInfo, head: int, dtype: DType = float16) -> bool:
         """Return whether a device has its shared memory and invocations."""
         return (
-            self.shared_memory(head) <= gpu.max_shared_memory
+            self.shared_memory(head, dtype) <= gpu.max_shared_memory
             and self.subgroups * LANES <= gpu.max_workgroup_invocations
         )
 
@@ -161,6 +167,35 @@ TILES: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
 `causal`. `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 
+_PARTS_LONG, _PARTS_SHORT = AttentionTile(8, 1, 32), AttentionTile(8, 1, 16)
+
+TILES_OF_FLOAT32: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
+    "attention/flash": {
+        64: (_DOUBLE_SHORT, _DOUBLE_SHORT),
+        MOST_HEAD: (_PARTS_LONG, _PARTS_LONG),
+    },
+    "attention/flash_dq": {
+        64: (_PARTS_LONG, _PARTS_LONG),
+        MOST_HEAD: (_PARTS_SHORT, _PARTS_SHORT),
+    },
+    "attention/flash_dkv": {64: (_PARTS_LONG, _PARTS_LONG)},
+}
+"""The same of float32: estimates, for fragments in two parts take twice the registers.
+Longer vectors take the kernel without tensor cores."""
+
+FLOAT32_ON_TENSOR_CORES = True
+"""Whether float32 attention uses tensor cores where the precision allows it."""
+
+
+def tiles_of(
+    kernel: str, dtype: DType, head: int
+) -> tuple[AttentionTile, AttentionTile] | None:
+    """Return a kernel's tiles for a head size, or None where it has no registers."""
+    tiles = TILES_OF_FLOAT32 if dtype is float32 else TILES
+    fitting = (pair for most, pair in tiles[kernel].items() if head <= most)
+    return next(fitting, None)
+
+
 def tensor_core_dispatch(
     kernel: str,
     push: dict[str, Argument],
@@ -183,7 +218,8 @@ def tensor_core_dispatch(
     """
     batch, heads, queries, head = q.shape
     key_heads, keys = k.shape[1:3]
-    tiles = next(tiles for most, tiles in TILES[kernel].items() if head <= most)
+    tiles = tiles_of(kernel, q.dtype, head)
+    assert tiles is not None
     tile = tiles[options["CAUSAL"]]
     words = {
         f"{name}_{label}": stride // WORD
@@ -238,24 +274,29 @@ def is_16_byte_aligned(x: StridedSpec) -> bool:
 
 def trusts_tensor_cores(device: Device, dtype: DType) -> bool:
     """Return whether attention of a dtype uses a device's tensor cores."""
+    if dtype is float32:
+        exact = get_float32_matmul_precision() == "highest"
+        if exact or not FLOAT32_ON_TENSOR_CORES:
+            return False
     key = device, dtype
     found = _trusted.get(key)
     if found is None:
+        mode = BF16X3 if dtype is float32 else TENSOR_CORES
         found = _trusted[key] = (
             dtype in _ERRORS
             and isinstance(device, GpuDevice)
-            and _holds(device.gpu.info)
-            and offers(device.gpu.info, dtype, TENSOR_CORES)
+            and _holds(device.gpu.info, dtype)
+            and offers(device.gpu.info, dtype, mode)
             and tested(device, dtype, ATTENTION, passes)
         )
     return found
 
 
-def _holds(gpu: DeviceInfo) -> bool:
+def _holds(gpu: DeviceInfo, dtype: DType) -> bool:
     """Return whether a device has the subgroups and shared memory of the kernels."""
     room = all(
-        tile.fits(gpu, longest)
-        for tiles in TILES.values()
+        tile.fits(gpu, longest, dtype)
+        for tiles in (TILES_OF_FLOAT32 if dtype is float32 else TILES).values()
         for longest, pair in tiles.items()
         for tile in pair
     )
@@ -280,7 +321,7 @@ def passes(device: GpuDevice, dtype: DType, mode: str = ATTENTION) -> bool:
     ----------
     device : GpuDevice
     dtype : DType
-        float16 or bfloat16.
+        float16, bfloat16 or float32.
     mode : str
         Name of the self-test.
     """

@@ -9,7 +9,7 @@ from ...base.shape import ceil_div
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds, fold_grid
 from ..reduce import need_countable
 from ..shader_types import storage_defines
-from .coopmat import fits, tensor_core_dispatch
+from .coopmat import fits, tensor_core_dispatch, tiles_of
 from .simt import KERNELS, simt_tile
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def flash_dispatch(
     options = {"CAUSAL": int(call.causal), "HAS_MASK": int(mask is not None)}
     options["DROPOUT"] = int(call.seed is not None)
     vectors = [q, k, v] if call.incoming is None else [q, k, v, call.incoming]
-    if call.tensor_cores and fits(vectors, call.scale):
+    on_tensor_cores = call.tensor_cores and fits(vectors, call.scale)
+    if on_tensor_cores and tiles_of(kernel, q.dtype, head) is not None:
         return tensor_core_dispatch(kernel, push, q, k, v, options)
     head_sizes = {"HEAD": head, "VALUE_HEAD": v.shape[3]}
     tile = simt_tile(gpu, kernel, max(x.shape[3] for x in vectors))

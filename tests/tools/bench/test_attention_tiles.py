@@ -2,7 +2,9 @@
 
 import pytest
 
+import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.kernels.attention import coopmat, simt, split
 from vkbackend.tools.bench import attention_tiles
 from vkbackend.tools.bench.attention_tiles import GRADIENTS, Shape
@@ -49,6 +51,27 @@ def test_the_tables_of_float32(
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if line.startswith("attention")]
     assert titles == [f"{kernel} float32 1x2x1x20x17x8" for kernel in simt.KERNELS]
+
+
+def test_tiles_of_float32(gpu: GpuDevice) -> None:
+    info = gpu.gpu.info
+    for kernel, head in (("attention/flash", 64), ("attention/flash_dkv", 128)):
+        shape = Shape(1, 2, 2, 64, 64, head)
+        chosen = coopmat.tiles_of(kernel, float32, head)
+        rows = attention_tiles.tile_variants(gpu, kernel, shape, False, "float32")
+        if chosen is None:
+            assert rows.pop(0).constants == []
+        for variant in rows:
+            ((tiles, most, (tile, other)),) = variant.constants
+            assert tiles is coopmat.TILES_OF_FLOAT32[kernel]
+            assert most == head
+            assert tile.fits(info, head, float32)
+            assert other == (chosen[1] if chosen else tile)
+
+
+def test_high_precision_ends_with_its_tables(gpu: GpuDevice) -> None:
+    assert list(attention_tiles.high_tables(gpu, Shape(1, 1, 1, 20, 20, 16))) == []
+    assert fw.get_float32_matmul_precision() == "highest"
 
 
 def test_split_variants_name_constants() -> None:

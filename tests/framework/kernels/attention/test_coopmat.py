@@ -36,7 +36,7 @@ from vkbackend.framework.ops.attention import sdpa
 from vkbackend.shader import compiler
 
 # Roundings of factors and results.
-BOUND = {"float16": 5e-4, "bfloat16": 4e-3}
+BOUND = {"float16": 5e-4, "bfloat16": 4e-3, "float32": 4e-5}
 SHAPES = {
     # Batch, heads, heads of keys, queries, keys, sizes of a key and of a value: several
     # tiles and blocks, what is padded, and fewer keys than queries. Vectors of 48, for
@@ -59,7 +59,7 @@ def emulated(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDev
 
     monkeypatch.setattr(coopmat, "storage_defines", emulating)
     monkeypatch.setattr(sdpa, "_wants_matrix", lambda *_: False)
-    trusted = {(gpu, float16): True, (gpu, bfloat16): True}
+    trusted = {(gpu, dtype): True for dtype in (float16, bfloat16, float32)}
     monkeypatch.setattr(coopmat, "_trusted", trusted)
     # Emulated products take shared memory of their own.
     tile = AttentionTile(4, 2, 32, stages=2)
@@ -68,6 +68,14 @@ def emulated(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDev
     yield gpu
     fw.eval()
     gpu.plans.clear()
+
+
+@pytest.fixture
+def high_precision() -> Iterator[None]:
+    """Let float32 products be those of two parts each."""
+    fw.set_float32_matmul_precision("high")
+    yield
+    fw.set_float32_matmul_precision("highest")
 
 
 @pytest.fixture
@@ -121,9 +129,24 @@ def twins(
 def test_is_as_in_torch(
     dtype: str, shape: str, causal: bool, emulated: GpuDevice, kernels: list[str]
 ) -> None:
-    batch, heads, key_heads, queries, keys, head, value_head = SHAPES[shape]
+    compare_with_torch(emulated, dtype, causal, *SHAPES[shape])
+    assert sorted(kernels) == sorted(KERNELS.values())
+
+
+def compare_with_torch(
+    device: GpuDevice,
+    dtype: str,
+    causal: bool,
+    batch: int,
+    heads: int,
+    key_heads: int,
+    queries: int,
+    keys: int,
+    head: int,
+    value_head: int,
+) -> None:
     own, theirs = twins(
-        emulated,
+        device,
         dtype,
         (batch, heads, queries, head),
         (batch, key_heads, keys, head),
@@ -141,7 +164,65 @@ def test_is_as_in_torch(
         assert other.grad is not None
         errors.append(relative_error(mine.grad.float().numpy(), other.grad.numpy()))
     assert max(errors) <= BOUND[dtype], errors
+
+
+# Few vectors, for lavapipe before 23 ends emulated products after 65,535 rounds.
+@pytest.mark.parametrize(
+    ("tiles", "causal", "sizes"),
+    [
+        # More than half of the own vectors are in shared memory at no time.
+        ([AttentionTile(4, 2, 16)] * 3, False, (1, 1, 1, 150, 70, 16, 16)),
+        (
+            [AttentionTile(2, 2, 32), AttentionTile(4, 1, 16), AttentionTile(2, 1, 32)],
+            True,
+            (1, 4, 2, 37, 40, 24, 28),
+        ),
+    ],
+)
+@pytest.mark.usefixtures("high_precision")
+def test_float32_in_two_parts(
+    tiles: list[AttentionTile],
+    causal: bool,
+    sizes: tuple[int, int, int, int, int, int, int],
+    emulated: GpuDevice,
+    kernels: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given = {kernel: {64: (tile, tile)} for kernel, tile in zip(KERNELS, tiles)}
+    monkeypatch.setattr(coopmat, "TILES_OF_FLOAT32", given)
+    compare_with_torch(emulated, "float32", causal, *sizes)
     assert sorted(kernels) == sorted(KERNELS.values())
+
+
+@pytest.mark.usefixtures("high_precision")
+def test_a_gradient_without_tiles_takes_no_tensor_cores(
+    emulated: GpuDevice, kernels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tile = AttentionTile(4, 2, 16)
+    given = {kernel: {64: (tile, tile)} for kernel in KERNELS}
+    given["attention/flash_dkv"] = {}
+    monkeypatch.setattr(coopmat, "TILES_OF_FLOAT32", given)
+    compare_with_torch(emulated, "float32", False, 1, 1, 1, 150, 70, 16, 16)
+    dq = KERNELS["attention/flash_dq"]
+    assert sorted(kernels) == sorted([KERNELS["attention/flash"], dq])
+
+
+@pytest.mark.usefixtures("high_precision")
+def test_float32_is_exact_unless_the_precision_is_lower(
+    emulated: GpuDevice, kernels: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tile = AttentionTile(2, 1, 16)
+    given = {kernel: {64: (tile, tile)} for kernel in KERNELS}
+    monkeypatch.setattr(coopmat, "TILES_OF_FLOAT32", given)
+    x = fw.tensor(draw(1, 1, 40, 16), device=emulated)
+    for precision, taken in (("highest", 0), ("high", 1), ("highest", 1)):
+        fw.set_float32_matmul_precision(precision)
+        ops.scaled_dot_product_attention(x, x, x).numpy()
+        assert len(kernels) == taken
+    fw.set_float32_matmul_precision("medium")
+    ops.scaled_dot_product_attention(x, x, x).numpy()
+    monkeypatch.setattr(coopmat, "FLOAT32_ON_TENSOR_CORES", False)
+    assert not trusts_tensor_cores(emulated, float32)
 
 
 @pytest.mark.parametrize(
@@ -366,16 +447,16 @@ def test_subgroups_and_memory_of_the_kernels(gpu: GpuDevice) -> None:
         subgroup_arithmetic=True,
         max_shared_memory=49152,
     )
-    assert coopmat._holds(info)
+    assert all(coopmat._holds(info, dtype) for dtype in (float16, float32))
     for change in (
         {"subgroup_size": 64},
         {"subgroup_shuffle": False},
         {"max_shared_memory": 32768},
     ):
-        assert not coopmat._holds(dataclasses.replace(info, **change))
+        assert not coopmat._holds(dataclasses.replace(info, **change), float16)
 
 
-@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
+@pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16", "FLOAT32"])
 @pytest.mark.parametrize("kernel", sorted(KERNELS.values()))
 def test_kernels_for_matrix_units_are_valid(kernel: str, dtype: str) -> None:
     source, _ = compiler.load_kernel_source(kernel)
@@ -403,8 +484,12 @@ def test_tiles_to_time_have_what_is_chosen(discrete: DeviceInfo) -> None:
 
 @pytest.mark.gpu
 def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
-    for dtype in (float16, bfloat16):
-        if coopmat._holds(gpu.gpu.info) and coopmat.offers(
-            gpu.gpu.info, dtype, coopmat.TENSOR_CORES
+    for dtype, mode in (
+        (float16, coopmat.TENSOR_CORES),
+        (bfloat16, coopmat.TENSOR_CORES),
+        (float32, coopmat.BF16X3),
+    ):
+        if coopmat._holds(gpu.gpu.info, dtype) and coopmat.offers(
+            gpu.gpu.info, dtype, mode
         ):
             assert passes(gpu, dtype)
