@@ -5,12 +5,13 @@ A test needs no device (`null`) unless it uses the fixture `device` or has the m
 `VKBACKEND_DEVICE` chooses the device; the header of the report names it.
 """
 
+import collections
 import functools
 import gc
 import os
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -37,6 +38,7 @@ DEVICE_LAYER = Path(__file__).parent / "vkbackend"
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
+GOLDEN = (5**0.5 - 1) / 2
 SCRATCH_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
@@ -89,6 +91,7 @@ def pytest_collection_modifyitems(
 ) -> None:
     for item in items:
         _give_tier(item)
+    _sample(items)
     if not any(item.get_closest_marker("gpu") for item in items):
         return
     info = _info()
@@ -123,6 +126,25 @@ def _give_tier(item: pytest.Item) -> None:
         item.add_marker("null")
     if _is_of_device_layer(item.path) and item.get_closest_marker("device"):
         item.add_marker("core")
+
+
+def _sample(items: Sequence[pytest.Item]) -> None:
+    """Leave most cases of a test with the marker `sampled` to the wide tier.
+
+    Of n one is kept. The cases kept are spread by the golden ratio: whatever the period
+    of a parameter, each of its values is met.
+    """
+    met: collections.Counter[object] = collections.Counter()
+    for item in items:
+        sampled = item.get_closest_marker("sampled")
+        if sampled is None or item.get_closest_marker("wide"):
+            continue
+        # Of what is of one tier, so that none loses all.
+        tiers = frozenset(marker.name for marker in item.iter_markers())
+        case = item.parent, getattr(item, "originalname", item.name), tiers
+        if met[case] * GOLDEN % 1 >= 1 / sampled.args[0]:
+            item.add_marker("wide")
+        met[case] += 1
 
 
 @pytest.fixture(autouse=True)

@@ -30,6 +30,7 @@ def kinds_of(check: Check) -> list[str]:
     return [kind for kind, (jitted, _) in KINDS.items() if jitted is check.jitted]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("which", [0, 1])
 def test_an_interrupt_loses_nothing(which: int, check: Check) -> None:
     count, failures = sweep(check, kinds_of(check)[which], EVERY, first=17)
@@ -37,6 +38,7 @@ def test_an_interrupt_loses_nothing(which: int, check: Check) -> None:
     assert count > 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("which", [0, 1])
 def test_nor_do_two_of_them(which: int, check: Check) -> None:
     count, failures = sweep(check, kinds_of(check)[which], 2 * EVERY, 99, twice=True)
@@ -44,6 +46,7 @@ def test_nor_do_two_of_them(which: int, check: Check) -> None:
     assert count > 0
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("error", ["no memory", "no memory any more", "no kernel"])
 @pytest.mark.parametrize("place", ["memory", "submission"])
 def test_an_error_loses_nothing(error: str, place: str, check: Check) -> None:

@@ -47,6 +47,7 @@ def softmax(x: Array) -> Array:
     return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("logarithm", [0, 1])
 def test_softmax(
     device: Device, shape: tuple[int, int], subgroups: int, logarithm: int
@@ -107,6 +108,7 @@ def test_softmax_of_what_is_no_number(
     np.testing.assert_allclose(out[[1, 3]], softmax(x[[1, 3]]), rtol=1e-5)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("centred", [0, 1])
 def test_row_norm(
     device: Device, shape: tuple[int, int], subgroups: int, centred: int

@@ -21,6 +21,7 @@ SHAPES = {
 REPEATS = ("moments", "square_sums", "columns")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize(
     "name",

@@ -58,6 +58,7 @@ def composed_softmax(x: fw.Tensor) -> fw.Tensor:
     return powers / powers.sum(1, keepdim=True)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.core
 @pytest.mark.parametrize("kind", ["software", "discrete"])
 @pytest.mark.parametrize("columns", [200, 1001])

@@ -80,6 +80,7 @@ def check(device: GpuDevice, data: torch.Tensor, dim: int, descending: bool) -> 
         assert np.array_equal(np.signbit(values)[signed], signs[signed])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("count", [13, 100, 700])
 def test_dtypes(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
@@ -165,6 +166,7 @@ def chunks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     return gpu
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.core
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(

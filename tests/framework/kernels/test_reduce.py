@@ -103,6 +103,7 @@ def test_one_result_of_quads_takes_one_dispatch(device: vkbackend.Device) -> Non
     assert len(reduce_dispatches(info, sums(), placed((2, 1 << 22)), (1,))) == 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(7, 4), (3, 1000), (2, 40_004), (5, 30), (33, 256)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 def test_four_elements_at_a_time(
@@ -153,6 +154,7 @@ def test_views_that_begin_within_four(quads: GpuDevice) -> None:
         np.testing.assert_array_equal(x[view].sum(1).numpy(), data[view].sum(1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", [(40_000,), (2, 36_004)])
 def test_the_order_of_sums_is_the_same_wherever_they_begin(

@@ -30,6 +30,7 @@ def merging(quads: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     return quads
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.core
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("count", [5, 256, 257, 3001, 40_009])

@@ -23,6 +23,7 @@ def pair(
     return ours, theirs
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "size"),
     [

@@ -82,6 +82,7 @@ def test_text_is_that_of_torch(case: str) -> None:
     assert repr(make(nn)) == repr(make(torch.nn))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_is_as_in_torch(case: str, place: Device, rng: np.random.Generator) -> None:

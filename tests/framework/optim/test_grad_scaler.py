@@ -84,6 +84,7 @@ def test_steps_are_pytorch_s(
         assert ours["state"].get(k, {}).get("step") == state.get("step")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_replayed_step_is_the_plain_one(
     name: str, gpu: GpuDevice, rng: np.random.Generator
@@ -164,6 +165,7 @@ def trained(
     return [each.numpy() for each in model.state_dict().values()], losses
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", [fw.float16, fw.bfloat16])
 def test_training_in_16_bits(dtype: DType, gpu: GpuDevice) -> None:
     state, losses = trained(gpu, dtype, use_jit=False)

@@ -22,6 +22,7 @@ def elements(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
     return np.asarray(np.nan_to_num(array, posinf=np.inf, neginf=-np.inf))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("dtype", DTYPES.values(), ids=str)
 def test_ways_to_read(dtype: DType, gpu: GpuDevice) -> None:

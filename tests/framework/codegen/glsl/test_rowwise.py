@@ -128,6 +128,7 @@ def blocks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevic
 SHAPES = [(67, 128), (40, 320), (33, 1024)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.core
 @pytest.mark.parametrize("shape", SHAPES)
 def test_softmax(blocks: GpuDevice, shape: tuple[int, int]) -> None:
@@ -148,6 +149,7 @@ def test_softmax(blocks: GpuDevice, shape: tuple[int, int]) -> None:
     np.testing.assert_allclose(out.numpy(), expected, 2e-6, 1e-30)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.core
 @pytest.mark.parametrize("shape", SHAPES)
 def test_normalised_with_weights(blocks: GpuDevice, shape: tuple[int, int]) -> None:

@@ -145,6 +145,7 @@ def count(taken: dict[str, list[str]], kernel: str) -> int:
     return sum(kernels.count(kernel) for kernels in taken.values())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize(
     ("x", "weight", "options", "bias"),
@@ -172,6 +173,7 @@ def test_result_and_gradients(
     assert count(taken, "matmul/gemm_simt") == (2 if gaps else 3)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "config",
     [
@@ -222,6 +224,7 @@ GROUPED: list[tuple[Convolved, int]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("row", "bundle"),
     [
@@ -274,6 +277,7 @@ SPLIT: list[tuple[Convolved, bool]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("row", "bias"),
     [

@@ -27,6 +27,7 @@ def taken(
 
 
 # The depth of the second is no whole tile, so its filters are copied; nor is its width.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("channels", "filters"), [(64, 80), (70, 40)])
 @pytest.mark.parametrize("bias", [False, True])
 def test_result_and_gradients(

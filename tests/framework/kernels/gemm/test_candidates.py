@@ -71,6 +71,7 @@ def test_the_fallback_is_a_candidate(discrete: vkbackend.DeviceInfo) -> None:
     assert chosen in [build() for build in candidates.values()]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("m", "n", "k", "dtype"),
     [

@@ -278,6 +278,7 @@ ON_SOFTWARE = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("sizes", "turned", "dtype"),
     [
@@ -321,6 +322,7 @@ def test_larger_tiles_of_sizes_that_are_not_of_vectors(
     assert product.constants["BLOCK_M"] == 64
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("tile", "splits", "sizes", "turned"),
     [
@@ -376,6 +378,7 @@ def test_a_first_step_takes_nothing_from_before(
     assert is_unaligned(emulated[-1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("sizes", "turned", "splits"),
     [
@@ -470,6 +473,7 @@ def marks_of(config: TileConfig, turned: str) -> Any:
     return pytest.mark.wide if turned and config != CONFIGS[3] else ()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("config", "turned"),
     [
@@ -503,6 +507,7 @@ def test_numbers_wherever_they_lie(
     assert relative_error(got, want) < 1e-6
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tile", "turned", "vector_operand"),
     [

@@ -141,6 +141,7 @@ def placed(
     return StridedSpec(layout.shape, dtype, layout)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("config", "sizes", "turned"), products(), ids=name_of)
 def test_against_numpy(
     gpu: Device,
@@ -343,6 +344,7 @@ def test_last_rows_in_parts(
     gpu.plans.clear()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("turned", "n"), [("", 72), ("a", 70), ("b", 72)])
 def test_last_rows_in_parts_without_units(
     gpu: GpuDevice, turned: str, n: int, monkeypatch: pytest.MonkeyPatch

@@ -28,6 +28,7 @@ MODES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mode", "padding", "aligned"), MODES)
 def test_images(mode: str, padding: str, aligned: bool, place: Device) -> None:
     beside(
@@ -42,6 +43,7 @@ def test_images(mode: str, padding: str, aligned: bool, place: Device) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("mode", "padding", "aligned"),
     [("bilinear", "zeros", False), ("nearest", "border", True),

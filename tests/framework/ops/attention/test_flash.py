@@ -79,6 +79,7 @@ def test_the_order_of_sums_is_the_same_wherever_they_begin(quads: GpuDevice) -> 
 
 
 # The others are combinations, whose kernels software compiles for seconds.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shape", "options"),
     [

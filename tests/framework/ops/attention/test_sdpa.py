@@ -38,6 +38,7 @@ def test_views_are_read_in_place(make: Make) -> None:
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("size", [1, 100, 300])
 def test_sizes_of_vectors(size: int, make: Make) -> None:
     shapes = [(1, 2, 11, size), (1, 2, 13, size), (1, 2, 13, size)]
@@ -82,6 +83,7 @@ def test_large_scores_do_not_overflow(make: Make) -> None:
     assert_close(attend(q, k, v), expected.float().numpy(), scale=1000)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "masked"),
     [

@@ -70,6 +70,7 @@ IDS = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("call", "twin", "shapes", "options"), CONVOLUTIONS, ids=IDS)
 def test_result_and_gradients(
     call: Any, twin: Any, shapes: Shapes, options: dict[str, Any], make: Make

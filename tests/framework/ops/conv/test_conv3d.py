@@ -30,6 +30,7 @@ CALLS: list[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "shapes", "options"), CALLS)
 def test_result_and_gradients(
     name: str, shapes: Any, options: dict[str, Any], make: Make

@@ -169,6 +169,7 @@ def test_an_int_beside_arrays_counts_as_one(index: Any, make: Make) -> None:
     assert_close(make(DATA)[0][index[1:]], DATA[0][index[1:]])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(ARRAYS)))
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int16", "float64"])
 def test_arrays(number: int, dtype: str, place: Device) -> None:
@@ -179,6 +180,7 @@ def test_arrays(number: int, dtype: str, place: Device) -> None:
     assert_close(x[on_device(index, place)], data[index], exact=True)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", range(len(ARRAYS)))
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_assigning(number: int, dtype: str, place: Device) -> None:

@@ -34,6 +34,7 @@ MODES = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(("mode", "shape", "aligned"), MODES)
 def test_result_and_gradient(
