@@ -9,12 +9,13 @@ keeps it valid.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..base.shape import Layout, Shape
 from .ir.reductions import is_row_shape
+from .repeated_steps import blocks_of_steps
 
 MAX_OPERATIONS = 64
 MAX_MEMORY_OPERANDS = 24
@@ -32,6 +33,7 @@ REDUCTIONS = f"together they have more than {MAX_REDUCTIONS} reductions"
 PASSED = f"together they have more than {MAX_PASSED} operations times walks over rows"
 PLACES = "an element is read at another place than the one where it is made"
 BETWEEN = "a kernel between them reads the first and is read by the second"
+STEPS = "they are steps of a loop, which has kernels of the same sizes at any length"
 EARLIER = "other joins came first"
 SWITCHED_OFF = "fusion was switched off"
 
@@ -53,7 +55,10 @@ class FusionNode(NamedTuple):
     alone : bool
         Whether one element of its result can be written alone.
     external_reads : tuple of int
-        Values from outside that it reads, by number, for horizontal fusion.
+        Values from outside that it reads, by number from 0.
+    kind : hashable or None
+        The same object for nodes that compute the same, by which steps of a loop are
+        found; None is never one.
     """
 
     shape: Shape | None
@@ -62,11 +67,15 @@ class FusionNode(NamedTuple):
     split: int | None = None
     alone: bool = True
     external_reads: tuple[int, ...] = ()
+    kind: Hashable | None = None
 
 
 @dataclass
 class KernelGroup:
-    """Kernel group: nodes that run as one kernel, in order."""
+    """Kernel group: nodes that run as one kernel, in order.
+
+    `blocks` are those of loops' steps in it, by their chain: `repeated_steps`.
+    """
 
     shape: Shape | None
     split: int | None
@@ -75,6 +84,7 @@ class KernelGroup:
     depends: set[int] = field(default_factory=set)
     memory_operands: int = 0
     reductions: int = 0
+    blocks: dict[int, int] = field(default_factory=dict)
 
 
 def group(
@@ -153,10 +163,13 @@ class _Grouping:
         Groups that depend on each.
     group_of : list of int
         Group of each node.
+    block_of : dict of int to (int, int)
+        Chain and block of nodes that are steps of a loop.
     """
 
     def __init__(self, fusion_nodes: Sequence[FusionNode]) -> None:
         self.fusion_nodes = fusion_nodes
+        self.block_of = blocks_of_steps(fusion_nodes)
         self.kernel_groups: dict[int, KernelGroup] = {}
         self.place: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {}
@@ -173,6 +186,7 @@ class _Grouping:
             kernel_group = KernelGroup(node.shape, node.split, node.alone, [number])
             kernel_group.memory_operands = node.memory_operands
             kernel_group.reductions = int(node.split is not None)
+            kernel_group.blocks = self._blocks([number])
             kernel_group.depends = {self.group_of[read] for read, _ in node.reads}
             self._add(number, number, kernel_group)
             self.group_of.append(number)
@@ -186,6 +200,11 @@ class _Grouping:
         self.readers.setdefault(number, set())
         for source in kernel_group.depends:
             self.readers.setdefault(source, set()).add(number)
+
+    def _blocks(self, members: Sequence[int]) -> dict[int, int]:
+        """Return the blocks of loops' steps among nodes, by chain."""
+        block_of = self.block_of
+        return dict([block_of[at] for at in members if at in block_of])
 
     def join_siblings(self) -> None:
         """Join units that read a common value from memory (horizontal fusion)."""
@@ -212,6 +231,7 @@ class _Grouping:
             kernel_group = KernelGroup(lead.shape, lead.split, alone, members)
             kernel_group.memory_operands = sum(node.memory_operands for node in given)
             kernel_group.reductions = sum(node.split is not None for node in given)
+            kernel_group.blocks = self._blocks(members)
             reads = {number_of[read] for node in given for read, _ in node.reads}
             kernel_group.depends = reads - {number}
             self._add(number, number, kernel_group)
@@ -275,6 +295,8 @@ class _Grouping:
             return REDUCTIONS
         if reductions and members * (reductions + 1) > MAX_PASSED:
             return PASSED
+        if first.blocks and second.blocks and _blocks_differ(first, second):
+            return STEPS
         if not self._reads_fit(early, second, *space):
             return PLACES
         if self._can_rise(early, late) or self._can_sink(early, late):
@@ -320,6 +342,7 @@ class _Grouping:
         second.alone &= first.alone
         second.memory_operands += first.memory_operands
         second.reductions += first.reductions
+        second.blocks |= first.blocks
         for member in first.members:
             self.group_of[member] = late
         place = self.place.pop(early)
@@ -336,6 +359,14 @@ class _Grouping:
                 depends.add(late)
         self.readers[late] |= readers - {late}
         second.depends |= first.depends
+
+
+def _blocks_differ(first: KernelGroup, second: KernelGroup) -> bool:
+    """Return whether groups have steps of one loop that are in different blocks."""
+    blocks = second.blocks
+    return any(
+        blocks.get(chain, block) != block for chain, block in first.blocks.items()
+    )
 
 
 def _joint_space(

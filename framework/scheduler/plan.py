@@ -364,25 +364,28 @@ class _Builder:
 
     def _fusion_node(self, number: int, place: dict[int, int]) -> FusionNode:
         node = self.nodes[number]
-        reads = []
+        reads, externals = [], []
         outside = sum([id(value) in self.external for value in node.outputs])
         for value, layout in zip(node.values, node.signature.operands):
             source = self.producer.get(id(value))
             if source is None:
-                outside += 1
+                externals.append(self.slots[id(value)])
             else:
                 reads.append((place[source], layout))
         space = self.spaces.get(node.signature)
         if space is None:
             space = self.spaces[node.signature] = self._space_of(node)
-        shape, _, _, split, alone, _ = space
-        return FusionNode(shape, tuple(reads), outside, split, alone)
+        outside += len(externals)
+        return space._replace(
+            reads=tuple(reads), memory_operands=outside, external_reads=tuple(externals)
+        )
 
     def _space_of(self, node: Node) -> FusionNode:
         """Return a node without its operands: the same for nodes of one signature."""
         if node.op.is_elementwise:
             alone = self._writes_alone(node.outputs[0].dtype)
-            return FusionNode(node.layouts[0].shape, (), 0, alone=alone)
+            shape = node.layouts[0].shape
+            return FusionNode(shape, (), 0, alone=alone, kind=node.signature)
         space = row_space(node, self.gpu.info)
         if space is None:
             return FusionNode(None, (), 0)

@@ -29,6 +29,7 @@ from ..base import trace_hooks
 from ..base.device import KEPT_PLANS, GpuDevice
 from ..ir.lazy_graph import Array, Failed, Node, Value
 from .executor import plan_batch
+from .graph_cut import cut_place
 from .kernel_search import autotuned_plan
 from .plan import Plan, build_plan
 from .submission import Flush, split_dependents
@@ -124,12 +125,16 @@ def _limit_pending(device: GpuDevice) -> None:
     """Submit the lazy graph, unless a submission is being made.
 
     Where a read has left nodes pending, only these: together, the newer ones would be
-    cut at another place whenever their number differs, and need a new plan.
+    cut at another place whenever their number differs, and need a new plan. Otherwise
+    up to a place that is the same in loops of any length.
     """
     if device.within():
         return
     with device.lock:
-        nodes, rest = device.pending[: device.left], device.pending[device.left :]
+        cut = device.left
+        if not 0 < cut < len(device.pending):
+            cut = cut_place(device.pending)
+        nodes, rest = device.pending[:cut], device.pending[cut:]
         if not nodes or not rest:
             flush(device)
             return
