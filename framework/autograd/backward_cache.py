@@ -191,7 +191,7 @@ def _replay(
     ]
     # At once, or another thread's flush could drop values that only the tape refers to.
     with device.lock:
-        append_all(device, nodes)
+        append_all(device, nodes, whole=True)
         # Leaves last: their gradients can be computed, wherever an interrupt comes.
         for entry in tape.holders:
             entry.saved = None

@@ -7,7 +7,6 @@ own.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -21,22 +20,26 @@ MIN_REPEATS = 8
 def cut_place(nodes: Sequence[Node]) -> int:
     """Return how many of the pending nodes to submit, the others being the newest.
 
-    It is before a node of the step that the graph ends with, the same one whatever the
-    number of steps: of the signature that appeared last, among those of hand-written
-    kernels if there are any. All nodes, if the last quarter repeats nothing.
+    It is at the same place of the step that the graph ends with, whatever the number of
+    steps: before the first node of it with a signature that the nodes before the loop
+    have not, and with a kernel of its own if there are such. All nodes, if the last
+    quarter repeats nothing.
     """
-    counts: Counter[NodeSignature] = Counter()
-    first: dict[NodeSignature, int] = {}
-    last: dict[NodeSignature, int] = {}
+    places: dict[NodeSignature, list[int]] = {}
     for place, node in enumerate(nodes):
-        signature = node.signature
-        counts[signature] += 1
-        first.setdefault(signature, place)
-        last[signature] = place
+        places.setdefault(node.signature, []).append(place)
     earliest = len(nodes) - len(nodes) // 4
     repeated = [
-        (not signature.op.is_elementwise, first[signature], last[signature])
-        for signature, count in counts.items()
-        if count >= MIN_REPEATS and last[signature] >= earliest
+        (not signature.op.is_elementwise, found[0], found)
+        for signature, found in places.items()
+        if len(found) >= MIN_REPEATS and found[-1] >= earliest
     ]
-    return max(repeated)[-1] if repeated else len(nodes)
+    if not repeated:
+        return len(nodes)
+    own, first, newest = max(repeated)
+    step = newest[-1] - newest[-2]
+    return min(
+        (start, found[-1])
+        for kernel, start, found in repeated
+        if kernel is own and first - step < start and newest[-1] - step < found[-1]
+    )[1]

@@ -87,12 +87,14 @@ def append(device: GpuDevice, node: Node) -> None:
         _limit_pending(device)
 
 
-def append_all(device: GpuDevice, nodes: Sequence[Node]) -> None:
-    """Add nodes to the lazy graph, also within `jit`."""
+def append_all(
+    device: GpuDevice, nodes: Sequence[Node], whole: bool = False
+) -> None:
+    """Add nodes to the lazy graph, also within `jit`; `whole`, they are not cut apart."""
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:
-            _limit_pending(device)
+            _limit_pending(device, whole)
 
 
 def append_replacing(
@@ -121,19 +123,19 @@ def append_replacing(
             _limit_pending(device)
 
 
-def _limit_pending(device: GpuDevice) -> None:
+def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
     """Submit the lazy graph, unless a submission is being made.
 
     Where a read has left nodes pending, only these: together, the newer ones would be
-    cut at another place whenever their number differs, and need a new plan. Otherwise
-    up to a place that is the same in loops of any length.
+    cut at another place whenever their number differs, and need a new plan. Otherwise,
+    unless `whole`, up to a place that is the same in loops of any length.
     """
     if device.within():
         return
     with device.lock:
         cut = device.left
         if not 0 < cut < len(device.pending):
-            cut = cut_place(device.pending)
+            cut = 0 if whole else cut_place(device.pending)
         nodes, rest = device.pending[:cut], device.pending[cut:]
         if not nodes or not rest:
             flush(device)

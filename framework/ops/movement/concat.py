@@ -97,7 +97,9 @@ def _concat_kernel(
     for k in range(MAX_INPUTS):
         push[f"part{k}"] = f"part{k if k < len(parts) else 0}"
         push[f"end[{k}]"] = ends[k] if k < len(parts) else ends[-1]
-    constants = {"PARTS_JOINED": len(parts), "SIZE": part0.dtype.itemsize}
+    # Parts that are not there begin where the last one ends.
+    joined = next(size for size in (2, 4, MAX_INPUTS) if len(parts) <= size)
+    constants = {"PARTS_JOINED": joined, "SIZE": part0.dtype.itemsize}
     items, defines = (count // width, {"VECTORS": "1"}) if width > 1 else (words, {})
     return copy_dispatch(gpu, "copy/concat", items, push, constants, defines)
 
@@ -315,9 +317,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if len(parts) == 1:
         return copy(parts[0])
     while len(parts) > 1:
-        groups = [parts[k : k + MAX_INPUTS] for k in range(0, len(parts), MAX_INPUTS)]
-        parts = [_concat_group(group, at) for group in groups]
+        parts = [_concat_group(group, at) for group in _groups(parts)]
     return parts[0]
+
+
+def _groups(parts: list[Tensor]) -> list[list[Tensor]]:
+    """Return tensors in groups of at most `MAX_INPUTS`.
+
+    A small rest shares with the group before it, so that sequences of all lengths have
+    the same kernel.
+    """
+    groups = [parts[k : k + MAX_INPUTS] for k in range(0, len(parts), MAX_INPUTS)]
+    if len(groups) > 1 and 1 < len(groups[-1]) <= MAX_INPUTS // 2:
+        last = groups.pop(-2) + groups[-1]
+        groups[-1:] = [last[: len(last) // 2], last[len(last) // 2 :]]
+    return groups
 
 
 def _concat_group(parts: list[Tensor], dim: int) -> Tensor:

@@ -177,7 +177,8 @@ def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     y = x
     for _ in range(MAX_PENDING + 10):
         y = y + 1
-    assert len(gpu.pending) == 10
+    # All but the newest node: a loop is cut before one of its steps.
+    assert len(gpu.pending) == 11
     assert gpu.gpu.counters.submits == watch.before.submits + 1
     assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
 
