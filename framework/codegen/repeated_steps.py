@@ -28,7 +28,7 @@ MAX_DEPTH = 4
 """Operations between a step and the memory that it reads."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Chain:
     """Chain: steps that apply the same operations to the last result.
 
@@ -83,9 +83,9 @@ def blocks_of_steps(fusion_nodes: Sequence[FusionNode]) -> dict[int, tuple[int, 
             path = _path_to_last_step(fusion_nodes, number)
             if path:
                 _add_step(fusion_nodes, places, path)
-    blocks: dict[int, list[int]] = {}
+    blocks: dict[_Chain, list[int]] = {}
     return {
-        number: (id(place.chain), _block_of(place.step, place.chain.steps, blocks))
+        number: (id(place.chain), _block_of(place.step, place.chain, blocks))
         for number, place in places.items()
         if place.chain.divided
     }
@@ -157,15 +157,20 @@ def _sources(
             yield from _sources(nodes, read, apart, depth + 1)
 
 
-def _block_of(step: int, steps: int, known: dict[int, list[int]]) -> int:
-    """Return the block of a step; the last one is alone, with what uses the result."""
-    found = known.get(steps)
+def _block_of(step: int, chain: _Chain, known: dict[_Chain, list[int]]) -> int:
+    """Return the block of a step.
+
+    The last one is alone, with what uses the result; and so is the first one of a chain
+    that continues another, whose result it may overwrite.
+    """
+    found = known.get(chain)
     if found is None:
-        left, found = steps - 1, []
+        sizes = [1] if chain.continues else []
+        left = chain.steps - len(sizes) - 1
         for size in BLOCKS:
-            blocks, left = divmod(left, size)
-            first = found[-1] + 1 if found else 0
-            found += [first + at // size for at in range(blocks * size)]
-        found.append(found[-1] + 1)
-        known[steps] = found
+            count, left = divmod(left, size)
+            sizes += [size] * count
+        sizes.append(1)
+        found = [block for block, size in enumerate(sizes) for _ in range(size)]
+        known[chain] = found
     return found[step]
