@@ -8,6 +8,7 @@ keep a program that repeats its steps another number of times from compiling.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -114,7 +115,7 @@ def _add_step(
     number, before = path[0], path[-1]
     sources = {
         source
-        for node, inside in zip(path, path[1:])
+        for node, inside in itertools.pairwise(path)
         for source in _sources(nodes, node, inside)
     }
     last = places.get(before)

@@ -87,10 +87,8 @@ def append(device: GpuDevice, node: Node) -> None:
         _limit_pending(device)
 
 
-def append_all(
-    device: GpuDevice, nodes: Sequence[Node], whole: bool = False
-) -> None:
-    """Add nodes to the lazy graph, also within `jit`; `whole`, they are not cut apart."""
+def append_all(device: GpuDevice, nodes: Sequence[Node], whole: bool = False) -> None:
+    """Add nodes to the lazy graph, also within `jit`; if `whole`, not cut apart."""
     with device.lock:
         device.pending += nodes
         if len(device.pending) >= MAX_PENDING:

@@ -1,0 +1,137 @@
+"""A loop of another length has no new kernels, also where its graph is cut."""
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework import nn
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.scheduler.scheduler import MAX_PENDING
+
+BATCH, INPUTS, HIDDEN = 3, 5, 8
+WARM = (20, 30, 37)
+QUICK = (24, 40, 33, 22)
+
+Loss = Callable[[np.ndarray], fw.Tensor]
+
+
+def cell_by_hand(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
+    weights = [
+        nn.Parameter(fw.randn(size, 4 * HIDDEN, device=gpu) * 0.3)
+        for size in (INPUTS, HIDDEN)
+    ]
+    bias = nn.Parameter(fw.zeros(4 * HIDDEN, device=gpu))
+
+    def loss(data: np.ndarray) -> fw.Tensor:
+        x = fw.tensor(data, device=gpu)
+        hidden = state = fw.zeros(BATCH, HIDDEN, device=gpu)
+        for step in range(len(data)):
+            gates = x[step] @ weights[0] + hidden @ weights[1] + bias
+            into, keep, new, out = gates.chunk(4, 1)
+            state = keep.sigmoid() * state + into.sigmoid() * new.tanh()
+            hidden = out.sigmoid() * state.tanh()
+        return (hidden * hidden).sum()
+
+    return [*weights, bias], loss
+
+
+def lstm(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
+    layer = nn.LSTM(INPUTS, HIDDEN).to(gpu)
+
+    def loss(data: np.ndarray) -> fw.Tensor:
+        return layer(fw.tensor(data, device=gpu))[0].square().sum()
+
+    return list(layer.parameters()), loss
+
+
+def sum_of_losses(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
+    layer = nn.Linear(INPUTS, HIDDEN).to(gpu)
+
+    def loss(data: np.ndarray) -> fw.Tensor:
+        total = fw.zeros((), device=gpu)
+        for step in data:
+            total = total + layer(fw.tensor(step, device=gpu)).square().mean()
+        return total
+
+    return list(layer.parameters()), loss
+
+
+def gradients(parameters: list[nn.Parameter], loss: Loss, length: int) -> list:
+    rng = np.random.default_rng(length)
+    for each in parameters:
+        each.grad = None
+    loss(rng.standard_normal((length, BATCH, INPUTS)).astype(np.float32)).backward()
+    return [each.grad.numpy() for each in parameters]
+
+
+def compiles_nothing(
+    gpu: GpuDevice,
+    program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]],
+    lengths: tuple[int, ...],
+) -> None:
+    fw.manual_seed(0)
+    parameters, loss = program(gpu)
+    for length in WARM:
+        for _ in range(2):
+            gradients(parameters, loss, length)
+    counters = gpu.gpu.counters
+    before = counters.snapshot()
+    for length in lengths:
+        gradients(parameters, loss, length)
+    change = counters.snapshot() - before
+    assert (change.shader_compiles, change.pipeline_builds) == (0, 0)
+
+
+@pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
+def test_other_lengths_compile_nothing(
+    gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
+) -> None:
+    compiles_nothing(gpu, program, QUICK)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
+def test_no_length_compiles(
+    gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
+) -> None:
+    lengths = [*range(20, 41)]
+    random.Random(1).shuffle(lengths)
+    compiles_nothing(gpu, program, tuple(lengths))
+
+
+def test_gradients_do_not_depend_on_the_device(gpu: GpuDevice) -> None:
+    """Also where the graph is cut, and the sums are divided."""
+    cpu = fw.device("cpu")
+    for length in (9, 31):
+        found = []
+        for device in (gpu, cpu):
+            fw.manual_seed(0)
+            layer = nn.LSTMCell(INPUTS, HIDDEN).to(cpu).to(device)
+
+            def loss(data: np.ndarray, layer: nn.LSTMCell = layer) -> fw.Tensor:
+                x = fw.tensor(data, device=next(layer.parameters()).device)
+                state = None
+                for step in range(len(data)):
+                    state = layer(x[step], state)
+                return state[0].square().sum()
+
+            found.append(gradients(list(layer.parameters()), loss, length))
+        for ours, theirs in zip(*found):
+            assert_close(ours, theirs, scale=100)
+
+
+def test_a_loop_is_cut_before_its_step(gpu: GpuDevice) -> None:
+    x = fw.ones(4, 4, device=gpu)
+    fw.eval(x)
+    kept = []
+    for extra in range(7):
+        y = x + extra
+        for _ in range(MAX_PENDING // 3):
+            y = (y @ x).tanh() * 0.5
+        kept.append(gpu.pending[0].op.name)
+        fw.eval(y)
+    assert len(set(kept)) == 1
