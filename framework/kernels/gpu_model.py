@@ -2,7 +2,8 @@
 
 All were measured on an NVIDIA H200: what, and when, is in `MEASURED.md`. What another
 device reaches differs, but what is better than what differs less, so the classes that
-were not measured have the same figures.
+were not measured have the same figures, but for one: `OTHERS`. Software devices have
+some that were measured on lavapipe.
 """
 
 from __future__ import annotations
@@ -298,13 +299,17 @@ SOFTWARE = dataclasses.replace(
 )
 """Model of devices that hide no latency: a workgroup for each of a few processors."""
 
+OTHERS = dataclasses.replace(H200, winograd_bytes_per_microsecond=0.8e6)
+"""Model of devices that were not measured: most have a third of an H200's bandwidth, or
+less, for as much arithmetic."""
+
 _VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x106B: "Apple"}
 MODELS = {
     "NVIDIA": H200,
-    "AMD": H200,
-    "Intel": H200,
-    "Apple": H200,
-    "other": H200,
+    "AMD": OTHERS,
+    "Intel": OTHERS,
+    "Apple": OTHERS,
+    "other": OTHERS,
     "software": SOFTWARE,
 }
 """By device class; those of GEMMs and convolutions were measured on "NVIDIA" alone."""
