@@ -20,7 +20,14 @@ LEAST_DRAW = 2.0**-25
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return max(input, 0); NaN stays NaN."""
+    """Return max(input, 0), of any integer or float dtype; NaN stays NaN.
+
+    Parameters
+    ----------
+    input : Tensor
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+    """
     return change(input, ops.relu) if inplace else ops.relu(input)
 
 
@@ -30,7 +37,19 @@ def relu_(input: Tensor) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return min(max(input, 0), 6)."""
+    """Return min(max(input, 0), 6).
+
+    Parameters
+    ----------
+    input : Tensor, integers or float
+        NaN stays NaN.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+    """
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
@@ -38,6 +57,19 @@ def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
     """Return min(max(input, min_val), max_val); bounds of integers are cut to such.
+
+    Parameters
+    ----------
+    input : Tensor, integers or float
+        NaN stays NaN.
+    min_val, max_val : float, default -1, 1
+        The gradient is 0 beyond them.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
 
     Raises
     ------
@@ -65,7 +97,24 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 def leaky_relu(
     input: Tensor, negative_slope: float = 0.01, inplace: bool = False
 ) -> Tensor:
-    """Return `input`, multiplied by `negative_slope` where it is negative."""
+    """Return `input`, multiplied by `negative_slope` where it is negative.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    negative_slope : float, default 0.01
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Maas, Hannun and Ng, Rectifier Nonlinearities Improve Neural Network
+    Acoustic Models, 2013.
+    """
     if inplace:
         return change(input, ops.leaky_relu, negative_slope)
     return ops.leaky_relu(input, negative_slope)
@@ -77,7 +126,24 @@ def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return `input`, or alpha * (exp(input) - 1) where it is negative."""
+    """Return `input`, or alpha * (exp(input) - 1) where it is negative.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    alpha : float, default 1
+        Minus the limit at -infinity.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Clevert, Unterthiner and Hochreiter, arXiv:1511.07289.
+    """
     return change(input, ops.elu, alpha) if inplace else ops.elu(input, alpha)
 
 
@@ -87,7 +153,22 @@ def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return the exponential linear unit that keeps mean and variance."""
+    """Return the exponential linear unit that keeps mean and variance.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Klambauer et al., arXiv:1706.02515.
+    """
     return change(input, ops.selu) if inplace else ops.selu(input)
 
 
@@ -97,7 +178,29 @@ def selu_(input: Tensor) -> Tensor:
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """Return `input`, or alpha * (exp(input / alpha) - 1) where it is negative."""
+    """Return `input`, or alpha * (exp(input / alpha) - 1) where it is negative.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    alpha : float, default 1
+        Minus the limit at -infinity, if it is positive.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is 0.
+
+    Notes
+    -----
+    Source: Barron, arXiv:1704.07483.
+    """
     return change(input, ops.celu, alpha) if inplace else ops.celu(input, alpha)
 
 
@@ -107,32 +210,120 @@ def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 def gelu(input: Tensor, *, approximate: Literal["none", "tanh"] = "none") -> Tensor:
-    """Return `input` times the probability that a standard normal is smaller."""
+    """Return `input` times the probability that a standard normal is smaller.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    approximate : str, default "none"
+        "none" takes the error function, "tanh" an approximation that is off by 5e-4.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Raises
+    ------
+    ShapeError
+        If `approximate` is neither.
+
+    Notes
+    -----
+    Source: Hendrycks and Gimpel, arXiv:1606.08415.
+    """
     return ops.gelu(input, approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `input` times its sigmoid."""
+    """Return `input` times its sigmoid.
+
+    Parameters
+    ----------
+    input : Tensor, float or complex
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Elfwing, Uchibe and Doya, arXiv:1702.03118.
+    """
     return change(input, ops.silu) if inplace else ops.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `input` times the hyperbolic tangent of its softplus."""
+    """Return `input` times the hyperbolic tangent of its softplus.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Misra, arXiv:1908.08681.
+    """
     return change(input, ops.mish) if inplace else ops.mish(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `input` times its hard sigmoid."""
+    """Return `input` times its hard sigmoid.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Notes
+    -----
+    Source: Howard et al., arXiv:1905.02244.
+    """
     return change(input, ops.hardswish) if inplace else ops.hardswish(input)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return min(max(input / 6 + 1 / 2, 0), 1)."""
+    """Return min(max(input / 6 + 1 / 2, 0), 1).
+
+    Parameters
+    ----------
+    input : Tensor, float
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+    """
     return change(input, ops.hardsigmoid) if inplace else ops.hardsigmoid(input)
 
 
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Return log(1 + exp(beta * input)) / beta; linear above `threshold`."""
+    """Return log(1 + exp(beta * input)) / beta; linear above `threshold`.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    beta : float, default 1
+    threshold : float, default 20
+        The result is `input` where beta * input is above it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+    """
     return ops.softplus(input, beta, threshold)
 
 
@@ -170,7 +361,21 @@ def _above(input: Tensor, threshold: float, value: float) -> Tensor:
 def threshold(
     input: Tensor, threshold: float, value: float, inplace: bool = False
 ) -> Tensor:
-    """Return `input` where it is above `threshold`, otherwise `value`; NaN stays."""
+    """Return `input` where it is above `threshold`, otherwise `value`; NaN stays.
+
+    Parameters
+    ----------
+    input : Tensor, integers or float
+    threshold : float
+    value : float
+        Cut to an integer where `input` has integers.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+    """
     if inplace:
         return change(input, _above, threshold, value)
     return _above(input, threshold, value)
@@ -182,12 +387,33 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """Return 0 where |input| is at most `lambd`, otherwise `input`."""
+    """Return 0 where |input| is at most `lambd`, otherwise `input`.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        NaN stays NaN.
+    lambd : float, default 0.5
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+    """
     return input.hardshrink(lambd)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return `input` moved by `lambd` towards 0, at most to it.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        NaN stays NaN.
+    lambd : float, default 0.5
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
 
     Raises
     ------
@@ -253,17 +479,53 @@ def rrelu_(
     upper: float = 1.0 / 3,
     training: bool = False,
 ) -> Tensor:
-    """Replace the elements by `rrelu` of them."""
+    """Replace the elements by `rrelu` of them; parameters as there, and its errors."""
     return rrelu(input, lower, upper, training, True)
 
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
-    """Return `input`, multiplied by its channel's weight where it is negative."""
+    """Return `input`, multiplied by its channel's weight where it is negative.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, ...), or any shape for one weight, float
+    weight : Tensor, shape (channels,), or of one element
+
+    Returns
+    -------
+    Tensor, shape of `input`
+
+    Raises
+    ------
+    ShapeError
+        If there is not one weight, or one for each channel.
+
+    Notes
+    -----
+    Source: He et al., arXiv:1502.01852.
+    """
     return ops.prelu(input, weight)
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """Return the first half of a dimension times the sigmoid of the second."""
+    """Return the first half of a dimension times the sigmoid of the second.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        Of at least one dimension.
+    dim : int, default -1
+        Of even size, which the result has half of.
+
+    Raises
+    ------
+    ShapeError
+        If the size is odd.
+
+    Notes
+    -----
+    Source: Dauphin et al., arXiv:1612.08083.
+    """
     return ops.glu(input, dim)
 
 
@@ -315,7 +577,23 @@ def softmin(
     _stacklevel: int = 3,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return `softmax` of the negative input."""
+    """Return `softmax` of the negative input.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    dim : int or None
+        None means 0 for tensors of 0, 1 or 3 dimensions and otherwise 1, with a
+        warning.
+    _stacklevel : int
+        Without effect.
+    dtype : DType, str or None
+        What the negative of `input` is cast to first.
+
+    Returns
+    -------
+    Tensor, shape of `input`
+    """
     at = _implicit_dim("softmin", dim, len(input.layout.shape))
     return ops.softmax(-input, at, dtype=dtype)
 
@@ -326,7 +604,24 @@ def log_softmax(
     _stacklevel: int = 3,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the logarithm of `softmax`; parameters as there."""
+    """Return the logarithm of `softmax`, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        Or of another dtype, if `dtype` is a float one.
+    dim : int or None
+        None means 0 for tensors of 0, 1 or 3 dimensions and otherwise 1, with a
+        warning.
+    _stacklevel : int
+        Without effect.
+    dtype : DType, str or None
+        What `input` is cast to first.
+
+    Returns
+    -------
+    Tensor, shape of `input`
+    """
     at = _implicit_dim("log_softmax", dim, len(input.layout.shape))
     if input.is_wrapper and at in (-1, input.ndim - 1):
         wrapper: Any = input

@@ -64,7 +64,27 @@ def _warn_of_dims(name: str, ndim: int) -> None:
 def dropout1d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels of (batch, channels, length), or without batch."""
+    """Set whole channels to 0 with probability `p`; scale the others by 1 / (1 - p).
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, length) or without batch, float
+    p : float, default 0.5
+        In [0, 1].
+    training : bool, default True
+        Whether anything is dropped.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is not in [0, 1], or `input` has other dimensions.
+
+    Notes
+    -----
+    Source: Tompson et al., arXiv:1411.4280.
+    """
     if inplace:
         return change(input, ops.dropout1d, p, training)
     return ops.dropout1d(input, p, training)
@@ -73,12 +93,24 @@ def dropout1d(
 def dropout2d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels of (batch, channels, height, width).
+    """Set whole channels to 0 with probability `p`; scale the others by 1 / (1 - p).
 
-    Notes
-    -----
-    Three dimensions are (batch, channels, length), as in PyTorch, with a warning. Other
-    numbers from two on are (batch, channels, ...), with a warning too.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, height, width), float
+        Three dimensions are (batch, channels, length), as in PyTorch, with a warning.
+        Other numbers from two on are (batch, channels, ...), with a warning too.
+    p : float, default 0.5
+        In [0, 1].
+    training : bool, default True
+        Whether anything is dropped.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is not in [0, 1], or `input` has fewer than two dimensions.
     """
     ndim = len(input.layout.shape)
     if ndim not in (3, 4):
@@ -99,12 +131,24 @@ def dropout2d(
 def dropout3d(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels of (batch, channels, depth, height, width).
+    """Set whole channels to 0 with probability `p`; scale the others by 1 / (1 - p).
 
-    Notes
-    -----
-    Four dimensions have no batch. Other numbers neither, with a warning, as in PyTorch:
-    all that lies in a place of the first is dropped together.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, depth, height, width), float
+        Four dimensions have no batch. Other numbers neither, with a warning, as in
+        PyTorch: all that lies in a place of the first is dropped together.
+    p : float, default 0.5
+        In [0, 1].
+    training : bool, default True
+        Whether anything is dropped.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
+
+    Raises
+    ------
+    ShapeError
+        If `p` is not in [0, 1], or `input` has no dimension.
     """
     ndim = len(input.layout.shape)
     if ndim not in (4, 5):
@@ -167,12 +211,27 @@ def alpha_dropout(
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """Drop whole channels of (batch, channels, ...) as `alpha_dropout` does.
+    """Drop whole channels to the limit of SELU, keeping mean 0 and variance 1.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, ...), float
+    p : float, default 0.5
+        Probability of a channel to be dropped, in [0, 1]; 1 gives zeros.
+    training : bool, default False
+        Whether anything is dropped.
+    inplace : bool, default False
+        Replace the elements of `input` and return it.
 
     Raises
     ------
     ShapeError
-        Also if `input` has fewer than two dimensions while training.
+        If `p` is not in [0, 1], or `input` has fewer than two dimensions while
+        training.
+
+    Notes
+    -----
+    Source: Klambauer et al., arXiv:1706.02515.
     """
     if training and len(input.layout.shape) < 2:
         raise ShapeError(

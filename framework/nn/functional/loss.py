@@ -61,7 +61,25 @@ def l1_loss(
     reduction: str = "mean",
     weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the absolute differences; parameters as in `mse_loss`."""
+    """Return the absolute differences.
+
+    Parameters
+    ----------
+    input, target : Tensor, float
+        Of one shape; shapes that broadcast give a warning.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them. The mean of none is
+        NaN.
+    weight : Tensor, shape of the losses, or None
+        Factors of the losses; the mean is by their sum.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or the reduction is unknown.
+    """
     _warn_of_broadcast("l1_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
     if weight is None:
@@ -80,7 +98,27 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Return absolute differences, which below `beta` become a parabola.
 
-    See `ops.smooth_l1_loss`.
+    With d = abs(input - target): d^2 / (2 beta) where d < beta, else d - beta / 2.
+
+    Parameters
+    ----------
+    input, target : Tensor, float
+        Of one shape; shapes that broadcast give a warning.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    beta : float, default 1
+        0 gives `l1_loss`.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not broadcast, `beta` is negative, or the reduction is unknown.
+
+    Notes
+    -----
+    Source: Girshick, Fast R-CNN, arXiv:1504.08083.
     """
     _warn_of_broadcast("smooth_l1_loss", input, target)
     reduction = chosen_reduction(size_average, reduce, reduction)
@@ -96,7 +134,27 @@ def huber_loss(
 ) -> Tensor:
     """Return half the squared differences, which from `delta` on become lines.
 
-    See `ops.huber_loss`. The mean of weighted losses is by their number.
+    With d = abs(input - target): d^2 / 2 where d <= delta, else delta (d - delta / 2).
+
+    Parameters
+    ----------
+    input, target : Tensor, float
+        Of one shape; shapes that broadcast give a warning.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    delta : float, default 1
+        Above 0.
+    weight : Tensor, shape of the losses, or None
+        Factors of the losses; the mean is by their number.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, `delta` is not above 0, or the reduction is unknown.
+
+    Notes
+    -----
+    Source: Huber, Robust Estimation of a Location Parameter, 1964.
     """
     _warn_of_broadcast("huber_loss", input, target)
     if weight is None:
@@ -113,7 +171,27 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the cross entropy of probabilities; see `ops.binary_cross_entropy`."""
+    """Return the negative log-probability of targets between 0 and 1.
+
+    Parameters
+    ----------
+    input : Tensor, float
+        Probabilities; others give NaN. Logarithms are cut at -100.
+    target : Tensor, shape of `input`
+        Probabilities wanted.
+    weight : Tensor or None
+        Factors of the losses, of a shape that broadcasts to theirs; the mean is by the
+        number of losses.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the reduction is unknown.
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return ops.binary_cross_entropy(input, target, weight, reduction=reduction)
 
@@ -127,9 +205,27 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """Return the cross entropy of two classes, from logits.
+    """Return `binary_cross_entropy` of sigmoid(input), without overflow or cut.
 
-    See `ops.binary_cross_entropy_with_logits`.
+    Parameters
+    ----------
+    input : Tensor, float
+        Logits.
+    target : Tensor, shape of `input`
+        Probabilities wanted.
+    weight : Tensor or None
+        Factors of the losses, of a shape that broadcasts to theirs.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+    pos_weight : Tensor or None
+        Factors of the losses of what is wanted to be 1, likewise.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes differ, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return ops.binary_cross_entropy_with_logits(
@@ -145,7 +241,31 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """Return terms of the Kullback-Leibler divergence; see `ops.kl_div`."""
+    """Return the terms of the Kullback-Leibler divergence of `target` from exp(input).
+
+    Parameters
+    ----------
+    input : Tensor, float
+        Log-probabilities.
+    target : Tensor
+        Probabilities, of a shape that broadcasts; 0 contributes 0.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean", with a warning, "sum" or "none"; or "batchmean": the sum by the size of
+        dimension 0, which is the divergence itself.
+    log_target : bool, default False
+        Whether `target` has log-probabilities.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast, or the reduction is unknown.
+
+    Notes
+    -----
+    Source: Kullback and Leibler, On Information and Sufficiency, 1951.
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warnings.warn(
@@ -165,7 +285,34 @@ def nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the negative log-likelihood of class labels; see `ops.nll_loss`."""
+    """Return the negative of what `input` says about the class of each label.
+
+    Parameters
+    ----------
+    input : Tensor, shape (classes,), (batch, classes) or (batch, classes, ...), float
+        Log-probabilities.
+    target : Tensor, the shape of `input` without the classes, an integer dtype
+        Labels: class numbers.
+    weight : Tensor, shape (classes,), or None
+        Factor of each class.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    ignore_index : int, default -100
+        Labels that count nothing.
+    reduction : str, default "mean"
+        "mean" by the weights of the labels, NaN where none counts; "sum"; or "none" for
+        a loss per label.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or the reduction is unknown.
+    IndexRangeError
+        If a label is neither a class nor `ignore_index`: on the host at once, on a
+        device by the next read; see `set_index_checks`.
+    DTypeError
+        If the labels are no integers.
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     ignore_index = as_int("nll_loss: ignore_index", ignore_index)
     return ops.nll_loss(
@@ -185,7 +332,32 @@ def cross_entropy(
 ) -> Tensor:
     """Return the negative log-probability of classes under the softmax of logits.
 
-    `target` has class labels or probabilities; see `ops.cross_entropy`.
+    Parameters
+    ----------
+    input : Tensor, shape (classes,), (batch, classes) or (batch, classes, ...), float
+        Logits.
+    target : Tensor
+        Class numbers, an integer dtype, in the shape of `input` without the classes; or
+        a probability for each class, a float dtype, in the shape of `input`.
+    weight : Tensor, shape (classes,), or None
+        Factor of each class.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    ignore_index : int, default -100
+        Labels that count nothing.
+    reduction : str, default "mean"
+        "mean" by the weights of the labels, NaN where none counts, and of probabilities
+        over all rows; "sum"; or "none" for a loss per row.
+    label_smoothing : float, default 0
+        Share of the target spread evenly over the classes, in [0, 1].
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or an option is out of range.
+    IndexRangeError
+        If a label is neither a class nor `ignore_index`: on the host at once, on a
+        device by the next read; see `set_index_checks`.
     """
     if size_average is not None or reduce is not None:
         reduction = chosen_reduction(size_average, reduce, reduction)
@@ -387,6 +559,23 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Return log(1 + exp(-target * input)), for targets of -1 and 1.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    target : Tensor
+        Of a shape that broadcasts.
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not broadcast, or the reduction is unknown.
+    DTypeError
+        If `input` is not float.
 
     Notes
     -----

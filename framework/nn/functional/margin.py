@@ -28,7 +28,21 @@ def hinge_embedding_loss(
 ) -> Tensor:
     """Return `input` where the target is 1, max(0, margin - input) where it is -1.
 
-    Any other target has both, as in PyTorch.
+    Parameters
+    ----------
+    input : Tensor, float
+    target : Tensor
+        Of a shape that broadcasts. A target that is neither has the sum of both losses.
+    margin : float, default 1
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not broadcast, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return ops.hinge_embedding_loss(input, target, margin=margin, reduction=reduction)
@@ -43,7 +57,26 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return max(0, margin - target * (input1 - input2))."""
+    """Return max(0, margin - target * (input1 - input2)).
+
+    Parameters
+    ----------
+    input1, input2 : Tensor, float
+        Scores.
+    target : Tensor
+        1 where `input1` should be the larger, -1 where `input2`. The three shapes
+        broadcast.
+    margin : float, default 0
+    size_average, reduce : bool or None
+        Deprecated forms of `reduction`.
+    reduction : str, default "mean"
+        "mean" or "sum" of the losses, or "none" for each of them.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not broadcast, or the reduction is unknown.
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     return ops.margin_ranking_loss(
         input1, input2, target, margin=margin, reduction=reduction

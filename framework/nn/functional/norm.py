@@ -23,7 +23,40 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return each channel normalised over the batch; see `ops.batch_norm`."""
+    """Return each channel normalised over the batch, then scaled and shifted.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels) or (batch, channels, ...), float
+    running_mean, running_var : Tensor, shape (channels,), or None
+        Statistics used when not training; when training they are updated in place, the
+        variance with the unbiased estimate. An empty batch leaves them as they are.
+    weight, bias : Tensor, shape (channels,), or None
+        Scale and shift; None means 1 and 0.
+    training : bool, default False
+        Normalise with the statistics of the batch.
+    momentum : float, default 0.1
+        Share of the new statistics in the running ones.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor, shape of `input`
+        Statistics of 16-bit floats are computed in float32.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, training sees one value per channel, or statistics are
+        missing when not training.
+    ValueError
+        If `eps` is negative, or 0 in training.
+
+    Notes
+    -----
+    Source: Ioffe and Szegedy, arXiv:1502.03167.
+    """
     return ops.batch_norm(
         input,
         running_mean,
@@ -46,7 +79,37 @@ def instance_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return each channel of each sample normalised; see `ops.instance_norm`."""
+    """Return each channel of each sample normalised, then scaled and shifted.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, ...), float
+    running_mean, running_var : Tensor, shape (channels,), or None
+        Statistics used if those of `input` are not; otherwise updated in place with the
+        mean over the batch, of variances unbiased.
+    weight, bias : Tensor, shape (channels,), or None
+        Scale and shift; None means 1 and 0.
+    use_input_stats : bool, default True
+        Normalise with the statistics of `input`.
+    momentum : float, default 0.1
+        Share of the new statistics in the running ones.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, channels have fewer than two elements, or statistics are
+        missing.
+
+    Notes
+    -----
+    Source: Ulyanov, Vedaldi and Lempitsky, arXiv:1607.08022.
+    """
     return ops.instance_norm(
         input,
         running_mean,
@@ -66,7 +129,32 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return the last dimensions normalised; see `ops.layer_norm`."""
+    """Return elements normalised to mean 0 and variance 1 over the last dimensions.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., *normalized_shape), float
+    normalized_shape : int or sequence of int
+        Sizes of the last dimensions, at least one.
+    weight, bias : Tensor, shape `normalized_shape`, or None
+        Scale and shift of each element; None means 1 and 0.
+    eps : float, default 1e-5
+        Added to the variance, which is biased.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+        Statistics are computed in float32 if the dtype is smaller.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+
+    Notes
+    -----
+    Source: Ba, Kiros and Hinton, arXiv:1607.06450.
+    """
     need_tensors("layer_norm", input=input)
     if input.is_wrapper:
         wrapper: Any = input
@@ -84,7 +172,33 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """Return the last dimensions by their root mean square; see `ops.rms_norm`."""
+    """Return elements divided by their root mean square over the last dimensions.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., *normalized_shape), float
+    normalized_shape : int or sequence of int
+        Sizes of the last dimensions, at least one.
+    weight : Tensor, shape `normalized_shape`, or None
+        Scale of each element; None means 1.
+    eps : float or None
+        Added to the mean square; None is the distance of 1 from the next number in the
+        dtype of the statistics.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+        Statistics are computed in float32 if the dtype is smaller.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+
+    Notes
+    -----
+    Source: Zhang and Sennrich, arXiv:1910.07467.
+    """
     need_tensors("rms_norm", input=input)
     if input.is_wrapper:
         wrapper: Any = input
@@ -102,7 +216,32 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Return groups of channels normalised in each sample; see `ops.group_norm`."""
+    """Return groups of channels normalised to mean 0 and variance 1 in each sample.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels) or (batch, channels, ...), float
+    num_groups : int
+        Groups of as many neighbouring channels each.
+    weight, bias : Tensor, shape (channels,), or None
+        Scale and shift of each channel; None means 1 and 0.
+    eps : float, default 1e-5
+        Added to the variance.
+
+    Returns
+    -------
+    Tensor, shape and dtype of `input`
+        Statistics are computed in float32 if the dtype is smaller.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit, or the groups do not divide the channels.
+
+    Notes
+    -----
+    Source: Wu and He, arXiv:1803.08494.
+    """
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
