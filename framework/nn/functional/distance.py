@@ -15,7 +15,22 @@ from ...tensor.tensor import Tensor
 def cosine_similarity(
     x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8
 ) -> Tensor:
-    """Return cosines of angles along a dimension; see `ops.cosine_similarity`."""
+    """Return the cosines of the angles between vectors along a dimension.
+
+    Parameters
+    ----------
+    x1, x2 : Tensor, float
+        Of shapes that broadcast.
+    dim : int, default 1
+        Dimension along which the vectors lie; the result lacks it.
+    eps : float, default 1e-8
+        Least norm to divide by; a vector of zeros gives 0.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     return ops.cosine_similarity(x1, x2, dim, eps)
 
 

@@ -49,7 +49,26 @@ def max_unpool1d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return signals with the maxima of `max_pool1d` put back; see `max_unpool2d`."""
+    """Return signals with the maxima of `max_pool1d` put back, and 0 elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, length) or without batch, float
+        Maxima.
+    indices : Tensor, shape of `input`, integer
+        Where they were.
+    kernel_size, stride, padding
+        Of the pooling.
+    output_size : sequence of int or None
+        Size of the signals, or the whole shape; None is the smallest.
+
+    Raises
+    ------
+    ShapeError
+        If shapes or sizes do not fit.
+    IndexRangeError
+        If, on the host, an index is out of range; on a device it is dropped.
+    """
     window = (kernel_size, stride, padding)
     return _unpooled("max_unpool1d", 1, input, indices, window, output_size)
 
@@ -95,7 +114,26 @@ def max_unpool3d(
     padding: Sizes = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return volumes with the maxima of `max_pool3d` put back; see `max_unpool2d`."""
+    """Return volumes with the maxima of `max_pool3d` put back, and 0 elsewhere.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float. Maxima.
+    indices : Tensor, shape of `input`, integer
+        Where they were.
+    kernel_size, stride, padding
+        Of the pooling.
+    output_size : sequence of int or None
+        Size of the volumes, or the whole shape; None is the smallest.
+
+    Raises
+    ------
+    ShapeError
+        If shapes or sizes do not fit.
+    IndexRangeError
+        If, on the host, an index is out of range; on a device it is dropped.
+    """
     window = (kernel_size, stride, padding)
     return _unpooled("max_unpool3d", 3, input, indices, window, output_size)
 
@@ -188,7 +226,21 @@ def lp_pool1d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return the p-norm of each window of signals; see `lp_pool2d`."""
+    """Return the p-th root of the sum of the p-th powers of each window of signals.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, length) or without batch, float
+    norm_type : float
+        The p; infinity gives the largest absolute value.
+    kernel_size, stride, ceil_mode
+        As in `avg_pool1d`.
+
+    Notes
+    -----
+    As in PyTorch, powers keep their sign: an odd power of negative elements is
+    negative, and a root of a negative sum NaN.
+    """
     window = (kernel_size, stride, ceil_mode)
     pools = (avg_pool1d, max_pool1d)
     return _powers("lp_pool1d", 1, input, norm_type, window, pools)
@@ -229,7 +281,22 @@ def lp_pool3d(
     stride: Sizes | None = None,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Return the p-norm of each window of volumes; see `lp_pool2d`."""
+    """Return the p-th root of the sum of the p-th powers of each window of volumes.
+
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    norm_type : float
+        The p; infinity gives the largest absolute value.
+    kernel_size, stride, ceil_mode
+        As in `avg_pool3d`.
+
+    Notes
+    -----
+    As in PyTorch, powers keep their sign: an odd power of negative elements is
+    negative, and a root of a negative sum NaN.
+    """
     window = (kernel_size, stride, ceil_mode)
     pools = (avg_pool3d, max_pool3d)
     return _powers("lp_pool3d", 3, input, norm_type, window, pools)
@@ -291,7 +358,32 @@ def fractional_max_pool2d(
 ) -> Any:
     """Return the largest element of each random window of images.
 
-    As `fractional_max_pool2d_with_indices`, with positions only if `return_indices`.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, height, width) or without batch, float
+    kernel_size : int or (int, int)
+        Size of the windows.
+    output_size : int or (int, int), or None
+        How many there are.
+    output_ratio : float or (float, float), or None
+        Their number as a share of the size instead, below 1.
+    return_indices : bool, default False
+        Whether row-major positions are returned too, as int64.
+    _random_samples : Tensor, shape (batch, channels, 2), or None
+        Draws from [0, 1) for where windows start; None draws them.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+
+    Raises
+    ------
+    ShapeError
+        If the windows do not fit, or neither size nor ratio is given.
+
+    Notes
+    -----
+    Source: Graham, Fractional Max-Pooling, arXiv:1412.6071.
     """
     found = fractional_max_pool2d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples
@@ -309,7 +401,34 @@ def fractional_max_pool3d_with_indices(
 ) -> Found:
     """Return the largest element of each random window of volumes, and its position.
 
-    As `fractional_max_pool2d_with_indices`, of three dimensions.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    kernel_size : int or (int, int, int)
+        Size of the windows.
+    output_size : int or (int, int, int), or None
+        How many there are.
+    output_ratio : float or (float, float, float), or None
+        Their number as a share of the size instead, below 1.
+    return_indices : bool
+        Without effect.
+    _random_samples : Tensor, shape (batch, channels, 3), or None
+        Draws from [0, 1) for where windows start; None draws them.
+
+    Returns
+    -------
+    tuple of Tensor
+        The elements, and their row-major positions in the volume as int64.
+
+    Raises
+    ------
+    ShapeError
+        If the windows do not fit, or neither size nor ratio is given.
+
+    Notes
+    -----
+    Source: Graham, Fractional Max-Pooling, arXiv:1412.6071.
     """
     wanted = (output_size, output_ratio)
     name = "fractional_max_pool3d"
@@ -327,7 +446,33 @@ def fractional_max_pool3d(
 ) -> Any:
     """Return the largest element of each random window of volumes.
 
-    As `fractional_max_pool3d_with_indices`, with positions only if `return_indices`.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, depth, height, width) or without batch
+        Float.
+    kernel_size : int or (int, int, int)
+        Size of the windows.
+    output_size : int or (int, int, int), or None
+        How many there are.
+    output_ratio : float or (float, float, float), or None
+        Their number as a share of the size instead, below 1.
+    return_indices : bool, default False
+        Whether row-major positions are returned too, as int64.
+    _random_samples : Tensor, shape (batch, channels, 3), or None
+        Draws from [0, 1) for where windows start; None draws them.
+
+    Returns
+    -------
+    Tensor, or tuple of Tensor
+
+    Raises
+    ------
+    ShapeError
+        If the windows do not fit, or neither size nor ratio is given.
+
+    Notes
+    -----
+    Source: Graham, Fractional Max-Pooling, arXiv:1412.6071.
     """
     found = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, True, _random_samples

@@ -23,8 +23,30 @@ def pad(
 ) -> Tensor:
     """Return a copy with elements added at, or taken off, both ends of dimensions.
 
-    See `ops.pad`. In the other modes too a number below 0 takes elements off, before
-    others are added; where it takes all, "replicate" repeats the last that it took.
+    Parameters
+    ----------
+    input : Tensor
+    pad : sequence of int
+        Elements added before and after, for the last dimension, then the one before it,
+        and so on. A number below 0 takes elements off, before others are added; where
+        it takes all, "replicate" repeats the last that it took.
+    mode : str, default "constant"
+        "constant": `value`; "reflect": the elements within, mirrored at the last one;
+        "replicate": the last one; "circular": those of the other end.
+    value : float or None
+        None means 0; cut to an integer where `input` has integers.
+
+    Returns
+    -------
+    Tensor, dtype of `input`
+
+    Raises
+    ------
+    ShapeError
+        If there are too many paddings or an odd number, more elements are added or
+        taken off than there are, or the mode is unknown.
+    DTypeError
+        If the value is beyond an integer dtype.
     """
     if mode != "constant" and min(pad, default=0) < 0:
         if mode == "replicate":
@@ -55,9 +77,38 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """Return signals, images or volumes resized; see `ops.interpolate`.
+    """Return signals, images or volumes resized.
 
-    In the nearest modes bytes are taken too.
+    Parameters
+    ----------
+    input : Tensor, shape (batch, channels, ...), float
+        One to three dimensions are resized. In the nearest modes uint8 is taken too.
+    size : int or sequence of int, or None
+        Their sizes afterwards.
+    scale_factor : float or sequence of float, or None
+        What to multiply sizes with instead; the result is rounded down.
+    mode : str, default "nearest"
+        "nearest", which is taken at the start of each new element, or "nearest-exact",
+        at its middle; "linear", "bilinear" or "trilinear" by the number of dimensions;
+        "bicubic"; or "area", the mean over what a new element covers.
+    align_corners : bool or None
+        For the linear modes and "bicubic": whether the middles of the outermost
+        elements stay where they are, and not their ends.
+    recompute_scale_factor : bool or None
+        Whether places are computed from the rounded size, not from `scale_factor`.
+    antialias : bool, default False
+        For "bilinear" and "bicubic": whether an element that becomes smaller is made of
+        all that it covers, so that fine patterns do not turn into coarse ones.
+
+    Returns
+    -------
+    Tensor, shape (batch, channels, ...), dtype of `input`
+
+    Raises
+    ------
+    ShapeError
+        If the mode does not go with the number of dimensions, or an argument is
+        missing, out of range, or not for this mode.
     """
     if input.dtype is uint8 and mode.startswith("nearest"):
         # Each result is one element, which a float32 holds.
@@ -84,7 +135,13 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return `interpolate`; deprecated, with a warning."""
+    """Return `interpolate`; deprecated, with a warning.
+
+    Parameters
+    ----------
+    input, size, scale_factor, mode, align_corners
+        As in `interpolate`, and its errors.
+    """
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -94,7 +151,13 @@ def upsample_nearest(
     size: int | Shape | None = None,
     scale_factor: float | tuple[float, ...] | None = None,
 ) -> Tensor:
-    """Return `interpolate` in mode "nearest"; deprecated, with a warning."""
+    """Return `interpolate` in mode "nearest"; deprecated, with a warning.
+
+    Parameters
+    ----------
+    input, size, scale_factor
+        As in `interpolate`, and its errors.
+    """
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, "nearest")
 
@@ -104,7 +167,13 @@ def upsample_bilinear(
     size: int | Shape | None = None,
     scale_factor: float | tuple[float, ...] | None = None,
 ) -> Tensor:
-    """Return `interpolate` in mode "bilinear" with aligned corners; deprecated."""
+    """Return `interpolate` in mode "bilinear" with aligned corners; deprecated.
+
+    Parameters
+    ----------
+    input, size, scale_factor
+        As in `interpolate`, and its errors; four dimensions only.
+    """
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, "bilinear", True)
 
@@ -229,14 +298,34 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return `channel_shuffle`."""
+    """Return `channel_shuffle`; parameters as there, and its errors."""
     return channel_shuffle(input, groups)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Return, for each class, a row of zeros with a one in its place, as int64.
 
-    See `ops.one_hot`.
+    Parameters
+    ----------
+    tensor : Tensor, any integer dtype
+        Classes.
+    num_classes : int, default -1
+        Size of a row; -1 means one more than the largest class, which is then read by
+        the host, which waits for it.
+
+    Returns
+    -------
+    Tensor, shape (*tensor.shape, num_classes), int64
+
+    Raises
+    ------
+    ShapeError
+        If `num_classes` is less than -1, or -1 where there is no class.
+    DTypeError
+        If the classes are no integers.
+    IndexRangeError
+        If a class is not from 0 to `num_classes` - 1: on the host at once, on a device
+        by the next read; see `set_index_checks`.
     """
     made: Any = ops.one_hot(tensor, num_classes)
     found: Tensor = made
