@@ -204,7 +204,21 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
 
 @autocast_float32_on_device
 def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Return the logarithm of `softmax`, which stays finite where that is nearly 0."""
+    """Return the logarithm of `softmax`, which stays finite where that is nearly 0.
+
+    Parameters
+    ----------
+    x : Tensor, float
+        Unnormalised log-probabilities.
+    dim : int, default -1
+        Dimension along which `softmax` sums to one.
+    dtype : DType, str or None
+        To cast to first; None keeps that of `x`.
+
+    Returns
+    -------
+    Tensor, shape of `x`
+    """
     out = _softmax_along("log_softmax", x, dim, dtype, logarithm=True)
     if out.grad_node is not None:
         show_as(out, "LogSoftmaxBackward0", x)

@@ -36,7 +36,21 @@ COMPUTE_MODES = (
 
 
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """Return the p-norm of the difference of two tensors, which broadcast."""
+    """Return the p-norm of the difference of two tensors, as a number.
+
+    Parameters
+    ----------
+    input, other : Tensor, float
+        Of shapes that broadcast.
+    p : float, default 2
+        Which norm; see `norm`. Infinity gives the largest |difference|, 0 how many
+        differ.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     need_tensors("dist", input=input, other=other)
     return norm(sub(input, other), p)
 

@@ -69,10 +69,36 @@ def allclose(
     atol: float = 1e-8,
     equal_nan: bool = False,
 ) -> bool:
-    """Return whether all elements are close; see `isclose`. Waits for them."""
+    """Return whether all elements are close; waits for them.
+
+    Parameters
+    ----------
+    x, other : Tensor
+        Of one dtype, and of shapes that broadcast.
+    rtol, atol : float, default 1e-5, 1e-8
+        What may be off, relative to `other` and absolute.
+    equal_nan : bool, default False
+        Whether NaN is close to NaN.
+
+    Returns
+    -------
+    bool
+        True of no elements.
+
+    Raises
+    ------
+    ShapeError, DTypeError
+        As `isclose`.
+    """
     return bool(all(isclose(x, other, rtol, atol, equal_nan)).item())
 
 
 def equal(x: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors have one shape and equal elements; waits for them."""
+    """Return whether two tensors have one shape and equal elements; waits for them.
+
+    Parameters
+    ----------
+    x, other : Tensor
+        Dtypes promote; NaN equals nothing.
+    """
     return x.layout.shape == other.layout.shape and bool(all(eq(x, other)).item())

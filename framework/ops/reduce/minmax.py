@@ -143,7 +143,18 @@ def _over(
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the largest element over dimensions; NaN if there is one.
 
-    The gradient is shared evenly among equal largest elements.
+    Parameters
+    ----------
+    x : Tensor, not complex
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    Tensor, dtype of `x`
+        The gradient is shared evenly among equal largest elements.
 
     Raises
     ------
@@ -156,7 +167,18 @@ def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the smallest element over dimensions; NaN if there is one.
 
-    The gradient is shared evenly among equal smallest elements.
+    Parameters
+    ----------
+    x : Tensor, not complex
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    Tensor, dtype of `x`
+        The gradient is shared evenly among equal smallest elements.
 
     Raises
     ------
@@ -169,8 +191,18 @@ def amin(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether an element over dimensions is not 0, as bool; NaN is not 0.
 
-    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
-    PyTorch.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, sequence of int or None
+        None means all; over no dimensions, `()`, the result has the shape of `x`.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    Tensor, bool
+        Of uint8 it is uint8, as in PyTorch. Of no elements it is False.
     """
     return _holds("any", _amax, x, dim, keepdim, False)
 
@@ -178,8 +210,18 @@ def any(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 def all(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return whether every element over dimensions is not 0, as bool; NaN is not 0.
 
-    Over no dimensions, `()`, it has the shape of `x`. Of uint8 it is uint8, as in
-    PyTorch.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, sequence of int or None
+        None means all; over no dimensions, `()`, the result has the shape of `x`.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    Tensor, bool
+        Of uint8 it is uint8, as in PyTorch. Of no elements it is True.
     """
     return _holds("all", _amin, x, dim, keepdim, True)
 
@@ -295,6 +337,14 @@ def _position(
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Return the position of the largest element along `dim`, or in the flat tensor.
 
+    Parameters
+    ----------
+    x : Tensor
+    dim : int or None
+        None takes all elements, in row-major order.
+    keepdim : bool, default False
+        Keep the dimension with size 1; without `dim` all of them.
+
     Returns
     -------
     Tensor, int64
@@ -310,7 +360,27 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Return the position of the smallest element along `dim`; see `argmax`."""
+    """Return the position of the smallest element along `dim`, or in the flat tensor.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int or None
+        None takes all elements, in row-major order.
+    keepdim : bool, default False
+        Keep the dimension with size 1; without `dim` all of them.
+
+    Returns
+    -------
+    Tensor, int64
+        The first of equal ones; the first NaN if there is one. int32 on a device
+        without 64-bit integers.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
     return _position("argmin", _argmin, x, dim, keepdim)
 
 
@@ -448,7 +518,28 @@ def min(x: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
 def min(
     x: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
-    """Return the smallest element; along a dimension, also where it is; see `max`."""
+    """Return the smallest element; along a dimension, also where it is.
+
+    Parameters
+    ----------
+    x : Tensor
+        A NaN is smaller than every number.
+    dim : int, Tensor or None
+        None takes all elements. A tensor means `minimum`.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    Tensor, or ValuesIndices
+        With a dimension, (values, indices), the first of equal ones, which then gets
+        the whole gradient; without, it is shared as in `amin`.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements to choose from.
+    """
     if isinstance(dim, TensorCore):
         if keepdim:
             raise TypeError("min: keepdim does not go with a second tensor")

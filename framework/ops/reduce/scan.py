@@ -192,7 +192,22 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
 
-    As `cumsum`. The gradient is right where elements are 0, too.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    dtype : DType, str or None
+        None means the dtype of `x`, or int64 for integers and bools (int32 on devices
+        without 64-bit integers).
+
+    Returns
+    -------
+    Tensor, shape of `x`
+        The 2-byte floats are accumulated in float32.
+
+    Notes
+    -----
+    The gradient is right where elements are 0, too.
     """
     source, at = _prepared("cumprod", x, dim, dtype)
     if x.numel() == 0 or len(x.layout.shape) == 0:
@@ -227,7 +242,15 @@ def diff(
 ) -> Tensor:
     """Return differences of neighbours along a dimension, taken `n` times.
 
-    `prepend` and `append` are put before and behind `x` along the dimension first.
+    Parameters
+    ----------
+    x : Tensor
+        Of at least one dimension; bools differ or not.
+    n : int, default 1
+        Each time takes one off the size, which ends at 0.
+    dim : int, default -1
+    prepend, append : Tensor or None
+        Put before and behind `x` along the dimension first.
 
     Raises
     ------

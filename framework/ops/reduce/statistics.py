@@ -50,6 +50,20 @@ class MinMax(NamedTuple):
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """Return the smallest and the largest elements along a dimension, or of all.
 
+    Parameters
+    ----------
+    input : Tensor
+        Where there is a NaN, both are NaN.
+    dim : int or None
+        None takes all elements.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+
+    Returns
+    -------
+    MinMax
+        (min, max), of the dtype of `input`.
+
     Raises
     ------
     ShapeError
@@ -224,7 +238,24 @@ def trapezoid(
 def cumulative_trapezoid(
     y: Tensor, x: Tensor | None = None, *, dx: float = 1, dim: int = -1
 ) -> Tensor:
-    """Return the integral up to each sample but the first; see `trapezoid`."""
+    """Return the integral up to each sample but the first, by the trapezoidal rule.
+
+    Parameters
+    ----------
+    y : Tensor
+        Values; integers give floats.
+    x : Tensor or None
+        Where they are: one dimension, or a shape that broadcasts.
+    dx : number, default 1
+        Distance of neighbours, without `x`.
+    dim : int, default -1
+        Of the result one smaller.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has not as many points.
+    """
     areas, at = _halves("cumulative_trapezoid", y, x, dx, dim)
     return cumsum(areas, at)
 
@@ -272,13 +303,34 @@ def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """Return the largest element up to each along a dimension, and where it is.
 
-    Of equal ones the last; NaN is above every number. Indices are as `sort` gives them.
+    Parameters
+    ----------
+    input : Tensor
+    dim : int
+
+    Returns
+    -------
+    ValuesIndices, shape of `input`
+        (values, indices): of equal ones the last; NaN is above every number. Indices
+        are as `sort` gives them.
     """
     return _running("cummax", input, dim, ge)
 
 
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
-    """Return the smallest element up to each along a dimension; see `cummax`."""
+    """Return the smallest element up to each along a dimension, and where it is.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int
+
+    Returns
+    -------
+    ValuesIndices, shape of `input`
+        (values, indices): of equal ones the last; NaN is below every number. Indices
+        are as `sort` gives them.
+    """
     return _running("cummin", input, dim, le)
 
 

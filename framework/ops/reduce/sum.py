@@ -229,7 +229,19 @@ def nansum(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return the sum of all that is not NaN; see `sum`."""
+    """Return the sum of all that is not NaN, over one dimension, several, or all.
+
+    Parameters
+    ----------
+    x : Tensor
+        NaN counts as 0.
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To add in; None means the dtype of `x`, or int64 for integers.
+    """
     reduced_dims("nansum", dim, len(x.layout.shape))
     numbers = where(eq(x, x), x, 0) if x.dtype.is_differentiable else x
     return sum(numbers, dim, keepdim, dtype=dtype)
@@ -244,8 +256,21 @@ def mean(
 ) -> Tensor:
     """Return the arithmetic mean over one dimension, several, or all; NaN if empty.
 
+    Parameters
+    ----------
+    x : Tensor, float or complex
+        Of any dtype, if `dtype` is one of these.
+    dim : int, sequence of int or None
+        None or an empty sequence means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To compute in; None means the dtype of `x`.
+
     Raises
     ------
+    ShapeError
+        If a dimension is named twice.
     DTypeError
         If neither `dtype` nor that of `x` is a float dtype.
     """
@@ -278,10 +303,20 @@ def nanmean(
 ) -> Tensor:
     """Return the mean of all that is not NaN, or NaN if there is nothing else.
 
+    Parameters
+    ----------
+    x : Tensor, float or complex
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To compute in; None means the dtype of `x`.
+
     Raises
     ------
     DTypeError
-        As `mean`.
+        If neither `dtype` nor that of `x` is a float dtype.
     """
     reduced_dims("nanmean", dim, len(x.layout.shape))
     if not x.dtype.is_float:
@@ -293,10 +328,16 @@ def nanmean(
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:
     """Return how many elements are not 0, over dimensions or all; NaN is not 0.
 
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, sequence of int or None
+        None means all; the dimensions are dropped.
+
     Returns
     -------
     Tensor, int64
-        int32 on a device without 64-bit integers.
+        int32 on a device without 64-bit integers. Of no elements 0.
     """
     dims = reduced_dims("count_nonzero", dim, len(x.layout.shape))
     if x.dtype.is_float or x.dtype.itemsize >= 8 or not dims:
@@ -374,7 +415,19 @@ def prod(
 ) -> Tensor:
     """Return the product over one dimension, several, or all; 1 if there is nothing.
 
-    The gradient is right where elements are 0, too. dtypes are those of `sum`.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To multiply in; None means the dtype of `x`, or int64 for integers and bools.
+
+    Notes
+    -----
+    The gradient is right where elements are 0, too. Integers wrap.
     """
     dims = reduced_dims("prod", dim, len(x.layout.shape))
     wanted = result_dtype(x, dtype)

@@ -160,7 +160,17 @@ def std(
 ) -> Tensor:
     """Return the standard deviation, the root of `var`.
 
-    Its gradient is 0 where it is 0 itself, as in PyTorch.
+    Parameters
+    ----------
+    x : Tensor, float or complex
+    dim, unbiased, keepdim, correction
+        As in `var`, and its errors.
+
+    Returns
+    -------
+    Tensor
+        Of the dtype of `x`, or of its real part. NaN of one element, or infinite, as
+        `var` has it. Its gradient is 0 where it is 0 itself, as in PyTorch.
     """
     if x.dtype.is_complex:
         made = var(x, dim, unbiased, keepdim, correction=correction)
@@ -181,7 +191,19 @@ def var_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the variance and the mean; see `var` and `mean`."""
+    """Return the variance and the mean.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    dim, unbiased, keepdim, correction
+        As in `var`, and its errors.
+
+    Returns
+    -------
+    tuple of Tensor
+        What `var` and `mean` give.
+    """
     dim, divided = _correction("var_mean", dim, unbiased, correction)
     found = var(x, dim, correction=divided, keepdim=keepdim)
     return found, mean(x, dim, keepdim)
@@ -195,7 +217,19 @@ def std_mean(
     *,
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Return the standard deviation and the mean; see `std` and `mean`."""
+    """Return the standard deviation and the mean.
+
+    Parameters
+    ----------
+    x : Tensor, float
+    dim, unbiased, keepdim, correction
+        As in `var`, and its errors.
+
+    Returns
+    -------
+    tuple of Tensor
+        What `std` and `mean` give.
+    """
     dim, divided = _correction("std_mean", dim, unbiased, correction)
     found = std(x, dim, correction=divided, keepdim=keepdim)
     return found, mean(x, dim, keepdim)

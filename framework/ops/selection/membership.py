@@ -159,6 +159,16 @@ def argwhere(input: Tensor) -> Tensor:
 def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, ...]:
     """Return the coordinates of flat indices into a shape, one tensor a dimension.
 
+    Parameters
+    ----------
+    indices : Tensor, an integer dtype
+        Row-major; negative ones and those beyond wrap.
+    shape : int or sequence of int
+
+    Returns
+    -------
+    tuple of Tensor, each of the shape and dtype of `indices`
+
     Raises
     ------
     ShapeError

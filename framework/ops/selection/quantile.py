@@ -177,7 +177,33 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """Return quantiles of all that is not NaN; see `quantile`."""
+    """Return quantiles of all that is not NaN along a dimension, or of all elements.
+
+    Parameters
+    ----------
+    input : Tensor, float32 or float64
+    q : number or Tensor of the dtype of `input`, shape () or (n,)
+        From 0 to 1; several give a dimension in front. Those of a tensor are not
+        checked.
+    dim : int or None
+        None takes all elements.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+    interpolation : str, default "linear"
+        As in `quantile`.
+
+    Returns
+    -------
+    Tensor, dtype of `input`
+        NaN where there is nothing else.
+
+    Raises
+    ------
+    ShapeError
+        If there are no elements, or `q` or `interpolation` is another.
+    DTypeError
+        If the dtypes differ, or are others.
+    """
     given = input, q, dim, keepdim, interpolation
     return _quantile("nanquantile", *given, ignore_nan=True)
 
@@ -185,7 +211,20 @@ def nanquantile(
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
-    """Return the median of all that is not NaN, or NaN; as `median`.
+    """Return the median of all that is not NaN, or NaN if there is nothing else.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int or None
+        None takes all elements and gives their median alone.
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    Tensor, or ValuesIndices
+        With a dimension (values, indices). Of two in the middle the smaller.
 
     Raises
     ------
@@ -222,8 +261,19 @@ def nanmedian(
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the element that occurs most often along a dimension, and where it is.
 
-    Of elements that occur as often the smallest, and its last place. Indices are
-    as `sort` gives them.
+    Parameters
+    ----------
+    input : Tensor
+        Every NaN is another element.
+    dim : int, default -1
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    ValuesIndices
+        (values, indices): of elements that occur as often the smallest, and its last
+        place. Indices are as `sort` gives them.
 
     Raises
     ------

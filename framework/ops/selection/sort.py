@@ -166,7 +166,23 @@ def sort(
 def argsort(
     x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False
 ) -> Tensor:
-    """Return the places that sort a dimension; see `sort`."""
+    """Return the places that sort a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+        NaN is above every number.
+    dim : int, default -1
+    descending : bool, default False
+        Largest first.
+    stable : bool, default False
+        Taken as PyTorch has it; equal elements always keep their order.
+
+    Returns
+    -------
+    Tensor, int64, shape of `x`
+        int32 on a device without 64-bit integers.
+    """
     return _sorted("argsort", x, dim, descending).indices
 
 
@@ -229,7 +245,22 @@ def _select_rank(
 
 
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """Return the `k`-th smallest element along a dimension, from 1, and where it is.
+    """Return the `k`-th smallest element along a dimension, and where it is.
+
+    Parameters
+    ----------
+    x : Tensor
+        NaN is above every number.
+    k : int
+        From 1 to the size of the dimension.
+    dim : int, default -1
+    keepdim : bool, default False
+        Keep the dimension with size 1.
+
+    Returns
+    -------
+    ValuesIndices
+        (values, indices), as `sort` gives them.
 
     Raises
     ------
@@ -449,7 +480,29 @@ def bucketize(
     out_int32: bool = False,
     right: bool = False,
 ) -> Tensor:
-    """Return between which boundaries elements lie; see `searchsorted`."""
+    """Return between which boundaries elements lie.
+
+    Parameters
+    ----------
+    x : Tensor or number
+        NaN is behind all.
+    boundaries : Tensor, shape (n,)
+        In order, which is not checked.
+    out_int32 : bool, default False
+        Return int32 instead of int64.
+    right : bool, default False
+        Whether an element equal to a boundary is behind it, not before.
+
+    Returns
+    -------
+    Tensor, int64, shape of `x`
+        How many boundaries are before each element, 0 to n.
+
+    Raises
+    ------
+    ShapeError
+        If the boundaries have not one dimension.
+    """
     if len(boundaries.layout.shape) != 1:
         raise ShapeError(
             f"bucketize: boundaries are {tuple(boundaries.shape)}; they must have one"
