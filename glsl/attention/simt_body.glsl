@@ -8,7 +8,8 @@
 // lib/philox.glsl, and defines OWN_FIELDS, its own fields of the arguments. With QUADS
 // vectors of both sides are whole vec4, aligned to four elements.
 //
-// ROWS, TILE and SLAB are multiples of four, LANES of eight, teams of four, BLOCK of 32.
+// ROWS, TILE and SLAB are multiples of four, LANES of eight, teams of four, BLOCK of 32;
+// SLAB is a power of two.
 // lint    scalar-load: without QUADS vectors begin at any element, and the numbers of
 //         queries always do
 
@@ -230,12 +231,15 @@ void put_lines(uint stage, uint first, uint end, uint width, vec4 next[LINE_LOAD
     }
 }
 
+// Of the tile's column start + k; `start` is a multiple of SLAB.
 void read_lines(
-    uint stage, uint k, uint column, out vec4 left[ROW_QUADS],
+    uint stage, uint start, uint k, out vec4 left[ROW_QUADS],
     out vec4 right[RESULT_QUADS]) {
-    [[unroll]] for (uint h = 0; h < ROW_QUADS; ++h)
-        left[h] = tile
-            [column * BLOCK_QUADS + swizzled(team * ROW_QUADS + h, column / 4)];
+    [[unroll]] for (uint h = 0; h < ROW_QUADS; ++h) {
+        // That of start / 4 + k / 4, of which the one has bits that the other has not.
+        uint place = swizzled(swizzled(team * ROW_QUADS + h, start / 4), k / 4);
+        left[h] = tile[start * BLOCK_QUADS + place + k * BLOCK_QUADS];
+    }
     [[unroll]] for (uint j = 0; j < RESULT_QUADS; ++j)
         right[j] = tile[stage + OTHER_AT + k * PITCH + j * LANES + lane];
 }
@@ -260,13 +264,13 @@ void accumulate(
         [[unroll]] for (uint k = 0; k < SLAB; ++k) {
             const uint now = k % 2, then = now ^ 1;
             if (k + 1 < SLAB) {
-                read_lines(stage, k + 1, start + k + 1, left[then], right[then]);
+                read_lines(stage, start, k + 1, left[then], right[then]);
             } else if (start + SLAB < last) {
                 uint from = first + start + SLAB;
                 put_lines(later, from, end, width, next);
                 barrier();
                 fetch_lines(other, base, stride, from + SLAB, end, width, next);
-                read_lines(later, 0, start + SLAB, left[then], right[then]);
+                read_lines(later, start + SLAB, 0, left[then], right[then]);
             }
             MULTIPLY_ADD(sums, RESULT_QUADS, left[now], right[now])
         }

@@ -82,6 +82,7 @@ CANDIDATES = (
     SimtTile(64, 8),
     SimtTile(256, 16, columns=4),
     SimtTile(256, 16, columns=4, slab=4),
+    SimtTile(256, 16, rows=4),
     SimtTile(256, 32, columns=4),
 )
 """Tiles to time."""
@@ -90,7 +91,7 @@ TILES: dict[str, dict[int, SimtTile]] = {
     "attention/flash": {96: SimtTile(128, 8), MOST_HEAD: SimtTile(128, 16)},
     "attention/flash_dq": {96: SimtTile(128, 8), MOST_HEAD: SimtTile(128, 16)},
     "attention/flash_dkv": {
-        64: SimtTile(128, 8),
+        64: SimtTile(128, 16),
         MOST_HEAD: SimtTile(128, 16, columns=4),
     },
 }
