@@ -5,13 +5,18 @@
 // in      q, k, v: as in attention/flash_coopmat.comp; grad, logsumexp, delta: as in
 //         attention/flash_coopmat_dq.comp
 // out     grad_k, grad_v (batch, heads / group, keys, HEAD) T
-// consts  those of attention/coopmat_body.glsl
+// consts  those of attention/coopmat_body.glsl; RESULT: which gradients
 // source  Dao, FlashAttention-2, arXiv:2307.08691
 // lint    scalar-load: arguments, once; vectors come in words of 16 bytes
 #version 460
 #extension GL_EXT_buffer_reference : require
 #define OWN_FIELDS Words grad; AccIn logsumexp; AccIn delta; Pairs grad_k; Pairs grad_v;
 #include "attention/coopmat_body.glsl"
+
+// 0 is both; where there are too few registers for it, one dispatch computes the gradients
+// by keys, 1, and one those by values, 2.
+layout(constant_id = 11) const uint RESULT = 0;
+const bool BY_KEYS = RESULT != 2, BY_VALUES = RESULT != 1;
 
 // Per query of a tile: the subtrahend of its scores, and delta.
 shared float shifts[SPAN];
@@ -43,7 +48,7 @@ void main() {
 
     FACTOR_A own_k[STRIPES][DEEP], own_v[STRIPES][DEEP];
     LOAD_OWN(own_k, k, k_base(batch, key_head), k_row, first_row, keys)
-    LOAD_OWN(own_v, v, v_base(batch, key_head), v_row, first_row, keys)
+    if (BY_KEYS) LOAD_OWN(own_v, v, v_base(batch, key_head), v_row, first_row, keys)
     SUMS k_sums[STRIPES][DEEP], v_sums[STRIPES][DEEP];
     CLEAR(k_sums)
     CLEAR(v_sums)
@@ -82,7 +87,9 @@ void main() {
             SUMS scores[STRIPES], products[STRIPES];
             FACTOR_A weights[STRIPES], changes[STRIPES];
             MULTIPLY_OWN(scores, own_k, j * 16 * PITCH)
-            MULTIPLY_OWN(products, own_v, SECOND + j * 16 * PITCH)
+            if (BY_KEYS) {
+                MULTIPLY_OWN(products, own_v, SECOND + j * 16 * PITCH)
+            }
             if (!whole)
                 UNROLL for (uint r = 0; r < STRIPES; ++r)
                     UNROLL for (uint i = 0; i < ELEMENTS; ++i)
@@ -97,17 +104,21 @@ void main() {
                     float factor = DROPOUT == 0 ? 1.0 : kept(
                         lines + first + at, first_row + own + r * 16 + row_of(i),
                         seed, dropout);
-                    SET(weights[r], i, weight * factor);
-                    SET(changes[r], i, weight * (products[r][i] * factor - delta));
+                    if (BY_VALUES) {
+                        SET(weights[r], i, weight * factor);
+                    }
+                    if (BY_KEYS) {
+                        SET(changes[r], i, weight * (products[r][i] * factor - delta));
+                    }
                 }
             }
-            ADD_PRODUCTS(v_sums, weights, SECOND + j * 16 * PITCH)
-            ADD_PRODUCTS(k_sums, changes, j * 16 * PITCH)
+            if (BY_VALUES) ADD_PRODUCTS(v_sums, weights, SECOND + j * 16 * PITCH)
+            if (BY_KEYS) ADD_PRODUCTS(k_sums, changes, j * 16 * PITCH)
         }
     }
 
     uint base = number * keys * HEAD;
     Pairs grad_k = all.grad_k, grad_v = all.grad_v;
-    STORE_OWN(grad_k, k_sums, base, HEAD, first_row, keys, all.scale)
-    STORE_OWN(grad_v, v_sums, base, HEAD, first_row, keys, 1.0)
+    if (BY_KEYS) STORE_OWN(grad_k, k_sums, base, HEAD, first_row, keys, all.scale)
+    if (BY_VALUES) STORE_OWN(grad_v, v_sums, base, HEAD, first_row, keys, 1.0)
 }

@@ -10,6 +10,7 @@ dtype that fails it takes the kernels without tensor cores.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -178,10 +179,16 @@ TILES_OF_FLOAT32: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
         64: (_PARTS_LONG, _PARTS_LONG),
         MOST_HEAD: (_PARTS_SHORT, _PARTS_SHORT),
     },
-    "attention/flash_dkv": {64: (_PARTS_LONG, _PARTS_LONG)},
+    "attention/flash_dkv": {
+        64: (_PARTS_LONG, _PARTS_LONG),
+        MOST_HEAD: (_PARTS_SHORT, _PARTS_SHORT),
+    },
 }
-"""The same of float32: estimates, for fragments in two parts take twice the registers.
-Longer vectors take the kernel without tensor cores."""
+"""The same of float32: estimates; fragments in two parts take twice the registers."""
+
+MOST_HEAD_TOGETHER = 64
+"""Largest head size of float32 whose gradients by keys and by values are one dispatch:
+of larger ones both do not fit into the registers."""
 
 FLOAT32_ON_TENSOR_CORES = True
 """Whether float32 attention uses tensor cores where the precision allows it."""
@@ -240,6 +247,26 @@ def tensor_core_dispatch(
         defines["DEVICE_ROUNDING"] = "1"
     grid = fold_grid(ceil_div(rows, block) * groups * batch)
     return Dispatch(KERNELS[kernel], grid, push | words, constants, defines)
+
+
+def apart(dispatch: Dispatch, q: StridedSpec) -> list[Dispatch]:
+    """Return gradients by keys and values as two dispatches where one lacks registers.
+
+    Parameters
+    ----------
+    dispatch : Dispatch
+        Of both gradients.
+    q : StridedSpec
+    """
+    on_tensor_cores = dispatch.kernel == KERNELS["attention/flash_dkv"]
+    long = q.dtype is float32 and q.shape[3] > MOST_HEAD_TOGETHER
+    if not (on_tensor_cores and long):
+        return [dispatch]
+    constants = dispatch.constants
+    return [
+        dataclasses.replace(dispatch, constants={**constants, "RESULT": result})
+        for result in (1, 2)
+    ]
 
 
 def fits(vectors: Sequence[StridedSpec], scale: float) -> bool:

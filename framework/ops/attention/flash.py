@@ -13,7 +13,7 @@ from ...base.philox import philox
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch
-from ...kernels.attention.coopmat import register_test_ops
+from ...kernels.attention.coopmat import apart, register_test_ops
 from ...kernels.attention.flash import AttentionCall, flash_dispatch
 from ...kernels.attention.split import split_dispatches, splits_keys
 from ...kernels.shader_types import statistic_dtype
@@ -278,10 +278,11 @@ def flash_key_grad_spec(
 
 
 @flash_key_grad.kernel
-def flash_key_grad_kernel(gpu: DeviceInfo, **call: Any) -> Dispatch:
+def flash_key_grad_kernel(gpu: DeviceInfo, **params: Any) -> list[Dispatch]:
     own: dict[str, Argument] = {"grad": "incoming", "grad_k": "grad_k"}
     own |= {"grad_v": "grad_v", "logsumexp": "logsumexp", "delta": "delta"}
-    return flash_dispatch("attention/flash_dkv", own, AttentionCall(gpu, **call))
+    call = AttentionCall(gpu, **params)
+    return apart(flash_dispatch("attention/flash_dkv", own, call), call.q)
 
 
 @flash_key_grad.reference

@@ -18,7 +18,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, bfloat16, float16, float32
 from vkbackend.framework.base.shape import Layout
-from vkbackend.framework.ir.kernel_call import StridedSpec
+from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels.attention import coopmat, flash
 from vkbackend.framework.kernels.attention.coopmat import (
     FORWARD_TILES,
@@ -192,6 +192,27 @@ def test_float32_in_two_parts(
     monkeypatch.setattr(coopmat, "TILES_OF_FLOAT32", given)
     compare_with_torch(emulated, "float32", causal, *sizes)
     assert sorted(kernels) == sorted(KERNELS.values())
+
+
+@pytest.mark.parametrize("causal", [False, pytest.param(True, marks=pytest.mark.wide)])
+@pytest.mark.usefixtures("high_precision")
+def test_gradients_by_keys_and_values_in_two_dispatches(
+    causal: bool, emulated: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tile = AttentionTile(4, 2, 16)
+    given = {kernel: {64: (tile, tile)} for kernel in KERNELS}
+    monkeypatch.setattr(coopmat, "TILES_OF_FLOAT32", given)
+    monkeypatch.setattr(coopmat, "MOST_HEAD_TOGETHER", 0)
+    compare_with_torch(emulated, "float32", causal, 1, 1, 1, 150, 70, 16, 16)
+
+
+def test_what_is_two_dispatches() -> None:
+    both = Dispatch(KERNELS["attention/flash_dkv"], (1, 1, 1), {})
+    for dtype, head, count in ((float32, 64, 1), (float32, 80, 2), (float16, 128, 1)):
+        q = StridedSpec((1, 1, 5, head), dtype, Layout.contiguous((1, 1, 5, head)))
+        found = coopmat.apart(both, q)
+        assert len(found) == count
+        assert len({each.constants.get("RESULT") for each in found}) == count
 
 
 @pytest.mark.usefixtures("high_precision")
