@@ -104,7 +104,15 @@ def test_is_as_in_torch(
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("tile", [*simt.CANDIDATES[:3], SimtTile(256, 16, columns=4)])
+@pytest.mark.parametrize(
+    "tile",
+    [
+        SimtTile(64, 8),
+        SimtTile(128, 8, columns=4),
+        SimtTile(128, 16, columns=4, slab=4),
+        SimtTile(256, 32, rows=4, columns=4),
+    ],
+)
 def test_other_tiles(
     tile: SimtTile,
     gpu: GpuDevice,
