@@ -287,7 +287,25 @@ def _bad_minor(x: np.ndarray) -> int:
 
 @autocast_float32_on_host
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """Return X of A X = B, given the Cholesky factor of A."""
+    """Return X of A X = B, given the Cholesky factor of A.
+
+    Parameters
+    ----------
+    B : Tensor, shape (..., n, k)
+    L : Tensor, shape (..., n, n), dtype of `B`
+        Triangle of A = L L^H.
+    upper : bool, default False
+        Whether `L` is the upper triangle, of A = L^H L.
+
+    Returns
+    -------
+    Tensor, shape (..., n, k)
+
+    Raises
+    ------
+    DTypeError
+        If the dtypes differ.
+    """
     need_one_dtype("cholesky_solve", B=B, L=L)
     half = solve_triangular(adjoint(L) if upper else L, B, upper=False)
     return solve_triangular(L if upper else adjoint(L), half, upper=True)
@@ -295,7 +313,18 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 
 @autocast_float32_on_host
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """Return the inverse of A, given its Cholesky factor."""
+    """Return the inverse of A, given its Cholesky factor as in `cholesky_solve`.
+
+    Parameters
+    ----------
+    L : Tensor, shape (..., n, n)
+    upper : bool, default False
+        Whether `L` is the upper triangle.
+
+    Returns
+    -------
+    Tensor, shape (..., n, n)
+    """
     _matrix("cholesky_inverse", L)
     return cholesky_solve(identity(L, L.layout.shape[-1]), L, upper)
 

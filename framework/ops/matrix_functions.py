@@ -60,7 +60,21 @@ if TYPE_CHECKING:
 
 
 def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
-    """Return powers of square matrices; of their inverses where `n` is negative."""
+    """Return powers of square matrices; of their inverses where `n` is negative.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, m)
+    n : int
+        0 gives identity matrices.
+
+    Raises
+    ------
+    ShapeError
+        If the matrices are not square.
+    LinAlgError
+        If `n` is negative and a matrix is singular.
+    """
     n = as_int("matrix_power: n", n)
     if not n:
         return with_zero_gradient(positive_power(A, 0), A)
@@ -247,7 +261,19 @@ def tensorsolve(
 
 @autocast_float32_on_host
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
-    """Return the first columns of a product of reflections along columns."""
+    """Return the first columns of a product of reflections.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float or complex
+        Column i below the diagonal is vector i, whose element on the diagonal is 1.
+    tau : Tensor, shape (..., k)
+        Reflection i is I - tau[i] v v^H; k at most n.
+
+    Returns
+    -------
+    Tensor, shape (..., m, n)
+    """
     _matrix("householder_product", A, square=False)
     rows, columns = A.layout.shape[-2:]
     out = identity(A, rows)

@@ -47,11 +47,18 @@ def _view_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Shape) -> Tensor:
-    """Return the elements in row-major order in another shape; one size may be -1.
+    """Return the elements in row-major order in another shape.
 
     A view where strides allow it, otherwise a copy. Results of operations are
     contiguous here, where those of PyTorch keep the strides of their operands: of such
     a result this is a view, where PyTorch may copy.
+
+    Parameters
+    ----------
+    x : Tensor
+    shape : sequence of int
+        One size may be -1, which is what is left of the number of elements; no other
+        may be 0 beside it.
 
     Raises
     ------
@@ -86,7 +93,20 @@ def _filled(now: Shape, shape: Shape) -> Shape:
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Return the tensor with the dimensions from `start_dim` to `end_dim` as one."""
+    """Return the tensor with neighbouring dimensions made one, as a view if possible.
+
+    Parameters
+    ----------
+    x : Tensor
+        Without dimensions it gets one.
+    start_dim, end_dim : int, default 0, -1
+        First and last of the dimensions.
+
+    Raises
+    ------
+    ShapeError
+        If `start_dim` comes after `end_dim`.
+    """
     if len(x.layout.shape) == 0:
         return reshape(x, (1,))
     now = x.layout.shape
@@ -101,7 +121,14 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """Return the tensor with one dimension split into several; one size may be -1.
+    """Return the tensor with one dimension split into several.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    sizes : sequence of int
+        At least one; one of them may be -1, which is what is left of the dimension.
 
     Raises
     ------
@@ -124,7 +151,14 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 
 
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Return a view without the dimensions `dim`, or all, that have size 1."""
+    """Return a view without dimensions of size 1.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int, sequence of int or None
+        Which to drop, if they have size 1; others stay. None means all.
+    """
     dims = normalize_dims("squeeze", dim, len(x.layout.shape))
     kept = [n for at, n in enumerate(x.layout.shape) if n != 1 or at not in dims]
     out = reshape(x, tuple(kept))
@@ -172,6 +206,12 @@ def _back(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return a view with the dimensions in the order `dims`.
+
+    Parameters
+    ----------
+    x : Tensor
+    dims : sequence of int
+        Dimension i of the result is dims[i] of `x`; negative ones count from the end.
 
     Raises
     ------
@@ -245,6 +285,12 @@ def movedim(
 ) -> Tensor:
     """Return a view with some dimensions moved and the others in order around them.
 
+    Parameters
+    ----------
+    x : Tensor
+    source, destination : int or sequence of int
+        Which dimensions are moved, and where to.
+
     Raises
     ------
     ShapeError
@@ -286,7 +332,13 @@ def _expand_vjp(grad: Tensor) -> Tensor:
 
 
 def expand(x: Tensor, shape: Shape) -> Tensor:
-    """Return a view that repeats dimensions of size 1; -1 keeps a size.
+    """Return a view that repeats dimensions of size 1.
+
+    Parameters
+    ----------
+    x : Tensor
+    shape : sequence of int
+        -1 keeps a size; more sizes than dimensions add dimensions in front.
 
     Raises
     ------
@@ -318,7 +370,7 @@ def _expanded(now: Shape, shape: Shape) -> Shape:
 
 
 def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
-    """Return a view in a shape that `x` broadcasts to; see `expand`."""
+    """Return a view in a shape that `x` broadcasts to; parameters as in `expand`."""
     return expand(x, shape)
 
 

@@ -132,7 +132,19 @@ def _need_real(x: Tensor, value: object, is_complex: bool) -> None:
 
 
 def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
-    """Return `x` with `value`, a number or a tensor of one, where the mask holds.
+    """Return `x` with one value where the mask holds.
+
+    Parameters
+    ----------
+    x : Tensor
+    mask : Tensor, bool
+        Of a shape that broadcasts with that of `x`.
+    value : number or Tensor without dimensions
+        Cut to an integer where `x` has integers.
+
+    Returns
+    -------
+    Tensor, dtype of `x`
 
     Raises
     ------
@@ -163,7 +175,24 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """Return the elements where the mask holds, in row-major order.
 
-    Both broadcast. The number of elements is read by the host, which waits for it.
+    The number of elements is read by the host, which waits for it.
+
+    Parameters
+    ----------
+    x : Tensor
+    mask : Tensor, bool
+        Of a shape that broadcasts with that of `x`.
+
+    Returns
+    -------
+    Tensor, shape (n,), dtype of `x`
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the mask is not bool.
     """
     shape = broadcast_shapes("masked_select", x.layout.shape, mask.layout.shape)
     places = flatnonzero(expand(mask, shape))
@@ -187,7 +216,19 @@ def _need_matrix(name: str, x: Tensor) -> None:
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the elements on and below a diagonal of each matrix, otherwise 0."""
+    """Return the elements on and below a diagonal of each matrix, otherwise 0.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., m, n)
+    diagonal : int, default 0
+        Which: above the main one if positive, below it if negative.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two dimensions.
+    """
     _need_matrix("tril", x)
     diagonal = as_int("tril: diagonal", diagonal)
     out = _triangle(x, -x.layout.shape[-2], diagonal)
@@ -196,7 +237,19 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
-    """Return the elements on and above a diagonal of each matrix, otherwise 0."""
+    """Return the elements on and above a diagonal of each matrix, otherwise 0.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., m, n)
+    diagonal : int, default 0
+        Which: above the main one if positive, below it if negative.
+
+    Raises
+    ------
+    ShapeError
+        If `x` has fewer than two dimensions.
+    """
     _need_matrix("triu", x)
     diagonal = as_int("triu: diagonal", diagonal)
     out = _triangle(x, diagonal, x.layout.shape[-1])

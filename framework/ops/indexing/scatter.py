@@ -146,7 +146,14 @@ def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """Return elements along a dimension, as `gather`, with broadcasting around it.
 
-    `dim` None takes from the flat tensor.
+    Parameters
+    ----------
+    x : Tensor
+    indices : Tensor, any integer dtype
+        As many dimensions as `x`, which broadcast with its but for `dim`. Negative ones
+        count from the end.
+    dim : int or None
+        None takes from the flat tensor.
 
     Raises
     ------
@@ -219,7 +226,24 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 
-    As `scatter`, but all that name one place are added.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, any integer dtype
+        As many dimensions as `x`, none larger than those of `src`, or than those of
+        `x` except `dim`. All that name one place are added.
+    src : Tensor of the dtype of `x`
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
+    DTypeError
+        If the dtypes differ.
 
     Notes
     -----
@@ -287,15 +311,43 @@ def index_add(
 
 @autocast_promote
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """Return `x` with slices replaced by those of `source`; as `index_add`.
+    """Return `x` with slices replaced by those of `source`.
 
-    Where several name one place, the last wins.
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, shape (n,), any integer dtype
+        Where each slice goes. Where several name one place, the last wins.
+    source : Tensor of the dtype of `x`
+        Of the shape of `x`, but n in dimension `dim`.
+
+    Raises
+    ------
+    ShapeError, IndexRangeError, DTypeError
+        As in `index_add`.
     """
     return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
-    """Return `x` with the slices along `dim` that the indices name set to `value`."""
+    """Return `x` with the slices along `dim` that the indices name set to one value.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    index : Tensor, any integer dtype
+        Negative ones count from the end.
+    value : number or Tensor of one element
+        Cast to the dtype of `x`.
+
+    Raises
+    ------
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read;
+        see `set_index_checks`.
+    """
     at = normalize_dim("index_fill", dim, len(x.layout.shape) or 1)
     sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):

@@ -54,14 +54,46 @@ def mv(matrix: Tensor, vector: Tensor) -> Tensor:
 
 @autocast_promote
 def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Return the scalar product of two vectors of the same size and dtype."""
+    """Return the scalar product of two vectors of the same size and dtype.
+
+    Parameters
+    ----------
+    a, b : Tensor, shape (n,)
+
+    Returns
+    -------
+    Tensor, shape ()
+
+    Raises
+    ------
+    ShapeError
+        If they are no vectors of one size.
+    DTypeError
+        If the dtypes differ.
+    """
     _check_dims("dot", a=(a, 1), b=(b, 1))
     return _scalar_product(a, b)
 
 
 @autocast_promote
 def vdot(a: Tensor, b: Tensor) -> Tensor:
-    """Return the scalar product of two vectors; the same as `dot` of real numbers."""
+    """Return the scalar product of two vectors, the first conjugated.
+
+    Parameters
+    ----------
+    a, b : Tensor, shape (n,)
+
+    Returns
+    -------
+    Tensor, shape ()
+
+    Raises
+    ------
+    ShapeError
+        If they are no vectors of one size.
+    DTypeError
+        If the dtypes differ.
+    """
     _check_dims("vdot", a=(a, 1), b=(b, 1))
     return _scalar_product(conj(a), b)
 

@@ -35,7 +35,22 @@ if TYPE_CHECKING:
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Return beta * input + alpha * (mat @ vec), for (m, k) and (k,)."""
+    """Return beta * input + alpha * (mat @ vec).
+
+    Parameters
+    ----------
+    input : Tensor, of a shape that broadcasts to (m,)
+        Not read where `beta` is 0.
+    mat : Tensor, shape (m, k)
+    vec : Tensor, shape (k,)
+        Of one dtype.
+    beta, alpha : number, default 1
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    """
     _check_dims("addmv", mat=(mat, 2), vec=(vec, 1))
     out = _added("addmv", input, mv(mat, vec), beta, alpha)
     show_as(out, "AddmvBackward0", input, mat, vec)
@@ -46,7 +61,24 @@ def addmv(
 def addr(
     input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Return beta * input + alpha * outer(vec1, vec2)."""
+    """Return beta * input + alpha * outer(vec1, vec2).
+
+    Parameters
+    ----------
+    input : Tensor, of a shape that broadcasts to (m, n)
+        Not read where `beta` is 0.
+    vec1 : Tensor, shape (m,)
+    vec2 : Tensor, shape (n,)
+        Dtypes promote; of bools products are "and", sums "or".
+    beta, alpha : number, default 1
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    DTypeError
+        If all are bool and a factor is a float.
+    """
     _check_dims("addr", vec1=(vec1, 1), vec2=(vec2, 1))
     if input.dtype is vec1.dtype is vec2.dtype is bool_:
         for name, factor in (("beta", beta), ("alpha", alpha)):
@@ -67,7 +99,26 @@ def addr(
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """Return beta * input + alpha * (sum of the products of two batches)."""
+    """Return beta * input + alpha * (sum of the products of two batches).
+
+    Parameters
+    ----------
+    input : Tensor, of a shape that broadcasts to (m, n)
+        Not read where `beta` is 0.
+    batch1 : Tensor, shape (batch, m, k)
+    batch2 : Tensor, shape (batch, k, n)
+        Of one dtype.
+    beta, alpha : number, default 1
+
+    Returns
+    -------
+    Tensor, shape (m, n)
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    """
     _check_dims("addbmm", batch1=(batch1, 3), batch2=(batch2, 3))
     product = sum(bmm(batch1, batch2), 0, dtype=batch1.dtype)
     return _added("addbmm", input, product, beta, alpha)
@@ -117,8 +168,15 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """Return the sums of products over the last dimensions.
 
-    Of shapes (..., k) and (*rest, k) it is (..., *rest); with a tensor without
-    dimensions, the product.
+    Parameters
+    ----------
+    input : Tensor, shape (..., k)
+    other : Tensor, shape (*rest, k)
+        Where one has no dimensions, the result is the product.
+
+    Returns
+    -------
+    Tensor, shape (..., *rest)
 
     Raises
     ------
@@ -137,7 +195,18 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """Return the Kronecker product: each element of `input` times the whole `other`."""
+    """Return the Kronecker product: each element of `input` times the whole `other`.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Of any shapes; the one with fewer dimensions gets dimensions of size 1 in front.
+
+    Returns
+    -------
+    Tensor
+        Its sizes are the products of theirs.
+    """
     ndim = max(len(input.layout.shape), len(other.layout.shape))
     one, two = ((1,) * (ndim - each.ndim) + each.shape for each in (input, other))
     left = reshape(input, tuple(n for size in one for n in (size, 1)))
@@ -256,7 +325,20 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return all ways to choose `r` elements of a vector, in order, one a row.
+    """Return all ways to choose elements of a vector, in order, one a row.
+
+    Parameters
+    ----------
+    input : Tensor, shape (n,)
+    r : int, default 2
+        How many are chosen.
+    with_replacement : bool, default False
+        Whether an element may be chosen several times.
+
+    Returns
+    -------
+    Tensor, shape (ways, r)
+        Of shape (0,) where `r` is 0.
 
     Raises
     ------

@@ -115,6 +115,13 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     """Return a matrix with the diagonal `x`, or a copy of the diagonal of a matrix.
 
+    Parameters
+    ----------
+    x : Tensor, shape (n,) or (m, n)
+    diagonal : int, default 0
+        Which: above the main one if positive, below it if negative. A matrix without it
+        gives no elements.
+
     Raises
     ------
     ShapeError

@@ -350,6 +350,13 @@ def _concat_group(parts: list[Tensor], dim: int) -> Tensor:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Return tensors of one shape joined along a new dimension.
 
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least one; dtypes promote.
+    dim : int, default 0
+        Where the new dimension, as long as `tensors`, is in the result.
+
     Raises
     ------
     ShapeError

@@ -202,7 +202,19 @@ def _mapped(
 
 
 def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
-    """Return a copy with the order of elements reversed along dimensions."""
+    """Return a copy with the order of elements reversed along dimensions.
+
+    Parameters
+    ----------
+    x : Tensor
+    dims : int or sequence of int
+        Each named once.
+
+    Raises
+    ------
+    ShapeError
+        If a dimension is named twice.
+    """
     wanted = normalize_dims("flip", dims, len(x.layout.shape))
     changes = {
         dim: Mapped(x.layout.shape[dim], x.layout.shape[dim] - 1)
@@ -392,7 +404,22 @@ def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
 def tile(
     x: Tensor, *sizes: int | Sequence[int], dims: Sequence[int] | None = None
 ) -> Tensor:
-    """Return the tensor tiled; missing numbers in front mean 1, as in NumPy."""
+    """Return copies of the tensor side by side, as in NumPy.
+
+    Parameters
+    ----------
+    x : Tensor
+    *sizes : int or sequence of int
+        How often along each dimension, from the last one; missing numbers in front mean
+        1, and more of them add dimensions in front.
+    dims : sequence of int or None
+        The same as one argument, by PyTorch's keyword.
+
+    Raises
+    ------
+    ShapeError
+        If a number is below 0.
+    """
     times = _numbers("tile: dims", sizes if dims is None else (dims,))
     return repeat(x, (1,) * (len(x.layout.shape) - len(times)) + times)
 

@@ -92,7 +92,21 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Return a copy of `input` in which the view `as_strided` would give is `src`."""
+    """Return a copy of `input` in which the view `as_strided` would give is `src`.
+
+    Parameters
+    ----------
+    input : Tensor
+    src : Tensor, shape `size`
+        Cast to the dtype of `input`.
+    size, stride, storage_offset
+        As in `as_strided`, of the elements of `input` in row-major order.
+
+    Raises
+    ------
+    ShapeError
+        If `src` has another shape, or the view leaves `input`.
+    """
     name = "as_strided_scatter"
     start = 0 if storage_offset is None else storage_offset
     whole = flatten(input)
@@ -126,6 +140,13 @@ def _replaced(
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """Return a copy of `input` in which `select(dim, index)` would give `src`.
 
+    Parameters
+    ----------
+    input : Tensor
+    src : Tensor, shape of `input` without `dim`
+        Cast to the dtype of `input`.
+    dim, index : int
+
     Raises
     ------
     ShapeError
@@ -145,6 +166,16 @@ def slice_scatter(
     step: int = 1,
 ) -> Tensor:
     """Return a copy of `input` in which the slice of a dimension is `src`.
+
+    Parameters
+    ----------
+    input : Tensor
+    src : Tensor, shape of the slice
+        Cast to the dtype of `input`.
+    dim : int, default 0
+    start, end : int or None
+        None means the first place, and behind the last; they are cut to these.
+    step : int, default 1
 
     Raises
     ------
@@ -176,6 +207,14 @@ def diagonal_scatter(
 ) -> Tensor:
     """Return a copy of `input` in which `diagonal` would give `src`.
 
+    Parameters
+    ----------
+    input : Tensor, of at least two dimensions
+    src : Tensor, shape of the diagonal
+        Cast to the dtype of `input`.
+    offset, dim1, dim2 : int, default 0, 0, 1
+        As in `diagonal`.
+
     Raises
     ------
     ShapeError
@@ -187,7 +226,7 @@ def diagonal_scatter(
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """Return a matrix whose diagonal has all elements of a tensor."""
+    """Return a matrix of 0 whose diagonal `offset` has all elements of a tensor."""
     return diag_embed(flatten(input), offset)
 
 
@@ -229,5 +268,5 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 def split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of parts of the sizes given along a dimension; see `split`."""
+    """Return views of parts along a dimension, whose sizes must add up to its own."""
     return split(input, as_ints("split_with_sizes: split_sizes", split_sizes), dim)

@@ -229,7 +229,16 @@ def _need_start(start: object) -> None:
 
 
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return a view of `length` neighbours along one dimension, from `start` on.
+    """Return a view of neighbours along one dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    dim : int
+    start : int or Tensor without dimensions
+        Where they begin; a negative one counts from the end.
+    length : int
+        How many there are.
 
     Raises
     ------
@@ -274,9 +283,16 @@ def _narrowed(
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """Return a view of one place along a dimension, which is dropped.
 
+    Parameters
+    ----------
+    x : Tensor, of at least one dimension
+    dim : int
+    index : int
+        A negative one counts from the end.
+
     Raises
     ------
-    ShapeError
+    IndexRangeError
         If the dimension does not have it.
     """
     at = normalize_dim("select", dim, len(x.layout.shape))
@@ -310,7 +326,7 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of every place along a dimension, which is dropped."""
+    """Return views of all places along a dimension, which they lack; of size 0 none."""
     at = normalize_dim("unbind", dim, len(x.layout.shape))
     parts = tuple([select(x, at, place) for place in range(x.layout.shape[at])])
     if x.needs_grad:
@@ -365,7 +381,15 @@ def split(
 
 
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of at most `chunks` parts along a dimension, the last one smaller.
+    """Return views of neighbouring parts of one size along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+    chunks : int
+        The size of a part is that of the dimension by it, rounded up, so that there may
+        be fewer; the last part may be smaller. Of size 0 there are as many empty ones.
+    dim : int, default 0
 
     Raises
     ------

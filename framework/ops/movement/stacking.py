@@ -87,7 +87,13 @@ def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...
 
 
 def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of equal parts along the second dimension, of a vector the first.
+    """Return views of parts along the second dimension, of a vector the first.
+
+    Parameters
+    ----------
+    input : Tensor, of at least one dimension
+    indices_or_sections : int or sequence of int
+        How many equal parts, or where all parts but the first begin.
 
     Raises
     ------
@@ -102,7 +108,7 @@ def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 
 def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of equal parts along the first of two dimensions; as `hsplit`."""
+    """Return views of parts along the first of at least two dimensions; as `hsplit`."""
     if len(input.layout.shape) < 2:
         raise ShapeError(
             f"vsplit: x is {input.layout.shape}; it must have at least 2 dimensions"
@@ -111,7 +117,7 @@ def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 
 def dsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of equal parts along the third dimension; as `hsplit`."""
+    """Return views of parts along the third dimension; as `hsplit`."""
     return _split("dsplit", input, indices_or_sections, 2)
 
 
