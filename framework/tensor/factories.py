@@ -86,7 +86,24 @@ def zeros(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return a tensor of zeros; see `full` for the keywords."""
+    """Return a tensor of zeros.
+
+    Parameters
+    ----------
+    *sizes : int, or one sequence of int
+        Its shape; none means a tensor without dimensions.
+    size : sequence of int or None
+        The shape by keyword instead.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0, or `out` has elements and another shape.
+    """
     shape, kind, place = wanted("zeros", sizes, dtype, device, size)
     made: Tensor = ops.fill_like(anchor(place), shape, 0, kind)
     return finished("zeros", made, requires_grad, out, layout)
@@ -102,7 +119,24 @@ def ones(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return a tensor of ones; see `full` for the keywords."""
+    """Return a tensor of ones.
+
+    Parameters
+    ----------
+    *sizes : int, or one sequence of int
+        Its shape; none means a tensor without dimensions.
+    size : sequence of int or None
+        The shape by keyword instead.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0, or `out` has elements and another shape.
+    """
     shape, kind, place = wanted("ones", sizes, dtype, device, size)
     made: Tensor = ops.fill_like(anchor(place), shape, 1, kind)
     return finished("ones", made, requires_grad, out, layout)
@@ -117,9 +151,15 @@ def scalar_tensor(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a number as a tensor without dimensions, of the default dtype; see `full`.
+    """Return a number as a tensor without dimensions.
 
-    The dtype is that also for an int or a bool, as in PyTorch.
+    Parameters
+    ----------
+    s : number
+    dtype : DType, str or None
+        None means the default float dtype, also for an int or a bool, as in PyTorch.
+    layout, device, pin_memory, requires_grad
+        As in `full`.
     """
     kind = default_dtype() if dtype is None else dtype
     return full(
@@ -146,7 +186,23 @@ def empty(
 ) -> Tensor:
     """Return a tensor whose elements are whatever the memory holds.
 
-    See `full` for the keywords; `memory_format` has no effect.
+    Parameters
+    ----------
+    *sizes : int, or one sequence of int
+        Its shape; none means a tensor without dimensions.
+    size : sequence of int or None
+        The shape by keyword instead.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+    memory_format : memory format or None
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0, or `out` has elements and another shape.
     """
     shape, kind, place = wanted("empty", sizes, dtype, device, size)
     check_memory_format("empty", memory_format)
@@ -166,7 +222,15 @@ def empty_strided(
 ) -> Tensor:
     """Return a tensor of any strides, in elements; its elements are arbitrary.
 
-    See `full` for the keywords.
+    Parameters
+    ----------
+    size : sequence of int
+    stride : sequence of int
+        Elements from one place of each dimension to the next.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, layout, pin_memory
+        As in `full`.
 
     Raises
     ------
@@ -188,7 +252,25 @@ def zeros_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return zeros in the shape and dtype of `input`, on its device; see `full`."""
+    """Return zeros in the shape of `input`, in row-major order.
+
+    Parameters
+    ----------
+    input : Tensor
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    TypeError
+        If `input` is no tensor.
+    """
     return _like("zeros_like", input, 0, dtype, device, requires_grad, memory_format)
 
 
@@ -202,7 +284,25 @@ def ones_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return ones in the shape and dtype of `input`, on its device; see `full`."""
+    """Return ones in the shape of `input`, in row-major order.
+
+    Parameters
+    ----------
+    input : Tensor
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    TypeError
+        If `input` is no tensor.
+    """
     return _like("ones_like", input, 1, dtype, device, requires_grad, memory_format)
 
 
@@ -217,7 +317,29 @@ def full_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return `fill_value` in the shape and dtype of `input`, on its device."""
+    """Return one number in the shape of `input`, in row-major order.
+
+    Parameters
+    ----------
+    input : Tensor
+    fill_value : number, or Tensor of one element
+        Cut to an integer where the dtype is one.
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    TypeError
+        If `input` is no tensor.
+    DTypeError
+        If the number is beyond an integer dtype.
+    """
     value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
     return _like("full_like", input, value, dtype, device, requires_grad, memory_format)
 
@@ -232,7 +354,25 @@ def empty_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return a tensor like `input` whose elements are whatever the memory holds."""
+    """Return a tensor in the shape of `input` whose elements are arbitrary.
+
+    Parameters
+    ----------
+    input : Tensor
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    TypeError
+        If `input` is no tensor.
+    """
     x = a_tensor("empty_like", input)
     kind = x.dtype if dtype is None else as_dtype(dtype)
     place = x.device if device is None else device

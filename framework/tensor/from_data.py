@@ -72,7 +72,14 @@ def as_tensor(
 ) -> Tensor:
     """Return `data` itself if it is such a tensor, otherwise a tensor of it.
 
-    A tensor is moved and cast on the tape. Arrays are copied; see `tensor`.
+    Parameters
+    ----------
+    data : array_like or Tensor
+        A tensor is moved and cast on the tape; whatever else `tensor` takes is copied.
+    dtype : DType, str or None
+        None keeps that of a tensor or array; see `tensor`.
+    device : Device, str or None
+        None keeps that of a tensor; for whatever else it is the default device.
     """
     if isinstance(data, Tensor):
         return data.to(device=device, dtype=dtype)
@@ -121,6 +128,13 @@ def from_numpy(array: np.ndarray, device: DeviceLike = None) -> Tensor:
     """Return a tensor with a copy of a NumPy array's elements.
 
     On the host, too, where PyTorch shares the memory.
+
+    Parameters
+    ----------
+    array : numpy.ndarray
+        The result has its shape and dtype.
+    device : Device, str or None
+        None means the host.
 
     Raises
     ------

@@ -32,8 +32,27 @@ def rand(
 ) -> Tensor:
     """Return uniform draws from [0, 1), equal on every device.
 
-    They are multiples of 2^-24, of 2^-11 in float16 and of 2^-8 in bfloat16. See `full`
-    for the keywords.
+    They are multiples of 2^-24, of 2^-11 in float16 and of 2^-8 in bfloat16.
+
+    Parameters
+    ----------
+    *sizes : int, or one sequence of int
+        Its shape; none means a tensor without dimensions.
+    size : sequence of int or None
+        The shape by keyword instead.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0.
+    DTypeError
+        If the dtype is neither float nor complex.
     """
     shape, kind, place = wanted("rand", sizes, dtype, device, size)
     made = ops.draw_uniform(anchor(place), shape, kind, generator)
@@ -51,7 +70,28 @@ def randn(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return standard normal draws, equal on every device up to float32's rounding."""
+    """Return standard normal draws, equal on every device up to float32's rounding.
+
+    Parameters
+    ----------
+    *sizes : int, or one sequence of int
+        Its shape; none means a tensor without dimensions.
+    size : sequence of int or None
+        The shape by keyword instead.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0.
+    DTypeError
+        If the dtype is neither float nor complex.
+    """
     shape, kind, place = wanted("randn", sizes, dtype, device, size)
     made = ops.draw_normal(anchor(place), shape, kind, generator)
     return finished("randn", made, requires_grad, out, layout)
@@ -117,6 +157,26 @@ def randperm(
 
     They are sorted by draws of 32 bits, so two neighbours in the result keep their
     order a little too often: with probability 2^-32 more than one half.
+
+    Parameters
+    ----------
+    n : int
+        At least 0.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means int64.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Returns
+    -------
+    Tensor, shape (n,)
+
+    Raises
+    ------
+    ShapeError
+        If `n` is below 0.
     """
     n = as_int("randperm: n", n)
     if n < 0:
@@ -141,12 +201,28 @@ def normal(
 ) -> Tensor:
     """Return normal draws with the mean and deviation of each element.
 
-    Either may be a tensor; if neither is, `size` says how many are drawn.
+    Parameters
+    ----------
+    mean, std : Tensor, float, or number
+        Of shapes that broadcast.
+    size : sequence of int or int
+        How many are drawn, if neither is a tensor; otherwise without effect, as are
+        `dtype`, `device` and `requires_grad`.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
 
     Raises
     ------
     ShapeError
         If `size` is missing, or the tensors do not broadcast.
+    DomainError
+        If a deviation that is a number, or on the host, is negative.
+    DTypeError
+        If the dtype is not a float one.
     """
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         return finished("normal", ops.normal(mean, std, generator), False, out, layout)
@@ -170,9 +246,27 @@ def rand_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return uniform draws in the shape and dtype of `input`, on its device.
+    """Return uniform draws from [0, 1) in the shape of `input`; see `rand`.
 
-    See `full` for the keywords.
+    Parameters
+    ----------
+    input : Tensor
+        Float or complex, unless `dtype` is given.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    DTypeError
+        If the dtype is neither float nor complex.
     """
     like, kind = _like("rand_like", input, dtype, device, memory_format)
     made = ops.draw_uniform(like, input.layout.shape, kind, generator)
@@ -190,9 +284,27 @@ def randn_like(
     pin_memory: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """Return standard normal draws in the shape and dtype of `input`, on its device.
+    """Return standard normal draws in the shape of `input`; see `randn`.
 
-    See `full` for the keywords.
+    Parameters
+    ----------
+    input : Tensor
+        Float or complex, unless `dtype` is given.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    DTypeError
+        If the dtype is neither float nor complex.
     """
     like, kind = _like("randn_like", input, dtype, device, memory_format)
     made = ops.draw_normal(like, input.layout.shape, kind, generator)
@@ -214,7 +326,28 @@ def randint_like(
 ) -> Tensor:
     """Return integers from [low, high) in the shape and dtype of `input`.
 
-    `randint_like(input, high)` begins at 0. See `full` for the keywords.
+    Parameters
+    ----------
+    input : Tensor
+    low : int
+        Smallest number, 0 if only `high` is given: `randint_like(input, high)`.
+    high : int
+        One above the largest number; at most 2^32 above `low`.
+    generator : Generator or None
+        What draws; None means the default one, which `manual_seed` sets.
+    dtype : DType, str or None
+        None means that of `input`.
+    device : Device, str or None
+        None means that of `input`.
+    requires_grad : bool, default False
+        Whether `backward` computes a gradient for it.
+    layout, pin_memory, memory_format
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If there is no such integer, or there are more than 2^32.
     """
     first, end = (0, low) if high is None else (low, high)
     like, kind = _like("randint_like", input, dtype, device, memory_format)

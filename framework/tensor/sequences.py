@@ -100,7 +100,19 @@ def range(
 ) -> Tensor:
     """Return the numbers from `start` up to `end`, included; use `arange` instead.
 
-    Always floats, unless `dtype` says otherwise; see `arange` for the rest.
+    Parameters
+    ----------
+    start, end, step : float
+        `range(end)` starts at 0.
+    dtype : DType, str or None
+        None means the default float dtype, also of integers.
+    device, requires_grad, out, layout
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If `step` is 0 or leads away from `end`.
     """
     first, last = (0, start) if end is None else (start, end)
     first, last = as_number("range: start", first), as_number("range: end", last)
@@ -153,10 +165,23 @@ def linspace(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return `steps` numbers at equal distances from `start` to `end`, both included.
+    """Return numbers at equal distances from `start` to `end`, both included.
 
-    An integer `dtype` cuts both ends, and then them, towards zero; None means the
-    default float dtype.
+    Parameters
+    ----------
+    start, end : number, or Tensor without dimensions
+    steps : int
+        How many; one is `start`.
+    dtype : DType, str or None
+        None means the default float dtype. An integer one cuts both ends, and then the
+        numbers, towards zero.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If `steps` is below 0, or an end has dimensions.
     """
     kind = default_dtype() if dtype is None else as_dtype(dtype)
     steps = as_int("linspace: steps", steps)
@@ -192,9 +217,25 @@ def logspace(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return `base` raised to `steps` exponents from `start` to `end`.
+    """Return `base` raised to exponents at equal distances from `start` to `end`.
 
-    An integer `dtype` cuts both exponents, and then the powers, towards zero.
+    Parameters
+    ----------
+    start, end : number, or Tensor without dimensions
+        First and last exponent.
+    steps : int
+        How many.
+    base : float, default 10
+    dtype : DType, str or None
+        None means the default float dtype. An integer one cuts both exponents, and then
+        the powers, towards zero.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If `steps` is below 0, or an end has dimensions.
     """
     kind = default_dtype() if dtype is None else as_dtype(dtype)
     start, end = _end("logspace: start", start), _end("logspace: end", end)
@@ -216,7 +257,24 @@ def eye(
     layout: Any = None,
     pin_memory: bool = False,
 ) -> Tensor:
-    """Return an (n, m) matrix, m being n if not given, with ones on the diagonal."""
+    """Return a matrix with ones on the diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    m : int or None
+        Number of columns; None means `n`.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device, requires_grad, out, layout, pin_memory
+        As in `full`.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0.
+    """
     made = _band("eye", n, n if m is None else m, 0, 0, dtype, device)
     return finished("eye", made, requires_grad, out, layout)
 
@@ -228,7 +286,21 @@ def tri(
     dtype: DTypeLike | None = None,
     device: DeviceLike = None,
 ) -> Tensor:
-    """Return an (n, m) matrix with ones on and below diagonal `k`, as in NumPy."""
+    """Return a matrix with ones on and below a diagonal, as in NumPy.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    m : int or None
+        Number of columns; None means `n`.
+    k : int, default 0
+        Which diagonal: above the main one if positive, below it if negative.
+    dtype : DType, str or None
+        None means the default float dtype.
+    device : Device, str or None
+        None means the default device.
+    """
     n, k = as_int("tri: n", n), as_int("tri: k", k)
     columns = n if m is None else as_int("tri: m", m)
     return _band("tri", n, columns, -n, max(min(k, columns), -n - 1), dtype, device)

@@ -50,7 +50,29 @@ def bartlett_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return a triangle from 0 over 1 to 0; `layout`, `pin_memory` have no effect."""
+    """Return a triangle from 0 over 1 to 0, as a window.
+
+    Parameters
+    ----------
+    window_length : int
+        One gives 1, none no elements.
+    periodic : bool, default True
+        Whether one place more is made and the last left out, for a Fourier transform;
+        otherwise both ends belong to the window.
+    dtype : DType, str or None
+        A float one; None means float32.
+    device, requires_grad
+        As in `full`.
+    layout, pin_memory
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 0.
+    DTypeError
+        If the dtype is not a float one.
+    """
     return _window(
         "bartlett_window", window_length, periodic,
         lambda t: 1 - np.abs(2 * t - 1), dtype, device, requires_grad,
@@ -67,7 +89,29 @@ def blackman_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t); see `bartlett_window`."""
+    """Return a window of 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t), t from 0 to 1.
+
+    Parameters
+    ----------
+    window_length : int
+        One gives 1, none no elements.
+    periodic : bool, default True
+        Whether one place more is made and the last left out, for a Fourier transform;
+        otherwise both ends belong to the window.
+    dtype : DType, str or None
+        A float one; None means float32.
+    device, requires_grad
+        As in `full`.
+    layout, pin_memory
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 0.
+    DTypeError
+        If the dtype is not a float one.
+    """
     return _window(
         "blackman_window", window_length, periodic,
         lambda t: 0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t),
@@ -87,7 +131,30 @@ def hamming_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return alpha - beta cos(2 pi t); see `bartlett_window`."""
+    """Return a window of alpha - beta cos(2 pi t), t from 0 to 1.
+
+    Parameters
+    ----------
+    window_length : int
+        One gives 1, none no elements.
+    periodic : bool, default True
+        Whether one place more is made and the last left out, for a Fourier transform;
+        otherwise both ends belong to the window.
+    alpha, beta : float, default 0.54, 0.46
+    dtype : DType, str or None
+        A float one; None means float32.
+    device, requires_grad
+        As in `full`.
+    layout, pin_memory
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 0.
+    DTypeError
+        If the dtype is not a float one.
+    """
     return _window(
         "hamming_window", window_length, periodic,
         lambda t: alpha - beta * np.cos(2 * math.pi * t), dtype, device, requires_grad,
@@ -104,7 +171,29 @@ def hann_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return (1 - cos(2 pi t)) / 2; see `bartlett_window`."""
+    """Return a window of (1 - cos(2 pi t)) / 2, t from 0 to 1.
+
+    Parameters
+    ----------
+    window_length : int
+        One gives 1, none no elements.
+    periodic : bool, default True
+        Whether one place more is made and the last left out, for a Fourier transform;
+        otherwise both ends belong to the window.
+    dtype : DType, str or None
+        A float one; None means float32.
+    device, requires_grad
+        As in `full`.
+    layout, pin_memory
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 0.
+    DTypeError
+        If the dtype is not a float one.
+    """
     return _window(
         "hann_window", window_length, periodic,
         lambda t: 0.5 - 0.5 * np.cos(2 * math.pi * t), dtype, device, requires_grad,
@@ -122,7 +211,33 @@ def kaiser_window(
     pin_memory: bool = False,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Return I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta); see `bartlett_window`."""
+    """Return a window of I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta).
+
+    t goes from 0 to 1; I0 is the modified Bessel function of order 0.
+
+    Parameters
+    ----------
+    window_length : int
+        One gives 1, none no elements.
+    periodic : bool, default True
+        Whether one place more is made and the last left out, for a Fourier transform;
+        otherwise both ends belong to the window.
+    beta : float, default 12
+        The larger, the narrower.
+    dtype : DType, str or None
+        A float one; None means float32.
+    device, requires_grad
+        As in `full`.
+    layout, pin_memory
+        Without effect.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 0.
+    DTypeError
+        If the dtype is not a float one.
+    """
     return _window(
         "kaiser_window", window_length, periodic,
         lambda t: np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0)))
@@ -154,7 +269,26 @@ def tril_indices(
     device: DeviceLike = None,
     layout: Any = None,
 ) -> Tensor:
-    """Return the rows and columns of a matrix's lower triangle, shape (2, count).
+    """Return the rows and columns of the elements of a matrix's lower triangle.
+
+    Parameters
+    ----------
+    row, col : int
+        Sizes of the matrix.
+    offset : int, default 0
+        The triangle is what is on and below this diagonal, above the main one if
+        positive.
+    dtype : DType, str or None
+        None means int64.
+    device : Device, str or None
+        None means the default device.
+    layout : layout or None
+        Without effect.
+
+    Returns
+    -------
+    Tensor, shape (2, count)
+        In row-major order.
 
     Raises
     ------
@@ -175,7 +309,32 @@ def triu_indices(
     device: DeviceLike = None,
     layout: Any = None,
 ) -> Tensor:
-    """Return the rows and columns of a matrix's upper triangle; see `tril_indices`."""
+    """Return the rows and columns of the elements of a matrix's upper triangle.
+
+    Parameters
+    ----------
+    row, col : int
+        Sizes of the matrix.
+    offset : int, default 0
+        The triangle is what is on and above this diagonal, above the main one if
+        positive.
+    dtype : DType, str or None
+        None means int64.
+    device : Device, str or None
+        None means the default device.
+    layout : layout or None
+        Without effect.
+
+    Returns
+    -------
+    Tensor, shape (2, count)
+        In row-major order.
+
+    Raises
+    ------
+    ShapeError
+        If a size is below 0.
+    """
     return _triangle(
         "triu_indices", row, col, dtype, device, lambda i, j: j - i >= offset
     )

@@ -77,7 +77,23 @@ def _check_alpha(name: str, dtype: DType, alpha: Tensor | complex) -> None:
 
 @elementwise(glsl="x + y", reference=np.add, dtypes=NUMERIC)
 def add(x: Tensor | complex, y: Tensor | complex) -> Tensor:
-    """Return the sum of two tensors, or of a tensor and a number."""
+    """Return the sum of two tensors, or of a tensor and a number.
+
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Integers wrap; of bools it is "or".
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 add.complexes(glsl="x + y", linear=True)
@@ -102,7 +118,25 @@ def add_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
 
 @elementwise(glsl="x - y", reference=np.subtract, dtypes=NUMERIC)
 def sub(x: Tensor | complex, y: Tensor | complex) -> Tensor:
-    """Return the difference of two tensors, or of a tensor and a number."""
+    """Return the difference of two tensors, or of a tensor and a number.
+
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Integers wrap.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If an operand is bool.
+    """
 
 
 sub.complexes(glsl="x - y", linear=True)
@@ -131,7 +165,23 @@ def sub_vjp(grad: Tensor, needs: tuple[bool, bool]) -> tuple[Tensor, Tensor | No
 
 @elementwise(glsl="x * y", reference=np.multiply, dtypes=NUMERIC)
 def mul(x: Tensor | complex, y: Tensor | complex) -> Tensor:
-    """Return the product of two tensors, or of a tensor and a number."""
+    """Return the product of two tensors, or of a tensor and a number.
+
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Integers wrap; of bools it is "and".
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 mul.complexes(glsl="complex_product(x, y)")
@@ -236,8 +286,22 @@ def _div_trunc_vjp(grad: Tensor) -> tuple[Tensor, Tensor]:
 def floor_divide(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return the exact quotient rounded down, as `//` in Python.
 
-    Division by zero gives infinities, and NaN for 0 / 0; of integers 0, and a
-    DomainError if `y` is the number 0.
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Not bool or complex. Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Division by zero gives infinities, and NaN for 0 / 0; of integers 0.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DomainError
+        If `y` is the number 0, and `x` of integers.
     """
 
 
@@ -261,10 +325,25 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     refuse_integers=refuse_zero,
 )
 def remainder(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return the remainder of `floor_divide`, with the sign of `y`, as `%` in Python.
+    """Return the remainder of `floor_divide`, as `%` in Python.
 
-    Exact; 0 has the sign of `x`. By zero it is NaN;
-    of integers 0, and a DomainError if `y` is the number 0.
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Not bool or complex. Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Exact, with the sign of `y`; 0 has the sign of `x`. By zero it is NaN; of
+        integers 0.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DomainError
+        If `y` is the number 0, and `x` of integers.
     """
 
 
@@ -282,10 +361,24 @@ def remainder_vjp(
     refuse_integers=refuse_zero,
 )
 def fmod(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return the remainder of the quotient rounded towards zero, with the sign of `x`.
+    """Return the remainder of the quotient rounded towards zero.
 
-    Exact; 0 has the sign of `x`. By zero it is NaN;
-    of integers 0, and a DomainError if `y` is the number 0.
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Not bool or complex. Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Exact, with the sign of `x`, also of 0. By zero it is NaN; of integers 0.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DomainError
+        If `y` is the number 0, and `x` of integers.
     """
 
 
@@ -335,7 +428,17 @@ def _lerp(x: np.ndarray, end: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def lerp(x: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     """Return the element at `weight` on the way from `x` to `end`.
 
-    Exactly `x` at 0 and exactly `end` at 1.
+    Parameters
+    ----------
+    x, end : Tensor, float or complex
+    weight : Tensor or number
+        Exactly `x` at 0 and exactly `end` at 1; others are outside. The three shapes
+        broadcast.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
     """
 
 
@@ -391,7 +494,19 @@ def _addcmul_vjp(
 
 
 def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """Return x + value * tensor1 * tensor2."""
+    """Return x + value * tensor1 * tensor2.
+
+    Parameters
+    ----------
+    x, tensor1, tensor2 : Tensor
+        Shapes broadcast, dtypes promote.
+    value : number, default 1
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     return _addcmul(x, tensor1, tensor2, value)
 
 
@@ -423,7 +538,21 @@ def _addcdiv_vjp(
 
 
 def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
-    """Return x + value * tensor1 / tensor2; these two may not both be of integers."""
+    """Return x + value * tensor1 / tensor2.
+
+    Parameters
+    ----------
+    x, tensor1, tensor2 : Tensor
+        Shapes broadcast, dtypes promote. By zero it is infinite or NaN.
+    value : number, default 1
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If both of the quotient are of integers.
+    """
     divided = [each for each in (tensor1, tensor2) if isinstance(each, TensorCore)]
     if len(divided) == 2 and not any(each.dtype.is_differentiable for each in divided):
         raise DTypeError(

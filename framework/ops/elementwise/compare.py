@@ -26,7 +26,23 @@ LARGEST = {
 
 @comparison(glsl="x == y", reference=np.equal, dtypes=ANY)
 def eq(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements are equal; NaN equals nothing."""
+    """Return whether elements are equal; NaN equals nothing.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 eq.only_tensors("x")
@@ -37,7 +53,23 @@ eq.complexes(glsl="x == y")
 
 @comparison(glsl="x != y", reference=np.not_equal, dtypes=ANY)
 def ne(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements differ; NaN differs from everything."""
+    """Return whether elements differ; NaN differs from everything.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 ne.only_tensors("x")
@@ -48,7 +80,23 @@ ne.complexes(glsl="x != y")
 
 @comparison(glsl="x < y", reference=np.less, dtypes=NUMERIC)
 def lt(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements of `x` are smaller."""
+    """Return whether elements of `x` are smaller.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote; not complex. NaN gives False.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 lt.only_tensors("x")
@@ -61,7 +109,23 @@ def lt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
 
 @comparison(glsl="x <= y", reference=np.less_equal, dtypes=NUMERIC)
 def le(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements of `x` are smaller or equal."""
+    """Return whether elements of `x` are smaller or equal.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote; not complex. NaN gives False.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 le.only_tensors("x")
@@ -74,7 +138,23 @@ def le_bools(x: Tensor, y: Tensor | bool) -> Tensor:
 
 @comparison(glsl="x > y", reference=np.greater, dtypes=NUMERIC)
 def gt(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements of `x` are larger."""
+    """Return whether elements of `x` are larger.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote; not complex. NaN gives False.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 gt.only_tensors("x")
@@ -87,7 +167,23 @@ def gt_bools(x: Tensor, y: Tensor | bool) -> Tensor:
 
 @comparison(glsl="x >= y", reference=np.greater_equal, dtypes=NUMERIC)
 def ge(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return whether elements of `x` are larger or equal."""
+    """Return whether elements of `x` are larger or equal.
+
+    Parameters
+    ----------
+    x : Tensor
+    y : Tensor or number
+        Shapes broadcast, dtypes promote; not complex. NaN gives False.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 ge.only_tensors("x")
@@ -190,7 +286,21 @@ def _where(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     dtypes={"condition": BOOL, "x": ANY, "y": ANY},
 )
 def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return elements of `x` where the condition holds, otherwise of `y`."""
+    """Return elements of `x` where the condition holds, otherwise of `y`.
+
+    Parameters
+    ----------
+    condition : Tensor, bool
+    x, y : Tensor or number
+        The three shapes broadcast; dtypes of the two promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the condition is not bool.
+    """
 
 
 where.complexes(glsl="bool(condition.x) ? x : y", linear=True)
@@ -213,7 +323,23 @@ def where_vjp(
     dtypes=NUMERIC,
 )
 def maximum(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return the larger of two elements; NaN if either is NaN."""
+    """Return the larger of two elements; NaN if either is NaN.
+
+    Parameters
+    ----------
+    x, y : Tensor, not complex
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Of equal elements each gets half of the gradient.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 maximum.only_tensors("x", "y")
@@ -253,7 +379,23 @@ def maximum_vjp(
     dtypes=NUMERIC,
 )
 def minimum(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return the smaller of two elements; NaN if either is NaN."""
+    """Return the smaller of two elements; NaN if either is NaN.
+
+    Parameters
+    ----------
+    x, y : Tensor, not complex
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Of equal elements each gets half of the gradient.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 minimum.only_tensors("x", "y")
@@ -287,7 +429,20 @@ def _share(
 
 @elementwise(glsl="x > min || x != x ? x : min", reference=np.maximum, dtypes=NUMERIC)
 def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
-    """Return each element, or the bound where that is larger; NaN stays NaN."""
+    """Return each element, or the bound where that is larger.
+
+    Parameters
+    ----------
+    x : Tensor, not complex
+        NaN stays NaN.
+    min : Tensor or number
+        Of a shape that broadcasts with that of `x`; dtypes promote. NaN gives NaN.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 clamp_min.only_tensors("x")
@@ -307,7 +462,20 @@ def clamp_min_vjp(
 
 @elementwise(glsl="x < max || x != x ? x : max", reference=np.minimum, dtypes=NUMERIC)
 def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
-    """Return each element, or the bound where that is smaller; NaN stays NaN."""
+    """Return each element, or the bound where that is smaller.
+
+    Parameters
+    ----------
+    x : Tensor, not complex
+        NaN stays NaN.
+    max : Tensor or number
+        Of a shape that broadcasts with that of `x`; dtypes promote. NaN gives NaN.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 clamp_max.only_tensors("x")

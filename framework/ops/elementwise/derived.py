@@ -142,7 +142,15 @@ def isposinf(input: Tensor) -> Tensor:
 
 
 def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
-    """Return other - alpha * input."""
+    """Return other - alpha * input.
+
+    Parameters
+    ----------
+    input : Tensor, not bool
+    other : Tensor or number
+        Of a shape that broadcasts; dtypes promote.
+    alpha : number, default 1
+    """
     need_tensors("rsub", input=input)
     return sub(other, times_alpha("rsub", other, input, alpha))
 
@@ -186,6 +194,12 @@ def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """Return 0 below 0, 1 above, and the element of `values` at 0; 0 for NaN.
 
+    Parameters
+    ----------
+    input : Tensor
+    values : Tensor, dtype of `input`
+        Of a shape that broadcasts.
+
     Raises
     ------
     DTypeError
@@ -211,10 +225,18 @@ def _scaled_by_power(x: Tensor, exponent: Tensor) -> Tensor:
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """Return input * 2^other; integers as float32.
+    """Return input * 2^other.
 
-    Of floats by whole exponents in the dtype of `input`, where the power alone may be
-    out of range.
+    Parameters
+    ----------
+    input, other : Tensor
+        Of shapes that broadcast. Of floats by whole exponents it is exact in the dtype
+        of `input`, also where the power alone is out of range.
+
+    Returns
+    -------
+    Tensor
+        float32 if both are of integers.
     """
     need_tensors("ldexp", input=input, other=other)
     refuse_bool("ldexp", other=other)
@@ -310,8 +332,13 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Return log(input / (1 - input)), the inverse of `sigmoid`.
 
-    `eps` cuts the elements to from `eps` to 1 - `eps` first; without it those outside
-    of 0 to 1 give NaN.
+    Parameters
+    ----------
+    input : Tensor
+        Integers are taken as float32.
+    eps : float or None
+        Elements are cut to from `eps` to 1 - `eps` first; with None those outside of 0
+        to 1 give NaN, 0 and 1 infinities.
     """
     x = _fractional(input)
     if eps is not None:

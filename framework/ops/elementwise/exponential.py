@@ -241,9 +241,24 @@ def _refuse_negative(name: str, y: object) -> None:
 def pow(x: Tensor | float, y: Tensor | float) -> Tensor:
     """Return `x` raised to `y`.
 
-    Of floats, a negative base needs a whole exponent, else the result is NaN. Integers
-    wrap; a negative exponent in a tensor gives 0, unless the base is 1 or -1, and a
-    negative number a DomainError, as in PyTorch.
+    Parameters
+    ----------
+    x, y : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote; not both bool.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        Of floats, a negative base needs a whole exponent, else the result is NaN; 0 to
+        the 0 is 1. Integers wrap; a negative exponent in a tensor gives 0, unless the
+        base is 1 or -1.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DomainError
+        If `y` is a negative integer, and `x` of integers, as in PyTorch.
     """
 
 
