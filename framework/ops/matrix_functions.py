@@ -289,7 +289,21 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
 
 @autocast_float32_on_host
 def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """Return U, S and V, as `torch.svd` does: V itself, and reduced by default."""
+    """Return U, S and V of matrices U diag(S) V^H, as `torch.svd` does.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., m, n), float or complex
+    some : bool, default True
+        Return min(m, n) columns of U and V; otherwise all.
+    compute_uv : bool
+        Without effect.
+
+    Returns
+    -------
+    SVDParts
+        U (..., m, k), S (..., min(m, n)), the largest first, and V (..., n, k) itself.
+    """
     u, s, vh = svd(input, not some)
     return SVDParts(u, s, adjoint(vh))
 
@@ -304,25 +318,66 @@ class SVDParts(NamedTuple):
 
 @autocast_float32_on_host
 def top_cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """Return `linalg.cholesky`."""
+    """Return the Cholesky factors of positive-definite matrices.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., n, n)
+    upper : bool, default False
+        Return the upper triangle of A = U^H U, not the lower of A = L L^H.
+
+    Raises
+    ------
+    LinAlgError
+        If a matrix is not positive-definite.
+    """
     return cholesky(input, upper=upper)
 
 
 @autocast_float32_on_host
 def top_qr(input: Tensor, some: bool = True) -> QR:
-    """Return `linalg.qr`, complete unless `some`."""
+    """Return orthogonal Q and upper triangular R of matrices Q R.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., m, n)
+    some : bool, default True
+        Return min(m, n) columns of Q and rows of R; otherwise m.
+    """
     return qr(input, "reduced" if some else "complete")
 
 
 @autocast_float32_on_host
 def top_pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """Return `linalg.pinv`."""
+    """Return the pseudoinverses of matrices.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., m, n)
+    rcond : float, default 1e-15
+        Singular values of at most this share of the largest count as 0.
+
+    Returns
+    -------
+    Tensor, shape (..., n, m)
+    """
     return pinv(input, rtol=rcond)
 
 
 @autocast_float32_on_host
 def top_lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:  # noqa: N803
-    """Return `linalg.lu_solve`, the right side first."""
+    """Return X of A X = b, given `lu_factor` of A.
+
+    Parameters
+    ----------
+    b : Tensor, shape (..., n, k)
+    LU_data : Tensor, shape (..., n, n)
+    LU_pivots : Tensor, shape (..., n), int32
+
+    Returns
+    -------
+    Tensor, shape (..., n, k)
+    """
     return lu_solve(LU_data, LU_pivots, b)
 
 
@@ -341,7 +396,32 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> TriangularSolve:
-    """Return X of A X = b of a triangle of A, or of its transpose, and A."""
+    """Return X of A X = b of a triangle of A, or of its transpose, and A.
+
+    Parameters
+    ----------
+    b : Tensor, shape (..., n, k)
+    A : Tensor, shape (..., n, n), dtype of `b`
+        Of which one triangle is read.
+    upper : bool, default True
+        Whether that is the upper one.
+    transpose : bool, default False
+        Take the transpose of the triangle.
+    unitriangular : bool, default False
+        Take the diagonal for ones.
+
+    Returns
+    -------
+    TriangularSolve
+        (solution, cloned_coefficient), the latter `A`.
+
+    Raises
+    ------
+    ShapeError
+        If sizes differ.
+    DTypeError
+        If the dtypes differ.
+    """
     need_one_dtype("triangular_solve", b=b, A=A)
     a = turned(A) if transpose else A
     which = upper != transpose

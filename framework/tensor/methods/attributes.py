@@ -226,6 +226,13 @@ class AttributeMethods:
     ) -> Tensor:
         """Replace each element by a Python function of it and another's; host only.
 
+        Parameters
+        ----------
+        tensor : Tensor
+            Of a shape that broadcasts with this one.
+        callable : callable
+            Takes two numbers and returns one, which is cast to this dtype.
+
         Raises
         ------
         TypeError

@@ -131,7 +131,12 @@ class DerivedMethods:
     def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
         """Set the elements whose indices are all the same; return the tensor.
 
-        `wrap` goes on after the end of a tall matrix, below a row left out.
+        Parameters
+        ----------
+        fill_value : number
+            Cut to an integer where this tensor has integers.
+        wrap : bool, default False
+            Go on after the end of a tall matrix, below a row left out.
 
         Raises
         ------

@@ -30,24 +30,34 @@ class FillMethods:
     __slots__ = ()
 
     def copy_(self: Tensor, source: Operand) -> Tensor:
-        """Replace the elements by those of `source`, broadcast and cast; return self.
+        """Replace the elements by those of another, and return this tensor.
+
+        Parameters
+        ----------
+        source : Tensor, NumPy array or number
+            Broadcast to this shape and cast to this dtype, on the tape.
 
         Raises
         ------
         GradError
-            If gradients are being recorded and this tensor requires one.
+            If gradients are being recorded and this is a leaf that requires one.
         ShapeError
             If `source` does not broadcast to this shape.
         """
         return assign(self, operand(self, source, "copy_"))
 
     def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
-        """Set every element to `value`, a number or a tensor without dimensions.
+        """Set every element to one value.
+
+        Parameters
+        ----------
+        value : number or Tensor without dimensions
+            Cut to an integer where this tensor has integers.
 
         Raises
         ------
         ShapeError
-            If the tensor has dimensions.
+            If `value` has dimensions.
         """
         if isinstance(value, TensorCore) and value.ndim:
             raise ShapeError(
@@ -76,7 +86,22 @@ class FillMethods:
         high: float = 1.0,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by draws from [low, high)."""
+        """Replace the elements, which are floats, by draws from [low, high).
+
+        Parameters
+        ----------
+        low, high : float, default 0, 1
+            Equal ones give that number.
+        generator : Generator or None
+            What draws; None means the default one.
+
+        Raises
+        ------
+        ShapeError
+            If `low` is above `high`.
+        DTypeError
+            If the dtype is not a float one.
+        """
         return fill_uniform(self, low, high, generator)
 
     def normal_(
@@ -85,13 +110,44 @@ class FillMethods:
         std: float = 1.0,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by normal draws."""
+        """Replace the elements, which are floats, by normal draws.
+
+        Parameters
+        ----------
+        mean : float, default 0
+        std : float, default 1
+            At least 0.
+        generator : Generator or None
+            What draws; None means the default one.
+
+        Raises
+        ------
+        ShapeError
+            If `std` is below 0.
+        DTypeError
+            If the dtype is not a float one.
+        """
         return fill_normal(self, mean, std, generator)
 
     def exponential_(
         self: Tensor, lambd: float = 1.0, generator: Generator | None = None
     ) -> Tensor:
-        """Replace the elements by exponential draws of mean 1 / `lambd`."""
+        """Replace the elements, which are floats, by exponential draws.
+
+        Parameters
+        ----------
+        lambd : float, default 1
+            One by their mean.
+        generator : Generator or None
+            What draws; None means the default one.
+
+        Raises
+        ------
+        DomainError
+            If `lambd` is not above 0.
+        DTypeError
+            If the dtype is not a float one.
+        """
         return fill_exponential(self, lambd, generator)
 
     def cauchy_(
@@ -102,6 +158,14 @@ class FillMethods:
         generator: Generator | None = None,
     ) -> Tensor:
         """Replace the elements by draws from the Cauchy distribution.
+
+        Parameters
+        ----------
+        median : float, default 0
+        sigma : float, default 1
+            Half of the width at half of the height.
+        generator : Generator or None
+            What draws; None means the default one.
 
         Raises
         ------
@@ -119,12 +183,21 @@ class FillMethods:
         *,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by exponentials of normal draws.
+        """Replace the elements, which are floats, by exponentials of normal draws.
+
+        Parameters
+        ----------
+        mean, std : float, default 1, 2
+            Of the normal draws.
+        generator : Generator or None
+            What draws; None means the default one.
 
         Raises
         ------
         DomainError
             If `std` is not above 0.
+        DTypeError
+            If the dtype is not a float one.
         """
         if not std > 0:
             raise DomainError(f"log_normal_: std is {std!r}; it must be above 0")
@@ -136,6 +209,13 @@ class FillMethods:
         self: Tensor, p: float, *, generator: Generator | None = None
     ) -> Tensor:
         """Replace the elements by numbers of trials up to the first success.
+
+        Parameters
+        ----------
+        p : float
+            Probability of success, between 0 and 1.
+        generator : Generator or None
+            What draws; None means the default one.
 
         Raises
         ------
@@ -151,7 +231,21 @@ class FillMethods:
     def bernoulli_(
         self: Tensor, p: Tensor | float = 0.5, generator: Generator | None = None
     ) -> Tensor:
-        """Replace the elements by 1 with probability `p`, otherwise 0."""
+        """Replace the elements by 1 with probability `p`, otherwise 0.
+
+        Parameters
+        ----------
+        p : Tensor or float, default 0.5
+            From 0 to 1; a tensor, of a shape that broadcasts to this one, has the
+            probability of each element.
+        generator : Generator or None
+            What draws; None means the default one.
+
+        Raises
+        ------
+        ShapeError
+            If a number is not from 0 to 1, or shapes do not broadcast.
+        """
         return fill_bernoulli(self, p, generator)
 
     def random_(

@@ -26,14 +26,48 @@ class InPlaceBinaryMethods:
     __slots__ = ()
 
     def add_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
-        """Add `alpha` times `other` in place."""
+        """Add `alpha` times another in place.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts to this one.
+        *old
+            Refused: `alpha` is a keyword.
+        alpha : number, default 1
+            A whole one if the result has integers.
+
+        Raises
+        ------
+        ShapeError
+            If the result has another shape.
+        DTypeError
+            If this dtype does not hold that of the result.
+        """
         if old:
             return change(self, ops.add, other, *old)
         other = times_alpha("add", self, operand(self, other), alpha)
         return change(self, ops.add, other)
 
     def sub_(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
-        """Subtract `alpha` times `other` in place."""
+        """Subtract `alpha` times another in place.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts to this one.
+        *old
+            Refused: `alpha` is a keyword.
+        alpha : number, default 1
+            A whole one if the result has integers.
+
+        Raises
+        ------
+        ShapeError
+            If the result has another shape.
+        DTypeError
+            If this dtype does not hold that of the result.
+        """
         if old:
             return change(self, ops.sub, other, *old)
         other = times_alpha("sub", self, operand(self, other), alpha)
@@ -47,7 +81,22 @@ class InPlaceBinaryMethods:
         *,
         rounding_mode: Literal["floor", "trunc"] | None = None,
     ) -> Tensor:
-        """Divide in place."""
+        """Divide in place.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts to this one.
+        rounding_mode : "floor", "trunc" or None
+            Rounded down, or towards zero; None is for floats only.
+
+        Raises
+        ------
+        ShapeError
+            If the result has another shape.
+        DTypeError
+            If this dtype does not hold that of the result.
+        """
         return change(self, ops.div, other, rounding_mode=rounding_mode)
 
     def pow_(self: Tensor, exponent: Operand) -> Tensor:

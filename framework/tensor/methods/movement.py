@@ -28,7 +28,20 @@ class MovementMethods:
     __slots__ = ()
 
     def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
-        """Return the elements in another shape; see `ops.reshape`."""
+        """Return the elements in row-major order in another shape.
+
+        Parameters
+        ----------
+        *sizes : int, or one sequence of int
+            One may be -1, which is what is left of the number of elements.
+        shape : sequence of int or None
+            The sizes by keyword instead.
+
+        Raises
+        ------
+        ShapeError
+            If the number of elements differs.
+        """
         return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
     @explained
@@ -39,12 +52,21 @@ class MovementMethods:
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Return the same storage in another shape, or as elements of another dtype.
 
+        Parameters
+        ----------
+        *shape : int, or one sequence of int, or a dtype
+            One size may be -1, which is what is left of the number of elements.
+        size : sequence of int or None
+            The sizes by keyword instead.
+        dtype : DType or None
+            What the bits are taken for; this is a copy, and waits for them.
+
         Raises
         ------
         ShapeError
-            If that needs a copy; `reshape` makes one.
+            If the shape needs a copy; `reshape` makes one.
         DTypeError
-            If the dtypes differ in size.
+            If the dtypes differ in size, or one is bool.
         """
         if len(shape) == 1 and isinstance(shape[0], DType):
             dtype = shape[0]
@@ -67,7 +89,20 @@ class MovementMethods:
     unflatten = ops.unflatten
 
     def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
-        """Permute the dimensions, as a view; see `ops.permute`."""
+        """Return a view with the dimensions in another order.
+
+        Parameters
+        ----------
+        *order : int, or one sequence of int
+            Dimension i of the result is order[i]; negative ones count from the end.
+        dims : sequence of int or None
+            The order by keyword instead.
+
+        Raises
+        ------
+        ShapeError
+            If it does not name every dimension once.
+        """
         return ops.permute(self, as_shape(order) if dims is None else dims)
 
     transpose = ops.transpose
@@ -104,7 +139,20 @@ class MovementMethods:
     t = ops.t
 
     def expand(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
-        """Return a view with sizes of 1 repeated; see `ops.expand`."""
+        """Return a view that repeats dimensions of size 1.
+
+        Parameters
+        ----------
+        *sizes : int, or one sequence of int
+            -1 keeps a size; more sizes than dimensions add dimensions in front.
+        size : sequence of int or None
+            The sizes by keyword instead.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes do not broadcast.
+        """
         return ops.expand(self, as_shape(sizes) if size is None else size)
 
     @explained
@@ -117,7 +165,20 @@ class MovementMethods:
     unsqueeze = ops.unsqueeze
 
     def flip(self: Tensor, *along: Any, dims: Any = None) -> Tensor:
-        """Return the elements in reverse order along dimensions; see `ops.flip`."""
+        """Return a copy with the order of elements reversed along dimensions.
+
+        Parameters
+        ----------
+        *along : int, or one sequence of int
+            Dimensions, each named once.
+        dims : sequence of int or None
+            The same by keyword.
+
+        Raises
+        ------
+        ShapeError
+            If a dimension is named twice.
+        """
         return ops.flip(self, as_shape(along) if dims is None else dims)
 
     roll = ops.roll

@@ -39,7 +39,19 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor with a copy of `data`."""
+        """Return a tensor with a copy of data.
+
+        Parameters
+        ----------
+        data : array_like or Tensor
+            What `tensor` takes; cast to the dtype.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+        """
         check_layout("new_tensor", layout)
         kind, place = _wanted(self, dtype, device)
         made: Tensor = type(self).results.from_data(data, kind, place, requires_grad)
@@ -56,7 +68,26 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor with every element `fill_value`."""
+        """Return a tensor with every element one number.
+
+        Parameters
+        ----------
+        size : sequence of int or int
+            Its shape.
+        fill_value : number
+            Cut to an integer where the dtype is one.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+
+        Raises
+        ------
+        ShapeError
+            If a size is below 0.
+        """
         check_layout("new_full", layout)
         return _filled(self, size, fill_value, dtype, device, requires_grad)
 
@@ -69,7 +100,24 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor of zeros."""
+        """Return a tensor of zeros.
+
+        Parameters
+        ----------
+        *size : int, or one sequence of int
+            Its shape.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+
+        Raises
+        ------
+        ShapeError
+            If a size is below 0.
+        """
         check_layout("new_zeros", layout)
         return _filled(self, as_shape(size), 0, dtype, device, requires_grad)
 
@@ -82,7 +130,24 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor of ones."""
+        """Return a tensor of ones.
+
+        Parameters
+        ----------
+        *size : int, or one sequence of int
+            Its shape.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+
+        Raises
+        ------
+        ShapeError
+            If a size is below 0.
+        """
         check_layout("new_ones", layout)
         return _filled(self, as_shape(size), 1, dtype, device, requires_grad)
 
@@ -95,7 +160,24 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor whose elements are arbitrary."""
+        """Return a tensor whose elements are arbitrary.
+
+        Parameters
+        ----------
+        *size : int, or one sequence of int
+            Its shape.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+
+        Raises
+        ------
+        ShapeError
+            If a size is below 0.
+        """
         check_layout("new_empty", layout)
         sizes = sizes_of("new_empty", as_shape(size))
         kind, place = _wanted(self, dtype, device)
@@ -113,7 +195,24 @@ class NewMethods:
         layout: Any = None,
         pin_memory: bool = False,
     ) -> Tensor:
-        """Return a tensor of any strides, in elements; its elements are arbitrary."""
+        """Return a tensor of any strides, in elements; its elements are arbitrary.
+
+        Parameters
+        ----------
+        size, stride : sequence of int
+            Of each dimension.
+        dtype, device : optional
+            None means those of this tensor.
+        requires_grad : bool, default False
+            Whether `backward` computes a gradient for it.
+        layout, pin_memory
+            As in `full`.
+
+        Raises
+        ------
+        ShapeError
+            If there are not as many strides as sizes, or one is below 0.
+        """
         name = "new_empty_strided"
         check_layout(name, layout)
         kind, place = _wanted(self, dtype, device)

@@ -38,7 +38,26 @@ class ReductionMethods:
     def max(
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
-        """Return the largest, with positions along a dimension; see `ops.max`."""
+        """Return the largest element; along a dimension, also where it is.
+
+        Parameters
+        ----------
+        dim : int, Tensor or None
+            None takes all elements. A tensor means `maximum`.
+        keepdim : bool, default False
+            Keep the dimension with size 1.
+
+        Returns
+        -------
+        Tensor, or ValuesIndices
+            With a dimension (values, indices): NaN if there is one, and of equal ones
+            the first.
+
+        Raises
+        ------
+        ShapeError
+            If there are no elements to choose from.
+        """
         return ops.max(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     @overload
@@ -50,7 +69,26 @@ class ReductionMethods:
     def min(
         self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
     ) -> Tensor | ValuesIndices:
-        """Return the least, with positions along a dimension; see `ops.min`."""
+        """Return the smallest element; along a dimension, also where it is.
+
+        Parameters
+        ----------
+        dim : int, Tensor or None
+            None takes all elements. A tensor means `minimum`.
+        keepdim : bool, default False
+            Keep the dimension with size 1.
+
+        Returns
+        -------
+        Tensor, or ValuesIndices
+            With a dimension (values, indices): NaN if there is one, and of equal ones
+            the first.
+
+        Raises
+        ------
+        ShapeError
+            If there are no elements to choose from.
+        """
         return ops.min(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
 
     median = ops.median

@@ -19,13 +19,47 @@ class BinaryMethods:
     __slots__ = ()
 
     def add(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
-        """Return the sum with `alpha` times `other`; see `ops.add`."""
+        """Return the sum with `alpha` times another.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts; dtypes promote.
+        *old
+            Refused: `alpha` is a keyword.
+        alpha : number, default 1
+            A whole one if the result has integers.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes do not broadcast.
+        DTypeError
+            If `alpha` is not whole where it has to be.
+        """
         if old:
             return ops.add(self, other, *old)
         return ops.add(self, times_alpha("add", self, operand(self, other), alpha))
 
     def sub(self: Tensor, other: Operand, *old: Any, alpha: Number = 1) -> Tensor:
-        """Return the difference from `alpha` times `other`; see `ops.sub`."""
+        """Return the difference from `alpha` times another.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts; dtypes promote.
+        *old
+            Refused: `alpha` is a keyword.
+        alpha : number, default 1
+            A whole one if the result has integers.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes do not broadcast.
+        DTypeError
+            If `alpha` is not whole where it has to be, or an operand is bool.
+        """
         if old:
             return ops.sub(self, other, *old)
         return ops.sub(self, times_alpha("sub", self, operand(self, other), alpha))
@@ -38,7 +72,24 @@ class BinaryMethods:
         *,
         rounding_mode: Literal["floor", "trunc"] | None = None,
     ) -> Tensor:
-        """Return the quotient; see `ops.div`."""
+        """Return the quotient.
+
+        Parameters
+        ----------
+        other : Tensor, NumPy array or number
+            Of a shape that broadcasts; dtypes promote.
+        rounding_mode : "floor", "trunc" or None
+            Rounded down, or towards zero; with None integers give floats.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes do not broadcast.
+        DomainError
+            If integers are divided by the number 0, rounded.
+        ValueError
+            If `rounding_mode` is another.
+        """
         return ops.div(self, operand(self, other), rounding_mode=rounding_mode)
 
     def pow(self: Tensor, exponent: Operand) -> Tensor:
@@ -83,5 +134,12 @@ class BinaryMethods:
     addcdiv = ops.addcdiv
 
     def where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
-        """Return the elements where `condition` holds, otherwise those of `other`."""
+        """Return the elements where a condition holds, otherwise those of `other`.
+
+        Parameters
+        ----------
+        condition : Tensor, bool
+        other : Tensor or number
+            The shapes broadcast; dtypes of this tensor and `other` promote.
+        """
         return ops.where(condition, self, other)

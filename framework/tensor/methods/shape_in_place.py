@@ -46,13 +46,39 @@ class ShapeInPlaceMethods:
         stride: Sequence[int],
         storage_offset: int | None = None,
     ) -> Tensor:
-        """Give the tensor another layout of its storage; see `ops.as_strided`."""
+        """Give the tensor another layout of its storage.
+
+        Parameters
+        ----------
+        size, stride : sequence of int
+            Of each dimension, in elements.
+        storage_offset : int or None
+            Where in the storage the first element is; None keeps it.
+
+        Raises
+        ------
+        ShapeError
+            If the layout leaves the storage.
+        """
         return relayout(self, ops.as_strided, size, stride, storage_offset)
 
     def resize_(self: Tensor, *size: Any, memory_format: object = None) -> Tensor:
-        """Give the tensor another shape; see `relayout.resize`.
+        """Give the tensor another shape, in row-major order.
 
-        `memory_format` has no effect.
+        Parameters
+        ----------
+        *size : int, or one sequence of int
+            Where the storage is too small it gets a larger one, whose further elements
+            are 0.
+        memory_format : memory format or None
+            Without effect.
+
+        Raises
+        ------
+        GradError
+            If the tensor requires a gradient.
+        ShapeError
+            If a size is below 0.
         """
         return resize(self, *size)
 
@@ -70,5 +96,24 @@ class ShapeInPlaceMethods:
         size: Sequence[int] | None = None,
         stride: Sequence[int] | None = None,
     ) -> Tensor:
-        """Give the tensor the storage of another one; see `relayout.set_storage`."""
+        """Give the tensor the storage of another one.
+
+        Parameters
+        ----------
+        source : Tensor or None
+            None makes the tensor empty.
+        storage_offset : int, default 0
+            With `size`: where in the storage the first element is.
+        size, stride : sequence of int or None
+            The layout; None takes that of `source`.
+
+        Raises
+        ------
+        TypeError
+            If `source` is not a tensor.
+        GradError
+            If the tensor requires a gradient.
+        ShapeError
+            If the layout leaves the storage.
+        """
         return set_storage(self, source, storage_offset, size, stride)
