@@ -55,10 +55,17 @@ def _default_of(device_type: str) -> DType:
 def set_autocast_dtype(device_type: str, dtype: DTypeLike) -> None:
     """Set the dtype of blocks for a type of device that are given none.
 
+    Parameters
+    ----------
+    device_type : str
+        As `autocast` takes it.
+    dtype : DType or str
+        float16 or bfloat16.
+
     Raises
     ------
     DTypeError
-        If it is not float16 or bfloat16.
+        If it is another.
     """
     wanted = as_dtype(dtype)
     if wanted not in (float16, bfloat16):

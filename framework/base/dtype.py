@@ -257,7 +257,12 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
-    """Return the smallest dtype that two promote to; see `ops.result_type` of tensors.
+    """Return the smallest dtype that two promote to.
+
+    Parameters
+    ----------
+    a, b : DType or str
+        `ops.result_type` takes tensors.
 
     Raises
     ------
@@ -340,6 +345,10 @@ def can_cast(source: DTypeLike, target: DTypeLike) -> bool:
 
     Complex numbers do not become real, nor floats integers, nor anything but bools
     bools; see `convert` for values out of range.
+
+    Parameters
+    ----------
+    source, target : DType or str
     """
     return _KIND_RANK[as_dtype(source).kind] <= _KIND_RANK[as_dtype(target).kind]
 

@@ -46,7 +46,10 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Tensor:
-    """Return each channel normalised over the batch; see `ops.batch_norm`."""
+    """Return each channel normalised over the batch.
+
+    Parameters are those of `functional.batch_norm`; `cudnn_enabled` has no effect.
+    """
     return functional.batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
@@ -63,7 +66,10 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool = False,
 ) -> Tensor:
-    """Return each channel of each sample normalised; see `ops.instance_norm`."""
+    """Return each channel of each sample normalised.
+
+    Parameters are those of `functional.instance_norm`; `cudnn_enabled` has no effect.
+    """
     return functional.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
@@ -77,7 +83,10 @@ def layer_norm(
     eps: float = 1e-5,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """Return the last dimensions normalised; see `ops.layer_norm`."""
+    """Return the last dimensions normalised.
+
+    Parameters are those of `functional.layer_norm`; `cudnn_enable` has no effect.
+    """
     return ops.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -89,12 +98,15 @@ def group_norm(
     eps: float = 1e-5,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """Return groups of channels normalised in each sample; see `ops.group_norm`."""
+    """Return groups of channels normalised in each sample.
+
+    Parameters are those of `functional.group_norm`; `cudnn_enabled` has no effect.
+    """
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.dropout`."""
+    """Return `functional.dropout`; `train` is its `training`."""
     return functional.dropout(input, p, train)
 
 
@@ -104,7 +116,7 @@ def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return (batch, channels, ...) with channels dropped."""
+    """Return (batch, channels, ...) with channels dropped; `train` as in `dropout`."""
     return drop_channels("feature_dropout", input, p, train, False)
 
 
@@ -114,7 +126,7 @@ def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.alpha_dropout`."""
+    """Return `functional.alpha_dropout`; `train` is its `training`."""
     return functional.alpha_dropout(input, p, train)
 
 
@@ -124,7 +136,7 @@ def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.feature_alpha_dropout`."""
+    """Return `functional.feature_alpha_dropout`; `train` is its `training`."""
     return functional.feature_alpha_dropout(input, p, train)
 
 
@@ -140,9 +152,19 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """Return rows of a table by number, the table first; see `functional.embedding`.
+    """Return rows of a table by number.
 
-    A `padding_idx` of -1 means none.
+    Parameters
+    ----------
+    weight : Tensor, shape (rows, size)
+        The table, which `functional.embedding` takes second.
+    indices : Tensor, any integer dtype
+    padding_idx : int, default -1
+        Row without gradient; -1 means none.
+    scale_grad_by_freq : bool, default False
+        As in `functional.embedding`.
+    sparse : bool
+        Without effect.
     """
     padding = None if padding_idx == -1 else padding_idx
     return functional.embedding(
@@ -159,7 +181,7 @@ def embedding_renorm_(
 
 
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """Return a copy with elements of one value added; see `ops.pad`."""
+    """Return a copy with elements of one value added; see `functional.pad`."""
     return ops.pad(input, pad, "constant", value)
 
 
@@ -170,7 +192,17 @@ def grid_sampler(
     padding_mode: int,
     align_corners: bool,
 ) -> Tensor:
-    """Return `functional.grid_sample`, with numbers for the modes."""
+    """Return `functional.grid_sample`, with numbers for the modes.
+
+    Parameters
+    ----------
+    input, grid, align_corners
+        As there.
+    interpolation_mode : int
+        0 is "bilinear", 1 "nearest", 2 "bicubic".
+    padding_mode : int
+        0 is "zeros", 1 "border", 2 "reflection".
+    """
     mode = _named("grid_sampler: interpolation_mode", INTERPOLATION, interpolation_mode)
     padding = _named("grid_sampler: padding_mode", PADDING, padding_mode)
     return functional.grid_sample(input, grid, mode, padding, align_corners)
@@ -179,7 +211,7 @@ def grid_sampler(
 def affine_grid_generator(
     theta: Tensor, size: Sequence[int], align_corners: bool
 ) -> Tensor:
-    """Return `functional.affine_grid`."""
+    """Return `functional.affine_grid`; parameters as there."""
     return functional.affine_grid(theta, size, align_corners)
 
 
@@ -189,7 +221,7 @@ def rrelu(
     upper: float = 1.0 / 3,
     training: bool = False,
 ) -> Tensor:
-    """Return `functional.rrelu`."""
+    """Return `functional.rrelu`; parameters as there."""
     return functional.rrelu(input, lower, upper, training)
 
 
@@ -200,7 +232,15 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: int = 0,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input, target, weight, pos_weight
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("binary_cross_entropy_with_logits", reduction)
     return functional.binary_cross_entropy_with_logits(
         input, target, weight, reduction=how, pos_weight=pos_weight
@@ -210,7 +250,15 @@ def binary_cross_entropy_with_logits(
 def kl_div(
     input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bool = False
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input, target, log_target
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("kl_div", reduction)
     return ops.kl_div(input, target, reduction=how, log_target=log_target)
 
@@ -218,7 +266,15 @@ def kl_div(
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, reduction: int = 0
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input, target, margin
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("hinge_embedding_loss", reduction)
     return functional.hinge_embedding_loss(input, target, margin, reduction=how)
 
@@ -230,7 +286,15 @@ def margin_ranking_loss(
     margin: float = 0.0,
     reduction: int = 0,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input1, input2, target, margin
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("margin_ranking_loss", reduction)
     return functional.margin_ranking_loss(input1, input2, target, margin, reduction=how)
 
@@ -242,7 +306,15 @@ def cosine_embedding_loss(
     margin: float = 0.0,
     reduction: int = 0,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input1, input2, target, margin
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("cosine_embedding_loss", reduction)
     return functional.cosine_embedding_loss(
         input1, input2, target, margin, reduction=how
@@ -257,7 +329,15 @@ def poisson_nll_loss(
     eps: float,
     reduction: int,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    input, target, log_input, full, eps
+        As there.
+    reduction : int
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("poisson_nll_loss", reduction)
     return functional.poisson_nll_loss(
         input, target, log_input, full, eps=eps, reduction=how
@@ -274,7 +354,15 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: int = 0,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    anchor, positive, negative, margin, p, eps, swap
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("triplet_margin_loss", reduction)
     return functional.triplet_margin_loss(
         anchor, positive, negative, margin, p, eps, swap, reduction=how
@@ -290,7 +378,15 @@ def ctc_loss(
     reduction: int = 0,
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Return the loss of `functional`; `reduction` 0 is none, 1 mean, 2 sum."""
+    """Return the loss of this name in `functional`, its reduction as a number.
+
+    Parameters
+    ----------
+    log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
+        As there.
+    reduction : int, default 0
+        0 is "none", 1 "mean", 2 "sum".
+    """
     how = _reduction("ctc_loss", reduction)
     return functional.ctc_loss(
         log_probs, targets, input_lengths, target_lengths, blank, how, zero_infinity

@@ -636,7 +636,20 @@ def lu_unpack(
     unpack_data: bool = True,
     unpack_pivots: bool = True,
 ) -> PLU:
-    """Return the three factors of what `lu_factor` returned."""
+    """Return the three factors of what `lu_factor` returned.
+
+    Parameters
+    ----------
+    LU_data : Tensor, shape (..., m, n)
+    LU_pivots : Tensor, shape (..., min(m, n)), int32
+    unpack_data, unpack_pivots : bool
+        Without effect: all three are returned.
+
+    Returns
+    -------
+    PLU
+        P (..., m, m), L (..., m, min(m, n)) and U (..., min(m, n), n).
+    """
     rows, columns = LU_data.layout.shape[-2:]
     least = min(rows, columns)
     lower = tril(narrow(LU_data, -1, 0, least), -1)

@@ -270,7 +270,17 @@ def sparse_csc_tensor(
     check_invariants: bool | None = None,
     pin_memory: bool = False,
 ) -> SparseCscTensor:
-    """Return a sparse matrix in compressed columns; see `sparse_csr_tensor`."""
+    """Return a sparse matrix in compressed columns.
+
+    Parameters
+    ----------
+    ccol_indices : array_like, shape (columns + 1,)
+        Where each column begins among the values, and the end.
+    row_indices : array_like
+        Row of each value.
+    values, size, dtype, device, requires_grad, check_invariants, pin_memory
+        As in `sparse_csr_tensor`, and its errors.
+    """
     made: SparseCscTensor = _compressed(
         "sparse_csc_tensor",
         SparseCscTensor,
@@ -299,7 +309,21 @@ def sparse_compressed_tensor(
     check_invariants: bool | None = None,
     pin_memory: bool = False,
 ) -> Any:
-    """Return a sparse matrix in compressed rows or columns, by `layout`."""
+    """Return a sparse matrix in compressed rows or columns.
+
+    Parameters
+    ----------
+    compressed_indices, plain_indices, values
+        As in `sparse_csr_tensor`, or in `sparse_csc_tensor`, by `layout`.
+    size, dtype, device, requires_grad, check_invariants, pin_memory
+        As there.
+    layout : sparse_csr or sparse_csc
+
+    Raises
+    ------
+    NotImplementedError
+        If the layout is another.
+    """
     kinds = {sparse_csr: SparseCsrTensor, sparse_csc: SparseCscTensor}
     if layout not in kinds:
         raise NotImplementedError(

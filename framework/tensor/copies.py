@@ -27,7 +27,7 @@ def as_strided_copy(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Return a copy of what `Tensor.as_strided` shows."""
+    """Return a copy of what `Tensor.as_strided` shows; parameters as there."""
     x = a_tensor("as_strided_copy", input)
     return x.as_strided(size, stride, storage_offset).clone()
 
@@ -41,7 +41,7 @@ def detach_copy(input: Tensor) -> Tensor:
 def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """Return a copy of what `Tensor.diagonal` shows."""
+    """Return a copy of what `Tensor.diagonal` shows; parameters as there."""
     return a_tensor("diagonal_copy", input).diagonal(offset, dim1, dim2).clone()
 
 
@@ -56,14 +56,14 @@ def expand_copy(
 
 @takes_keywords
 def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return a copy of what `Tensor.permute` shows."""
+    """Return a copy of what `Tensor.permute` shows; parameters as there."""
     order = as_ints("permute_copy: dims", dims)
     return a_tensor("permute_copy", input).permute(*order).clone()
 
 
 @takes_keywords
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return a copy of what `Tensor.select` shows."""
+    """Return a copy of what `Tensor.select` shows; parameters as there."""
     return a_tensor("select_copy", input).select(dim, index).clone()
 
 
@@ -76,6 +76,14 @@ def slice_copy(
     step: int = 1,
 ) -> Tensor:
     """Return a copy of `input[start:end:step]` along a dimension.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int, default 0
+    start, end : int or None
+        None means the first place, and behind the last.
+    step : int, default 1
 
     Raises
     ------
@@ -93,7 +101,7 @@ def slice_copy(
 
 
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.split` shows."""
+    """Return copies of what `Tensor.split` shows; parameters as there."""
     parts = a_tensor("split_copy", input).split(split_size, dim)
     return tuple(part.clone() for part in parts)
 
@@ -101,14 +109,14 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 def split_with_sizes_copy(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.split_with_sizes` shows."""
+    """Return copies of what `Tensor.split_with_sizes` shows; parameters as there."""
     x = a_tensor("split_with_sizes_copy", input)
     return tuple(part.clone() for part in x.split_with_sizes(split_sizes, dim))
 
 
 @takes_keywords
 def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Return a copy of what `Tensor.squeeze` shows."""
+    """Return a copy of what `Tensor.squeeze` shows; parameters as there."""
     x = a_tensor("squeeze_copy", input)
     return (x.squeeze() if dim is None else x.squeeze(dim)).clone()
 
@@ -121,24 +129,24 @@ def t_copy(input: Tensor) -> Tensor:
 
 @takes_keywords
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a copy of what `Tensor.transpose` shows."""
+    """Return a copy of what `Tensor.transpose` shows; parameters as there."""
     return a_tensor("transpose_copy", input).transpose(dim0, dim1).clone()
 
 
 def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.unbind` shows."""
+    """Return copies of what `Tensor.unbind` shows; parameters as there."""
     return tuple(part.clone() for part in a_tensor("unbind_copy", input).unbind(dim))
 
 
 @takes_keywords
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return a copy of what `Tensor.unfold` shows."""
+    """Return a copy of what `Tensor.unfold` shows; parameters as there."""
     return a_tensor("unfold_copy", input).unfold(dimension, size, step).clone()
 
 
 @takes_keywords
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
-    """Return a copy of what `Tensor.unsqueeze` shows."""
+    """Return a copy of what `Tensor.unsqueeze` shows; parameters as there."""
     return a_tensor("unsqueeze_copy", input).unsqueeze(dim).clone()
 
 

@@ -451,10 +451,17 @@ class Tensor(
         backward([self], [seed], retain_graph=retain, create_graph=create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
-        """Call `hook` with this tensor's gradient when it is computed.
+        """Call a function with this tensor's gradient when it is computed.
 
-        What it returns, unless None, takes the gradient's place. The handle that is
-        returned removes it.
+        Parameters
+        ----------
+        hook : callable
+            Takes the gradient; what it returns, unless None, takes that one's place.
+
+        Returns
+        -------
+        RemovableHandle
+            Its `remove` ends that.
 
         Raises
         ------
@@ -466,7 +473,17 @@ class Tensor(
     def register_post_accumulate_grad_hook(
         self, hook: Callable[[Tensor], None]
     ) -> RemovableHandle:
-        """Call `hook` with this leaf once a gradient has been added to its `.grad`.
+        """Call a function once a gradient has been added to this leaf's `.grad`.
+
+        Parameters
+        ----------
+        hook : callable
+            Takes this tensor.
+
+        Returns
+        -------
+        RemovableHandle
+            Its `remove` ends that.
 
         Raises
         ------

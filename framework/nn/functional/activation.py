@@ -90,7 +90,7 @@ def hardtanh(
 
 
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Replace the elements by `hardtanh` of them."""
+    """Replace the elements by `hardtanh` of them; parameters as there."""
     return hardtanh(input, min_val, max_val, True)
 
 
@@ -121,7 +121,7 @@ def leaky_relu(
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Replace the elements by `leaky_relu` of them."""
+    """Replace the elements by `leaky_relu` of them; parameters as there."""
     return change(input, ops.leaky_relu, negative_slope)
 
 
@@ -148,7 +148,7 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Replace the elements by `elu` of them."""
+    """Replace the elements by `elu` of them; parameters as there."""
     return change(input, ops.elu, alpha)
 
 
@@ -205,7 +205,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Replace the elements by `celu` of them."""
+    """Replace the elements by `celu` of them; parameters as there."""
     return change(input, ops.celu, alpha)
 
 
@@ -382,7 +382,7 @@ def threshold(
 
 
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Replace the elements by `threshold` of them."""
+    """Replace the elements by `threshold` of them; parameters as there."""
     return change(input, _above, threshold, value)
 
 

@@ -298,7 +298,7 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return `channel_shuffle`; parameters as there, and its errors."""
+    """Return `channel_shuffle`; parameters and errors as there."""
     return channel_shuffle(input, groups)
 
 

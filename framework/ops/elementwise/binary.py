@@ -396,7 +396,15 @@ def fmod_vjp(
     glsl="with_sign_of(x, y)", reference=np.copysign, dtypes=FLOAT, fractional=True
 )
 def copysign(x: Tensor, y: Tensor | float) -> Tensor:
-    """Return `x` with the sign of `y`, also of a zero or NaN; integers as float32."""
+    """Return `x` with the sign of `y`, also of a zero or NaN.
+
+    Parameters
+    ----------
+    x : Tensor
+        Integers are taken as float32.
+    y : Tensor or number
+        Of a shape that broadcasts.
+    """
 
 
 copysign.only_tensors("x")

@@ -22,24 +22,78 @@ def bitwise_not(x: Tensor) -> Tensor:
 
 @elementwise(glsl="bits_and(x, y)", reference=np.bitwise_and, dtypes=BITS)
 def bitwise_and(x: Tensor | int, y: Tensor | int) -> Tensor:
-    """Return the bits that two elements have in common."""
+    """Return the bits that two elements have in common.
+
+    Parameters
+    ----------
+    x, y : Tensor or int, one of them a tensor
+        Integers or bools; shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the promoted dtype is another.
+    """
 
 
 @elementwise(glsl="bits_or(x, y)", reference=np.bitwise_or, dtypes=BITS)
 def bitwise_or(x: Tensor | int, y: Tensor | int) -> Tensor:
-    """Return the bits that at least one of two elements has."""
+    """Return the bits that at least one of two elements has.
+
+    Parameters
+    ----------
+    x, y : Tensor or int, one of them a tensor
+        Integers or bools; shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the promoted dtype is another.
+    """
 
 
 @elementwise(glsl="bits_xor(x, y)", reference=np.bitwise_xor, dtypes=BITS)
 def bitwise_xor(x: Tensor | int, y: Tensor | int) -> Tensor:
-    """Return the bits that exactly one of two elements has."""
+    """Return the bits that exactly one of two elements has.
+
+    Parameters
+    ----------
+    x, y : Tensor or int, one of them a tensor
+        Integers or bools; shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the promoted dtype is another.
+    """
 
 
 @elementwise(glsl="shifted_left(x, y)", reference=np.left_shift, dtypes=INTEGER)
 def bitwise_left_shift(x: Tensor | int, y: Tensor | int) -> Tensor:
     """Return `x` with its bits moved `y` places up.
 
-    A number of places that is negative, or at least the number of bits, gives 0.
+    Parameters
+    ----------
+    x, y : Tensor or int, one of them a tensor
+        Integers; shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        0 where `y` is negative, or at least the number of bits.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the promoted dtype is another.
     """
 
 
@@ -47,6 +101,21 @@ def bitwise_left_shift(x: Tensor | int, y: Tensor | int) -> Tensor:
 def bitwise_right_shift(x: Tensor | int, y: Tensor | int) -> Tensor:
     """Return `x` with its bits moved `y` places down; its sign fills in.
 
-    A number of places that is negative, or at least the number of bits, gives 0, or -1
-    for a negative element.
+    Parameters
+    ----------
+    x, y : Tensor or int, one of them a tensor
+        Integers; shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        0, or -1 for a negative element, where `y` is negative, or at least the number
+        of bits.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    DTypeError
+        If the promoted dtype is another.
     """

@@ -245,7 +245,22 @@ logical_not.complexes(glsl="x == vec2(0)")
 
 @comparison(glsl="bool(x) && bool(y)", reference=np.logical_and, dtypes=ANY)
 def logical_and(x: Tensor, y: Tensor) -> Tensor:
-    """Return whether both elements are not zero; NaN is not zero."""
+    """Return whether both elements are not zero; NaN is not zero.
+
+    Parameters
+    ----------
+    x, y : Tensor
+        Of any dtypes, and of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 logical_and.only_tensors("x", "y")
@@ -256,7 +271,22 @@ logical_and.complexes(glsl="x != vec2(0) && y != vec2(0)")
 
 @comparison(glsl="bool(x) || bool(y)", reference=np.logical_or, dtypes=ANY)
 def logical_or(x: Tensor, y: Tensor) -> Tensor:
-    """Return whether at least one of two elements is not zero; NaN is not zero."""
+    """Return whether at least one of two elements is not zero; NaN is not zero.
+
+    Parameters
+    ----------
+    x, y : Tensor
+        Of any dtypes, and of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 logical_or.only_tensors("x", "y")
@@ -267,7 +297,22 @@ logical_or.complexes(glsl="x != vec2(0) || y != vec2(0)")
 
 @comparison(glsl="bool(x) != bool(y)", reference=np.logical_xor, dtypes=ANY)
 def logical_xor(x: Tensor, y: Tensor) -> Tensor:
-    """Return whether exactly one of two elements is not zero; NaN is not zero."""
+    """Return whether exactly one of two elements is not zero; NaN is not zero.
+
+    Parameters
+    ----------
+    x, y : Tensor
+        Of any dtypes, and of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, bool
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 logical_xor.only_tensors("x", "y")

@@ -157,12 +157,21 @@ def numbers_of(input: Tensor) -> Tensor:
 
 
 def complex(real: Tensor, imag: Tensor) -> Tensor:
-    """Return numbers of real parts and imaginary parts, which broadcast.
+    """Return complex numbers of real and imaginary parts.
+
+    Parameters
+    ----------
+    real, imag : Tensor, both float32 or both float64
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, complex64 or complex128
 
     Raises
     ------
     DTypeError
-        If they are not both float32 or both float64.
+        If they are of another dtype.
     """
     _need_pair("complex", real, imag)
     return _complex_of(real, imag)
@@ -170,12 +179,21 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
 @autocast_float32_on_host
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
-    """Return numbers of magnitudes and angles, which broadcast.
+    """Return complex numbers of magnitudes and angles.
+
+    Parameters
+    ----------
+    abs, angle : Tensor, both float32 or both float64
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, complex64 or complex128
 
     Raises
     ------
     DTypeError
-        If they are not both float32 or both float64.
+        If they are of another dtype.
     """
     _need_pair("polar", abs, angle)
     return _complex_of(abs * angle.cos(), abs * angle.sin())

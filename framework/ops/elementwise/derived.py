@@ -81,6 +81,12 @@ def angle(input: Tensor) -> Tensor:
 def fill(input: Tensor, value: Tensor | float) -> Tensor:
     """Return a tensor of the shape and dtype of `input` with one value everywhere.
 
+    Parameters
+    ----------
+    input : Tensor
+    value : number or Tensor without dimensions
+        Cut to an integer where the dtype is one.
+
     Raises
     ------
     ShapeError
@@ -156,13 +162,35 @@ def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
-    """Return the larger of two elements; of a number and NaN the number."""
+    """Return the larger of two elements; of a number and NaN the number.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     need_tensors("fmax", input=input, other=other)
     return where(logical_or(ge(input, other), isnan(other)), input, other)
 
 
 def fmin(input: Tensor, other: Tensor) -> Tensor:
-    """Return the smaller of two elements; of a number and NaN the number."""
+    """Return the smaller of two elements; of a number and NaN the number.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     need_tensors("fmin", input=input, other=other)
     return where(logical_or(le(input, other), isnan(other)), input, other)
 
@@ -180,7 +208,15 @@ def _wide_number(value: Any) -> Any:
 def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """Return powers computed in float64, or of complex numbers in complex128.
 
-    Devices without powers of float64 refuse it.
+    Parameters
+    ----------
+    input, exponent : Tensor or number, one of them a tensor
+        Of shapes that broadcast.
+
+    Returns
+    -------
+    Tensor, float64 or complex128
+        Devices without powers of float64 refuse it.
     """
     pair = (
         cast(each, complex128 if each.dtype.is_complex else float64)
@@ -314,7 +350,18 @@ def frexp(input: Tensor) -> MantissaExponent:
 
 
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
-    """Return log2(2^input + 2^other) without overflow."""
+    """Return log2(2^input + 2^other) without overflow.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        One of them of floats; shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    DTypeError
+        If neither is of floats.
+    """
     from .exponential import logaddexp
 
     need_tensors("logaddexp2", input=input, other=other)
@@ -358,7 +405,13 @@ def sinc(input: Tensor) -> Tensor:
 
 
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """Return the logarithm of the multivariate gamma function of dimension `p`.
+    """Return the logarithm of the multivariate gamma function.
+
+    Parameters
+    ----------
+    input : Tensor
+    p : int
+        Its dimension, at least 1.
 
     Raises
     ------
@@ -381,14 +434,36 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     dtypes=INTEGER,
 )
 def gcd(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return the greatest common divisor of integers; of 0 and 0 it is 0."""
+    """Return the greatest common divisor of integers, without sign; of 0 and 0 it is 0.
+
+    Parameters
+    ----------
+    x, y : Tensor, an integer dtype
+        Shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
 
 
 gcd.only_tensors("x", "y")
 
 
 def lcm(input: Tensor, other: Tensor) -> Tensor:
-    """Return the least common multiple of integers; with 0 it is 0."""
+    """Return the least common multiple of integers, without sign; with 0 it is 0.
+
+    Parameters
+    ----------
+    input, other : Tensor, an integer dtype
+        Shapes broadcast, dtypes promote.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
+    """
     divisor = gcd(input, other)
     part = div(input, where(eq(divisor, 0), 1, divisor), rounding_mode="trunc")
     return abs(mul(part, other))
@@ -406,7 +481,21 @@ def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
     """Return the next number from `x` towards `y`.
 
-    Its gradient by `x` is 1, and 0 where both are equal; that by `y` is 0.
+    Parameters
+    ----------
+    x, y : Tensor, float32 or float64
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        NaN if either is NaN. Its gradient by `x` is 1, and 0 where both are equal; that
+        by `y` is 0.
+
+    Raises
+    ------
+    ShapeError
+        If the shapes do not broadcast.
     """
 
 

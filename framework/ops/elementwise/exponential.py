@@ -329,6 +329,11 @@ def _complex_logaddexp(x: Tensor, y: Tensor) -> Tensor:
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow.
 
+    Parameters
+    ----------
+    x, y : Tensor
+        One of them of floats; shapes broadcast, dtypes promote.
+
     Raises
     ------
     TypeError
@@ -365,7 +370,18 @@ def _host_xlogy(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     fractional=True,
 )
 def xlogy(x: Tensor, other: Tensor) -> Tensor:
-    """Return `x` times the logarithm of `other`; 0 where `x` is 0, unless NaN."""
+    """Return `x` times the logarithm of `other`.
+
+    Parameters
+    ----------
+    x, other : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote; integers are taken as float32.
+
+    Returns
+    -------
+    Tensor
+        0 where `x` is 0, unless `other` is NaN.
+    """
 
 
 @xlogy.vjp

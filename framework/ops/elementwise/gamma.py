@@ -275,8 +275,17 @@ def _tail_by_quadrature(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 def igamma(x: Tensor, other: Tensor) -> Tensor:
     """Return the regularised lower incomplete gamma function.
 
-    The integral of t^(x - 1) exp(-t) from 0 to `other`, over gamma(x). NaN where an
-    argument is negative; no gradient by `x`.
+    The integral of t^(x - 1) exp(-t) from 0 to `other`, over gamma(x).
+
+    Parameters
+    ----------
+    x, other : Tensor, float
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor, of the promoted dtype
+        NaN where an argument is negative, or both are 0. No gradient by `x`.
     """
 
 
@@ -303,7 +312,15 @@ def _density(x: Tensor, other: Tensor) -> Tensor:
     device_dtypes=SINGLE,
 )
 def igammac(x: Tensor, other: Tensor) -> Tensor:
-    """Return 1 - igamma(x, other), accurate where that is small; see `igamma`."""
+    """Return the regularised upper incomplete gamma function, 1 - igamma(x, other).
+
+    It is accurate where that is small.
+
+    Parameters
+    ----------
+    x, other : Tensor, float
+        As in `igamma`.
+    """
 
 
 igammac.only_tensors("x", "other")

@@ -254,8 +254,16 @@ def atanh_vjp(grad: Tensor, x: Tensor) -> Tensor:
 def atan2(y: Tensor | float, x: Tensor | float) -> Tensor:
     """Return the angle, from -pi to pi, of the point with coordinates `x` and `y`.
 
-    Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi. The gradient at
-    (0, 0) is 0. Integers are taken as float32.
+    Parameters
+    ----------
+    y, x : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote; integers are taken as float32.
+
+    Returns
+    -------
+    Tensor
+        Signs of zeros count: atan2(0, -1) is pi, atan2(-0.0, -1) is -pi. The gradient
+        at (0, 0) is 0.
     """
 
 
@@ -280,7 +288,18 @@ def atan2_vjp(
     dtypes=FLOAT,
 )
 def hypot(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """Return sqrt(x * x + y * y) without overflow; infinite if either number is."""
+    """Return sqrt(x * x + y * y) without overflow.
+
+    Parameters
+    ----------
+    x, y : Tensor, float
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor
+        Infinite if either number is, also with NaN.
+    """
 
 
 hypot.only_tensors("x", "y")

@@ -261,7 +261,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return a copy of neighbours along one dimension; see `narrow`."""
+    """Return a copy of neighbours along one dimension; parameters as in `narrow`."""
     return copy(narrow(input, dim, start, length))
 
 

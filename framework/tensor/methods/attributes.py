@@ -214,6 +214,11 @@ class AttributeMethods:
     def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
         """Replace each element by a Python function of it; on the host only.
 
+        Parameters
+        ----------
+        callable : callable
+            Takes a number and returns one, which is cast to this dtype.
+
         Raises
         ------
         TypeError

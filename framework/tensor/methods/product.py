@@ -18,21 +18,21 @@ class ProductMethods:
     __slots__ = ()
 
     def matmul(self: Tensor, other: Tensor) -> Tensor:
-        """Return the matrix product; see `ops.matmul`."""
+        """Return the matrix product; shapes and errors as in `ops.matmul`."""
         return ops.matmul(self, other)
 
     def bmm(self: Tensor, other: Tensor) -> Tensor:
-        """Return a product for each pair of matrices; see `ops.bmm`."""
+        """Return the products of (batch, m, k) and (batch, k, n), as `ops.bmm`."""
         return ops.bmm(self, other)
 
     def mm(self: Tensor, other: Tensor) -> Tensor:
-        """Return the product of two matrices; see `ops.mm`."""
+        """Return the product of matrices (m, k) and (k, n); see `ops.mm`."""
         return ops.mm(self, other)
 
     mv = ops.mv
 
     def dot(self: Tensor, other: Tensor) -> Tensor:
-        """Return the inner product; see `ops.dot`."""
+        """Return the inner product of two vectors of one dtype; see `ops.dot`."""
         return ops.dot(self, other)
 
     def vdot(self: Tensor, other: Tensor) -> Tensor:
@@ -40,7 +40,7 @@ class ProductMethods:
         return ops.vdot(self, other)
 
     def outer(self: Tensor, other: Tensor) -> Tensor:
-        """Return the products of all pairs of elements; see `ops.outer`."""
+        """Return the products of all pairs, (n, m), of two vectors; see `ops.outer`."""
         return ops.outer(self, other)
 
     addmm = ops.addmm
