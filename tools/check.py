@@ -40,36 +40,44 @@ BUILD = ROOT / "build" / "check"
 WORKERS = "2"
 # Folders that the installed namespace has under `vkbackend`.
 MAPPED = ("framework", "glsl", "tools")
-# What of an installed copy may differ from the checkout: its data, commands, examples.
-INSTALLED = ("tests/vkbackend", "tests/tools", "tests/framework/examples")
+# What of an installed copy may differ from the checkout: what is exported and imported,
+# its data, commands, documentation, examples.
+INSTALLED = (
+    "tests/vkbackend",
+    "tests/tools",
+    "tests/framework/examples",
+    *(
+        f"tests/test_{name}.py"
+        for name in ("documentation", "exports", "import", "packaging", "tiny")
+    ),
+)
 # Tables of every shader do not depend on the installation.
 TABLES = tuple(
     f"--ignore=tests/tools/spirv/test_{name}.py"
-    for name in ("lint", "report", "disassemble", "lint_rules", "render")
+    for name in (
+        *("lint", "report", "disassemble", "lint_rules", "render", "offline", "module"),
+        *("cost_model", "family_table"),
+    )
 )
 # Where the core tests are that drivers run in the gate. Another driver may compile
-# kernels and answer the device layer otherwise; each op is tried on it once, in
-# tests/framework/dispatch. What is made of ops is tested on the system's driver.
+# kernels and answer the device layer otherwise. Each op is tried on one other driver,
+# and so are generated kernels; the wide tier tries all on each. What is made of ops is
+# tested on the system's driver.
 LAYERS = (
     "tests/vkbackend",
-    "tests/framework/dispatch/test_op.py",
-    "tests/framework/codegen",
     "tests/framework/kernels",
-    "tests/framework/scheduler",
-    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_*.py"))),
+    "tests/test_second_process.py",
+    *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_kern*.py"))),
 )
 OTHER_DRIVERS: dict[str, tuple[str, ...]] = {
-    "lavapipe25": LAYERS,
+    "lavapipe25": (*LAYERS, "tests/framework/codegen"),
     # It has no 64-bit numbers, so that indices and labels are words, and few features.
     "swiftshader": (
         *LAYERS,
-        "tests/framework/base",
         "tests/framework/dispatch",
-        "tests/framework/jit",
         "tests/framework/ops/indexing",
         "tests/framework/ops/loss",
         "tests/framework/ops/selection",
-        "tests/leaks",
     ),
 }
 # Programs that look for failures, each with its exit status, and how long they look.
@@ -269,9 +277,12 @@ def installed() -> str:
             raise StepFailed(f"the tests would import {where.strip()}, not the wheel")
         words = "null or test_tiny or test_the_whole_job"
         chosen = ("-m", "not checkout and not wide", "-k", words)
-        single = [str(path.relative_to(away)) for path in away.glob("tests/test_*.py")]
-        paths = (*INSTALLED, *single)
-        return pytest(*chosen, *TABLES, *paths, python=python, folder=away)
+        return pytest(
+            *(*chosen, *TABLES, *INSTALLED),
+            python=python,
+            folder=away,
+            variables=QUICK_COMPILES,
+        )
 
 
 def _lend_packages(python: Path) -> None:
