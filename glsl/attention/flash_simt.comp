@@ -49,6 +49,9 @@ void main() {
         vec4 scores[ROWS][COLUMN_QUADS];
         multiply(
             q, q_at, q_row, queries, first_row, k, k_at, k_row, keys, first, HEAD, scores);
+        // While the weights are computed.
+        vec4 next_v[LINE_LOADS];
+        fetch_lines(v, v_at, v_row, first, end, VALUE_HEAD, next_v);
         bool all_seen = sees_all(first_row, first, SPAN);
         float most[ROWS];
         [[unroll]] for (uint i = 0; i < ROWS; ++i) {
@@ -92,7 +95,7 @@ void main() {
             totals[i] = fma(totals[i], factor, total);
         }
         share(scores);
-        accumulate(v, v_at, v_row, first, end, VALUE_HEAD, sums);
+        accumulate(v, v_at, v_row, first, end, VALUE_HEAD, next_v, sums);
     }
 
     barrier();

@@ -40,6 +40,9 @@ void main() {
             multiply(
                 k, k_at, k_row, keys, first_row, q, q_at, q_row, queries, first, HEAD,
                 scores);
+            // While the weights are computed.
+            vec4 next[LINE_LOADS];
+            fetch_lines(grad, grad_at, VALUE_HEAD, first, queries, VALUE_HEAD, next);
             bool all_seen = sees_all(first, first_row, BLOCK);
             [[unroll]] for (uint j = 0; j < TILE; ++j) {
                 uint query = first + column_of(j);
@@ -63,10 +66,11 @@ void main() {
             }
             share(values);
             accumulate(
-                grad, grad_at, VALUE_HEAD, first, queries, VALUE_HEAD, v_sums);
+                grad, grad_at, VALUE_HEAD, first, queries, VALUE_HEAD, next, v_sums);
             multiply(
                 v, v_at, v_row, keys, first_row, grad, grad_at, VALUE_HEAD, queries,
                 first, VALUE_HEAD, values);
+            fetch_lines(q, q_at, q_row, first, queries, HEAD, next);
             [[unroll]] for (uint j = 0; j < TILE; ++j) {
                 uint query = first + column_of(j);
                 float subtrahend = delta.at[line + min(query, queries - 1)];
@@ -86,7 +90,7 @@ void main() {
                 }
             }
             share(values);
-            accumulate(q, q_at, q_row, first, queries, HEAD, k_sums);
+            accumulate(q, q_at, q_row, first, queries, HEAD, next, k_sums);
         }
     }
     Out grad_k = all.grad_k, grad_v = all.grad_v;

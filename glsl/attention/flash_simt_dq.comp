@@ -59,6 +59,8 @@ void main() {
         multiply(
             grad, grad_at, VALUE_HEAD, queries, first_row, v, v_at, v_row, keys, first,
             VALUE_HEAD, values);
+        vec4 next_k[LINE_LOADS];
+        fetch_lines(k, k_at, k_row, first, end, HEAD, next_k);
         [[unroll]] for (uint j = 0; j < TILE; ++j)
             [[unroll]] for (uint h = 0; h < ROW_QUADS; ++h) {
                 vec4 weights = tile[tile_at(j, h)] * scale;
@@ -74,7 +76,7 @@ void main() {
                 }
             }
         share(values);
-        accumulate(k, k_at, k_row, first, end, HEAD, sums);
+        accumulate(k, k_at, k_row, first, end, HEAD, next_k, sums);
     }
     Out out_ = all.out_;
     uint base = number * queries * HEAD;

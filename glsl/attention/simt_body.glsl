@@ -245,15 +245,14 @@ void read_lines(
 }
 
 // sums[i][c] += sum over the tile's columns of tile[i][column] * other[column][c], for
-// columns of the other side from `first` to before `end`, of which each has `width`.
+// columns of the other side from `first` to before `end`, of which each has `width`. The
+// first stage's lines have been fetched: `next`.
 void accumulate(
     In other, uint base, uint stride, uint first, uint end, uint width,
-    inout vec4 sums[ROWS][RESULT_QUADS]) {
+    vec4 next[LINE_LOADS], inout vec4 sums[ROWS][RESULT_QUADS]) {
     uint last = min(SPAN, end - first);
-    vec4 next[LINE_LOADS];
     vec4 left[2][ROW_QUADS], right[2][RESULT_QUADS];
     uint stage = STAGES_AT;
-    fetch_lines(other, base, stride, first, end, width, next);
     barrier();
     put_lines(stage, first, end, width, next);
     barrier();

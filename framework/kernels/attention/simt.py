@@ -9,7 +9,7 @@ from ...base.shape import ceil_div
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-MOST_HEAD = 128
+MOST_HEAD = 256
 """Largest head size that the tiles have registers for."""
 
 QUAD = 4
@@ -84,19 +84,27 @@ CANDIDATES = (
     SimtTile(256, 16, columns=4, slab=4),
     SimtTile(256, 16, rows=4),
     SimtTile(256, 32, columns=4),
+    SimtTile(256, 32, columns=4, slab=4),
 )
 """Tiles to time."""
 
+_BY_QUERIES = {
+    96: SimtTile(128, 8),
+    128: SimtTile(128, 16),
+    MOST_HEAD: SimtTile(128, 16, columns=4),
+}
+
 TILES: dict[str, dict[int, SimtTile]] = {
-    "attention/flash": {96: SimtTile(128, 8), MOST_HEAD: SimtTile(128, 16)},
-    "attention/flash_dq": {96: SimtTile(128, 8), MOST_HEAD: SimtTile(128, 16)},
+    "attention/flash": dict(_BY_QUERIES),
+    "attention/flash_dq": dict(_BY_QUERIES),
     "attention/flash_dkv": {
         64: SimtTile(128, 16),
-        MOST_HEAD: SimtTile(128, 16, columns=4),
+        128: SimtTile(128, 16, columns=4),
+        MOST_HEAD: SimtTile(256, 32, columns=4, slab=4),
     },
 }
-"""By the kernel and the largest head size. Estimates: the longest results of an
-invocation, and its part of a tile, are about 64 sums each.
+"""By the kernel and the largest head size. Estimates: an invocation has
+about 64 sums of a result and 64 of a tile, or 128 and 32.
 `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 

@@ -150,12 +150,12 @@ def test_tiles_fit(kernel: str, discrete: DeviceInfo) -> None:
     # As much shared memory as every device has (Vulkan 1.0, limits table).
     small = dataclasses.replace(discrete, max_shared_memory=16384)
     common = dataclasses.replace(discrete, max_shared_memory=49152)
-    for head in (1, 64, 80, 96, 128):
+    for head in (1, 64, 80, 96, 128, 129, 256):
         tile = simt_tile(common, kernel, head)
         assert tile is not None
         assert tile.block <= tile.invocations
         assert simt_tile(small, kernel, head) is None
-    assert simt_tile(common, kernel, 129) is None
+    assert simt_tile(common, kernel, 257) is None
 
 
 def test_the_shape_of_tiles() -> None:
