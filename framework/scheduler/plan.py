@@ -385,7 +385,8 @@ class _Builder:
         if node.op.is_elementwise:
             alone = self._writes_alone(node.outputs[0].dtype)
             shape = node.layouts[0].shape
-            return FusionNode(shape, (), 0, alone=alone, kind=node.signature)
+            kind = node.signature if self.state is None else None
+            return FusionNode(shape, (), 0, alone=alone, kind=kind)
         space = row_space(node, self.gpu.info)
         if space is None:
             return FusionNode(None, (), 0)
