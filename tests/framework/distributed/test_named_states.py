@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed.checkpoint.state_dict as theirs
 
 import vkbackend.framework as fw
 import vkbackend.framework.distributed.checkpoint.state_dict as ours
@@ -32,6 +31,9 @@ def keys(state: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("flat", [False, True])
 def test_optimizer(flat: bool) -> None:
+    # For this alone PyTorch loads SymPy, which each collection would wait for.
+    import torch.distributed.checkpoint.state_dict as theirs
+
     found = {}
     for of, states in ((fw, ours), (torch, theirs)):
         model, optimizer = trained(of)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import vkbackend.framework as fw
 from vkbackend.framework import ops
@@ -15,6 +14,9 @@ COUNT = 6000
 
 @pytest.mark.parametrize("concentration", [0.2, 1.0, 30.0])
 def test_gamma_has_its_distribution(concentration: float, make: Make) -> None:
+    # Here, since its import would take a second of each collection.
+    from scipy import stats
+
     fw.manual_seed(5)
     drawn = ops.draw_gamma(make(np.full(COUNT, concentration, np.float32))).numpy()
     result = stats.kstest(drawn.astype(np.float64), stats.gamma(concentration).cdf)
@@ -23,6 +25,8 @@ def test_gamma_has_its_distribution(concentration: float, make: Make) -> None:
 
 @pytest.mark.parametrize("rate", [0.4, 9.0, 11.0, 2000.0])
 def test_poisson_has_its_distribution(rate: float, make: Make) -> None:
+    from scipy import stats
+
     fw.manual_seed(6)
     drawn = ops.poisson(make(np.full(COUNT, rate, np.float32))).numpy()
     assert (drawn == np.floor(drawn)).all()
