@@ -13,6 +13,7 @@ from tests import autocast_programs
 STEPS = 20
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize(
     "program", autocast_programs.PROGRAMS, ids=lambda program: program.__name__

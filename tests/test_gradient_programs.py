@@ -11,6 +11,7 @@ from tests.gradient_programs import PROGRAMS
 from vkbackend.framework.base.device import GpuDevice
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_losses_are_those_of_torch(program: Any, gpu: GpuDevice) -> None:
     wanted = program(torch, "cpu")

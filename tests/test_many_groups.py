@@ -130,7 +130,6 @@ def run(call: Call, arrays: list[np.ndarray], place: Device) -> list[np.ndarray]
     return [each.detach().numpy() for each in found]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.core
 @pytest.mark.parametrize("name", CALLS)
 def test_folded_grid(name: str, folding: GpuDevice) -> None:

@@ -93,6 +93,7 @@ def test_on_the_host(name: str) -> None:
     check(name, "cpu")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", _in_the_gate(ON_DEVICE))
 def test_on_a_device(name: str, device: vkbackend.Device) -> None:
     check(name, device.info.name)

@@ -135,7 +135,6 @@ def compare(got: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

@@ -262,7 +262,6 @@ def policy_place(request: pytest.FixtureRequest) -> Device:
     return found
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", [*FREE, *ON_HOST])
 def test_dtypes_are_pytorch_s(name: str, half_place: Device) -> None:
     row = ON_HOST.get(name) or FREE[name]

@@ -164,7 +164,6 @@ def test_data_may_be_set_between_calls_only(gpu: GpuDevice) -> None:
         change(x, exchange=True)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("first", [True, False])
 def test_a_step_without_memory_loses_nothing(first: bool, gpu: GpuDevice) -> None:
     w = fw.ones((4, 4), device=gpu).requires_grad_()

@@ -53,7 +53,6 @@ def test_large_copies_write_several_items(discrete: vkbackend.DeviceInfo) -> Non
         assert step.grid[0] * 256 * each >= items
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8"])
 def test_several_items_at_once(
     quads: GpuDevice, dtype: str, monkeypatch: pytest.MonkeyPatch

@@ -39,7 +39,6 @@ def test_levels_on_a_gpu(device: vkbackend.Device) -> None:
     assert steps[2].push["out_"] == steps[3].push["carry"]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("shuffles", [False, True])
 def test_contiguous_rows_are_scanned_by_groups(
     quads: GpuDevice, shuffles: bool, monkeypatch: pytest.MonkeyPatch

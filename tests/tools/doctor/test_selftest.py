@@ -18,6 +18,7 @@ def position(device: vkbackend.Device) -> int:
     return vkbackend.devices().index(device.physical)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("name", PLAIN)
 def test_passes_or_is_skipped(name: str, device: vkbackend.Device) -> None:

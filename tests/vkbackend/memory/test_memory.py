@@ -59,7 +59,6 @@ def test_gibibytes(size: int, text: str) -> None:
     assert gibibytes(size) == text
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.core
 @pytest.mark.parametrize("use", list(MemoryUsage))

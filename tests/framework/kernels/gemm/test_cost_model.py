@@ -197,7 +197,6 @@ def test_sums_of_parts_have_their_price() -> None:
     assert two - one > written_and_read / 4.8e6
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("mode", [SIMT, TENSOR_CORES, FP16_ACCUMULATE, BF16X3])
 def test_no_step_between_neighbours(discrete: vkbackend.DeviceInfo, mode: str) -> None:
     def time(sizes: GemmSize) -> float:

@@ -33,7 +33,6 @@ LOSSES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "arrays", "options"), LOSSES)
 @pytest.mark.parametrize("reduction", ["none", "mean"])
 def test_is_as_in_torch(

@@ -83,7 +83,6 @@ def test_large_scores_do_not_overflow(make: Make) -> None:
     assert_close(attend(q, k, v), expected.float().numpy(), scale=1000)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "masked"),
     [

@@ -24,7 +24,6 @@ FUNCTIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 EDGES = np.array([0.0, -0.0, -1.0, np.inf, -np.inf, np.nan, 1e30], np.float32)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_range(name: str, make: Make) -> None:
     near, far = np.linspace(-20, 20, 801), np.linspace(20, 90, 51)

@@ -104,7 +104,6 @@ ROWS = {
 }
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ROWS)
 def test_as_in_torch(name: str, place: Device) -> None:
     if name == "take_along_dim":

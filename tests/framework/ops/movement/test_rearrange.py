@@ -46,7 +46,6 @@ for mode in ("reflect", "replicate", "circular"):
     )
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ROWS)
 def test_as_in_torch(name: str, place: Device) -> None:
     agree(ROWS[name], place)
