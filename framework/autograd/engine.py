@@ -9,7 +9,6 @@ pass is iterative, so depth is not limited.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ from .gradient_hooks import (
     hooked_before,
 )
 from .partial_grad import PartialGrad, dense
+from .running_pass import running
 from .tape import (
     Edge as Edge,
 )
@@ -56,21 +56,6 @@ from .tape import (
 
 if TYPE_CHECKING:
     from ..base.shape import Shape
-
-
-class _Running(threading.local):
-    """Backward passes of this thread that run, one within the other."""
-
-    def __init__(self) -> None:
-        self.passes: list[BackwardPass] = []
-
-
-_running = _Running()
-
-
-def running_pass() -> BackwardPass | None:
-    """Return the innermost backward pass that runs in this thread."""
-    return _running.passes[-1] if _running.passes else None
 
 
 check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
@@ -123,7 +108,7 @@ def backward(
             grad = _seed(output, grad)
         roots.append(edge)
         backward_pass.add(edge, grad)
-    passes = _running.passes
+    passes = running.passes
     passes.append(backward_pass)
     try:
         with SettingScope(grad_mode, create_graph), autocast_disabled():

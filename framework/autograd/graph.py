@@ -12,8 +12,9 @@ from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..base.public_names import public_names as _public_names
 from ..eager.base_tensor import TensorCore
-from .engine import BackwardPass, running_pass
+from .engine import BackwardPass
 from .gradient_hooks import register_hook
+from .running_pass import running_pass
 from .saved_tensors_hooks import (
     allow_mutation_on_saved_tensors,
     disable_saved_tensors_hooks,

@@ -10,11 +10,13 @@ from ..base.errors import GradError
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore, assembled
 from .gradient_hooks import (
+    Hooks,
     NodeHooks,
     hooks_of,
     put,
     register_on_leaf,
 )
+from .shown_hooks import ShownHooks, ShownInput
 
 if TYPE_CHECKING:
     from ..base.device import Device
@@ -54,15 +56,38 @@ class Saved(NamedTuple):
         return assembled(self.kind, self.array, self.layout, self.device)
 
 
-class ShownNode(NamedTuple):
+class ShownNode:
     """What the graph shows in the place of nodes of the ops that a function calls.
 
-    `edges` are those of the function's tensors, None where they need no gradient, and
-    further `ShownNode`s.
+    Attributes
+    ----------
+    name : str
+        PyTorch's name of the node.
+    edges : tuple
+        Those of the function's tensors, None where they need no gradient, and further
+        `ShownNode`s.
     """
 
-    name: str
-    edges: tuple[Any, ...]
+    __slots__ = ("_hooks", "_node", "edges", "name")
+
+    def __init__(self, name: str, edges: tuple[Any, ...]) -> None:
+        self.name = name
+        self.edges = edges
+        self._node: GradNode | None = None
+        self._hooks: ShownHooks | None = None
+
+    def hooks_of(self, node: GradNode) -> Hooks:
+        """Return the hooks after the rules of what is shown in the place of a node."""
+        if self._hooks is None:
+            self._hooks = ShownHooks(self.name, node, [*map(_shown_input, self.edges)])
+        return self._hooks.hooks
+
+    def node(self) -> GradNode:
+        """Return the node that the program is given, which no backward pass visits."""
+        if self._node is None:
+            self._node = _UnvisitedNode(self.name, _unpassed, (), (), {})
+            self._node.shown = self
+        return self._node
 
 
 class Edge(NamedTuple):
@@ -246,10 +271,7 @@ class GradNode:
             if edge is None:
                 found.append((None, 0))
             elif isinstance(edge, ShownNode):
-                # It is not passed: only its name and what it leads to are asked for.
-                part = GradNode(edge.name, _unpassed, (), (), {})
-                part.shown = edge
-                found.append((part, 0))
+                found.append((edge.node(), 0))
             elif isinstance(edge.target, GradNode):
                 found.append((edge.target, edge.output))
             else:
@@ -260,8 +282,16 @@ class GradNode:
         """Call `fn` with the gradients of the inputs and of the outputs, two tuples.
 
         It runs after the node's rule, and may return other gradients of the inputs.
+
+        Raises
+        ------
+        GradError
+            If the node stands for several that compute the gradient together, none of
+            which has the gradients of just these inputs.
         """
-        handle: RemovableHandle = put(hooks_of(self).after, fn)
+        shown = self._shown()
+        own = hooks_of(self).after if shown is None else shown.hooks_of(self)
+        handle: RemovableHandle = put(own, fn)
         return handle
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -271,6 +301,27 @@ class GradNode:
         """
         handle: RemovableHandle = put(hooks_of(self).before, fn)
         return handle
+
+
+class _UnvisitedNode(GradNode):
+    """Node that stands for a part of what several nodes compute together."""
+
+    __slots__ = ()
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Refuse the hook, which would not be called."""
+        raise self._refusal("register_hook")
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Refuse the hook, which would not be called."""
+        raise self._refusal("register_prehook")
+
+    def _refusal(self, where: str) -> GradError:
+        return GradError(
+            f"{where}: {self.name()} is shown as in PyTorch, but its gradient is"
+            " computed together with the node's that leads to it, so that the hook"
+            " would not be called; register it on that node, or on a tensor"
+        )
 
 
 class AccumulateGrad:
@@ -382,6 +433,12 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
     node = result.grad_node
     if node is not None:
         node.shown = ShownNode(name, tuple(map(_shown_edge, inputs)))
+
+
+def _shown_input(edge: Edge | ShownNode | None) -> ShownInput | None:
+    transposed = isinstance(edge, ShownNode) and edge.name == "TBackward0"
+    wanted = edge.edges[0] if isinstance(edge, ShownNode) and transposed else edge
+    return None if wanted is None else ShownInput(wanted, transposed)
 
 
 def shown_node(name: str, *inputs: Any) -> ShownNode:

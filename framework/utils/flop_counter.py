@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from vkbackend import fork_safety
 
-from ..autograd.engine import running_pass
+from ..autograd.running_pass import running_pass
 from ..base import trace_hooks
 from ..dispatch.primitive import Primitive
 from ..func.tree import tree_leaves

@@ -1,4 +1,9 @@
+"""Nodes of the tape, as programs see them."""
+
+import pytest
+
 import vkbackend.framework as fw
+from vkbackend.framework.base.errors import GradError
 
 
 def test_nodes_name_themselves_and_their_inputs() -> None:
@@ -14,3 +19,18 @@ def test_nodes_name_themselves_and_their_inputs() -> None:
     assert leaf.next_functions == ()
     assert ((x * fw.ones(2)).grad_fn.next_functions)[1] == (None, 0)
     assert x.grad_fn is None
+
+
+def test_hooks_that_would_not_be_called_are_refused() -> None:
+    x = fw.ones(2, 4, requires_grad=True)
+    loss = fw.nn.functional.cross_entropy(x, fw.tensor([0, 1]))
+    ((part, _),) = loss.grad_fn.next_functions
+    assert part is loss.grad_fn.next_functions[0][0]
+    with pytest.raises(GradError, match="NllLossBackward0 is computed with other"):
+        loss.grad_fn.register_hook(print)
+    for register in (part.register_hook, part.register_prehook):
+        with pytest.raises(GradError, match="LogSoftmaxBackward0 is shown as"):
+            register(print)
+    loss.grad_fn.register_prehook(lambda grads: (grads[0] * 0,))
+    loss.backward()
+    assert not x.grad.any()

@@ -1,0 +1,83 @@
+"""Hooks on nodes that are shown in the place of several."""
+
+from typing import Any
+
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.errors import GradError
+
+X = [[1.0, 2.0], [3.0, 5.0]]
+WEIGHT = [[1.0, -1.0], [2.0, 0.5], [0.0, 3.0]]
+BIAS = [1.0, 2.0, 3.0]
+
+
+def hooked(module: Any, biased: bool, change: bool, wanted: int | None) -> list[Any]:
+    """Return what hooks on the node of a linear function see and make of it."""
+    x, weight, bias = (
+        module.tensor(each, requires_grad=True) for each in (X, WEIGHT, BIAS)
+    )
+    y = module.nn.functional.linear(x, weight, bias if biased else None)
+    seen: list[Any] = []
+
+    def after(grads: tuple[Any, ...], outer: tuple[Any, ...]) -> Any:
+        seen.append([e if e is None else e.tolist() for e in (*grads, *outer)])
+        scales = range(2, 2 + len(grads))
+        return tuple(g * k for g, k in zip(grads, scales)) if change else None
+
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 2,))
+    y.grad_fn.register_hook(after)
+    removed = y.grad_fn.register_hook(lambda *_: seen.append("removed"))
+    removed.remove()
+    y.grad_fn.register_hook(lambda grads, outer: seen.append("second"))
+    loss = (y * y).sum()
+    if wanted is not None:
+        found = module.autograd.grad(loss, [(x, weight, bias)[wanted]])
+        return [*seen[-1:], *[each.tolist() for each in found]]
+    loss.backward(retain_graph=True)
+    loss.backward()
+    grads = [x.grad, weight.grad, bias.grad]
+    return [*seen, *[each if each is None else each.tolist() for each in grads]]
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("change", [True, False])
+def test_hooks_of_a_linear_function_are_as_in_pytorch(
+    biased: bool, change: bool
+) -> None:
+    expected = hooked(torch, biased, change, None)
+    assert hooked(fw, biased, change, None) == expected
+
+
+@pytest.mark.parametrize("wanted", [0, 1, 2])
+def test_they_are_called_where_some_gradients_are_wanted(wanted: int) -> None:
+    assert hooked(fw, True, False, wanted) == hooked(torch, True, False, wanted)
+
+
+def hooked_module(module: Any) -> list[Any]:
+    layer = module.nn.Linear(2, 3)
+    seen: list[Any] = []
+
+    def hook(_: Any, grads: tuple[Any, ...], outer: tuple[Any, ...]) -> None:
+        seen.append([tuple(each.shape) for each in (*grads, *outer)])
+
+    layer.register_backward_hook(hook)
+    layer(module.tensor(X, requires_grad=True)).sum().backward()
+    return seen
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_old_backward_hooks_of_modules_see_what_pytorch_shows() -> None:
+    assert hooked_module(fw) == hooked_module(torch)
+
+
+def test_others_are_refused() -> None:
+    x = fw.ones(2, 4, requires_grad=True)
+    loss = fw.nn.functional.cross_entropy(x, fw.tensor([0, 1]))
+    with pytest.raises(GradError, match="NllLossBackward0 is computed with other"):
+        loss.grad_fn.register_hook(print)
+    square = fw.ones(2, 2, requires_grad=True)
+    twice = fw.addmm(square, square, square)
+    with pytest.raises(GradError, match="is computed with other"):
+        twice.grad_fn.register_hook(print)
