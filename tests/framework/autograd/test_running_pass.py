@@ -15,7 +15,8 @@ def test_the_innermost_pass_is_found() -> None:
         seen.append(running_pass())
         y = fw.ones(2, requires_grad=True)
         y.register_hook(inner)
-        (y * 2).sum().backward()
+        with fw.enable_grad():
+            (y * 2).sum().backward()
         seen.append(running_pass())
 
     x.register_hook(outer)
