@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..base.errors import GradError
 from ..base.shape import TensorSpec
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ..base.shape import Layout
     from ..ir.lazy_graph import Array
 
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 _sequence: Iterator[int] = itertools.count()
 
@@ -433,6 +437,41 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
     node = result.grad_node
     if node is not None:
         node.shown = ShownNode(name, tuple(map(_shown_edge, inputs)))
+
+
+def shown_as(name: str, *parameters: str) -> Callable[[F], F]:
+    """Decorate a function whose results the graph shows as PyTorch's; see `show_as`.
+
+    Parameters
+    ----------
+    name : str
+        PyTorch's name of the node.
+    *parameters : str
+        Parameters, taken by place, of the tensors that the node leads to.
+    """
+
+    def decorate(function: F) -> F:
+        places = [*inspect.signature(function).parameters]
+        wanted = [(places.index(each), each) for each in parameters]
+
+        @functools.wraps(function)
+        def shown(*args: Any, **kwargs: Any) -> Any:
+            results = function(*args, **kwargs)
+            given = [
+                args[place] if place < len(args) else kwargs.get(each)
+                for place, each in wanted
+            ]
+            inputs = [each if isinstance(each, TensorCore) else None for each in given]
+            before = [each.grad_node for each in inputs if each is not None]
+            for out in results if isinstance(results, tuple) else (results,):
+                # An input that is returned as it is keeps its node.
+                if out.grad_node is not None and out.grad_node not in before:
+                    show_as(out, name, *inputs)
+            return results
+
+        return cast(F, shown)
+
+    return decorate
 
 
 def _shown_input(edge: Edge | ShownNode | None) -> ShownInput | None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..base.dtype import DTypeLike
-from ..base.modes import is_autocast_enabled
+from ..base.dtype import DTypeLike, promote
+from ..base.modes import autocast_state, is_autocast_enabled
 from ..base.validation import as_int
 from ..ops.recurrent import gru_steps, lstm_steps, rnn_steps
 from ..tensor.factories import DeviceLike, zeros
@@ -291,6 +291,9 @@ class RNNBase(Module):
             if self.mode != "GRU":
                 bias, bias_hh = bias + bias_hh, None
         gates = functional.linear(x, weight_ih, bias)
+        if self.mode == "GRU" and autocast_state.top.value.host:
+            # As in PyTorch, whose steps there are made of ops that promote.
+            gates = gates.to(promote(gates.dtype, states[0].dtype))
         # Under autocast the products are narrower than the parameters.
         weight_hh = weight_hh.to(gates.dtype)
         states = tuple([each.to(gates.dtype) for each in states])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..autograd.engine import is_grad_enabled
+from ..autograd.tape import shown_as
 from ..base.dtype import FLOAT, NUMERIC
 from ..base.errors import ShapeError
 from ..base.shape import broadcast_shapes, normalize_dim
@@ -147,6 +148,7 @@ def selu(x: Tensor) -> Tensor:
     return _elu(x, SELU_ALPHA, SELU_SCALE, 1.0)
 
 
+@shown_as("CeluBackward0", "x")
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """Return each element, or alpha * (exp(x / alpha) - 1) where it is negative."""
     if alpha == 0:
@@ -395,6 +397,7 @@ def swiglu(gate: Tensor, x: Tensor) -> Tensor:
     return silu(gate) * x
 
 
+@shown_as("GluBackward0", "x")
 def glu(x: Tensor, dim: int = -1) -> Tensor:
     """Return the first half of a dimension times the sigmoid of the second.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..autograd.tape import shown_as
 from ..base.dtype import DTypeLike, as_dtype, bfloat16, float16, float32
 from ..base.errors import ShapeError
 from ..base.shape import normalize_dim
@@ -82,6 +83,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
 
 
 @autocast_passthrough
+@shown_as("LinalgMatrixExpBackward0", "A")
 def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     """Return exponentials of square matrices: a Taylor sum, squared again and again.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import ANY, BOOL, NUMERIC
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
@@ -572,6 +573,7 @@ def clamp(
     return bounded if max is None else clamp_max(bounded, max)
 
 
+@shown_as("NanToNumBackward0", "x")
 def nan_to_num(
     x: Tensor,
     nan: float = 0.0,

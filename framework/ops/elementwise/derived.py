@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import INTEGER, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
@@ -43,11 +44,13 @@ def _fractional(x: Tensor) -> Tensor:
     return x if x.dtype.is_differentiable else cast(x, float32)
 
 
+@shown_as("Deg2RadBackward0", "input")
 def deg2rad(input: Tensor) -> Tensor:
     """Return angles in radians, given in degrees; integers as float32."""
     return mul(_fractional(input), math.pi / 180)
 
 
+@shown_as("Rad2DegBackward0", "input")
 def rad2deg(input: Tensor) -> Tensor:
     """Return angles in degrees, given in radians; integers as float32."""
     return mul(_fractional(input), 180 / math.pi)
@@ -161,6 +164,7 @@ def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     return sub(other, times_alpha("rsub", other, input, alpha))
 
 
+@shown_as("FmaxBackward0", "input", "other")
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """Return the larger of two elements; of a number and NaN the number.
 
@@ -178,6 +182,7 @@ def fmax(input: Tensor, other: Tensor) -> Tensor:
     return where(logical_or(ge(input, other), isnan(other)), input, other)
 
 
+@shown_as("FminBackward0", "input", "other")
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """Return the smaller of two elements; of a number and NaN the number.
 
@@ -260,6 +265,7 @@ def _scaled_by_power(x: Tensor, exponent: Tensor) -> Tensor:
     return cast(scaled, x.dtype)
 
 
+@shown_as("LdexpBackward0", "input", "other")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """Return input * 2^other.
 
@@ -349,6 +355,7 @@ def frexp(input: Tensor) -> MantissaExponent:
     )
 
 
+@shown_as("Logaddexp2Backward0", "input", "other")
 def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     """Return log2(2^input + 2^other) without overflow.
 
@@ -376,6 +383,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     return div(logaddexp(*scaled), scale)
 
 
+@shown_as("LogitBackward0", "input")
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """Return log(input / (1 - input)), the inverse of `sigmoid`.
 
@@ -394,6 +402,7 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return log(div(x, sub(1.0, x)))
 
 
+@shown_as("SincBackward0", "input")
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi x) / (pi x), and 1 at 0."""
     x = _fractional(input)

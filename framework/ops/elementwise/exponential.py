@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import FLOAT, INTEGER
 from ...base.errors import DomainError, DTypeError
 from ...base.shape import broadcast_shapes
@@ -326,6 +327,7 @@ def _complex_logaddexp(x: Tensor, y: Tensor) -> Tensor:
 
 
 @autocast_passthrough
+@shown_as("LogaddexpBackward0", "x", "y")
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
     """Return log(exp(x) + exp(y)), which does not overflow.
 

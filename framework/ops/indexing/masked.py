@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import BOOL, bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
@@ -172,6 +172,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     return out
 
 
+@shown_as("MaskedSelectBackward0", "x")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """Return the elements where the mask holds, in row-major order.
 

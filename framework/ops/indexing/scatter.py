@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import INTEGER, STORED, DType, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import CLASSES
@@ -223,6 +223,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
 
 
 @autocast_promote
+@shown_as("ScatterAddBackward0", "x", "src")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """Return `x` with the elements of `src` added at their index along `dim`.
 
@@ -280,6 +281,7 @@ def _scatter_slices(
     return reshape(written, x.layout.shape)
 
 
+@shown_as("IndexAddBackward0", "x", "source")
 def index_add(
     x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: float = 1
 ) -> Tensor:
@@ -310,6 +312,7 @@ def index_add(
 
 
 @autocast_promote
+@shown_as("IndexCopyBackward0", "x", "source")
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """Return `x` with slices replaced by those of `source`.
 
@@ -330,6 +333,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
+@shown_as("IndexFillBackward0", "x")
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to one value.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import bool_, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
@@ -254,6 +254,7 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
     return result
 
 
+@shown_as("LinalgCrossBackward0", "input", "other")
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
     """Return the cross product of vectors of three elements.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.dtype import STORED
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
@@ -67,6 +68,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
     return _diagonal(permute(x, (first, second, *rest)), offset if count else 0, count)
 
 
+@shown_as("DiagEmbedBackward0", "x")
 def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Return matrices of zeros whose diagonals are the rows of `x`.
 
@@ -138,6 +140,7 @@ _diagonal_of = diagonal  # the parameter of `diag` hides the name
 
 
 @autocast_float32_on_host
+@shown_as("TraceBackward0", "x")
 def trace(x: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import STORED, encode
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
@@ -201,6 +202,7 @@ def _mapped(
     return _remap(x, maps, mode, fill)
 
 
+@shown_as("FlipBackward0", "x")
 def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
     """Return a copy with the order of elements reversed along dimensions.
 
@@ -224,6 +226,7 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
     return _mapped(x, changes, "flip")
 
 
+@shown_as("Rot90Backward0", "x")
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Return a copy with a plane rotated, its first dimension towards the second.
 
@@ -255,6 +258,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     return flip(transpose(x, plane[0], plane[1]), plane[0 if turns == 1 else 1])
 
 
+@shown_as("RollBackward0", "x")
 def roll(
     x: Tensor, shifts: int | Sequence[int], dims: int | Sequence[int] | None = None
 ) -> Tensor:
@@ -370,6 +374,7 @@ def _check_padding(mode: str, dim: int, size: int, before: int, after: int) -> N
         )
 
 
+@shown_as("RepeatBackward0", "x")
 def repeat(x: Tensor, *repeats: int | Sequence[int]) -> Tensor:
     """Return copies of the tensor side by side.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
@@ -35,6 +36,7 @@ COMPUTE_MODES = (
 )
 
 
+@shown_as("DistBackward0", "input", "other")
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
     """Return the p-norm of the difference of two tensors, as a number.
 
@@ -56,6 +58,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 
 @autocast_float32_on_host
+@shown_as("CdistBackward0", "x1", "x2")
 def cdist(
     x1: Tensor,
     x2: Tensor,
@@ -124,6 +127,7 @@ def _norms(difference: Tensor, p: float) -> Tensor:
     return norm(difference, p, -1)
 
 
+@shown_as("PdistBackward0", "input")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """Return the distances of each two rows of a matrix, each pair once.
 
@@ -153,6 +157,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     return _norms(sub(*rows), p)
 
 
+@shown_as("RenormBackward0", "input")
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return a tensor whose slices along a dimension are scaled down to a norm.
 

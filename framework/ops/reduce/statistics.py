@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...autograd.tape import shown_as
 from ...base.dtype import (
     bool_,
     complex64,
@@ -47,6 +48,7 @@ class MinMax(NamedTuple):
     max: Tensor
 
 
+@shown_as("AminmaxBackward0", "input")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
     """Return the smallest and the largest elements along a dimension, or of all.
 
@@ -300,6 +302,7 @@ def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
     return gather(x, dim, places) if x.numel() else lazy_copy(x)
 
 
+@shown_as("CummaxBackward0", "input")
 def cummax(input: Tensor, dim: int) -> ValuesIndices:
     """Return the largest element up to each along a dimension, and where it is.
 
@@ -317,6 +320,7 @@ def cummax(input: Tensor, dim: int) -> ValuesIndices:
     return _running("cummax", input, dim, ge)
 
 
+@shown_as("CumminBackward0", "input")
 def cummin(input: Tensor, dim: int) -> ValuesIndices:
     """Return the smallest element up to each along a dimension, and where it is.
 
@@ -334,6 +338,7 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
     return _running("cummin", input, dim, le)
 
 
+@shown_as("LogcumsumexpBackward0", "input")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """Return log(cumsum(exp(input))) along a dimension, without overflow."""
     if not input.dtype.is_complex:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, reduced_dims
@@ -222,6 +222,7 @@ def sum(
 
 
 @autocast_passthrough
+@shown_as("NansumBackward0", "x")
 def nansum(
     x: Tensor,
     dim: Dims = None,

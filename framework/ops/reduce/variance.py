@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import FLOAT, DTypeLike, as_dtype, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, normalize_dim, reduced_dims
@@ -183,6 +183,7 @@ def std(
     return out
 
 
+@shown_as("VarMeanBackward0", "x")
 def var_mean(
     x: Tensor,
     dim: Dims = None,
@@ -209,6 +210,7 @@ def var_mean(
     return found, mean(x, dim, keepdim)
 
 
+@shown_as("StdMeanBackward0", "x")
 def std_mean(
     x: Tensor,
     dim: Dims = None,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import ANY, NUMERIC, DType, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
@@ -244,6 +244,7 @@ def _select_rank(
     return ValuesIndices(values, indices)
 
 
+@shown_as("KthvalueBackward0", "x")
 def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the `k`-th smallest element along a dimension, and where it is.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.dtype import bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
+@shown_as("TakeBackward0", "x")
 def take(x: Tensor, index: Tensor) -> Tensor:
     """Return the elements of the flat tensor that indices name.
 
@@ -81,6 +83,7 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     return reshape(written, x.layout.shape)
 
 
+@shown_as("MaskedScatterBackward0", "x", "source")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """Return `x` with the elements where the mask holds taken from `source`, in order.
 
