@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..autograd.tape import shown_as
 from ..base.dtype import int32, int64
 from ..base.errors import DTypeError, LinAlgError, ShapeError
 from ..base.shape import broadcast_shapes
@@ -175,6 +176,7 @@ def solve_ex(
 
 
 @autocast_float32_on_host
+@shown_as("LinalgInvExBackward0", "A")
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """Return inverses of square matrices.
 
@@ -330,6 +332,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
 
 
 @autocast_float32_on_host
+@shown_as("LinalgQrBackward0", "A")
 def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     """Return orthogonal Q and upper triangular R of A = Q R.
 
@@ -362,6 +365,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
 
 
 @autocast_float32_on_host
+@shown_as("LinalgEighBackward0", "A")
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     """Return eigenvalues, ascending, and eigenvectors of Hermitian matrices.
 
@@ -400,6 +404,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
 
 
 @autocast_float32_on_host
+@shown_as("LinalgSvdBackward0", "A")
 def svd(
     A: Tensor,  # noqa: N803
     full_matrices: bool = True,

@@ -9,6 +9,7 @@ import warnings
 from typing import Any, Literal
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
 from ...ops.elementwise.cast import refuse_bool
@@ -358,6 +359,7 @@ def _above(input: Tensor, threshold: float, value: float) -> Tensor:
     return ops.where(input <= threshold, fill, input)
 
 
+@shown_as("ThresholdBackward0", "input")
 def threshold(
     input: Tensor, threshold: float, value: float, inplace: bool = False
 ) -> Tensor:
@@ -386,6 +388,7 @@ def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
     return change(input, _above, threshold, value)
 
 
+@shown_as("HardshrinkBackward0", "input")
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return 0 where |input| is at most `lambd`, otherwise `input`.
 
@@ -402,6 +405,7 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return input.hardshrink(lambd)
 
 
+@shown_as("SoftshrinkBackward0", "input")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return `input` moved by `lambd` towards 0, at most to it.
 

@@ -6,6 +6,7 @@ import math
 import warnings
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
@@ -551,6 +552,7 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
 
 
 @autocast_float32
+@shown_as("SoftMarginLossBackward0", "input")
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,

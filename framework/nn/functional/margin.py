@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32
@@ -137,6 +138,7 @@ def cosine_embedding_loss(
 
 
 @autocast_float32
+@shown_as("MultiMarginLossBackward0", "input")
 def multi_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -214,6 +216,7 @@ def multi_margin_loss(
 
 
 @autocast_float32
+@shown_as("MultilabelMarginLossBackward0", "input")
 def multilabel_margin_loss(
     input: Tensor,
     target: Tensor,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import uint8
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -189,6 +190,7 @@ def _factor(name: str, value: object) -> int:
     return factor
 
 
+@shown_as("PixelShuffleBackward0", "input")
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     """Return images made larger with the elements of their channels.
 
@@ -226,6 +228,7 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
     return ops.reshape(moved, (*lead, count, height * by, width * by))
 
 
+@shown_as("PixelUnshuffleBackward0", "input")
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     """Return images made smaller, with more channels: `pixel_shuffle` undone.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -49,6 +50,7 @@ def avg_pool1d(
     return _averages(name, 1, x, kernel_size, stride, padding, ceil_mode, divide_by)
 
 
+@shown_as("AvgPool2DBackward0", "x")
 def avg_pool2d(
     x: Tensor,
     kernel_size: int | Shape,

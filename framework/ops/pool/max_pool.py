@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...kernels.conv.window import Pair, Window
@@ -160,6 +161,7 @@ def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     return _parts("adaptive_max_pool1d", 1, x, output_size)[0]
 
 
+@shown_as("AdaptiveMaxPool2DBackward0", "x")
 def adaptive_max_pool2d(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -66,6 +67,7 @@ def _windows(
     return deep, flat
 
 
+@shown_as("AvgPool3DBackward0", "x")
 def avg_pool3d(
     x: Tensor,
     kernel_size: int | Shape,

@@ -81,3 +81,42 @@ def test_others_are_refused() -> None:
     twice = fw.addmm(square, square, square)
     with pytest.raises(GradError, match="is computed with other"):
         twice.grad_fn.register_hook(print)
+
+
+NODES = [
+    ("FlipBackward0", lambda m, x: m.flip(x, (0,))),
+    ("RollBackward0", lambda m, x: m.roll(x, 1, 0)),
+    ("RepeatBackward0", lambda m, x: x.repeat(2, 1)),
+    ("LogaddexpBackward0", lambda m, x: m.logaddexp(x, x * 2)),
+    ("IndexAddBackward0", lambda m, x: x.index_add(0, m.tensor([1]), x[:1] * 2)),
+    ("TraceBackward0", lambda m, x: x.trace()),
+    ("LinalgEighBackward0", lambda m, x: m.linalg.eigh(x)[0]),
+    ("CummaxBackward0", lambda m, x: x.cummax(1)[0]),
+    ("VarMeanBackward0", lambda m, x: m.var_mean(x)[1]),
+    ("SoftshrinkBackward0", lambda m, x: m.nn.functional.softshrink(x)),
+    ("CeluBackward0", lambda m, x: m.nn.functional.celu(x)),
+    ("CdistBackward0", lambda m, x: m.cdist(x, x * 2)),
+    (
+        "AvgPool2DBackward0",
+        lambda m, x: m.nn.functional.avg_pool2d(x.view(1, 1, 2, 2), 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "function"), NODES)
+def test_functions_show_pytorchs_node(name: str, function: Any) -> None:
+    found = []
+    for module in (fw, torch):
+        x = module.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)
+        node = function(module, x).grad_fn
+        inputs = [each and each.name() for each, _ in node.next_functions]
+        found.append([node.name(), *inputs])
+    assert found[0] == found[1]
+    assert found[0][0] == name
+
+
+def test_an_input_that_is_returned_keeps_its_node() -> None:
+    x = fw.ones(2, requires_grad=True) * 2
+    assert fw.nan_to_num(x).grad_fn.name() == "NanToNumBackward0"
+    assert fw.flip(x, ()).grad_fn.name() in ("FlipBackward0", "MulBackward0")
+    assert x.grad_fn.name() == "MulBackward0"

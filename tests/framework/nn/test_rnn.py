@@ -192,3 +192,15 @@ def test_signatures_are_pytorchs(kind: str) -> None:
             assert [p.default for p in ours.values()] == [
                 p.default for p in theirs.values()
             ]
+
+
+def test_gru_promotes_under_autocast_for_the_host() -> None:
+    """As in PyTorch, whose steps are made of ops there; it has one op on a device."""
+    x = fw.ones(3, 2, 4)
+    layer = fw.nn.GRU(4, 3)
+    with fw.autocast("cpu", dtype=fw.bfloat16):
+        assert [each.dtype for each in layer(x)] == [fw.float32] * 2
+        assert [each.dtype for each in layer(x.bfloat16())] == [fw.bfloat16] * 2
+        assert layer(x, fw.zeros(1, 2, 3, dtype=fw.bfloat16))[0].dtype is fw.bfloat16
+    with fw.autocast("gpu", dtype=fw.bfloat16):
+        assert layer(x)[0].dtype is fw.bfloat16
