@@ -72,9 +72,24 @@ def fftfreq(
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Any:
-    """Return the frequencies of `fft`'s results, for samples `d` apart.
+    """Return the frequencies of the results of `fft`.
 
     They are 0, 1, ... up to (n - 1) // 2, then -(n // 2), ... -1, over n d.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples, at least 1.
+    d : float, default 1
+        Distance of samples.
+    out, layout, device, requires_grad
+        As in `full`.
+    dtype : DType, str or None
+        A float one; None means the default float dtype.
+
+    Returns
+    -------
+    Tensor, shape (n,)
 
     Raises
     ------
@@ -99,7 +114,30 @@ def rfftfreq(
     device: DeviceLike = None,
     requires_grad: bool = False,
 ) -> Any:
-    """Return the frequencies of `rfft`'s results, 0 to n // 2 over n d."""
+    """Return the frequencies of the results of `rfft`: 0 to n // 2, over n d.
+
+    Parameters
+    ----------
+    n : int
+        Number of samples, at least 1.
+    d : float, default 1
+        Distance of samples.
+    out, layout, device, requires_grad
+        As in `full`.
+    dtype : DType, str or None
+        A float one; None means the default float dtype.
+
+    Returns
+    -------
+    Tensor, shape (n // 2 + 1,)
+
+    Raises
+    ------
+    ShapeError
+        If `n` is below 1.
+    DTypeError
+        If `dtype` is no float dtype.
+    """
     count = _count("rfftfreq", n)
     made = _numbers("rfftfreq", count // 2 + 1, count, d, dtype, device) / (count * d)
     return finished("rfftfreq", made, requires_grad, out, layout)

@@ -98,7 +98,20 @@ vector_norm = _taking(_others.vector_norm)
 
 @_taking
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """Return cross products of vectors of 3 along a dimension."""
+    """Return cross products of vectors of 3 along a dimension.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Of as many dimensions, which broadcast but for `dim`.
+    dim : int, default -1
+        Of size 3.
+
+    Raises
+    ------
+    ShapeError
+        If shapes do not fit.
+    """
     if input.ndim != other.ndim:
         raise ShapeError(
             f"linalg.cross: input is {tuple(input.shape)}, other {tuple(other.shape)};"
@@ -118,7 +131,18 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @_taking
 def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's name
-    """Return the matrix of powers 0 to N - 1 of each element, ascending, in batches."""
+    """Return the matrix of powers of each element, ascending from 0.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., n)
+    N : int or None
+        How many powers, at least 1; None means n.
+
+    Returns
+    -------
+    Tensor, shape (..., n, N)
+    """
     x = x if x.ndim else ops.reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     one: Tensor = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)

@@ -68,7 +68,13 @@ def uniform_(
 ) -> Tensor:
     """Fill with draws from the uniform distribution over [a, b).
 
-    Both parts of complex numbers are such draws.
+    Parameters
+    ----------
+    tensor : Tensor
+        Both parts of complex numbers are such draws.
+    a, b : float, default 0, 1
+    generator : Generator or None
+        None means the default one.
     """
     draws = rand(_shape_of_parts(tensor), generator=generator)
     return _assign_parts(tensor, draws * (b - a) + a)
@@ -82,7 +88,13 @@ def normal_(
 ) -> Tensor:
     """Fill with draws from a normal distribution.
 
-    Each part of complex numbers has half of the variance.
+    Parameters
+    ----------
+    tensor : Tensor
+        Each part of complex numbers has half of the variance.
+    mean, std : float, default 0, 1
+    generator : Generator or None
+        None means the default one.
     """
     if tensor.dtype.is_complex:
         std = std / math.sqrt(2.0)
@@ -327,6 +339,20 @@ def xavier_uniform_(
 ) -> Tensor:
     """Fill from U(-a, a) with a = gain * sqrt(6 / (fan_in + fan_out)).
 
+    Parameters
+    ----------
+    tensor : Tensor, shape (out, in, ...)
+        Weights.
+    gain : float, default 1
+        See `calculate_gain`.
+    generator : Generator or None
+        None means the default one.
+
+    Raises
+    ------
+    ShapeError
+        If the tensor has fewer than two dimensions.
+
     Notes
     -----
     Source: Glorot and Bengio, "Understanding the difficulty of training deep
@@ -339,7 +365,27 @@ def xavier_uniform_(
 def xavier_normal_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
-    """Fill from N(0, std^2) with std = gain * sqrt(2 / (fan_in + fan_out))."""
+    """Fill from N(0, std^2) with std = gain * sqrt(2 / (fan_in + fan_out)).
+
+    Parameters
+    ----------
+    tensor : Tensor, shape (out, in, ...)
+        Weights.
+    gain : float, default 1
+        See `calculate_gain`.
+    generator : Generator or None
+        None means the default one.
+
+    Raises
+    ------
+    ShapeError
+        If the tensor has fewer than two dimensions.
+
+    Notes
+    -----
+    Source: Glorot and Bengio, "Understanding the difficulty of training deep
+    feedforward neural networks", AISTATS 2010.
+    """
     std = gain * math.sqrt(2.0 / sum(fans("xavier_normal_", tensor)))
     return normal_(tensor, 0.0, std, generator)
 
@@ -381,13 +427,37 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Fill from N(0, std^2) with std = gain / sqrt(fan); see `kaiming_uniform_`."""
+    """Fill from N(0, std^2) with std = gain / sqrt(fan).
+
+    Parameters
+    ----------
+    tensor, a, mode, nonlinearity, generator
+        As in `kaiming_uniform_`, and its source.
+
+    Raises
+    ------
+    ShapeError
+        If the tensor has fewer than two dimensions.
+    ValueError
+        If `mode` or `nonlinearity` is another.
+    """
     std = _kaiming_std("kaiming_normal_", tensor, a, mode, nonlinearity)
     return normal_(tensor, 0.0, std, generator)
 
 
 def fans(name: str, tensor: Tensor) -> tuple[int, int]:
     """Return how many inputs and outputs each element of a weight connects.
+
+    Parameters
+    ----------
+    name : str
+        Who asks, for the error.
+    tensor : Tensor, shape (out, in, ...)
+
+    Returns
+    -------
+    (int, int)
+        in and out, times the size of the filters.
 
     Raises
     ------

@@ -132,7 +132,20 @@ def vector_norm(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return norms of vectors, over one dimension, several or all; see `ops.norm`."""
+    """Return norms of vectors, over one dimension, several or all.
+
+    Parameters
+    ----------
+    x : Tensor, float or complex
+    ord : float, default 2
+        The p of `ops.norm`.
+    dim : int, sequence of int or None
+        None means all.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To compute in; None means that of `x`.
+    """
     return _norm(x, ord, dim, keepdim, dtype=dtype)
 
 
@@ -194,7 +207,26 @@ def norm(
     *,
     dtype: DTypeLike | None = None,
 ) -> Tensor:
-    """Return `matrix_norm` of two dimensions and `vector_norm` of one or by default."""
+    """Return norms of vectors or of matrices.
+
+    Parameters
+    ----------
+    A : Tensor
+    ord : number, str or None
+        As in `matrix_norm` for two dimensions, and in `vector_norm` for one. None is
+        the root of the sum of squares, over any dimensions.
+    dim : int, (int,), (int, int) or None
+        None with `ord` means all, of a vector or a matrix.
+    keepdim : bool, default False
+        Keep the dimensions with size 1.
+    dtype : DType, str or None
+        To compute in; None means that of `A`.
+
+    Raises
+    ------
+    ShapeError
+        If `ord` is given without `dim` and `A` is neither a vector nor a matrix.
+    """
     if ord is None or isinstance(dim, int):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
     if dim is None:
@@ -210,7 +242,23 @@ def norm(
 
 @autocast_float32_on_host
 def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
-    """Return condition numbers: the norm times that of the inverse, by default of 2."""
+    """Return condition numbers: the norm times that of the inverse.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+        Square, unless `p` is None, 2 or -2.
+    p : number, "fro", "nuc" or None
+        The norm; see `matrix_norm`. None and 2 are the largest singular value by the
+        smallest, -2 the opposite.
+
+    Raises
+    ------
+    ShapeError
+        If a matrix has to be square.
+    LinAlgError
+        If a matrix that is inverted is singular.
+    """
     if p in (None, 2, -2):
         s = svdvals(A)
         if not s.numel():
@@ -223,7 +271,17 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
 
 @autocast_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return sums of products along a dimension; of complex `x`, its conjugates."""
+    """Return sums of products along a dimension.
+
+    Parameters
+    ----------
+    x : Tensor
+        Of complex numbers the conjugates are taken.
+    y : Tensor
+        Of a shape that broadcasts with that of `x`.
+    dim : int, default -1
+        Which the result lacks.
+    """
     return sum(conj(x) * y, dim)
 
 
@@ -234,13 +292,41 @@ def linalg_diagonal(
     dim1: int = -2,
     dim2: int = -1,
 ) -> Tensor:
-    """Return a view of a diagonal of matrices; see `ops.diagonal`."""
+    """Return a view of a diagonal of matrices.
+
+    Parameters
+    ----------
+    A : Tensor, of at least two dimensions
+    offset : int, default 0
+        Above the main diagonal if positive, below it if negative.
+    dim1, dim2 : int, default -2, -1
+        Dimensions of the rows and of the columns.
+    """
     return diagonal(A, offset, dim1, dim2)
 
 
 @autocast_float32_on_host
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
-    """Return the inverse of a tensor whose first `ind` dimensions are its rows."""
+    """Return the inverse of a tensor taken for a square matrix.
+
+    Parameters
+    ----------
+    A : Tensor
+        As many elements in the first `ind` dimensions, the rows, as in the others.
+    ind : int, default 2
+
+    Returns
+    -------
+    Tensor
+        The other dimensions of `A`, then the first ones.
+
+    Raises
+    ------
+    ShapeError
+        If the matrix is not square.
+    LinAlgError
+        If it is singular.
+    """
     rows, columns = A.layout.shape[:ind], A.layout.shape[ind:]
     flat = reshape(A, (math.prod(rows), math.prod(columns)))
     return reshape(inv(flat), (*columns, *rows))
@@ -252,7 +338,27 @@ def tensorsolve(
     B: Tensor,  # noqa: N803
     dims: Sequence[int] | None = None,
 ) -> Tensor:
-    """Return X of tensordot(A, X) = B; `dims` of A go to its end first."""
+    """Return X of tensordot(A, X) = B.
+
+    Parameters
+    ----------
+    A : Tensor, shape (*B.shape, *X.shape)
+        With as many elements in X as in B.
+    B : Tensor
+    dims : sequence of int or None
+        Dimensions of A that go to its end first.
+
+    Returns
+    -------
+    Tensor, shape of the last dimensions of A
+
+    Raises
+    ------
+    ShapeError
+        If sizes do not fit.
+    LinAlgError
+        If A, as a matrix, is singular.
+    """
     if dims is not None:
         ndim = len(A.layout.shape)
         A = movedim(A, tuple(dims), tuple(range(ndim - len(dims), ndim)))  # noqa: N806

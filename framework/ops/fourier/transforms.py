@@ -139,7 +139,18 @@ def fft(
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
-    """Return the inverse discrete Fourier transform along a dimension; see `fft`."""
+    """Return the inverse discrete Fourier transform along a dimension.
+
+    Parameters
+    ----------
+    input, n, dim, norm
+        As in `fft`, and its errors.
+
+    Returns
+    -------
+    Tensor, complex
+        Number j is the sum of x[k] exp(2 pi i j k / n), by n with None and "backward".
+    """
     return _complex_1d("ifft", input, n, dim, norm, True)
 
 
@@ -147,9 +158,26 @@ def ifft(
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
-    """Return the first n // 2 + 1 numbers of the transform of real ones; see `fft`.
+    """Return the first half of the Fourier transform of real numbers along a dimension.
 
-    The others are their conjugates.
+    Parameters
+    ----------
+    input : Tensor, float32 or float64
+        Integers are taken in the default dtype.
+    n, dim, norm
+        As in `fft`.
+
+    Returns
+    -------
+    Tensor, complex
+        The first n // 2 + 1 numbers; the others are their conjugates.
+
+    Raises
+    ------
+    ShapeError
+        If the length is below 1, or there is no such dimension.
+    DTypeError
+        If `input` is float16 or bfloat16 or complex.
     """
     x = _as_real("rfft", input)
     at = normalize_dim("rfft", dim, x.ndim)
@@ -233,9 +261,20 @@ def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:
 def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
-    """Return the real transform of numbers whose other half are conjugates; see `fft`.
+    """Return the real Fourier transform of numbers whose other half are conjugates.
 
-    `n` is the number of results; None means 2 (m - 1) for m numbers given.
+    Parameters
+    ----------
+    input : Tensor
+        The first n // 2 + 1 numbers.
+    n : int or None
+        The number of results; None means 2 (m - 1) for m numbers given.
+    dim, norm
+        As in `fft`, and its errors.
+
+    Returns
+    -------
+    Tensor, float
     """
     swapped = _SWAPPED.get(norm, norm)
     return _half_inverse("hfft", conj(input), n, dim, swapped)
@@ -245,7 +284,18 @@ def hfft(
 def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
-    """Return the first n // 2 + 1 numbers of the inverse transform of real ones."""
+    """Return the first half of the inverse Fourier transform of real numbers.
+
+    Parameters
+    ----------
+    input, n, dim, norm
+        As in `rfft`, and its errors.
+
+    Returns
+    -------
+    Tensor, complex
+        The first n // 2 + 1 numbers; the others are their conjugates.
+    """
     _as_real("ihfft", input)
     return conj(rfft(input, n, dim, _SWAPPED.get(norm, norm)))
 
@@ -307,9 +357,31 @@ def _complex_nd(
 def fftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return the transform along several dimensions, or all; `s` are its lengths.
+    """Return the discrete Fourier transform along several dimensions.
 
-    See `fft`; without `dim` they are the last ones. A length of -1 is the tensor's.
+    Parameters
+    ----------
+    input : Tensor
+        Complex, float32 or float64; integers are taken in the default dtype.
+    s : int, sequence of int or None
+        Lengths along the dimensions: the numbers are cut off there, or followed by
+        zeros. -1 and None keep the size.
+    dim : int, sequence of int or None
+        None means as many of the last dimensions as `s` has lengths, or all.
+    norm : {"backward", "ortho", "forward"} or None
+        As in `fft`, by the number of elements.
+
+    Returns
+    -------
+    Tensor, complex
+
+    Raises
+    ------
+    ShapeError
+        If a length is below 1, a dimension is given twice, or `s` and `dim` differ in
+        number.
+    DTypeError
+        If `input` is float16 or bfloat16.
     """
     return _complex_nd("fftn", input, s, dim, norm, False)
 
@@ -318,7 +390,17 @@ def fftn(
 def ifftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return the inverse transform along several dimensions, or all; see `fftn`."""
+    """Return the inverse discrete Fourier transform along several dimensions.
+
+    Parameters
+    ----------
+    input, s, dim, norm
+        As in `fftn`, and its errors.
+
+    Returns
+    -------
+    Tensor, complex
+    """
     return _complex_nd("ifftn", input, s, dim, norm, True)
 
 
@@ -326,9 +408,19 @@ def ifftn(
 def rfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return half the transform of real numbers along several dimensions.
+    """Return the first half of the Fourier transform of real numbers, along dimensions.
 
-    See `fftn`; of the last dimension there is one half, as of `rfft`.
+    Parameters
+    ----------
+    input : Tensor, float32 or float64
+        Integers are taken in the default dtype.
+    s, dim, norm
+        As in `fftn`, and its errors.
+
+    Returns
+    -------
+    Tensor, complex
+        Halved, to n // 2 + 1 numbers, along the last of `dim`.
     """
     return _real_nd("rfftn", input, s, dim, norm)
 
@@ -350,7 +442,20 @@ def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
 def irfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return the real numbers whose transform is given by half; see `rfftn`."""
+    """Return the real numbers whose transform along dimensions is given by half.
+
+    Parameters
+    ----------
+    input : Tensor
+        As `rfftn` gives it.
+    s, dim, norm
+        As in `fftn`, and its errors; but of the last of `dim`, -1 and None mean 2 (m -
+        1) real numbers for m given.
+
+    Returns
+    -------
+    Tensor, float
+    """
     return _half_nd("irfftn", input, s, dim, norm)
 
 
@@ -368,14 +473,35 @@ def _half_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
 def hfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return the real transform of numbers given by half, along several dimensions."""
+    """Return the real Fourier transform of numbers given by half, along dimensions.
+
+    Parameters
+    ----------
+    input, s, dim, norm
+        As in `irfftn`, and its errors.
+
+    Returns
+    -------
+    Tensor, float
+    """
     return _half_nd("hfftn", conj(input), s, dim, _SWAPPED.get(norm, norm))
 
 
 def ihfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
-    """Return half the inverse transform of real numbers along several dimensions."""
+    """Return the first half of the inverse transform of real numbers, along dimensions.
+
+    Parameters
+    ----------
+    input, s, dim, norm
+        As in `rfftn`, and its errors.
+
+    Returns
+    -------
+    Tensor, complex
+        Halved, to n // 2 + 1 numbers, along the last of `dim`.
+    """
     return conj(_real_nd("ihfftn", input, s, dim, _SWAPPED.get(norm, norm)))
 
 
@@ -383,7 +509,14 @@ def ihfftn(
 def fft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return the transform along two dimensions; see `fftn`."""
+    """Return the discrete Fourier transform, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `fftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return _complex_nd("fft2", input, s, dim, norm, False)
 
 
@@ -391,7 +524,14 @@ def fft2(
 def ifft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return the inverse transform along two dimensions; see `fftn`."""
+    """Return the inverse discrete Fourier transform, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `ifftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return _complex_nd("ifft2", input, s, dim, norm, True)
 
 
@@ -399,7 +539,14 @@ def ifft2(
 def rfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return half the transform of real numbers along two dimensions; see `rfftn`."""
+    """Return half of the Fourier transform of real numbers, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `rfftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return _real_nd("rfft2", input, s, dim, norm)
 
 
@@ -407,31 +554,66 @@ def rfft2(
 def irfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return the real numbers whose transform is given by half; see `rfftn`."""
+    """Return the real numbers whose transform is given by half, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `irfftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return _half_nd("irfft2", input, s, dim, norm)
 
 
 def hfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return the real transform of numbers given by half, along two dimensions."""
+    """Return the real Fourier transform of numbers given by half, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `hfftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return _half_nd("hfft2", conj(input), s, dim, _SWAPPED.get(norm, norm))
 
 
 def ihfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
-    """Return half the inverse transform of real numbers along two dimensions."""
+    """Return half of the inverse Fourier transform of real numbers, in two dimensions.
+
+    Parameters
+    ----------
+    input, s, norm
+        As in `ihfftn`, and its errors.
+    dim : int, sequence of int or None, default (-2, -1)
+    """
     return conj(_real_nd("ihfft2", input, s, dim, _SWAPPED.get(norm, norm)))
 
 
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:
-    """Return the numbers rolled so that frequency 0 is in the middle of dimensions."""
+    """Return the numbers rolled so that frequency 0 is in the middle.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int, sequence of int or None
+        Along which dimensions; None means all.
+    """
     return _shifted(input, dim, 0)
 
 
 def ifftshift(input: Tensor, dim: Dims = None) -> Tensor:
-    """Return the numbers rolled so that frequency 0 is first; undoes `fftshift`."""
+    """Return the numbers rolled so that frequency 0 is first; undoes `fftshift`.
+
+    Parameters
+    ----------
+    input : Tensor
+    dim : int, sequence of int or None
+        Along which dimensions; None means all.
+    """
     return _shifted(input, dim, 1)
 
 
