@@ -1,9 +1,13 @@
-"""Examples are tests: those in docstrings, and the Python of the README."""
+"""Examples are tests: those in docstrings, and the Python of the README.
+
+Sections of parameters name what functions take.
+"""
 
 import ast
 import builtins
 import doctest
 import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,3 +82,31 @@ def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(program, "README.md", "exec"), names)
     # The loop's counter is a global with the name of a method.
     assert getattr(names["train_step"], "traces", 0) <= 1
+
+
+def documented(text: str) -> list[str]:
+    """Return the names that a section of parameters has, without stars."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=\n\n\w+\n--|\Z)", text, re.M | re.S)
+    lines = section[1].splitlines() if section else []
+    heads = [line.partition(" : ")[0] for line in lines if line[:1].strip()]
+    return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
+
+
+@pytest.mark.parametrize("place", ["", ".nn.functional", ".nn.init", ".linalg", ".fft"])
+def test_parameters_are_those_of_the_signature(place: str) -> None:
+    module = importlib.import_module(f"vkbackend.framework{place}")
+    wrong, seen = {}, 0
+    for name in dir(module):
+        function = getattr(module, name)
+        if name.startswith("_") or isinstance(function, type) or not callable(function):
+            continue
+        found = documented(inspect.getdoc(function) or "")
+        if not found:
+            continue
+        seen += 1
+        taken = set(inspect.signature(function).parameters) - {"self"}
+        public = {each for each in taken if not each.startswith("_")}
+        if not public <= set(found) <= taken:
+            wrong[name] = (found, taken)
+    assert wrong == {}
+    assert seen > 10
