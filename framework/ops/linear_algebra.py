@@ -315,18 +315,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 
 @autocast_float32_on_host
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """Return the inverse of A, given its Cholesky factor as in `cholesky_solve`.
-
-    Parameters
-    ----------
-    L : Tensor, shape (..., n, n)
-    upper : bool, default False
-        Whether `L` is the upper triangle.
-
-    Returns
-    -------
-    Tensor, shape (..., n, n)
-    """
+    """Return the inverse of A, given its Cholesky factor; see `cholesky_solve`."""
     _matrix("cholesky_inverse", L)
     return cholesky_solve(identity(L, L.layout.shape[-1]), L, upper)
 
@@ -399,7 +388,7 @@ def eigvals(A: Tensor) -> Tensor:  # noqa: N803
 
 @autocast_float32_on_host
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
-    """Return the eigenvalues of symmetric matrices, ascending."""
+    """Return the eigenvalues of Hermitian matrices, ascending; `UPLO` as in `eigh`."""
     return eigh(A, UPLO).eigenvalues
 
 
@@ -440,7 +429,7 @@ def svd(
 
 @autocast_float32_on_host
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
-    """Return singular values, descending."""
+    """Return singular values, descending; `driver` has no effect."""
     return svd(A, False).S
 
 
@@ -500,7 +489,12 @@ def matrix_rank(
     rtol: Tensor | float | None = None,
     hermitian: bool = False,
 ) -> Tensor:
-    """Return how many singular values are above a tolerance."""
+    """Return how many singular values are above a tolerance.
+
+    That is the larger of `atol`, or its older form `tol`, and `rtol` times the largest
+    value; without any, `rtol` is the dtype's step times the larger size. Of `hermitian`
+    matrices the lower triangle is read.
+    """
     A = A.detach()  # noqa: N806
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
     if s.shape[-1] == 0:
@@ -558,7 +552,10 @@ def lstsq(
 
 @autocast_passthrough
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
-    """Return both factors of `lu` in one matrix, and the pivots, from 1 on."""
+    """Return both factors of `lu` in one matrix, and the pivots, from 1 on.
+
+    Without `pivot` rows keep their order.
+    """
     _matrix("lu_factor", A, square=False)
     _, order, pivots = factors.host_lu(read(A), pivot)
     rows, columns = A.layout.shape[-2:]
@@ -674,7 +671,10 @@ def lu_solve(
     left: bool = True,
     adjoint: bool = False,
 ) -> Tensor:
-    """Return X of A X = B, or of X A = B, given `lu_factor` of A."""
+    """Return X of A X = B, given `lu_factor` of A.
+
+    With `left` False it is X A = B; `adjoint` takes A^H in the place of A.
+    """
     _matrix("lu_solve", LU)
     need_one_dtype("lu_solve", LU=LU, B=B)
     if not left:

@@ -136,7 +136,7 @@ class ConversionMethods:
         return moved(self, find_device("gpu" if device is None else device))
 
     def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor on the host."""
+        """Return the tensor on the host; `memory_format` has no effect."""
         return moved(self, CPU)
 
     def cuda(
@@ -159,73 +159,73 @@ class ConversionMethods:
         return self.to(other)
 
     def float(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float32."""
+        """Return the tensor as float32; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("float", memory_format)
         return _cast(self, float32)
 
     def double(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float64."""
+        """Return the tensor as float64; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("double", memory_format)
         return _cast(self, float64)
 
     def half(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float16."""
+        """Return the tensor as float16; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("half", memory_format)
         return _cast(self, float16)
 
     def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as bfloat16."""
+        """Return the tensor as bfloat16; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("bfloat16", memory_format)
         return _cast(self, bfloat16)
 
     def byte(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as uint8."""
+        """Return the tensor as uint8; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("byte", memory_format)
         return _cast(self, uint8)
 
     def char(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int8."""
+        """Return the tensor as int8; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("char", memory_format)
         return _cast(self, int8)
 
     def short(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int16."""
+        """Return the tensor as int16; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("short", memory_format)
         return _cast(self, int16)
 
     def int(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int32."""
+        """Return the tensor as int32; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("int", memory_format)
         return _cast(self, int32)
 
     def long(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int64."""
+        """Return the tensor as int64; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("long", memory_format)
         return _cast(self, int64)
 
     def bool(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return whether each element is not zero."""
+        """Return whether each element is not zero; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("bool", memory_format)
         return _cast(self, bool_)
 
     def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as complex64."""
+        """Return the tensor as complex64; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("cfloat", memory_format)
         return _cast(self, complex64)
 
     def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as complex128."""
+        """Return the tensor as complex128; `memory_format` has no effect."""
         if memory_format is not None:
             check_memory_format("cdouble", memory_format)
         return _cast(self, complex128)

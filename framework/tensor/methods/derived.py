@@ -96,7 +96,7 @@ class DerivedMethods:
     xlogy = ops.xlogy
 
     def polygamma(self: Tensor, n: int) -> Tensor:
-        """Return the polygamma function of order `n`; see `ops.polygamma`."""
+        """Return the polygamma function of order `n`, which is at least 0."""
         return ops.polygamma(n, self)
 
     addbmm_ = in_place(ops.addbmm)

@@ -30,7 +30,17 @@ class ChoiceMethods:
     def nonzero(
         self: Tensor, *, as_tuple: Literal[True, False] = False
     ) -> Tensor | tuple[Tensor, ...]:
-        """Return the positions of elements that are not 0; see `ops.nonzero`."""
+        """Return where elements are not 0, in row-major order; waits for them.
+
+        Parameters
+        ----------
+        as_tuple : bool, default False
+            Return a tensor for each dimension instead.
+
+        Returns
+        -------
+        Tensor, int64, shape (count, ndim), or tuple of Tensor, shape (count,)
+        """
         return ops.nonzero(self, as_tuple=as_tuple)
 
     masked_fill = ops.masked_fill

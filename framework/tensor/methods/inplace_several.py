@@ -100,7 +100,18 @@ class InPlaceBinaryMethods:
         return change(self, ops.div, other, rounding_mode=rounding_mode)
 
     def pow_(self: Tensor, exponent: Operand) -> Tensor:
-        """Change in place by `pow`."""
+        """Raise the elements to a power in place.
+
+        Parameters
+        ----------
+        exponent : Tensor, NumPy array or number
+            As in `ops.pow`, and its errors; of a shape that broadcasts to this one.
+
+        Raises
+        ------
+        DTypeError
+            If this dtype does not hold that of the result.
+        """
         return change(self, ops.pow, exponent)
 
     atan2_ = in_place_with_operand(ops.atan2)
@@ -136,9 +147,9 @@ class InPlaceBinaryMethods:
     baddbmm_ = in_place(ops.baddbmm)
 
     def cumsum_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Change in place by `cumsum`."""
+        """Change in place by `cumsum` in `dtype`, which this dtype has to hold."""
         return change(self, ops.cumsum, dim, dtype=dtype)
 
     def cumprod_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Change in place by `cumprod`."""
+        """Change in place by `cumprod` in `dtype`, which this dtype has to hold."""
         return change(self, ops.cumprod, dim, dtype=dtype)

@@ -93,7 +93,13 @@ class BinaryMethods:
         return ops.div(self, operand(self, other), rounding_mode=rounding_mode)
 
     def pow(self: Tensor, exponent: Operand) -> Tensor:
-        """Return the elements raised to a power; see `ops.pow`."""
+        """Return the elements raised to a power.
+
+        Parameters
+        ----------
+        exponent : Tensor, NumPy array or number
+            As in `ops.pow`, and its errors.
+        """
         return ops.pow(self, operand(self, exponent))
 
     atan2 = with_operand(ops.atan2)
