@@ -32,8 +32,8 @@ class InPlaceBinaryMethods:
         ----------
         other : Tensor, NumPy array or number
             Of a shape that broadcasts to this one.
-        *old
-            Refused: `alpha` is a keyword.
+        *old : Tensor
+            The other one, where `other` is `alpha`: an older form, with a warning.
         alpha : number, default 1
             A whole one if the result has integers.
 
@@ -56,8 +56,8 @@ class InPlaceBinaryMethods:
         ----------
         other : Tensor, NumPy array or number
             Of a shape that broadcasts to this one.
-        *old
-            Refused: `alpha` is a keyword.
+        *old : Tensor
+            The other one, where `other` is `alpha`: an older form, with a warning.
         alpha : number, default 1
             A whole one if the result has integers.
 

@@ -25,8 +25,8 @@ class BinaryMethods:
         ----------
         other : Tensor, NumPy array or number
             Of a shape that broadcasts; dtypes promote.
-        *old
-            Refused: `alpha` is a keyword.
+        *old : Tensor
+            The other one, where `other` is `alpha`: an older form, with a warning.
         alpha : number, default 1
             A whole one if the result has integers.
 
@@ -48,8 +48,8 @@ class BinaryMethods:
         ----------
         other : Tensor, NumPy array or number
             Of a shape that broadcasts; dtypes promote.
-        *old
-            Refused: `alpha` is a keyword.
+        *old : Tensor
+            The other one, where `other` is `alpha`: an older form, with a warning.
         alpha : number, default 1
             A whole one if the result has integers.
 
