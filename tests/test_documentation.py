@@ -96,8 +96,8 @@ def documented(text: str) -> list[str]:
 def test_parameters_are_those_of_the_signature(place: str) -> None:
     module = importlib.import_module(f"vkbackend.framework{place}")
     wrong, seen = {}, 0
-    for name in dir(module):
-        function = getattr(module, name)
+    # Not `dir`, which would load what is imported late.
+    for name, function in list(vars(module).items()):
         if name.startswith("_") or isinstance(function, type) or not callable(function):
             continue
         found = documented(inspect.getdoc(function) or "")
