@@ -122,13 +122,29 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 @takes_keywords
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Return exponentials normalised to sum to one; see `ops.softmax`."""
+    """Return exponentials normalised to sum to one along a dimension.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    dim : int
+    dtype : DType, str or None
+        To cast to first; None keeps that of `input`.
+    """
     return ops.softmax(input, dim, dtype=dtype)
 
 
 @takes_keywords
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """Return the logarithm of `softmax`."""
+    """Return the logarithm of `softmax`, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor, float
+    dim : int
+    dtype : DType, str or None
+        To cast to first; None keeps that of `input`.
+    """
     return ops.log_softmax(input, dim, dtype=dtype)
 
 

@@ -64,7 +64,7 @@ def hardtanh(
     input : Tensor, integers or float
         NaN stays NaN.
     min_val, max_val : float, default -1, 1
-        The gradient is 0 beyond them.
+        The gradient is 0 at them and beyond.
     inplace : bool, default False
         Replace the elements of `input` and return it.
 

@@ -86,6 +86,13 @@ def fuse_conv_bn_weights(
 def fuse_linear_bn_eval(linear: M, bn: Module) -> M:
     """Return a copy of a linear layer that does what the batch norm behind it does.
 
+    Parameters
+    ----------
+    linear : Module
+        A linear layer, in evaluation mode.
+    bn : Module
+        A batch norm with running statistics, in evaluation mode.
+
     Raises
     ------
     RuntimeError
@@ -121,7 +128,20 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Return weight and bias of a linear layer with a batch norm behind it."""
+    """Return weight and bias of a linear layer with a batch norm behind it.
+
+    Parameters
+    ----------
+    linear_w : Tensor, shape (out, in)
+    linear_b : Tensor, shape (out,), or None
+        None means 0.
+    bn_rm, bn_rv : Tensor, shape (out,)
+        Running mean and variance.
+    bn_eps : float
+        Added to the variance.
+    bn_w, bn_b : Tensor, shape (out,)
+        Scale and shift.
+    """
     return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b)
 
 

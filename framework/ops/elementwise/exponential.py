@@ -409,7 +409,18 @@ def _host_xlog1py(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     fractional=True,
 )
 def xlog1py(x: Tensor, other: Tensor) -> Tensor:
-    """Return `x` times log(1 + `other`); 0 where `x` is 0, unless NaN."""
+    """Return `x` times log(1 + `other`).
+
+    Parameters
+    ----------
+    x, other : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote; integers are taken as float32.
+
+    Returns
+    -------
+    Tensor
+        0 where `x` is 0, unless `other` is NaN.
+    """
 
 
 @xlog1py.vjp

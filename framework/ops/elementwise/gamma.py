@@ -126,7 +126,15 @@ def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
 def zeta(x: Tensor, other: Tensor) -> Tensor:
     """Return Hurwitz's zeta function, the sum of (other + k)^-x over k from 0 on.
 
-    NaN for `x` below 1, infinite at 1 and where a term is.
+    Parameters
+    ----------
+    x, other : Tensor or number, one of them a tensor
+        Shapes broadcast, dtypes promote.
+
+    Returns
+    -------
+    Tensor
+        NaN for `x` below 1, infinite at 1 and where a term is.
     """
 
 
