@@ -92,7 +92,11 @@ def documented(text: str) -> list[str]:
     return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
 
 
-@pytest.mark.parametrize("place", ["", ".nn.functional", ".nn.init", ".linalg", ".fft"])
+PLACES = ["", ".fft", ".func", ".linalg", ".special"]
+PLACES += [".nn.functional", ".nn.init", ".nn.utils"]
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_parameters_are_those_of_the_signature(place: str) -> None:
     module = importlib.import_module(f"vkbackend.framework{place}")
     wrong, seen = {}, 0
