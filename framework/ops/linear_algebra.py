@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..autograd.tape import shown_as
-from ..base.dtype import int32, int64
+from ..base.dtype import float32, int32, int64
 from ..base.errors import DTypeError, LinAlgError, ShapeError
+from ..base.modes import autocast_state
 from ..base.shape import broadcast_shapes
 from ..dispatch.autocast_policy import (
     autocast_float32_on_host,
@@ -433,7 +434,6 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     return svd(A, False).S
 
 
-@autocast_float32_on_host
 def pinv(
     A: Tensor,  # noqa: N803
     *,
@@ -446,10 +446,19 @@ def pinv(
     Of a `hermitian` one the lower triangle is read, as by `eigh`. The gradient takes
     the rank as constant, as PyTorch's does.
     """
+    found = _pseudo_inverse(A, atol, rtol, hermitian)
+    block = autocast_state.top.value
+    if block.host and block.dtype is not None and found.dtype is float32:
+        # As in PyTorch, whose last step is a product.
+        return cast(found, block.dtype)
+    return found
+
+
+@autocast_float32_on_host
+def _pseudo_inverse(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
     if A.numel() == 0:
         return turned(A)
-    found = _pinv(A.detach(), atol, rtol, hermitian)
-    return factors.pseudo_inverse(A, found)
+    return factors.pseudo_inverse(A, _pinv(A.detach(), atol, rtol, hermitian))
 
 
 def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
