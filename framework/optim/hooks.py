@@ -55,6 +55,11 @@ class HookedOptimizer:
             hooks.move_to_end(handle.id, last=False)
         return handle
 
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Restore a copy; `load_state_dict` gives `state` and `param_groups` alone."""
+        names = {"state": "_state"}
+        vars(self).update({names.get(name, name): each for name, each in state.items()})
+
     def register_step_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Call `hook(optimizer, args, kwargs)` before each step.
 

@@ -685,6 +685,8 @@ class Optimizer(SparseUpdates, HookedOptimizer):
             lambda: self._replace_state(loaded.state, [], loaded.options),
             lambda: self._replace_state(*before),
         )
+        # Where classes add the options that older states lack.
+        self.__setstate__({"state": self._state, "param_groups": self.param_groups})
         self._call_hooks(LOAD_POST)
 
     def _replace_state(

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from ...base import trace_hooks
 from ..optimizer import Optimizer
 from .scheduler import (
     LRScheduler,
     Rates,
-    _EpochAdvance,
     rates_of_groups,
     state_of_function,
 )
@@ -128,7 +126,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                 f"CosineAnnealingWarmRestarts.step: epoch is {epoch}; it must be at"
                 " least 0"
             )
-        trace_hooks.each_time(_EpochAdvance(self, epoch))
+        self._take_step(epoch)
 
     def _advance(self, epoch: float | None = None) -> None:
         self._update_lr(epoch)

@@ -105,7 +105,14 @@ class LRScheduler:
                 UserWarning,
                 stacklevel=2,
             )
-        trace_hooks.each_time(_EpochAdvance(self, epoch))
+        self._take_step(epoch)
+
+    def _take_step(self, epoch: float | None) -> None:
+        """Set the rates, in each replay of a trace that this is called in."""
+        if self._is_initial:
+            self._advance(epoch)
+        else:
+            trace_hooks.each_time(_EpochAdvance(self, epoch))
 
     def __repr__(self) -> str:
         epoch = getattr(self, "last_epoch", None)
@@ -113,9 +120,13 @@ class LRScheduler:
         return f"{type(self).__name__}(last_epoch={epoch}, lr={rates})"
 
     def _initial_step(self) -> None:
-        """Make the step that begins."""
+        """Make the step that begins, by the class's own `step`."""
         self._step_count = 0
-        self._advance()
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
 
     def _advance(self, epoch: float | None = None) -> None:
         """Count a step, and set the rates of the next epoch or of the one given."""
@@ -125,11 +136,15 @@ class LRScheduler:
     def _update_lr(self, epoch: float | None = None) -> None:
         if epoch is None:
             self.last_epoch += 1
-            rates = self.get_lr()
+            rule = self.get_lr
         else:
             self.last_epoch = int(epoch)
-            closed_form = getattr(self, "_get_closed_form_lr", self.get_lr)
-            rates = closed_form()
+            rule = getattr(self, "_get_closed_form_lr", self.get_lr)
+        self._get_lr_called_within_step = True
+        try:
+            rates = rule()
+        finally:
+            self._get_lr_called_within_step = False
         for group, rate in zip(self.optimizer.param_groups, rates):
             group["lr"] = rate
         self._last_lr = self._rates_now()

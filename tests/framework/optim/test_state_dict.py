@@ -398,3 +398,23 @@ def test_a_number_of_no_parameter_is_refused() -> None:
 def test_options_of_ours_are_numbers() -> None:
     with pytest.raises(TypeError):
         fw.optim.SGD([fw.ones(1, requires_grad=True)], lr=None)
+
+
+@pytest.mark.parametrize("library", [torch, fw])
+def test_a_class_adds_options_that_a_state_lacks(library: Any) -> None:
+    class Scaled(library.optim.SGD):  # type: ignore[misc, name-defined]
+        def __setstate__(self, state: dict[str, Any]) -> None:
+            super().__setstate__(state)
+            for group in self.param_groups:
+                group.setdefault("scale", 2.0)
+
+    x = library.nn.Parameter(library.ones(1))
+    optimizer = Scaled([x], lr=0.5, momentum=0.9)
+    x.sum().backward()
+    optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    assert optimizer.param_groups[0]["scale"] == 2.0
+    assert [*optimizer.state] == [x]
+    copied = deepcopy(optimizer)
+    assert copied.param_groups[0]["scale"] == 2.0
+    assert len(copied.state) == 1

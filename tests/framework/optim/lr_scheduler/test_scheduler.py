@@ -169,3 +169,33 @@ def test_an_epoch_to_go_on_from() -> None:
     plateau = lr_scheduler.ReduceLROnPlateau(optimizer())
     with pytest.raises(ValueError, match="scheduler 0 is a ReduceLROnPlateau"):
         lr_scheduler.ChainedScheduler([plateau])
+
+
+@pytest.mark.parametrize("library", [torch, fw])
+def test_the_first_step_is_that_of_the_class(library: Any) -> None:
+    """As schedules count that write `step` themselves."""
+
+    class Warming(library.optim.lr_scheduler.LRScheduler):  # type: ignore[misc, name-defined]
+        def __init__(self, optimizer: Any) -> None:
+            self.in_cycle = -1
+            self.asked: list[bool] = []
+            super().__init__(optimizer)
+
+        def get_lr(self) -> list[float]:
+            self.asked.append(self._get_lr_called_within_step)
+            return [(self.in_cycle + 1) * base for base in self.base_lrs]
+
+        def step(self, epoch: int | None = None) -> None:
+            self.in_cycle += 1
+            super().step(epoch)
+
+    optimizer = library.optim.SGD([library.nn.Parameter(library.ones(1))], lr=0.5)
+    made = Warming(optimizer)
+    rates = [optimizer.param_groups[0]["lr"]]
+    for _ in range(2):
+        optimizer.step()
+        made.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+    assert rates == [0.5, 1.0, 1.5]
+    assert made.asked == [True] * 3
+    assert not made._get_lr_called_within_step
