@@ -23,7 +23,7 @@ from ..dispatch.autocast_policy import (
 )
 from .elementwise.cast import cast, need_one_dtype
 from .elementwise.complex_numbers import conj
-from .elementwise.unary import with_zero_gradient
+from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, read, turned
 from .factorization_results import QR
 from .indexing.masked import tril
@@ -79,6 +79,9 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
     n = as_int("matrix_power: n", n)
     if not n:
         return with_zero_gradient(positive_power(A, 0), A)
+    if n == 1:
+        _matrix("matrix_power", A)
+        return lazy_copy(A)
     return positive_power(A if n >= 0 else inv(A), abs(n))
 
 

@@ -382,7 +382,8 @@ def to_sparse(
         )
     sizes, rest = x.layout.shape[:count], x.layout.shape[count:]
     flat = x.reshape((math.prod(sizes), *rest))
-    chosen = ops.ne(flat.detach(), 0).reshape((flat.shape[0], -1)).any(1)
+    wide = ops.ne(flat.detach(), 0).reshape((flat.shape[0], math.prod(rest)))
+    chosen = wide.any(1)
     keys = ops.nonzero(chosen).reshape((-1,))
     values = ops.index_select(flat, 0, keys)
     places = places_of(keys.to(int64), sizes)

@@ -474,7 +474,8 @@ def poisson_nll_loss(
         If shapes do not broadcast, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
-    target = target.to(input.dtype)
+    if not target.dtype.is_float:
+        target = target.to(input.dtype)
     eps = as_number("poisson_nll_loss: eps", eps)
     if log_input:
         losses = ops.exp(input) - target * input

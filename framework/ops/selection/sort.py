@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, NUMERIC, DType, int32
+from ...base.dtype import ANY, NUMERIC, DType, bool_, int32, uint8
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
@@ -22,7 +22,7 @@ from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import place_defines, storage_defines
 from ...kernels.sort import MAX_PLACES, sort_dispatches
-from ..elementwise.cast import cast, refuse_bool
+from ..elementwise.cast import cast, converted, refuse_bool, result_type
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
 from ..elementwise.unary import lazy_copy
 from ..indexing.gather import put_rows, rows_of
@@ -414,8 +414,8 @@ def searchsorted(
     sorted_sequence : Tensor, shape (n,) or (..., n)
         Sorted along the last dimension, which is not checked.
     values : Tensor or number
-        Of the same dtype; of any shape for a sequence of one dimension, otherwise the
-        sizes but the last must be the same.
+        Of any shape for a sequence of one dimension, otherwise the sizes but the last
+        must be the same. Other dtypes are compared in the one that both promote to.
     out_int32 : bool, default False
         Return int32 instead of int64.
     right : bool, default False
@@ -445,10 +445,13 @@ def searchsorted(
                 " they must be the same"
             )
         x = gather(x, -1, sorter)
+    kind = result_type(x, values)
+    kind = uint8 if kind is bool_ else kind
+    x = converted(x, kind)
     sought: Tensor = (
-        fill_like(x, (), values, x.dtype)
+        fill_like(x, (), values, kind)
         if isinstance(values, int | float)
-        else as_dtype_of(values, x.dtype)
+        else as_dtype_of(values, kind)
     )
     if x.ndim == 0 or (x.ndim > 1 and sought.shape[:-1] != x.shape[:-1]):
         raise ShapeError(
