@@ -153,11 +153,26 @@ class Distribution:
             sample_shape = (sample_shape,)
         return (*sample_shape, *self._batch_shape, *self._event_shape)
 
+    def _get_checked_instance(self, cls: Any, _instance: Any = None) -> Any:
+        """Return the object that `expand` of a class fills: new, or the one given."""
+        if _instance is not None:
+            return _instance
+        own: Any = type(self)
+        if own.__init__ is not cls.__init__:
+            raise NotImplementedError(
+                f"{type(self).__name__}.expand: it has an __init__ of its own, but"
+                f" not the expand of {cls.__name__}; define expand, too"
+            )
+        return type(self).__new__(type(self))
+
     def expand(self: Self, batch_shape: Iterable[int], _instance: Any = None) -> Self:
-        """Return the distribution with parameters expanded to a batch shape."""
+        """Return the distribution with parameters expanded to a batch shape.
+
+        A subclass may give `_instance`, an object that it has begun itself.
+        """
         shape = tuple(batch_shape)
-        new = type(self).__new__(type(self))
-        vars(new).update(vars(self))
+        new = type(self).__new__(type(self)) if _instance is None else _instance
+        vars(new).update({**vars(self), **vars(new)})
         for name, event_dim in self._parameters.items():
             value = vars(self).get(name)
             if isinstance(value, Tensor):

@@ -178,15 +178,18 @@ class _Direct(Convolution):
         """Return the cross-correlation with other filters of the same kind."""
         padding: int | Shape | str = self.padding
         if self.padding_mode != "zeros":
-            input = ops.pad(input, self._around(), self.padding_mode)
+            input = ops.pad(
+                input, self._reversed_padding_repeated_twice, self.padding_mode
+            )
             padding = 0
         out: Tensor = type(self)._function(
             input, weight, bias, self.stride, padding, self.dilation, self.groups
         )
         return out
 
-    def _around(self) -> Shape:
-        """Return the padding as `ops.pad` takes it: the last dimension first."""
+    @property
+    def _reversed_padding_repeated_twice(self) -> Shape:
+        """The padding as `ops.pad` takes it, under PyTorch's name: from the last."""
         around: list[int] = []
         for dim in reversed(range(self.dims)):
             if self.padding == "valid":

@@ -158,6 +158,15 @@ class RNNBase(Module):
         ]
 
     @property
+    def _flat_weights_names(self) -> list[str]:
+        return [
+            f"{part}_{suffix}"
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+            for part in self._shapes(layer)
+        ]
+
+    @property
     def _flat_weights(self) -> list[Parameter]:
         return [each for weights in self.all_weights for each in weights]
 

@@ -27,6 +27,9 @@ from .transform import (
     Transform,
     identity_transform,
 )
+from .transform import (
+    _InverseTransform as _InverseTransform,
+)
 
 __all__ = [
     "AbsTransform",

@@ -63,7 +63,7 @@ class Transform:
     @property
     def inv(self) -> Transform:
         """Inverse map."""
-        return _Inverse(self)
+        return _InverseTransform(self)
 
     def with_cache(self, cache_size: int = 1) -> Transform:
         """Return this map with a cache, or without."""
@@ -117,7 +117,7 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     """Inverse of a transform."""
 
     def __init__(self, transform: Transform) -> None:
@@ -152,10 +152,10 @@ class _Inverse(Transform):
         return self._inv.forward_shape(shape)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Inverse) and self._inv == other._inv
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     def __hash__(self) -> int:
-        return hash((_Inverse, self._inv))
+        return hash((_InverseTransform, self._inv))
 
 
 class ComposeTransform(Transform):

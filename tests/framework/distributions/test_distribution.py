@@ -1,5 +1,7 @@
 """What all distributions share."""
 
+from typing import Any
+
 import pytest
 
 import vkbackend
@@ -72,3 +74,25 @@ def test_replayed(place: str, request: pytest.FixtureRequest) -> None:
     # Each call draws anew.
     assert len(results) == 3
     assert step.traces == 1
+
+
+def test_a_class_that_expands_itself() -> None:
+    class Shifted(Normal):
+        def __init__(self, loc: fw.Tensor, scale: fw.Tensor, shift: fw.Tensor) -> None:
+            self.shift = shift
+            super().__init__(loc, scale)
+
+        def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
+            new = self._get_checked_instance(Shifted, _instance)
+            new.shift = self.shift.expand(batch_shape)
+            return super().expand(batch_shape, _instance=new)
+
+    class Named(Shifted):
+        def __init__(self, name: str) -> None:
+            super().__init__(fw.zeros(()), fw.ones(()), fw.ones(()))
+
+    made = Shifted(fw.zeros(()), fw.ones(()), fw.ones(())).expand((3,))
+    assert type(made) is Shifted
+    assert made.loc.shape == made.shift.shape == made.batch_shape == (3,)
+    with pytest.raises(NotImplementedError, match=r"Named\.expand: .* define expand"):
+        Named("a").expand((3,))
