@@ -77,6 +77,27 @@ def reshape(x: Tensor, shape: Shape) -> Tensor:
     return x if wanted == now else _view.of(x, wanted)
 
 
+def another(x: Tensor, out: Tensor, name: str) -> Tensor:
+    """Return a view; where it is the tensor itself, another tensor of its elements.
+
+    PyTorch's views are always other tensors: what is set on one, as `requires_grad_`
+    or another shape in place, is not set on the other.
+
+    Parameters
+    ----------
+    x, out : Tensor
+        What was viewed, and the view.
+    name : str
+        The gradient node to show.
+    """
+    if out is not x:
+        return out
+    out = _permute.of(x, tuple(range(len(x.layout.shape))))
+    if out.grad_node is not None:
+        show_as(out, name, x)
+    return out
+
+
 @functools.lru_cache(maxsize=4096)
 def _filled(now: Shape, shape: Shape) -> Shape:
     """Return a shape for the elements of another, with the size that -1 stands for."""

@@ -37,6 +37,7 @@ from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..base.shape import normalize_dim
 from ..eager.base_tensor import TensorCore, host_array, operand
+from ..ops.view import another
 from ..scheduler.scheduler import submit_early
 from .inplace import set_item
 from .legacy import legacy_data
@@ -159,11 +160,17 @@ class Tensor(
         dtype: DTypeLike | None = None,
         device: Device | str | Int | None = None,
         requires_grad: Bool = False,
+        **options: Any,
     ) -> None:
         if hasattr(self, "layout") and not (
             data and type(self).__new__ is Tensor.__new__
         ):
-            return  # made by `__new__`
+            return  # made by `__new__`, which may take options of its own
+        if options:
+            raise TypeError(
+                f"{type(self).__name__}: {', '.join(options)} is given; the keywords"
+                " are dtype, device and requires_grad"
+            )
         self._become(legacy_data(type(self), data, dtype, device))
         self.requires_grad_(requires_grad)
 
@@ -500,7 +507,8 @@ class Tensor(
         An int beside arrays counts as one of them: `x[0, :, [0, 1]]` has the dimension
         of the list first, as in NumPy, where PyTorch has it last.
         """
-        return ops.slice_(self, index)
+        out = ops.slice_(self, index)
+        return another(self, out, "SliceBackward0") if out is self else out
 
     def __setitem__(self, index: Any, value: Any) -> None:
         set_item(self, index, operand(self, value, "setitem"))

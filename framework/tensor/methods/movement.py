@@ -17,6 +17,7 @@ from ...base.shape import Layout, Shape
 from ...base.validation import as_shape
 from ...dispatch.diagnosis import explained
 from ...ops.movement.transpose import row_major
+from ...ops.view import another
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -42,12 +43,13 @@ class MovementMethods:
         ShapeError
             If the number of elements differs.
         """
-        return ops.reshape(self, as_shape(sizes) if shape is None else shape)
+        out = ops.reshape(self, as_shape(sizes) if shape is None else shape)
+        return another(self, out, "ViewBackward0") if out is self else out
 
     @explained
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
         """Return the tensor in the shape of another; see `ops.reshape`."""
-        return ops.reshape(self, other.shape)
+        return another(self, ops.reshape(self, other.shape), "ViewBackward0")
 
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Return the same storage in another shape, or as elements of another dtype.
@@ -84,7 +86,7 @@ class MovementMethods:
     @explained
     def ravel(self: Tensor) -> Tensor:
         """Return the tensor with one dimension, in row-major order."""
-        return ops.flatten(self.contiguous())
+        return another(self, ops.flatten(self.contiguous()), "ViewBackward0")
 
     unflatten = ops.unflatten
 
@@ -161,7 +163,18 @@ class MovementMethods:
         return ops.expand(self, other.shape)
 
     broadcast_to = ops.broadcast_to
-    squeeze = ops.squeeze
+
+    def squeeze(self: Tensor, *dim: Any, **named: Any) -> Tensor:
+        """Return a view without dimensions of size 1; see `ops.squeeze`.
+
+        Parameters
+        ----------
+        *dim, **named : int, or sequence of int
+            Which dimensions, as `dim`; none means all that have size 1.
+        """
+        out = ops.squeeze(self, *dim, **named)
+        return another(self, out, "SqueezeBackward0") if out is self else out
+
     unsqueeze = ops.unsqueeze
 
     def flip(self: Tensor, *along: Any, dims: Any = None) -> Tensor:
@@ -239,7 +252,7 @@ def viewed(x: Tensor, shape: Shape) -> Tensor:
             f"view: strides {x.layout.strides} of shape {tuple(x.shape)} do not"
             f" allow a view as {tuple(out.shape)}; use reshape"
         )
-    return out
+    return another(x, out, "ViewBackward0") if out is x else out
 
 
 def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
@@ -254,7 +267,7 @@ def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
         If the sizes differ.
     """
     if dtype is x.dtype:
-        return x
+        return another(x, x, "ViewBackward0")
     if dtype.itemsize != x.dtype.itemsize or bool_ in (dtype, x.dtype):
         raise DTypeError(
             f"view: {x.dtype.name} elements as {dtype.name}: the dtypes must have the"

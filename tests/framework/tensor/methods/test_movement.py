@@ -1,8 +1,13 @@
 """Methods that give elements another shape or order."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
+import vkbackend.framework as fw
 from tests.framework.tensor.methods.calls import Call, X, Y, agree, ours, public
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
@@ -85,3 +90,44 @@ def test_view_never_copies(place: Device) -> None:
     )
     with pytest.raises(ShapeError, match="view: strides"):
         x.T.view_as(ours(place)(Y.reshape(-1)))
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "view": lambda x: x.view(*x.shape),
+    "view_as": lambda x: x.view_as(x),
+    "reshape": lambda x: x.reshape(x.shape),
+    "squeeze": lambda x: x.squeeze(),
+    "slice": lambda x: x[:],
+    "ellipsis": lambda x: x[...],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("library", [torch, fw])
+def test_view_of_everything_is_another_tensor(name: str, library: Any) -> None:
+    x = library.ones(2, 3).t()
+    view = VIEWS[name](x)
+    view.requires_grad_()
+    assert not x.requires_grad
+    view.detach().mul_(2)
+    assert x.sum().item() == 12
+    weight = library.nn.Parameter(library.ones(3))
+    view = VIEWS[name](weight)
+    assert type(view) is library.Tensor
+    assert not view.is_leaf
+    (view * 3).sum().backward()
+    assert weight.grad.tolist() == [3.0] * 3
+
+
+@pytest.mark.parametrize("library", [torch, fw])
+def test_class_whose_new_takes_options(library: Any) -> None:
+    class Tagged(library.Tensor):  # type: ignore[misc, name-defined]
+        def __new__(cls, data: Any, tag: str = "") -> Any:
+            made = library.Tensor._make_subclass(cls, data, False)
+            made.tag = tag
+            return made
+
+    x = Tagged(library.ones(2), tag="a")
+    assert (x.tag, type(x + 1).__name__) == ("a", "Tagged")
+    with pytest.raises(TypeError):
+        library.Tensor([1.0], tag="a")
