@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ..autograd.grad_mode import no_grad
 from ..base import trace_hooks
@@ -10,8 +10,11 @@ from ..base.device import find_device
 from ..base.dtype import DTypeLike, as_dtype, float32
 from ..base.public_names import defined_names as _defined_names
 from ..base.torch_function import disabled_torch_function_impl
+from ..eager.base_tensor import TensorCore
 from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.tensor import Tensor
+
+Self = TypeVar("Self", bound="Parameter")
 
 
 class _Registering(Tensor):
@@ -61,7 +64,23 @@ class Parameter(_Registering):
 
     results = Tensor
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
+    def __new__(cls: type[Self], *given: Any, **options: Any) -> Self:
+        """Return a parameter of what the `__new__` of a subclass passes on."""
+        made: Self = TensorCore.__new__(cls)
+        if cls.__new__ is not Parameter.__new__:
+            Parameter.__init__(made, *given, **options)
+        return made
+
+    def __init__(
+        self, data: Tensor | None = None, requires_grad: bool = True, **options: Any
+    ) -> None:
+        if type(self).__new__ is not Parameter.__new__ and hasattr(self, "layout"):
+            return  # made by `__new__`, which may take options of its own
+        if options:
+            raise TypeError(
+                f"{type(self).__name__}: {', '.join(options)} is given; the keywords"
+                " are data and requires_grad"
+            )
         self._share(data)
         self.requires_grad_(requires_grad)
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,3 +86,27 @@ def test_a_deep_copy_has_no_gradient() -> None:
         (weight * plain).sum().backward()
         assert copy.deepcopy(weight).grad is None
         assert copy.deepcopy(plain).grad.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("library", [torch, fw])
+@pytest.mark.parametrize("above", [True, False])
+def test_class_whose_new_takes_options(library: Any, above: bool) -> None:
+    """As of weights that keep how they are quantized."""
+
+    class Packed(library.nn.Parameter):  # type: ignore[misc, name-defined]
+        def __new__(cls, data: Any, bits: int = 8, requires_grad: bool = False) -> Any:
+            if above:
+                made = super().__new__(cls, data, requires_grad)
+            else:
+                made = library.Tensor._make_subclass(cls, data, requires_grad)
+            made.bits = bits
+            return made
+
+    weight = Packed(library.ones(3), bits=4, requires_grad=True)
+    assert (weight.bits, weight.requires_grad) == (4, True)
+    assert isinstance(weight, library.nn.Parameter)
+    layer = library.nn.Linear(3, 1)
+    layer.weight = weight
+    assert layer.weight is weight
+    with pytest.raises(TypeError):
+        library.nn.Parameter(library.ones(1), bits=4)
