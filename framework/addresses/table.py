@@ -152,7 +152,10 @@ ADDRESSES: dict[str, Entry] = {
     "autograd.profiler": (("profiler",), {"emit_itt": "profiler:emit_nvtx"}),
     "serialization": (
         ("io.serialization", "io.locations"),
-        {"MAP_LOCATION": "io.serialization:Location"},
+        {
+            "DEFAULT_PROTOCOL": "io.serialization:PROTOCOL",
+            "MAP_LOCATION": "io.serialization:Location",
+        },
     ),
     "storage": (("tensor.storage",), {}),
     "functional": (("",), {}),

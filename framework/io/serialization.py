@@ -23,12 +23,15 @@ File = str | os.PathLike[str] | IO[bytes]
 Location = Device | str | int | Mapping[str, str] | Callable[[Any, str], Any] | None
 """Where loaded tensors go; see `load`."""
 
+PROTOCOL = 2
+"""What PyTorch's programs name as the protocol of pickles."""
+
 
 def save(
     obj: object,
     f: File,
     pickle_module: Any = None,
-    pickle_protocol: int = 2,
+    pickle_protocol: int = PROTOCOL,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:

@@ -10,7 +10,16 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import (
+    Callable,
+    ItemsView,
+    Iterable,
+    Iterator,
+    KeysView,
+    Mapping,
+    MutableMapping,
+    ValuesView,
+)
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..base import trace_hooks
@@ -75,12 +84,29 @@ class Registered(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(self._names())
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(self._names())
+
     def __repr__(self) -> str:
         return repr(self.copy())
 
+    # Views of a dict, which go backwards and combine, as those of PyTorch's.
+
+    def keys(self) -> KeysView[str]:
+        """Return the names."""
+        return self.copy().keys()
+
+    def values(self) -> ValuesView[Any]:
+        """Return what is registered."""
+        return self.copy().values()
+
+    def items(self) -> ItemsView[str, Any]:
+        """Return names and what is registered."""
+        return self.copy().items()
+
     def copy(self) -> dict[str, Any]:
         """Return the entries as a dict."""
-        return dict(self)
+        return {name: self[name] for name in self._names()}
 
 
 class ModuleTree:

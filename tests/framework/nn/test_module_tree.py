@@ -257,3 +257,14 @@ def test_deletion_by_a_class_of_its_own() -> None:
     assert not hasattr(made, "w")
     assert not hasattr(made, "other")
     assert not list(made.parameters())
+
+
+def test_registered_entries_are_views_of_a_dict() -> None:
+    net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    names = [name for name, _ in reversed(net._modules.items())]
+    assert names == [*reversed(net._modules)] == ["1", "0"]
+    assert [*reversed(net._modules.values())] == [net[1], net[0]]
+    assert net[0]._parameters.keys() | {"scale"} == {"weight", "bias", "scale"}
+    for name, module in net._modules.items():
+        net._modules[name] = nn.Sequential(module)
+    assert [type(each).__name__ for each in net] == ["Sequential"] * 2
