@@ -38,9 +38,8 @@ class _Numbered(Module):
         chosen = names[index] if isinstance(index, slice) else [self._name_at(index)]
         for name in chosen:
             delattr(self, name)
-        kept = self._members()
-        if [str(k) for k in range(len(names))] == names:
-            self._renumber(kept)
+        # Named ones, too, as in PyTorch.
+        self._renumber(self._members())
 
     def _renumber(self, members: list[Any]) -> None:
         """Name modules by their positions."""

@@ -1,6 +1,7 @@
 """Modules that hold modules."""
 
 import operator
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -170,3 +171,12 @@ def test_a_member_that_is_missing(name: str) -> None:
         assert len([*made.named_modules()]) == 2
         shown.append((repr(made), dict(made.state_dict())))
     assert shown[0] == shown[1]
+
+
+@pytest.mark.parametrize("library", [torch, fw])
+def test_names_after_a_deletion(library: Any) -> None:
+    layers = library.nn
+    net = layers.Sequential(OrderedDict(a=layers.Linear(1, 1), b=layers.Tanh()))
+    net.append(layers.ReLU())
+    del net[0]
+    assert [name for name, _ in net.named_children()] == ["0", "1"]
