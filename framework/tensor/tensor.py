@@ -504,8 +504,8 @@ class Tensor(
     def __getitem__(self, index: Any) -> Tensor:
         """Return what an index chooses, as NumPy does; see `ops.slice_`.
 
-        An int beside arrays counts as one of them: `x[0, :, [0, 1]]` has the dimension
-        of the list first, as in NumPy, where PyTorch has it last.
+        An int beside arrays is applied first: `x[0, :, [0, 1]]` has the dimension of
+        the list last, as in PyTorch, where NumPy has it first.
         """
         out = ops.slice_(self, index)
         return another(self, out, "SliceBackward0") if out is self else out

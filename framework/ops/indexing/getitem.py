@@ -1,4 +1,4 @@
-"""NumPy indexing, basic and advanced: ints, slices, None, Ellipsis, arrays, masks.
+"""Indexing, basic and advanced: ints, slices, None, Ellipsis, arrays, masks.
 
 An index is located in two steps: a view by slices, whose dimensions are those of the
 slices, the new ones, and those that arrays are about; then the arrays, as one index of
@@ -58,8 +58,8 @@ class Region(NamedTuple):
     dims : Shape
         Dimension of the tensor that each array indexes first.
     apart : bool
-        Whether something stands between the arrays, so that NumPy puts their
-        dimensions first.
+        Whether something other than an int stands between the arrays, so that their
+        dimensions come first.
     """
 
     starts: Shape
@@ -158,6 +158,13 @@ def _is_mask(entry: Any) -> bool:
     return entry.dtype is bool_ or entry.dtype == np.bool_
 
 
+def _is_place(entry: Any) -> bool:
+    """Return whether an index is an array of one integer, which counts as an int."""
+    if not isinstance(entry, np.ndarray | TensorCore):
+        return False
+    return entry.ndim == 0 and not _is_mask(entry)
+
+
 def _consumed(entry: Any) -> int:
     """Return the number of dimensions that an index consumes."""
     if entry is None or entry is Ellipsis:
@@ -189,7 +196,8 @@ class _Walk:
     def add(self, entry: Any) -> None:
         """Apply one index that is not Ellipsis."""
         dim = len(self.slices)
-        self.kinds.append(entry is not None and not isinstance(entry, slice))
+        if not isinstance(entry, int) and not _is_place(entry):
+            self.kinds.append(entry is not None and not isinstance(entry, slice))
         if entry is None:
             self.shape.append(1)
         elif isinstance(entry, slice):
@@ -306,8 +314,13 @@ def rows_of_arrays(view: Tensor, chosen: Region) -> Rows:
         dims += covered
         sizes.append(math.prod(view.layout.shape[each] for each in covered))
         flat.append(_integers(view, array))
-    together = dims == list(range(dims[0], dims[0] + len(dims)))
-    outer = list(range(dims[0])) if together else []
+    if chosen.apart:
+        together = dims == list(range(dims[0], dims[0] + len(dims)))
+        outer = list(range(dims[0])) if together else []
+    else:
+        listed = [dim for dim, array in chosen.arrays if not _is_place(array)]
+        first = listed[0] if listed else dims[0]
+        outer = [dim for dim in range(first) if dim not in dims]
     rest = [
         dim
         for dim in range(len(view.layout.shape))
@@ -368,7 +381,7 @@ def _in_rows(moved: Tensor, rows: Rows) -> Tensor:
 
 
 def from_rows(out: Tensor, sizes: Shape, rows: Rows) -> Tensor:
-    """Return (outer, entries, inner) in the shape that NumPy gives the result."""
+    """Return (outer, entries, inner) in the order that the index asks for."""
     first, last = rows.outer, rows.outer + rows.indexed
     out = reshape(out, (*sizes[:first], *rows.places.shape, *sizes[last:]))
     count = rows.places.ndim
@@ -462,9 +475,9 @@ def slice_(x: Tensor, index: object) -> Tensor:
     -------
     Tensor
         Dimensions of arrays are where the arrays stand, or first if something stands
-        between two of them. An int beside arrays counts as one, as in NumPy and unlike
-        in PyTorch: `x[0, :, [0, 1]]` of shape (2, 3, 4) is (2, 3), where PyTorch's,
-        `x[0][:, [0, 1]]`, is (3, 2).
+        between two of them. An int beside arrays is applied first, as in PyTorch and
+        unlike in NumPy: `x[0, :, [0, 1]]` of shape (2, 3, 4) is `x[0][:, [0, 1]]`, of
+        shape (3, 2).
         The number of true elements of a bool tensor is read by the host, which waits
         for it.
 

@@ -109,7 +109,7 @@ def symbolic_index(index: object, shape: Shape) -> SymbolicIndex | None:
 def index_with_arrays(index: object, x: Tensor) -> tuple[Any, ...] | None:
     """Return an index with arrays, and with tensors in place of its symbolic numbers.
 
-    As an int beside arrays counts as one; see `slice_`.
+    A tensor of one integer counts as an int; see `slice_`.
     """
     entries = [_settled(each) for each in (index if isinstance(index, tuple) else ())]
     arrays = [each for each in entries if isinstance(each, TensorCore | np.ndarray)]

@@ -160,13 +160,44 @@ def test_index_put(name: str, place: Device) -> None:
     agree(PUT[name], place)
 
 
-@pytest.mark.parametrize("index", [(0, slice(None), [0, 1]), (0, ..., [[0], [2]])])
-def test_an_int_beside_arrays_counts_as_one(index: Any, make: Make) -> None:
-    found = make(DATA)[index]
-    assert_close(found, DATA[index])
-    # PyTorch takes ints first, which is what two steps mean.
-    assert found.shape != tuple(torch.tensor(DATA)[index].shape)
-    assert_close(make(DATA)[0][index[1:]], DATA[0][index[1:]])
+@pytest.mark.parametrize(
+    "index",
+    [
+        (0, slice(None), [0, 1]),
+        (0, ..., [[0], [2]]),
+        ([0, 1], slice(None), 2),
+        (slice(None), 0, [0, 1]),
+        ([0, 1], None, 2),
+        (1, slice(None), 2),
+    ],
+    ids=str,
+)
+def test_an_int_beside_arrays_is_applied_first(index: Any, make: Make) -> None:
+    """As in PyTorch, where NumPy takes it as another array; so is a tensor of one."""
+    tensors = tuple(fw.tensor(each) if type(each) is int else each for each in index)
+    expected = torch.tensor(DATA)[index]
+    for each in (index, tensors):
+        x, changed = make(DATA), torch.tensor(DATA)
+        assert_close(x[each], expected.numpy())
+        x[each] = make(np.arange(expected.numel(), dtype=np.float32)).view(
+            tuple(expected.shape)
+        )
+        changed[index] = torch.arange(float(expected.numel())).view(expected.shape)
+        assert_close(x, changed.numpy())
+
+
+def ints_first(data: np.ndarray, index: Any) -> tuple[np.ndarray, Any]:
+    """Return the view that the ints of an index choose, and the rest of the index."""
+    first: list[Any] = []
+    parts = index if isinstance(index, tuple) else (index,)
+    for each in parts:
+        if type(each) is int or each is Ellipsis:
+            first.append(each)
+        elif isinstance(each, np.ndarray) and each.dtype == bool:
+            first += [slice(None)] * each.ndim
+        elif each is not None:
+            first.append(slice(None))
+    return data[tuple(first)], tuple(each for each in parts if type(each) is not int)
 
 
 @pytest.mark.sampled(4)
@@ -176,8 +207,10 @@ def test_arrays(number: int, dtype: str, place: Device) -> None:
     need(dtype, place)
     index, data = ARRAYS[number], DATA.astype(dtype)
     x = fw.tensor(data, device=place)
-    assert_close(x[index], data[index], exact=True)
-    assert_close(x[on_device(index, place)], data[index], exact=True)
+    view, rest = ints_first(data, index)
+    expected = view[rest]
+    assert_close(x[index], expected, exact=True)
+    assert_close(x[on_device(index, place)], expected, exact=True)
 
 
 @pytest.mark.sampled(3)
@@ -185,11 +218,13 @@ def test_arrays(number: int, dtype: str, place: Device) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 def test_assigning(number: int, dtype: str, place: Device) -> None:
     index = ARRAYS[number]
-    shape = DATA[index].shape
+    view, rest = ints_first(DATA, index)
+    shape = view[rest].shape
     values = np.arange(200, 200 + np.prod(shape)).reshape(shape)
     for value in (3, values.astype(dtype), values[..., :1].astype(dtype)):
         expected = DATA.astype(dtype)
-        expected[index] = value
+        view, rest = ints_first(expected, index)
+        view[rest] = value
         for each in (index, on_device(index, place)):
             x = fw.tensor(DATA.astype(dtype), device=place)
             x[each] = value
