@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_device
@@ -58,6 +59,7 @@ def pairwise_distance(
 
 
 @autocast_float32_on_device
+@shown_as("PdistBackward0", "input")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """Return the distances between all pairs of rows.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import ANY, BOOL, NUMERIC
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
@@ -570,7 +570,14 @@ def clamp(
     if min is None and max is None:
         raise TypeError("clamp: min and max are both None; give at least one of them")
     bounded = x if min is None else clamp_min(x, min)
-    return bounded if max is None else clamp_max(bounded, max)
+    out = bounded if max is None else clamp_max(bounded, max)
+    bounds = [each if isinstance(each, TensorCore) else None for each in (min, max)]
+    if out.grad_node is not None:
+        if any(each is not None for each in bounds):
+            show_as(out, "ClampBackward0", x, *bounds)
+        else:
+            show_as(out, "ClampBackward1", x)
+    return out
 
 
 @shown_as("NanToNumBackward0", "x")

@@ -85,6 +85,9 @@ def test_others_are_refused() -> None:
 
 NODES = [
     ("FlipBackward0", lambda m, x: m.flip(x, (0,))),
+    ("ClampBackward1", lambda m, x: x.clamp(0, 1)),
+    ("ClampBackward0", lambda m, x: x.clamp(max=x * 2)),
+    ("PdistBackward0", lambda m, x: m.nn.functional.pdist(x)),
     ("RollBackward0", lambda m, x: m.roll(x, 1, 0)),
     ("RepeatBackward0", lambda m, x: x.repeat(2, 1)),
     ("LogaddexpBackward0", lambda m, x: m.logaddexp(x, x * 2)),
