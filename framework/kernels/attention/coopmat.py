@@ -168,23 +168,17 @@ TILES: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
 `causal`. `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 
-_PARTS_LONG, _PARTS_SHORT = AttentionTile(8, 1, 32), AttentionTile(8, 1, 16)
+_IN_PARTS = AttentionTile(8, 1, 32)
 
 TILES_OF_FLOAT32: dict[str, dict[int, tuple[AttentionTile, AttentionTile]]] = {
     "attention/flash": {
         64: (_DOUBLE_SHORT, _DOUBLE_SHORT),
-        MOST_HEAD: (_PARTS_LONG, _PARTS_LONG),
+        MOST_HEAD: (_IN_PARTS, _IN_PARTS),
     },
-    "attention/flash_dq": {
-        64: (_PARTS_LONG, _PARTS_LONG),
-        MOST_HEAD: (_PARTS_SHORT, _PARTS_SHORT),
-    },
-    "attention/flash_dkv": {
-        64: (_PARTS_LONG, _PARTS_LONG),
-        MOST_HEAD: (_PARTS_SHORT, _PARTS_SHORT),
-    },
+    "attention/flash_dq": {MOST_HEAD: (_IN_PARTS, _IN_PARTS)},
+    "attention/flash_dkv": {MOST_HEAD: (_IN_PARTS, _IN_PARTS)},
 }
-"""The same of float32: estimates; fragments in two parts take twice the registers."""
+"""The same of float32, whose fragments in two parts take twice the registers."""
 
 MOST_HEAD_TOGETHER = 64
 """Largest head size of float32 whose gradients by keys and by values are one dispatch:

@@ -98,13 +98,12 @@ TILES: dict[str, dict[int, SimtTile]] = {
     "attention/flash": dict(_BY_QUERIES),
     "attention/flash_dq": dict(_BY_QUERIES),
     "attention/flash_dkv": {
-        64: SimtTile(128, 16),
-        128: SimtTile(128, 16, columns=4),
+        128: SimtTile(128, 16),
         MOST_HEAD: SimtTile(256, 32, columns=4, slab=4),
     },
 }
-"""By the kernel and the largest head size. Estimates: an invocation has
-about 64 sums of a result and 64 of a tile, or 128 and 32.
+"""By the kernel and the largest head size; estimates above 128: an invocation has about
+64 sums of a result and 64 of a tile, or 128 and 32.
 `python -m vkbackend.tools.bench.attention_tiles` times others."""
 
 

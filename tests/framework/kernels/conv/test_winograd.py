@@ -278,7 +278,8 @@ def test_long_sums_are_cut(
     monkeypatch.setattr(winograd, "MOST_SUMMED", 40)
     check(gpu, ((3, 2, 19, 22), (3, 2, 3, 3)), {"padding": 1}, bound=2e-6)
     assert count(taken["forward"], "conv/winograd_images") == 1
-    assert count(taken["weight_vjp"], "conv/winograd_images") == 6
+    cut = not gpu.gpu.info.target.hides_latency
+    assert count(taken["weight_vjp"], "conv/winograd_images") == (6 if cut else 2)
 
 
 def test_second_gradients(gpu: GpuDevice, taken: dict[str, list[Dispatch]]) -> None:
