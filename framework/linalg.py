@@ -137,12 +137,19 @@ def vander(x: Tensor, N: int | None = None) -> Tensor:  # noqa: N803 - PyTorch's
     ----------
     x : Tensor, shape (..., n)
     N : int or None
-        How many powers, at least 1; None means n.
+        How many powers, at least 2; None means n.
 
     Returns
     -------
     Tensor, shape (..., n, N)
+
+    Raises
+    ------
+    ShapeError
+        If `N` is less than 2.
     """
+    if N is not None and N < 2:
+        raise ShapeError(f"vander: N is {N}; it must be at least 2")
     x = x if x.ndim else ops.reshape(x, (1,))
     count = x.shape[-1] if N is None else N
     one: Tensor = ops.fill_like(x, (*x.shape, 1), 1, x.dtype)

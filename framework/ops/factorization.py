@@ -154,7 +154,9 @@ def host_lu(
                     each[every, j].copy(),
                 )
             top = a[:, j, j][:, None]
-            a[:, j + 1 :, j] /= np.where(top == 0, 1, top)
+            # Without pivots the first of a column may be its only zero.
+            nothing = (top == 0) & (pivot | (a[:, j + 1 :, j] == 0))
+            a[:, j + 1 :, j] /= np.where(nothing, 1, top)
             a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 :]
     batch = x.shape[:-2]
     return (

@@ -637,8 +637,7 @@ def _order(pivots: Tensor, rows: int) -> np.ndarray:
 
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     """Return P, unit lower triangular L and upper triangular U of A = P L U."""
-    both, pivots = lu_factor(A, pivot=pivot)
-    return lu_unpack(both, pivots)
+    return lu_unpack(*lu_factor(A, pivot=pivot))
 
 
 def lu_unpack(
@@ -653,8 +652,8 @@ def lu_unpack(
     ----------
     LU_data : Tensor, shape (..., m, n)
     LU_pivots : Tensor, shape (..., min(m, n)), int32
-    unpack_data, unpack_pivots : bool
-        Without effect: all three are returned.
+    unpack_data, unpack_pivots : bool, default True
+        Otherwise L and U, or P, have no elements.
 
     Returns
     -------
@@ -663,13 +662,14 @@ def lu_unpack(
     """
     rows, columns = LU_data.layout.shape[-2:]
     least = min(rows, columns)
-    lower = tril(narrow(LU_data, -1, 0, least), -1)
-    ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
-    lower = lower + triu(tril(ones))
-    order = _order(LU_pivots, rows)
-    permutation = np.swapaxes(np.eye(rows)[order], -1, -2)
-    upper = triu(narrow(LU_data, -2, 0, least))
-    return PLU(back(permutation, LU_data), lower, upper)
+    p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
+    if unpack_pivots:
+        p = back(np.eye(rows)[_order(LU_pivots, rows)].swapaxes(-1, -2), LU_data)
+    if unpack_data:
+        ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
+        lower = tril(narrow(LU_data, -1, 0, least), -1) + triu(tril(ones))
+        upper = triu(narrow(LU_data, -2, 0, least))
+    return PLU(p, lower, upper)
 
 
 def lu_solve(

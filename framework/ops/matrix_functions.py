@@ -407,14 +407,20 @@ def thin_svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     input : Tensor, shape (..., m, n), float or complex
     some : bool, default True
         Return min(m, n) columns of U and V; otherwise all.
-    compute_uv : bool
-        Without effect.
+    compute_uv : bool, default True
+        Otherwise U and V are zeros of all columns.
 
     Returns
     -------
     SVDParts
         U (..., m, k), S (..., min(m, n)), the largest first, and V (..., n, k) itself.
     """
+    if not compute_uv:
+        u, v = (
+            fill_like(input, (*input.layout.shape[:-2], size, size), 0, input.dtype)
+            for size in input.layout.shape[-2:]
+        )
+        return SVDParts(u, svdvals(input), v)
     u, s, vh = svd(input, not some)
     return SVDParts(u, s, adjoint(vh))
 

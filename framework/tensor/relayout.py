@@ -13,7 +13,7 @@ from .. import ops
 from ..autograd.grad_mode import is_grad_enabled
 from ..autograd.views import register_view
 from ..base import trace_hooks
-from ..base.errors import GradError, ShapeError
+from ..base.errors import DTypeError, GradError, ShapeError
 from ..base.shape import Layout, contiguous_strides, interned
 from ..base.validation import as_shape, sizes_of
 from ..eager.base_tensor import TensorCore
@@ -118,8 +118,14 @@ def set_storage(
     GradError
         If the tensor requires a gradient.
     ShapeError
-        If the layout leaves the storage.
+        If the layout leaves the storage, or there is an offset without a size.
+    DTypeError
+        If `source` is of another dtype.
     """
+    if storage_offset and size is None:
+        raise ShapeError(
+            f"set_: storage_offset is {storage_offset} without a size; give a size, too"
+        )
     if source is None:
         source = ops.fill_like(x.detach(), (0,), 0, x.dtype)
     if not isinstance(source, TensorCore):
@@ -129,6 +135,11 @@ def set_storage(
     if x.needs_grad:
         raise GradError(
             f"set_: the tensor of shape {x.shape} requires a gradient; set x.data"
+        )
+    if source.dtype is not x.dtype:
+        raise DTypeError(
+            f"set_: source is {source.dtype.name}, the tensor {x.dtype.name}; they must"
+            " be equal"
         )
     source = source.detach()
     if size is not None:

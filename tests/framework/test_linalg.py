@@ -9,6 +9,7 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
+from vkbackend.framework.base.errors import ShapeError
 
 RNG = np.random.default_rng(0)
 SQUARE = RNG.standard_normal((2, 3, 3)) + np.eye(3) * 2
@@ -149,3 +150,31 @@ def test_singular_determinant_and_info() -> None:
     assert found.info.tolist() == [0, 2]
     assert fw.linalg.matrix_rank(x).item() == 1
     assert fw.linalg.svd(fw.rand(4, 2)).U.shape == (4, 4)
+
+
+def test_factors_that_are_not_wanted() -> None:
+    a = np.float32([[0, 1, 2], [3, 4, 5], [1, 0, 2]])
+    ours, theirs = fw.tensor(a), torch.from_numpy(a)
+    factors, expected = fw.linalg.lu_factor(ours), torch.linalg.lu_factor(theirs)
+    for options in ({"unpack_data": False}, {"unpack_pivots": False}):
+        found = fw.lu_unpack(*factors, **options)
+        for one, other in zip(found, torch.lu_unpack(*expected, **options)):
+            assert one.shape == other.shape
+            np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-6, 1e-6)
+    found = fw.svd(ours[:2], compute_uv=False)
+    for one, other in zip(found, torch.svd(theirs[:2], compute_uv=False)):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one.numpy(), other.numpy(), 1e-6, 1e-6)
+
+
+def test_without_pivots_a_zero_is_divided_by() -> None:
+    singular, _ = fw.linalg.lu_factor(fw.tensor([[0.0, 1.0], [1.0, 0.0]]), pivot=False)
+    assert not np.isfinite(singular.numpy()).all()
+    regular, _ = fw.linalg.lu_factor(fw.tensor([[2.0, 1.0], [1.0, 0.0]]), pivot=False)
+    np.testing.assert_allclose(regular.numpy(), [[2, 1], [0.5, -0.5]])
+
+
+def test_vander_of_too_few_powers() -> None:
+    for count in (0, 1):
+        with pytest.raises(ShapeError, match=f"N is {count}; it must be at least 2"):
+            fw.linalg.vander(fw.ones(3), N=count)

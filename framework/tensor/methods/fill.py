@@ -250,12 +250,35 @@ class FillMethods:
 
     def random_(
         self: Tensor,
-        low: int = 0,
+        low: int | None = None,
         high: int | None = None,
+        *,
+        to: int | None = None,
         generator: Generator | None = None,
     ) -> Tensor:
-        """Replace the elements by integers; see `inplace.fill_integers`."""
-        return fill_integers(self, low, high, generator)
+        """Replace the elements by integers: `random_()`, `random_(to)`, or both bounds.
+
+        Parameters
+        ----------
+        low : int or None
+            The least; alone it is `to`, and the least is 0.
+        high, to : int or None
+            Before which the integers are; None means one more than the largest that
+            the dtype holds, a float exactly, or the largest int64.
+        generator : Generator or None
+            None means the default one.
+
+        Raises
+        ------
+        ShapeError
+            If there is no such integer.
+        DTypeError
+            If the dtype does not hold them all.
+        """
+        high = to if high is None else high
+        if high is None:
+            low, high = None, low
+        return fill_integers(self, low or 0, high, generator)
 
 
 def _uniform_angle(x: Tensor, generator: Generator | None) -> Tensor:

@@ -168,6 +168,15 @@ def test_random_fills_the_range_of_a_dtype(place: Device) -> None:
     assert most > 1 << 30
 
 
+def test_one_bound_is_the_upper_one(place: Device) -> None:
+    x = fw.empty(300, device=place)
+    assert set(x.random_(3).tolist()) == {0, 1, 2}
+    assert set(x.random_(to=2).tolist()) == {0, 1}
+    assert set(x.random_(-2, 1).tolist()) == {-2, -1, 0}
+    with pytest.raises(ShapeError, match="no integers from 0 to before 0"):
+        x.random_(0)
+
+
 def test_like(place: Device) -> None:
     x = fw.zeros((3, 5), dtype="float16", device=place)
     for made in (fw.rand_like(x), fw.randn_like(x), fw.randint_like(x, 3, 9)):

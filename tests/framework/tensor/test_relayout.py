@@ -5,7 +5,12 @@ from collections.abc import Callable
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.errors import GradError, ShapeError, TraceError
+from vkbackend.framework.base.errors import (
+    DTypeError,
+    GradError,
+    ShapeError,
+    TraceError,
+)
 
 Make = Callable[..., fw.Tensor]
 
@@ -62,3 +67,12 @@ def test_a_trace_refuses_it() -> None:
 
     with pytest.raises(TraceError, match="use the function without"):
         step(fw.ones(2, 2))
+
+
+def test_set_of_another_dtype_or_without_a_size() -> None:
+    x = fw.ones(3)
+    with pytest.raises(DTypeError, match="source is int64, the tensor float32"):
+        x.set_(fw.ones(2, dtype="int64"))
+    with pytest.raises(ShapeError, match="storage_offset is 1 without a size"):
+        x.set_(fw.ones(2), 1)
+    assert x.tolist() == [1, 1, 1]
