@@ -328,3 +328,16 @@ def test_gradient_of_chosen_elements_has_one() -> None:
     (twin[FIRST, COLUMN] ** 2).sum().backward()
     assert twin.grad is not None
     assert_close(x.grad, twin.grad.numpy(), exact=True)
+
+
+def test_an_int_that_a_trace_changes(make: Make) -> None:
+    """It is applied before arrays also where a trace holds it as a tensor."""
+
+    @fw.jit
+    def chosen(x: fw.Tensor, place: int, index: fw.Tensor) -> fw.Tensor:
+        return x[place, :, index]
+
+    index = make(np.array([0, 2]))
+    for place in (0, 1, 2, 1):
+        expected = torch.tensor(DATA)[place, :, [0, 2]]
+        assert_close(chosen(make(DATA), place, index), expected.numpy())
