@@ -93,9 +93,10 @@ SEARCHES = {
 # processes, and all modules are rewritten for each run of pytest otherwise.
 COMPILE_ONCE = {"PYTHONDONTWRITEBYTECODE": ""}
 
-# Lavapipe takes most of the device tests' time to optimise kernels that run once. The
-# core tests run on optimised ones, of the newer lavapipe.
-QUICK_COMPILES = {"GALLIVM_PERF": "nopt"}
+# Lavapipe takes most of the device tests' time to optimise kernels that run once, and
+# for code of wide vectors. The core tests run on optimised ones, as wide as the
+# processor's, of the newer lavapipe.
+QUICK_COMPILES = {"GALLIVM_PERF": "nopt", "LP_NATIVE_VECTOR_WIDTH": "128"}
 
 # A test that hangs, in a driver's compiler for example, ends its worker and says where
 # it was. The longest tests, of the wide tier, take minutes.
