@@ -22,6 +22,7 @@ from ..dispatch.autocast_policy import (
     autocast_passthrough,
 )
 from .elementwise.cast import cast, need_one_dtype
+from .elementwise.compare import ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, read, turned
@@ -34,6 +35,7 @@ from .linear_algebra import (
     cholesky_solve,
     det,
     inv,
+    inv_ex,
     logdet,
     lu_solve,
     lu_unpack,
@@ -259,8 +261,10 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     ------
     ShapeError
         If a matrix has to be square.
-    LinAlgError
-        If a matrix that is inverted is singular.
+
+    Notes
+    -----
+    Singular matrices have infinity.
     """
     if p in (None, 2, -2):
         s = svdvals(A)
@@ -269,7 +273,11 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
             return empty
         ends = narrow(s, -1, 0, 1), narrow(s, -1, s.shape[-1] - 1, 1)
         return squeeze(ends[1] / ends[0] if p == -2 else ends[0] / ends[1], -1)
-    return matrix_norm(A, p) * matrix_norm(inv(A), p)
+    inverse, info = inv_ex(A)
+    singular = ne(info, 0)
+    inverse = where(unsqueeze(unsqueeze(singular, -1), -1), 0.0, inverse)
+    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return where(singular, math.inf, found)
 
 
 @autocast_low_precision

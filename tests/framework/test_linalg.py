@@ -178,3 +178,11 @@ def test_vander_of_too_few_powers() -> None:
     for count in (0, 1):
         with pytest.raises(ShapeError, match=f"N is {count}; it must be at least 2"):
             fw.linalg.vander(fw.ones(3), N=count)
+
+
+@pytest.mark.parametrize("p", [1, -1, float("inf"), "fro"])
+def test_condition_of_singular_matrices_is_infinite(p: Any) -> None:
+    a = np.float32([[[1, 2], [2, 4]], [[2, 1], [1, 3]]])
+    found = fw.linalg.cond(fw.tensor(a), p).numpy()
+    expected = torch.linalg.cond(torch.from_numpy(a), p).numpy()
+    np.testing.assert_allclose(found, expected, 1e-5)

@@ -40,9 +40,18 @@ def times_alpha(
     ------
     DTypeError
         If `alpha` is of another kind, or a bool is subtracted.
+    TypeError
+        If `alpha` is no number.
     """
-    if alpha == 1 and alpha.__class__ is int:
+    if alpha.__class__ is int and alpha == 1:
         return other
+    numbers = int, float, complex, np.generic, TensorCore
+    if not isinstance(alpha, numbers):
+        raise TypeError(
+            f"{name}: alpha is a {type(alpha).__name__}; it must be a number"
+        )
+    if not isinstance(other, numbers):
+        return other  # Which the op refuses.
     if name != "add":
         sub_refuses(input, other)
     dtype = result_type(input, other)
