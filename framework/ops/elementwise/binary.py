@@ -47,9 +47,7 @@ def times_alpha(
         return other
     numbers = int, float, complex, np.generic, TensorCore
     if not isinstance(alpha, numbers):
-        raise TypeError(
-            f"{name}: alpha is a {type(alpha).__name__}; it must be a number"
-        )
+        raise TypeError(f"{name}: alpha is {alpha!r}; it must be a number")
     if not isinstance(other, numbers):
         return other  # Which the op refuses.
     if name != "add":
