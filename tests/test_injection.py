@@ -31,6 +31,7 @@ def worker(device: vkbackend.Device) -> Iterator[Worker]:
     started.close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.core
 @pytest.mark.parametrize("case", SOME, ids=lambda case: case.command)
 def test_a_failing_command_harms_nothing(case: Case, worker: Worker) -> None:

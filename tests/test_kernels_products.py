@@ -200,6 +200,7 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
     close(out, it.out(), it.depth)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> None:
     it = Convolution(case)

@@ -68,6 +68,7 @@ def reads(place: GpuDevice, earlier: Counters) -> tuple[int, int]:
     return since.host_reads, since.host_read_bytes
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
     case: Case = CASES[name]

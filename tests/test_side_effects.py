@@ -371,6 +371,7 @@ OF_PACKAGES = ("estimator_fitted", "tree_in_c")
 """Rows that may be refused, or in other words: what packages do differs by version."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.usefixtures("settings")
 @pytest.mark.filterwarnings("ignore:Setting the:DeprecationWarning")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

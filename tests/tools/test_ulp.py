@@ -65,6 +65,7 @@ def test_every_float_function_of_one_number_is_in_the_table() -> None:
     assert own - logic - parts - set(SPECIAL) <= set(ulp.UNARY)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

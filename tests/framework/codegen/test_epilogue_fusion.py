@@ -135,6 +135,7 @@ def compare(got: Any, wanted: Any) -> None:
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name",
     [

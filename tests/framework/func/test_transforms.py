@@ -70,6 +70,7 @@ def flat(value: Any) -> list[np.ndarray]:
     return [value.detach().cpu().numpy()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_transforms_are_those_of_torch(name: str, place: Device) -> None:
     rng = np.random.default_rng(0)

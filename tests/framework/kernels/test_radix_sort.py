@@ -87,6 +87,7 @@ def test_dtypes(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
     check(radix, sample(dtype, (3, count)), 1, descending=count == 100)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(
     ("shape", "dim"),
@@ -133,6 +134,7 @@ def check_ranges(device: GpuDevice, count: int, dtype: torch.dtype) -> None:
         assert np.array_equal(found.indices.numpy(), wanted.indices[:, :70].numpy())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("count", [90, 300])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_narrow_ranges(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:

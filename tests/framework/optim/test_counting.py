@@ -31,6 +31,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
 NAMES = sorted({name for name, _ in OPTIONS} | {"LAMB", "Lion"})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "options"), OPTIONS)
 def test_steps_are_pytorchs(
     name: str, options: dict[str, Any], place: Device, rng: np.random.Generator

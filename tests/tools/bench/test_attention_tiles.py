@@ -73,8 +73,14 @@ def test_tiles_of_float32(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_high_precision_ends_with_its_tables(gpu: GpuDevice) -> None:
-    assert list(attention_tiles.high_tables(gpu, Shape(1, 1, 1, 20, 20, 16))) == []
+    tables = list(attention_tiles.high_tables(gpu, Shape(1, 1, 1, 20, 20, 16)))
     assert fw.get_float32_matmul_precision() == "highest"
+    fw.set_float32_matmul_precision("high")
+    try:
+        trusted = coopmat.trusts_tensor_cores(gpu, float32)
+    finally:
+        fw.set_float32_matmul_precision("highest")
+    assert len(tables) == (len(coopmat.KERNELS) if trusted else 0)
 
 
 def test_split_variants_name_constants() -> None:

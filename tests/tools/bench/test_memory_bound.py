@@ -16,7 +16,7 @@ SMALL = [
 ]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.title("small"))
 def test_agrees_with_numpy(workload: Workload, peer: Peer, place: Any) -> None:
     found = measure(workload, "small", peer, place, 1)

@@ -105,6 +105,7 @@ def twins(
 
 
 # The others are kernels that software compiles for seconds.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "causal", "shape"),
     [
@@ -167,6 +168,7 @@ def compare_with_torch(
 
 
 # Few vectors, for lavapipe before 23 ends emulated products after 65,535 rounds.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tiles", "causal", "sizes"),
     [
@@ -246,6 +248,7 @@ def test_float32_is_exact_unless_the_precision_is_lower(
     assert not trusts_tensor_cores(emulated, float32)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("tile", "causal", "head"),
     [

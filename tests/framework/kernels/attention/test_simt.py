@@ -86,6 +86,7 @@ def compare_with_torch(device: GpuDevice, shape: str, dtype: str, causal: bool) 
 
 
 # The others are combinations, whose kernels software compiles for seconds.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("shape", "dtype", "causal"),
     [

@@ -92,6 +92,7 @@ def check(
 
 
 # Batch, heads, heads of keys, queries, keys, sizes of a key and of a value.
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("dtype", "shape"),
     [

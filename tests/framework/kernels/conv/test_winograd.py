@@ -93,6 +93,7 @@ def count(dispatches: list[Dispatch], kernel: str) -> int:
     return sum(dispatch.kernel == kernel for dispatch in dispatches)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.filterwarnings("ignore:Using padding='same'")
 @pytest.mark.parametrize(
     ("x", "weight", "options"),

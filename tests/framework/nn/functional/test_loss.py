@@ -47,6 +47,7 @@ def test_linear_cross_entropy(place: Device) -> None:
         F.linear_cross_entropy(fw.ones(4), fw.ones((3, 5)), fw.tensor(1))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.int64
 @pytest.mark.parametrize(("name", "arrays", "options"), LOSSES)
 @pytest.mark.parametrize("reduction", ["none", "mean"])

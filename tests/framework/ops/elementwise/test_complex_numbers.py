@@ -136,6 +136,7 @@ def test_it_is_as_in_torch(name: str) -> None:
 BRIEF = ("exp", "arithmetic", "matmul", "rotary", "rows", "index")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name",
     [each if each in BRIEF else pytest.param(each, marks=pytest.mark.wide)
