@@ -582,6 +582,7 @@ if _TYPE_CHECKING:  # what is loaded when it is asked for; see `addresses.table`
     )
     from .debug.profiler import profile as profile
     from .func.vmap import vmap as vmap
+    from .futures import Future as Future
     from .io.archive_reader import PyTorchFileReader as PyTorchFileReader
     from .io.serialization import load as load, save as save
     from .optim.grad_scaler import GradScaler as GradScaler

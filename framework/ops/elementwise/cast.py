@@ -92,7 +92,7 @@ def refuse_bool(name: str, **tensors: Tensor) -> None:
     """Raise DTypeError if one of the tensors is of bools."""
     for key, x in tensors.items():
         if x.dtype is bool_:
-            raise DTypeError(f"{name}: {key} is bool, which it does not take; cast it")
+            raise DTypeError(f"{name}: {key} is bool; it must be of numbers, cast it")
 
 
 def at_least(x: Tensor, dtype: DType) -> Tensor:

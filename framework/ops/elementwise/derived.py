@@ -78,7 +78,9 @@ def angle(input: Tensor) -> Tensor:
         return _angle(input)
     x = _fractional(input)
     zero = abs(mul(where(isinf(x), 0.0, x.detach()), 0.0))
-    return where(isnan(x), x, where(lt(x, 0.0), math.pi, zero))
+    # Subnormal numbers, which a device may take for 0, have signs.
+    sized = _lifted(x.detach()) if x.dtype in _SUBNORMAL else x.detach()
+    return where(isnan(x), x, where(lt(sized, 0.0), math.pi, zero))
 
 
 def fill(input: Tensor, value: Tensor | float) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, NUMERIC, DType, bool_, int32, uint8
+from ...base.dtype import ANY, NUMERIC, DType, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
@@ -446,7 +446,8 @@ def searchsorted(
             )
         x = gather(x, -1, sorter)
     kind = result_type(x, values)
-    kind = uint8 if kind is bool_ else kind
+    if kind is bool_:
+        refuse_bool("searchsorted", sorted_sequence=x)
     x = converted(x, kind)
     sought: Tensor = (
         fill_like(x, (), values, kind)
