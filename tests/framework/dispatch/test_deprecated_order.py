@@ -49,11 +49,11 @@ def test_other_orders(call: str) -> None:
 
 def test_warning() -> None:
     with pytest.warns(UserWarning, match="addmm: .* write beta=2, alpha=3") as warned:
-        fw.addmm(2, fw.ones(2, 2), 3, fw.ones(2, 2), fw.ones(2, 2))  # type: ignore[arg-type, misc, call-arg]
+        fw.addmm(2, fw.ones(2, 2), 3, fw.ones(2, 2), fw.ones(2, 2))  # type: ignore[arg-type, misc, call-arg]  # an older order
     assert warned[0].filename == __file__
 
 
 @pytest.mark.filterwarnings("ignore:.*deprecated:UserWarning")
 def test_on_a_device(device: vkbackend.Device) -> None:
     x = fw.ones(3, device=fw.device(device.info.name))
-    assert fw.add(x, 2, x).tolist() == [3.0] * 3  # type: ignore[call-arg, arg-type]
+    assert fw.add(x, 2, x).tolist() == [3.0] * 3  # type: ignore[call-arg, arg-type]  # an older order

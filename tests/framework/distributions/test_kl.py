@@ -97,4 +97,4 @@ def test_rule_of_a_derived_class() -> None:
     assert kl_divergence(Shifted(0.0, 1.0), Shifted(5.0, 1.0)).item() == 0
     assert kl_divergence(Shifted(0.0, 1.0), Normal(5.0, 1.0)).item() == 12.5
     with pytest.raises(TypeError, match="no class of distributions"):
-        register_kl(3, Normal)  # type: ignore[arg-type]
+        register_kl(3, Normal)  # type: ignore[arg-type]  # no class

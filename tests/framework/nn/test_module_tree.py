@@ -229,7 +229,7 @@ def test_parameter_under_the_name_of_a_property() -> None:
     class Positive(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]
+            self.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]  # a property
             self.log_scale = self._parameters.pop("scale")
 
         @property
@@ -240,7 +240,7 @@ def test_parameter_under_the_name_of_a_property() -> None:
     assert made.scale.tolist() == [1.0]
     assert [name for name, _ in made.named_parameters()] == ["log_scale"]
     with pytest.raises(KeyError, match="already exists"):
-        made.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]
+        made.scale = nn.Parameter(fw.zeros(1))  # type: ignore[misc]  # a property
 
 
 def test_deletion_by_a_class_of_its_own() -> None:

@@ -93,7 +93,7 @@ def test_a_deep_copy_has_no_gradient() -> None:
 def test_class_whose_new_takes_options(library: Any, above: bool) -> None:
     """As of weights that keep how they are quantized."""
 
-    class Packed(library.nn.Parameter):  # type: ignore[misc, name-defined]
+    class Packed(library.nn.Parameter):  # type: ignore[misc, name-defined]  # of either library
         def __new__(cls, data: Any, bits: int = 8, requires_grad: bool = False) -> Any:
             if above:
                 made = super().__new__(cls, data, requires_grad)

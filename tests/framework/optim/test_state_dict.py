@@ -402,7 +402,7 @@ def test_options_of_ours_are_numbers() -> None:
 
 @pytest.mark.parametrize("library", [torch, fw])
 def test_a_class_adds_options_that_a_state_lacks(library: Any) -> None:
-    class Scaled(library.optim.SGD):  # type: ignore[misc, name-defined]
+    class Scaled(library.optim.SGD):  # type: ignore[misc, name-defined]  # of either library
         def __setstate__(self, state: dict[str, Any]) -> None:
             super().__setstate__(state)
             for group in self.param_groups:

@@ -29,7 +29,7 @@ def test_another_shape_is_resized(make: Make) -> None:
     base = make([9.0, 9.0, 9.0])
     out = base[1:]
     with pytest.warns(UserWarning, match=r"exp: out is \(2,\), the result \(1, 1\)"):
-        fw.exp(make([[0.0]]), out=out)  # type: ignore[call-arg]
+        fw.exp(make([[0.0]]), out=out)  # type: ignore[call-arg]  # every op takes it
     assert out.tolist() == [[1.0]]
     assert base.tolist() == [9.0, 1.0, 9.0]
     values, places = make([0.0, 0.0, 0.0, 0.0]), make([]).to("int32")

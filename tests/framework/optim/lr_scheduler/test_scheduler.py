@@ -175,7 +175,7 @@ def test_an_epoch_to_go_on_from() -> None:
 def test_the_first_step_is_that_of_the_class(library: Any) -> None:
     """As schedules count that write `step` themselves."""
 
-    class Warming(library.optim.lr_scheduler.LRScheduler):  # type: ignore[misc, name-defined]
+    class Warming(library.optim.lr_scheduler.LRScheduler):  # type: ignore[misc, name-defined]  # of either library
         def __init__(self, optimizer: Any) -> None:
             self.in_cycle = -1
             self.asked: list[bool] = []

@@ -121,7 +121,7 @@ def test_view_of_everything_is_another_tensor(name: str, library: Any) -> None:
 
 @pytest.mark.parametrize("library", [torch, fw])
 def test_class_whose_new_takes_options(library: Any) -> None:
-    class Tagged(library.Tensor):  # type: ignore[misc, name-defined]
+    class Tagged(library.Tensor):  # type: ignore[misc, name-defined]  # of either library
         def __new__(cls, data: Any, tag: str = "") -> Any:
             made = library.Tensor._make_subclass(cls, data, False)
             made.tag = tag
