@@ -6,6 +6,8 @@ first call takes the slow path and leaves a `CachedElementwise`; the next ones u
 
 from __future__ import annotations
 
+import inspect
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
@@ -15,9 +17,12 @@ from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
+from ..base.docstring import dtype_words, section, with_parameters
 from ..base.dtype import (
     BOOL,
     COMPLEX,
+    INT,
+    UINT,
     DType,
     combined,
     convert,
@@ -42,6 +47,9 @@ R = TypeVar("R")
 
 _FORM = {"x": "input", "y": "other"}
 """Names of the functions of `Op.form`, by ours."""
+
+KINDS = {"bool": BOOL, "uint": UINT, "int": INT}
+"""Dtypes of the kinds that an op may be another one for."""
 
 
 class CachedElementwise(NamedTuple):
@@ -130,15 +138,31 @@ class Elementwise(Op[P, R]):
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
         self.host_calls: CallCache[CachedOnHost] = CallCache()
+        self._describe()
+
+    def _describe(self) -> None:
+        """Let the docstring of an op of one tensor name the dtypes that it takes."""
+        doc = inspect.cleandoc(self.function.__doc__ or "")
+        if len(self.names) > 1 or not doc or section(doc, "Parameters"):
+            return
+        assert not isinstance(self.dtypes, Mapping)
+        kinds = [KINDS[kind] for kind in self.for_kinds]
+        words = dtype_words([*itertools.chain(self.dtypes, *kinds)])
+        entry = f"{self.names[0]} : Tensor, any shape, {words}"
+        if self.fractional:
+            entry += "\n    Integers and bools are converted to the default dtype."
+        self.__doc__ = with_parameters(doc, entry)
 
     def bools(self, function: Rule) -> Rule:
         """Declare what the op is where it computes in bools; it takes the operands."""
         self.for_kinds["bool"] = function
+        self._describe()
         return function
 
     def integers(self, function: Rule) -> Rule:
         """Declare what the op is where it computes in integers, as `bools`."""
         self.for_kinds["int"] = self.for_kinds["uint"] = function
+        self._describe()
         return function
 
     def complexes(
@@ -179,6 +203,7 @@ class Elementwise(Op[P, R]):
         if self.device_dtypes is not None:
             assert not isinstance(self.device_dtypes, Mapping)
             self.device_dtypes = (*self.device_dtypes, *COMPLEX)
+        self._describe()
 
         def declare(rule: Rule) -> Rule:
             self.complex_rule = rule, self.checked_rule_names(rule)

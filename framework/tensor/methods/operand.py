@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
@@ -37,7 +38,8 @@ def _documented(method: Method, op: Callable[..., Any], suffix: str = "") -> Met
     method.__module__ = op.__module__
     method.__doc__ = op.__doc__
     if suffix:
-        method.__doc__ = f"Change in place by `{op.__name__}`.\n\n    {op.__doc__}"
+        doc = inspect.cleandoc(op.__doc__ or "")
+        method.__doc__ = f"Change in place by `{op.__name__}`.\n\n{doc}"
         method.__dict__["__wrapped__"] = op  # whose signature `help` shows
     return method
 
