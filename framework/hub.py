@@ -50,7 +50,13 @@ def get_dir() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Set the folder of what is downloaded."""
+    """Set the folder of what is downloaded.
+
+    Parameters
+    ----------
+    d : str or path
+        The folder; it need not exist yet.
+    """
     _Folder.name = os.path.expanduser(d)
 
 
@@ -185,7 +191,17 @@ def load(
 
 
 def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """Return the names of the functions of a folder's `hubconf.py`; see `load`."""
+    """Return the names of the functions of a folder's `hubconf.py`; see `load`.
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    source : {"local"}
+        Nothing is downloaded; "github", the default, is refused.
+    *args, **kwargs : object
+        Further parameters of PyTorch's, without effect.
+    """
     module = _entry_points(github, source)
     return [
         name for name, each in vars(module).items() if callable(each) and name[0] != "_"
@@ -193,7 +209,19 @@ def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
 
 
 def help(github: str, model: str, *args: Any, source: str = "github") -> str | None:
-    """Return the documentation of a function of a folder's `hubconf.py`."""
+    """Return the documentation of a function of a folder's `hubconf.py`.
+
+    Parameters
+    ----------
+    github : str
+        The folder.
+    model : str
+        Name of the function.
+    source : {"local"}
+        As for `load`.
+    *args : object
+        Further parameters of PyTorch's, without effect.
+    """
     text: str | None = getattr(_entry_points(github, source), model).__doc__
     return text
 

@@ -267,7 +267,17 @@ def _found(name: str, op: Any) -> CustomOpDef:
 
 
 def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
-    """Return `func`, or a decorator; see `CustomOpDef.register_fake`."""
+    """Return `func`, or a decorator; see `CustomOpDef.register_fake`.
+
+    Parameters
+    ----------
+    op : CustomOpDef or str
+        The op, or its name.
+    func : callable or None
+        Returns empty tensors like the op's results; None makes a decorator.
+    **options : object
+        `lib` and the like, without effect.
+    """
     found = _found("register_fake", op)
     return found.register_fake if func is None else found.register_fake(func)
 
@@ -275,7 +285,19 @@ def register_fake(op: Any, func: Any = None, /, **options: Any) -> Any:
 def register_kernel(
     op: Any, device_types: Any, func: Any = None, /, **options: Any
 ) -> Any:
-    """Take another function for some devices; see `CustomOpDef.register_kernel`."""
+    """Take another function for some devices; see `CustomOpDef.register_kernel`.
+
+    Parameters
+    ----------
+    op : CustomOpDef or str
+        The op, or its name.
+    device_types : str, sequence of str or None
+        Types of the devices: "cpu", "gpu"; None means all.
+    func : callable or None
+        Takes what the op takes; None makes a decorator.
+    **options : object
+        `lib` and the like, without effect.
+    """
     return _found("register_kernel", op).register_kernel(device_types, func)
 
 
@@ -287,7 +309,19 @@ def register_autograd(
     setup_context: Callable[..., Any] | None = None,
     lib: Any = None,
 ) -> None:
-    """Take a gradient rule; see `CustomOpDef.register_autograd`."""
+    """Take a gradient rule; see `CustomOpDef.register_autograd`.
+
+    Parameters
+    ----------
+    op : CustomOpDef or str
+        The op, or its name.
+    backward : callable
+        Takes a context and the gradients of the results; returns those of the inputs.
+    setup_context : callable or None
+        Takes a context, inputs and output, and saves what `backward` needs.
+    lib : object
+        Without effect.
+    """
     _found("register_autograd", op).register_autograd(
         backward, setup_context=setup_context
     )

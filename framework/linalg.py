@@ -11,6 +11,7 @@ from . import ops
 from .base.errors import LinAlgError, ShapeError
 from .dispatch.keywords import takes_keywords as _taking
 from .ops import linear_algebra as _functions
+from .ops import lu as _lu
 from .ops import matrix_functions as _others
 
 if TYPE_CHECKING:
@@ -71,10 +72,10 @@ householder_product = _taking(_others.householder_product)
 inv = _taking(_functions.inv)
 inv_ex = _taking(_functions.inv_ex)
 lstsq = _taking(_functions.lstsq)
-lu = _taking(_functions.lu)
-lu_factor = _taking(_functions.lu_factor)
-lu_factor_ex = _taking(_functions.lu_factor_ex)
-lu_solve = _taking(_functions.lu_solve)
+lu = _taking(_lu.lu)
+lu_factor = _taking(_lu.lu_factor)
+lu_factor_ex = _taking(_lu.lu_factor_ex)
+lu_solve = _taking(_lu.lu_solve)
 matmul = ops.matmul
 matrix_exp = _taking(_others.matrix_exp)
 matrix_norm = _taking(_others.matrix_norm)

@@ -36,7 +36,13 @@ _MICROSECONDS = 1e6
 
 @contextlib.contextmanager
 def emit_nvtx(enabled: bool = True, record_shapes: bool = False) -> Iterator[None]:
-    """Return a block in which nothing changes: `profile` has its own marks."""
+    """Return a block in which nothing changes: `profile` has its own marks.
+
+    Parameters
+    ----------
+    enabled, record_shapes : bool
+        Without effect.
+    """
     yield
 
 
@@ -374,7 +380,17 @@ def mark(msg: str) -> None:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """Return an `on_trace_ready` that writes traces into a folder, uncompressed."""
+    """Return an `on_trace_ready` that writes traces into a folder, uncompressed.
+
+    Parameters
+    ----------
+    dir_name : str
+        The folder; it is made.
+    worker_name : str or None
+        Part of the files' names; None means "host".
+    use_gzip : bool
+        Without effect.
+    """
 
     def handle(found: profile) -> None:
         folder = Path(dir_name)

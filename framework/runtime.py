@@ -86,29 +86,59 @@ def get_device_module(device: Any = None) -> Any:
 
 
 def sym_int(a: Any) -> int:
-    """Return a number as an int, towards 0."""
+    """Return a number as an int, towards 0.
+
+    Parameters
+    ----------
+    a : number
+        Not infinite, nor NaN.
+    """
     return int(a)
 
 
 def sym_float(a: Any) -> float:
-    """Return a number as a float."""
+    """Return a number as a float.
+
+    Parameters
+    ----------
+    a : number
+        Real.
+    """
     return float(a)
 
 
 def sym_max(a: Any, b: Any) -> Any:
-    """Return the larger of two numbers; a float if one is."""
+    """Return the larger of two numbers; a float if one is.
+
+    Parameters
+    ----------
+    a, b : number
+        Real.
+    """
     found = max(a, b)
     return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
 def sym_min(a: Any, b: Any) -> Any:
-    """Return the smaller of two numbers; a float if one is."""
+    """Return the smaller of two numbers; a float if one is.
+
+    Parameters
+    ----------
+    a, b : number
+        Real.
+    """
     found = min(a, b)
     return float(found) if isinstance(a, float) or isinstance(b, float) else found
 
 
 def sym_not(a: Any) -> bool:
-    """Return the opposite of a truth value."""
+    """Return the opposite of a truth value.
+
+    Parameters
+    ----------
+    a : object
+        What `not` takes.
+    """
     return not a
 
 
@@ -124,6 +154,11 @@ class _Settings:
 def set_num_threads(num: int) -> None:
     """Note the number of threads of the host; NumPy's stays as it is.
 
+    Parameters
+    ----------
+    num : int
+        What `get_num_threads` returns from now on.
+
     Raises
     ------
     ValueError
@@ -138,7 +173,13 @@ def get_num_threads() -> int:
 
 
 def set_num_interop_threads(num: int) -> None:
-    """Note the number of threads between ops, which has no effect."""
+    """Note the number of threads between ops, which has no effect.
+
+    Parameters
+    ----------
+    num : int
+        What `get_num_interop_threads` returns from now on.
+    """
     _Settings.interop_threads = _positive("set_num_interop_threads", num)
 
 
@@ -184,7 +225,13 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """Note whether algorithms must be deterministic: 0 or "default" for no."""
+    """Note whether algorithms must be deterministic: 0 or "default" for no.
+
+    Parameters
+    ----------
+    debug_mode : {0, 1, 2} or {"default", "warn", "error"}
+        1 and 2, or their names, for yes.
+    """
     levels = {"default": 0, "warn": 1, "error": 2}
     level = levels.get(debug_mode, -1) if isinstance(debug_mode, str) else debug_mode
     if level not in levels.values():
@@ -201,7 +248,13 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Return False: subnormal numbers are not flushed, and stay so."""
+    """Return False: subnormal numbers are not flushed, and stay so.
+
+    Parameters
+    ----------
+    mode : bool
+        Without effect.
+    """
     return False
 
 
@@ -277,12 +330,26 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Set whether `backward` looks for nan; see `autograd.set_detect_anomaly`."""
+    """Set whether `backward` looks for nan; see `autograd.set_detect_anomaly`.
+
+    Parameters
+    ----------
+    mode : bool
+        Whether it does.
+    check_nan : bool, default True
+        Whether NaN in a gradient is an error then.
+    """
     set_detect_anomaly(mode, check_nan)
 
 
 def set_warn_always(b: bool) -> None:
-    """Note whether warnings repeat: Python's `warnings` decides that."""
+    """Note whether warnings repeat: Python's `warnings` decides that.
+
+    Parameters
+    ----------
+    b : bool
+        What `is_warn_always_enabled` returns from now on.
+    """
     _Settings.warn_always = bool(b)
 
 
@@ -292,7 +359,13 @@ def is_warn_always_enabled() -> bool:
 
 
 def is_distributed(input: Any) -> bool:
-    """Return False: a tensor is on one device."""
+    """Return False: a tensor is on one device.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any.
+    """
     return False
 
 

@@ -116,7 +116,13 @@ def _fractional(x: Tensor) -> Tensor:
 
 @takes_keywords
 def log_ndtr(input: Tensor) -> Tensor:
-    """Return logarithms of the normal distribution function; integers as float32."""
+    """Return logarithms of the normal distribution function; integers as float32.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex.
+    """
     return _special.log_ndtr(_fractional(input))
 
 
@@ -150,26 +156,51 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @takes_keywords
 def entr(input: Tensor) -> Tensor:
-    """Return -x log(x); 0 at 0, minus infinity below."""
+    """Return -x log(x); 0 at 0, minus infinity below.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex; integers and bools are converted to the default dtype.
+    """
     x = _fractional(input)
     return ops.where(x < 0, -inf, -ops.xlogy(x, ops.where(x < 0, 1.0, x)))
 
 
 @takes_keywords
 def ndtr(input: Tensor) -> Tensor:
-    """Return the probability that a standard normal number is at most `input`."""
+    """Return the probability that a standard normal number is at most `input`.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex; integers and bools are converted to the default dtype.
+    """
     return ops.erfc(_fractional(input) * -math.sqrt(0.5)) * 0.5
 
 
 @takes_keywords
 def ndtri(input: Tensor) -> Tensor:
-    """Return the quantile of the standard normal distribution, inverse of `ndtr`."""
+    """Return the quantile of the standard normal distribution, inverse of `ndtr`.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Probabilities; NaN below 0 and above 1. Any dtype but complex; integers and
+        bools are converted to the default dtype.
+    """
     return ops.erfinv(_fractional(input) * 2.0 - 1.0) * math.sqrt(2.0)
 
 
 @takes_keywords
 def spherical_bessel_j0(input: Tensor) -> Tensor:
-    """Return sin(x) / x; 1 at 0, and 0 where `x` is infinite."""
+    """Return sin(x) / x; 1 at 0, and 0 where `x` is infinite.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype; integers and bools are converted to the default dtype.
+    """
     x = _fractional(input)
     zero, far = x == 0, ops.isinf(x)
     safe = ops.where(zero | far, 1.0, x)

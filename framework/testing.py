@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .base.docstring import shares_parameters
 from .base.dtype import DType, bool_, float64, int64, promote_types
 from .base.public_names import public_names as _public_names
 from .tensor.factories import zeros
@@ -85,6 +86,7 @@ def assert_close(
         raise AssertionError(said)
 
 
+@shares_parameters(assert_close)
 def assert_allclose(
     actual: Any,
     expected: Any,

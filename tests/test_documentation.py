@@ -9,14 +9,18 @@ import doctest
 import importlib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.test_exports import public_names
 from tests.tree import MODULES, ROOT
+from vkbackend.framework import Tensor
+from vkbackend.framework.dispatch.op import Op
 
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
@@ -92,25 +96,47 @@ def documented(text: str) -> list[str]:
     return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
 
 
-PLACES = ["", ".fft", ".func", ".linalg", ".special"]
-PLACES += [".nn.functional", ".nn.init", ".nn.utils"]
+PLACES = ["", ".autograd", ".autograd.functional", ".distributions", ".fft", ".func"]
+PLACES += [".linalg", ".nested", ".nn.functional", ".nn.init", ".nn.utils"]
+PLACES += [".nn.utils.parametrize", ".nn.utils.prune", ".nn.utils.rnn", ".special"]
+PLACES += [".testing"]
+
+
+FUNCTION = FunctionType | Op
+
+
+def functions_of(module: ModuleType) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Yield the public functions of a module, but not what it imports late."""
+    for name in sorted(set(dir(module)) & set(vars(module))):
+        function = getattr(module, name)
+        ours = getattr(function, "__module__", "").startswith("vkbackend")
+        if not name.startswith("_") and ours and isinstance(function, FUNCTION):
+            yield name, function
+
+
+def undocumented(function: Callable[..., Any]) -> str:
+    """Return what is wrong with a function's section of parameters; "" for nothing."""
+    taken = set(inspect.signature(function).parameters) - {"self"}
+    public = {each for each in taken if not each.startswith("_")}
+    found = documented(inspect.getdoc(function) or "")
+    return "" if public <= set(found) <= taken else f"{found} for {taken}"
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_parameters_are_those_of_the_signature(place: str) -> None:
     module = importlib.import_module(f"vkbackend.framework{place}")
-    wrong, seen = {}, 0
-    # Not `dir`, which would load what is imported late.
-    for name, function in list(vars(module).items()):
-        if name.startswith("_") or isinstance(function, type) or not callable(function):
-            continue
-        found = documented(inspect.getdoc(function) or "")
-        if not found:
-            continue
-        seen += 1
-        taken = set(inspect.signature(function).parameters) - {"self"}
-        public = {each for each in taken if not each.startswith("_")}
-        if not public <= set(found) <= taken:
-            wrong[name] = (found, taken)
-    assert wrong == {}
-    assert seen > 10
+    seen = {name: undocumented(each) for name, each in functions_of(module)}
+    assert {name: wrong for name, wrong in seen.items() if wrong} == {}
+    assert seen
+
+
+def test_methods_of_tensors_have_their_parameters() -> None:
+    wrong = {}
+    for name in dir(Tensor):
+        method = inspect.getattr_static(Tensor, name)
+        if not name.startswith("_") and not isinstance(method, property):
+            method = getattr(Tensor, name)
+            if callable(method) and not isinstance(method, type):
+                wrong[name] = undocumented(method)
+    assert {name: what for name, what in wrong.items() if what} == {}
+    assert len(wrong) > 400

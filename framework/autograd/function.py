@@ -544,6 +544,11 @@ def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a `backward` that is not differentiated itself: it runs unrecorded.
 
     Differentiating its results raises `GradError`.
+
+    Parameters
+    ----------
+    fn : callable
+        The `backward` of a `Function`.
     """
 
     @functools.wraps(fn)

@@ -31,7 +31,13 @@ def is_inference_mode_enabled() -> bool:
 
 
 def is_inference(input: Any) -> bool:
-    """Return whether a tensor is an inference tensor; see `inference_mode`."""
+    """Return whether a tensor is an inference tensor; see `inference_mode`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any dtype.
+    """
     found: bool = input.is_inference()
     return found
 
@@ -251,6 +257,11 @@ def enable_grad(orig_func: Any = None) -> Any:
     """Return a context in which ops are recorded, also inside `no_grad`.
 
     Also works as a decorator, with and without parentheses.
+
+    Parameters
+    ----------
+    orig_func : callable or None
+        A function to decorate; None makes a context or a decorator.
     """
     scope = GradScope(grad_mode, True)
     return scope if orig_func is None else scope(orig_func)

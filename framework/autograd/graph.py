@@ -59,6 +59,11 @@ class Node(abc.ABC):  # noqa: B024 - classes are nodes by the hook below
 def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
     """Return the edge that a tensor's gradient comes along.
 
+    Parameters
+    ----------
+    tensor : Tensor
+        A leaf that requires a gradient, or a result on the tape.
+
     Raises
     ------
     GradError
@@ -76,7 +81,13 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
 
 
 def increment_version(tensor: TensorCore | Sequence[TensorCore]) -> None:
-    """Count a change in place that was made past the library."""
+    """Count a change in place that was made past the library.
+
+    Parameters
+    ----------
+    tensor : Tensor or sequence of Tensor
+        Those that were changed.
+    """
     for each in [tensor] if isinstance(tensor, TensorCore) else [*tensor]:
         each.array.version += 1
 

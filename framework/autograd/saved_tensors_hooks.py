@@ -240,6 +240,11 @@ def allow_mutation_on_saved_tensors() -> saved_tensors_hooks:
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Refuse `saved_tensors_hooks` within a block, with an error message.
 
+    Parameters
+    ----------
+    error_message : str
+        Text of the error that `saved_tensors_hooks` raises in the block.
+
     Raises
     ------
     GradError

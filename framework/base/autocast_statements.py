@@ -81,17 +81,35 @@ def set_autocast_dtype(device_type: str, dtype: DTypeLike) -> None:
 
 
 def set_autocast_cpu_enabled(enabled: bool) -> None:
-    """Switch autocast on or off, in the dtype for the host."""
+    """Switch autocast on or off, in the dtype for the host.
+
+    Parameters
+    ----------
+    enabled : bool
+        Whether ops cast what they are given.
+    """
     set_autocast_enabled("cpu", enabled)
 
 
 def set_autocast_cpu_dtype(dtype: DTypeLike) -> None:
-    """Set the dtype of autocast for the host; see `set_autocast_dtype`."""
+    """Set the dtype of autocast for the host; see `set_autocast_dtype`.
+
+    Parameters
+    ----------
+    dtype : DType or str
+        float16 or bfloat16.
+    """
     set_autocast_dtype("cpu", dtype)
 
 
 def set_autocast_gpu_dtype(dtype: DTypeLike) -> None:
-    """Set the dtype of autocast for "cuda" and "gpu"; see `set_autocast_dtype`."""
+    """Set the dtype of autocast for "cuda" and "gpu"; see `set_autocast_dtype`.
+
+    Parameters
+    ----------
+    dtype : DType or str
+        float16 or bfloat16.
+    """
     for device_type in ("cuda", "gpu", "vulkan"):
         set_autocast_dtype(device_type, dtype)
 
@@ -107,7 +125,13 @@ def get_autocast_gpu_dtype() -> DType:
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Set whether blocks that are not told otherwise cast a parameter once."""
+    """Set whether blocks that are not told otherwise cast a parameter once.
+
+    Parameters
+    ----------
+    enabled : bool
+        False casts it for each op that takes it.
+    """
     cast_caching.top.value = bool(enabled)
 
 

@@ -58,6 +58,11 @@ def set_default_device(device: Device | str | int | None) -> None:
     """Set the device of factories that are given none; None sets the host.
 
     It is one for all threads; `with device(...)` sets one for a block of one thread.
+
+    Parameters
+    ----------
+    device : Device, str, int or None
+        As `fw.device` takes it.
     """
     trace_hooks.refuse("the default device is set, which a replay does not repeat")
     DefaultDevice.device = CPU if device is None else find_device(device)

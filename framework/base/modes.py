@@ -174,17 +174,35 @@ def autocast_again() -> Callable[[], autocast]:
 
 
 def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Return whether autocast is enabled in this thread, for every device."""
+    """Return whether autocast is enabled in this thread, for every device.
+
+    Parameters
+    ----------
+    device_type : str or None
+        "cpu", "gpu" or "cuda"; the answer is the same for each.
+    """
     return autocast_dtype() is not None
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Return whether autocast works for a type of device: for those that there are."""
+    """Return whether autocast works for a type of device: for those that there are.
+
+    Parameters
+    ----------
+    device_type : str
+        "cpu", "gpu" or "cuda".
+    """
     return device_type in ("cpu", "gpu", "vulkan")
 
 
 def get_autocast_dtype(device_type: str) -> DType:
-    """Return the dtype of this thread's block, or else the default of a device."""
+    """Return the dtype of this thread's block, or else the default of a device.
+
+    Parameters
+    ----------
+    device_type : str
+        "cpu", "gpu" or "cuda".
+    """
     return autocast_dtype() or _default_dtype(device_type)
 
 

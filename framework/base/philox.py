@@ -272,7 +272,13 @@ default_generator = DefaultGenerator()
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator for reproducible results; return it."""
+    """Seed the default generator for reproducible results; return it.
+
+    Parameters
+    ----------
+    seed : int
+        Taken modulo 2^64.
+    """
     return default_generator.manual_seed(seed)
 
 

@@ -50,6 +50,11 @@ def _lineage(kind: type) -> list[type]:
 def register_kl(type_p: type, type_q: type) -> Callable[[Rule], Rule]:
     """Return a decorator that declares the divergence of a pair of classes.
 
+    Parameters
+    ----------
+    type_p, type_q : type
+        Classes of the distributions that the decorated function takes, in this order.
+
     Raises
     ------
     TypeError

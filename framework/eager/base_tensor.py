@@ -105,7 +105,17 @@ class TensorCore:
 
     @classmethod
     def make(cls: type[Self], array: Array, layout: Layout, device: Device) -> Self:
-        """Return a tensor over existing storage, off the tape."""
+        """Return a tensor over existing storage, off the tape.
+
+        Parameters
+        ----------
+        array : Array
+            The storage.
+        layout : Layout
+            Shape, strides and offset within it.
+        device : Device
+            Where it is.
+        """
         made: Self = assembled(cls.results, array, layout, device)
         return made
 
@@ -116,6 +126,15 @@ class TensorCore:
         """Return a tensor with a copy of a NumPy array's elements on `device`.
 
         `dtype` None takes the array's own.
+
+        Parameters
+        ----------
+        data : ndarray
+            Any shape.
+        device : Device
+            Where the copy is made.
+        dtype : DType or None
+            That of the tensor; None means the array's.
         """
         dtype = dtype or as_dtype(data.dtype)
         layout = Layout.contiguous(data.shape)
@@ -133,7 +152,19 @@ class TensorCore:
     def from_stored(
         cls: type[Self], flat: np.ndarray, layout: Layout, device: Device, dtype: DType
     ) -> Self:
-        """Return a tensor over elements as they are in memory, which it takes over."""
+        """Return a tensor over elements as they are in memory, which it takes over.
+
+        Parameters
+        ----------
+        flat : ndarray, shape (n,)
+            Elements in the order of memory, in the dtype's form on the host.
+        layout : Layout
+            Shape, strides and offset among them.
+        device : Device
+            Where the tensor is.
+        dtype : DType
+            Theirs.
+        """
         if isinstance(device, GpuDevice):
             value = upload(flat, dtype, device)
         else:
@@ -285,7 +316,13 @@ class TensorCore:
         return self.dtype.is_float
 
     def view_of(self: Self, layout: Layout) -> Self:
-        """Return another view of the same storage, off the tape."""
+        """Return another view of the same storage, off the tape.
+
+        Parameters
+        ----------
+        layout : Layout
+            Shape, strides and offset within the storage.
+        """
         return type(self).make(self.array, layout, self.device)
 
     def detach(self: Self) -> Self:
@@ -644,6 +681,11 @@ def evaluate(*tensors: TensorCore) -> None:
     """Submit the lazy graphs of the devices of `tensors`; waits for nothing.
 
     Without arguments, on every device. The next read of a value waits for it.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Any shape and dtype.
     """
     devices = map(_device_of, tensors) if tensors else opened_devices()
     for device in dict.fromkeys(devices):

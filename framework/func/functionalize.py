@@ -44,7 +44,15 @@ def functionalize(
 
 
 def debug_unwrap(tensor: Tensor, *, recurse: bool = True) -> Tensor:
-    """Return the real tensor behind a batched one, with all batches in front."""
+    """Return the real tensor behind a batched one, with all batches in front.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Any; one that is not batched is returned as it is.
+    recurse : bool, default True
+        Without effect: all levels of batches are taken off.
+    """
     return real_of(tensor)
 
 
@@ -52,6 +60,11 @@ def replace_all_batch_norm_modules_(root: Root) -> Root:
     """Have batch norms use the statistics of each batch, and keep none; return root.
 
     Running statistics are changed in place, which a batch of `vmap` cannot do.
+
+    Parameters
+    ----------
+    root : Module
+        Itself a batch norm, or one that has them.
     """
     for module in root.modules():
         if isinstance(module, BatchNorm1d | BatchNorm2d | BatchNorm3d):

@@ -118,6 +118,11 @@ def allow_float16_accumulation(allowed: bool) -> None:
 
     Relative errors are then about 2e-3 at K = 4096, and sums beyond 65504 become
     infinite. Not allowed by default.
+
+    Parameters
+    ----------
+    allowed : bool
+        For every device, from the next GEMM on.
     """
     _settings["float16"] = bool(allowed)
     _modes.clear()

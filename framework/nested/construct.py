@@ -166,7 +166,19 @@ def _ragged(offsets: Tensor) -> RaggedSize:
 def to_padded_tensor(
     input: Tensor, padding: float, output_size: Any = None, out: Tensor | None = None
 ) -> Tensor:
-    """Return a dense tensor of sequences; see `NestedTensor.to_padded_tensor`."""
+    """Return a dense tensor of sequences; see `NestedTensor.to_padded_tensor`.
+
+    Parameters
+    ----------
+    input : NestedTensor
+        Sequences of different lengths.
+    padding : float
+        What fills the places behind each.
+    output_size : sequence of int or None
+        Shape of the result; None means the least.
+    out : Tensor or None
+        Written instead, and returned.
+    """
     if not isinstance(input, NestedTensor) or out is not None:
         raise DomainError(
             "to_padded_tensor: the input must be a nested tensor, and out None"

@@ -17,6 +17,7 @@ from typing import ParamSpec
 import numpy as np
 
 from ..autograd.engine import no_grad
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..base.philox import Generator
 from ..base.public_names import defined_names as _defined_names
@@ -177,23 +178,48 @@ def _normal_quantiles(p: np.ndarray) -> np.ndarray:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill with one value."""
+    """Fill with one value.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled and returned.
+    val : number
+        The value.
+    """
     with no_grad():
         return tensor.fill_(val)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill with zeros."""
+    """Fill with zeros.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled and returned.
+    """
     return constant_(tensor, 0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill with ones."""
+    """Fill with ones.
+
+    Parameters
+    ----------
+    tensor : Tensor
+        Filled and returned.
+    """
     return constant_(tensor, 1)
 
 
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with ones on the diagonal and zeros elsewhere.
+
+    Parameters
+    ----------
+    tensor : Tensor, shape (rows, columns)
+        Filled and returned.
 
     Raises
     ------
@@ -536,7 +562,7 @@ def _deprecated(function: Callable[P, Tensor]) -> Callable[P, Tensor]:
 
     renamed.__name__ = renamed.__qualname__ = name[:-1]
     renamed.__doc__ = f"Deprecated name of `{name}`."
-    return renamed
+    return shares_parameters(function)(renamed)
 
 
 uniform = _deprecated(uniform_)

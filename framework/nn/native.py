@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..tensor.tensor import Tensor
 from . import functional
@@ -35,6 +36,7 @@ def _reduction(name: str, number: int | str) -> str:
     return _named(f"{name}: reduction", REDUCTIONS, number)
 
 
+@shares_parameters(functional.batch_norm)
 def batch_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -48,13 +50,17 @@ def batch_norm(
 ) -> Tensor:
     """Return each channel normalised over the batch.
 
-    Parameters are those of `functional.batch_norm`; `cudnn_enabled` has no effect.
+    Parameters
+    ----------
+    cudnn_enabled : bool
+        Without effect.
     """
     return functional.batch_norm(
         input, running_mean, running_var, weight, bias, training, momentum, eps
     )
 
 
+@shares_parameters(functional.instance_norm)
 def instance_norm(
     input: Tensor,
     weight: Tensor | None,
@@ -68,13 +74,17 @@ def instance_norm(
 ) -> Tensor:
     """Return each channel of each sample normalised.
 
-    Parameters are those of `functional.instance_norm`; `cudnn_enabled` has no effect.
+    Parameters
+    ----------
+    cudnn_enabled : bool
+        Without effect.
     """
     return functional.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
 
 
+@shares_parameters(functional.layer_norm)
 def layer_norm(
     input: Tensor,
     normalized_shape: int | Sequence[int],
@@ -85,11 +95,15 @@ def layer_norm(
 ) -> Tensor:
     """Return the last dimensions normalised.
 
-    Parameters are those of `functional.layer_norm`; `cudnn_enable` has no effect.
+    Parameters
+    ----------
+    cudnn_enable : bool
+        Without effect.
     """
     return ops.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
+@shares_parameters(functional.group_norm)
 def group_norm(
     input: Tensor,
     num_groups: int,
@@ -100,46 +114,57 @@ def group_norm(
 ) -> Tensor:
     """Return groups of channels normalised in each sample.
 
-    Parameters are those of `functional.group_norm`; `cudnn_enabled` has no effect.
+    Parameters
+    ----------
+    cudnn_enabled : bool
+        Without effect.
     """
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
+@shares_parameters(functional.dropout, train="training")
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.dropout`; `train` is its `training`."""
+    """Return `functional.dropout`."""
     return functional.dropout(input, p, train)
 
 
+@shares_parameters(functional.dropout, train="training")
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Replace the elements by `functional.dropout` of them."""
     return functional.dropout(input, p, train, True)
 
 
+@shares_parameters(functional.dropout, train="training")
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return (batch, channels, ...) with channels dropped; `train` as in `dropout`."""
+    """Return (batch, channels, ...) with channels dropped."""
     return drop_channels("feature_dropout", input, p, train, False)
 
 
+@shares_parameters(functional.dropout, train="training")
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Replace the elements by `feature_dropout` of them."""
     return drop_channels("feature_dropout_", input, p, train, True)
 
 
+@shares_parameters(functional.alpha_dropout, train="training")
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.alpha_dropout`; `train` is its `training`."""
+    """Return `functional.alpha_dropout`."""
     return functional.alpha_dropout(input, p, train)
 
 
+@shares_parameters(functional.alpha_dropout, train="training")
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Replace the elements by `functional.alpha_dropout` of them."""
     return functional.alpha_dropout(input, p, train, True)
 
 
+@shares_parameters(functional.feature_alpha_dropout, train="training")
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Return `functional.feature_alpha_dropout`; `train` is its `training`."""
+    """Return `functional.feature_alpha_dropout`."""
     return functional.feature_alpha_dropout(input, p, train)
 
 
+@shares_parameters(functional.feature_alpha_dropout, train="training")
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Replace the elements by `functional.feature_alpha_dropout` of them."""
     return functional.feature_alpha_dropout(input, p, train, True)
@@ -175,11 +200,24 @@ def embedding(
 def embedding_renorm_(
     weight: Tensor, indices: Tensor, max_norm: float, norm_type: float
 ) -> Tensor:
-    """Scale the rows that indices name to `max_norm` where they are longer."""
+    """Scale the rows that indices name to `max_norm` where they are longer.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (rows, columns)
+        Changed in place and returned.
+    indices : Tensor of integers, any shape
+        Rows; those that are named twice are scaled once.
+    max_norm : number
+        The largest norm that a row may have.
+    norm_type : number
+        Order of the norm.
+    """
     renormalize(indices, weight, max_norm, norm_type)
     return weight
 
 
+@shares_parameters(functional.pad)
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
     """Return a copy with elements of one value added; see `functional.pad`."""
     return ops.pad(input, pad, "constant", value)
@@ -208,20 +246,22 @@ def grid_sampler(
     return functional.grid_sample(input, grid, mode, padding, align_corners)
 
 
+@shares_parameters(functional.affine_grid)
 def affine_grid_generator(
     theta: Tensor, size: Sequence[int], align_corners: bool
 ) -> Tensor:
-    """Return `functional.affine_grid`; parameters as there."""
+    """Return `functional.affine_grid`."""
     return functional.affine_grid(theta, size, align_corners)
 
 
+@shares_parameters(functional.rrelu)
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,
     upper: float = 1.0 / 3,
     training: bool = False,
 ) -> Tensor:
-    """Return `functional.rrelu`; parameters as there."""
+    """Return `functional.rrelu`."""
     return functional.rrelu(input, lower, upper, training)
 
 
@@ -393,6 +433,7 @@ def ctc_loss(
     )
 
 
+@shares_parameters(functional.embedding_bag)
 def embedding_bag(
     weight: Tensor,
     indices: Tensor,
@@ -407,6 +448,15 @@ def embedding_bag(
     """Return the bags of `functional.embedding_bag`, the table first.
 
     Parameters are those of `functional`, and `mode` 0 for sum, 1 mean, 2 max.
+
+    Parameters
+    ----------
+    weight : Tensor, shape (rows, columns)
+        The table.
+    indices : Tensor of integers, shape (n,)
+        Rows of the table.
+    mode : {0, 1, 2}
+        Sum, mean or maximum of the rows of a bag.
 
     Returns
     -------

@@ -30,7 +30,6 @@ from .elementwise.exponential import exp
 from .elementwise.unary import with_zero_gradient
 from .factorization import WIDE, adjoint, back, identity, read, turned
 from .factorization_results import (
-    PLU,
     QR,
     SVD,
     CheckedCholesky,
@@ -39,12 +38,8 @@ from .factorization_results import (
     Eig,
     Eigh,
     Lstsq,
-    LUFactor,
-    LUFactorEx,
     SlogDet,
 )
-from .indexing.masked import tril, triu
-from .indexing.scatter import take_along_dim
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
@@ -87,7 +82,13 @@ def _real(x: Tensor) -> Tensor:
 
 @autocast_passthrough
 def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
-    """Return determinants of square matrices; differentiable where they are 0, too."""
+    """Return determinants of square matrices; differentiable where they are 0, too.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Of n = 0 the determinant is 1.
+    """
     return factors.determinant(_matrix("det", A))
 
 
@@ -96,6 +97,11 @@ def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
     """Return signs of determinants, and the logarithms of their sizes.
 
     A complex sign is the determinant divided by its size.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Of a singular one the sign is 0 and the logarithm -inf.
     """
     size, sign = factors.log_determinant(_matrix("slogdet", A))
     if A.dtype.is_complex and A.needs_grad and A.layout.shape[-1]:
@@ -107,7 +113,13 @@ def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
 
 
 def logdet(input: Tensor) -> Tensor:
-    """Return logarithms of determinants; NaN for a negative one."""
+    """Return logarithms of determinants; NaN for a negative one.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., n, n), float32, float64 or complex
+        Of a singular one the logarithm is -inf.
+    """
     sign, size = slogdet(input)
     if input.dtype.is_complex:
         return _complex_of(size, angle(sign))
@@ -163,6 +175,17 @@ def solve_ex(
     """Return `solve`, and 0 for each matrix, or the order of its first zero pivot.
 
     The solution for a singular matrix is NaN, or `LinAlgError` if `check_errors`.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Square matrices.
+    B : Tensor, shape (..., n, k) or (..., n)
+        Right-hand sides, of the same dtype.
+    left : bool, default True
+        Whether A X = B is solved, or X A = B.
+    check_errors : bool, default False
+        Raise for a singular matrix.
     """
     try:
         return CheckedSolution(solve(A, B, left=left), _zeros_info(A))
@@ -181,6 +204,11 @@ def solve_ex(
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """Return inverses of square matrices.
 
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Square matrices.
+
     Raises
     ------
     LinAlgError
@@ -195,6 +223,13 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> CheckedInverse:  # noqa:
     """Return `inv`, and 0 for each matrix, or the order of its first zero pivot.
 
     The inverse of a singular matrix is NaN, or `LinAlgError` if `check_errors`.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Square matrices.
+    check_errors : bool, default False
+        Raise for a singular matrix.
     """
     try:
         return CheckedInverse(inv(A), _zeros_info(A))
@@ -246,6 +281,13 @@ def solve_triangular(
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return L of L L^H, of Hermitian positive-definite matrices; L^H if `upper`.
 
+    Parameters
+    ----------
+    input : Tensor, shape (..., n, n), float32, float64 or complex
+        The lower triangle is read, or the upper one if `upper`.
+    upper : bool, default False
+        Which factor is returned.
+
     Raises
     ------
     LinAlgError
@@ -263,6 +305,15 @@ def cholesky_ex(
     """Return `cholesky`, and for each matrix 0, or the order of its first bad minor.
 
     The factor of a matrix that is not positive-definite is NaN.
+
+    Parameters
+    ----------
+    input : Tensor, shape (..., n, n), float32, float64 or complex
+        The lower triangle is read, or the upper one if `upper`.
+    upper : bool, default False
+        Which factor is returned.
+    check_errors : bool, default False
+        Raise `LinAlgError` for a matrix that is not positive-definite.
     """
     try:
         return CheckedCholesky(cholesky(input, upper=upper), _zeros_info(input))
@@ -316,7 +367,15 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 
 @autocast_float32_on_host
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
-    """Return the inverse of A, given its Cholesky factor; see `cholesky_solve`."""
+    """Return the inverse of A, given its Cholesky factor; see `cholesky_solve`.
+
+    Parameters
+    ----------
+    L : Tensor, shape (..., n, n), float32, float64 or complex
+        The factor; its other triangle is not read.
+    upper : bool, default False
+        Whether it is the upper triangular one.
+    """
     _matrix("cholesky_inverse", L)
     return cholesky_solve(identity(L, L.layout.shape[-1]), L, upper)
 
@@ -361,6 +420,13 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
 
     Only the triangle `UPLO` is read. The gradient by eigenvectors of equal eigenvalues
     counts as 0.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Hermitian matrices.
+    UPLO : {"L", "U"}
+        The lower or the upper triangle.
     """
     _matrix("eigh", A)
     if str(UPLO).upper() not in ("L", "U"):
@@ -375,6 +441,11 @@ def eig(A: Tensor) -> Eig:  # noqa: N803
     """Return eigenvalues, in no order, and eigenvectors of square matrices; complex.
 
     The gradient by eigenvectors of equal eigenvalues counts as 0.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Square matrices.
     """
     both, size = factors.eig_factors(_matrix("eig", A)), A.layout.shape[-1]
     values = squeeze(narrow(both, -2, size, 1), -2)
@@ -383,13 +454,27 @@ def eig(A: Tensor) -> Eig:  # noqa: N803
 
 @autocast_float32_on_host
 def eigvals(A: Tensor) -> Tensor:  # noqa: N803
-    """Return the eigenvalues of square matrices, complex, in no order."""
+    """Return the eigenvalues of square matrices, complex, in no order.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Square matrices.
+    """
     return eig(A).eigenvalues
 
 
 @autocast_float32_on_host
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
-    """Return the eigenvalues of Hermitian matrices, ascending; `UPLO` as in `eigh`."""
+    """Return the eigenvalues of Hermitian matrices, ascending; `UPLO` as in `eigh`.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float32, float64 or complex
+        Hermitian matrices.
+    UPLO : {"L", "U"}
+        The triangle that is read.
+    """
     return eigh(A, UPLO).eigenvalues
 
 
@@ -430,7 +515,15 @@ def svd(
 
 @autocast_float32_on_host
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
-    """Return singular values, descending; `driver` has no effect."""
+    """Return singular values, descending; `driver` has no effect.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float32, float64 or complex
+        Matrices.
+    driver : str or None
+        Without effect.
+    """
     return svd(A, False).S
 
 
@@ -445,6 +538,16 @@ def pinv(
 
     Of a `hermitian` one the lower triangle is read, as by `eigh`. The gradient takes
     the rank as constant, as PyTorch's does.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float32, float64 or complex
+        Matrices.
+    atol, rtol : Tensor, number or None
+        Absolute tolerance, and that relative to the largest singular value; as in
+        `matrix_rank`.
+    hermitian : bool, default False
+        Whether matrices are Hermitian.
     """
     found = _pseudo_inverse(A, atol, rtol, hermitian)
     block = autocast_state.top.value
@@ -503,6 +606,15 @@ def matrix_rank(
     That is the larger of `atol`, or its older form `tol`, and `rtol` times the largest
     value; without any, `rtol` is the dtype's step times the larger size. Of `hermitian`
     matrices the lower triangle is read.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float32, float64 or complex
+        Matrices.
+    tol, atol, rtol : Tensor, number or None
+        Tolerances; tensors broadcast with the shape of the batch.
+    hermitian : bool, default False
+        Whether matrices are Hermitian.
     """
     A = A.detach()  # noqa: N806
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
@@ -557,144 +669,3 @@ def lstsq(
         rank = matrix_rank(A, rtol=rcond)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else none
     return Lstsq(out, residuals, rank, values)
-
-
-@autocast_passthrough
-def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
-    """Return both factors of `lu` in one matrix, and the pivots, from 1 on.
-
-    Without `pivot` rows keep their order.
-    """
-    _matrix("lu_factor", A, square=False)
-    _, order, pivots = factors.host_lu(read(A), pivot)
-    rows, columns = A.layout.shape[-2:]
-    least = min(rows, columns)
-    places = type(A).from_host(order.astype(np.int32), A.device, int32)
-    sorted_rows = take_along_dim(
-        A, expand(unsqueeze(cast(places, int32), -1), tuple(A.layout.shape)), -2
-    )
-    square = narrow(narrow(sorted_rows, -2, 0, least), -1, 0, least)
-    both = factors.lu_factors(square)
-    if columns > least:
-        rest = narrow(sorted_rows, -1, least, columns - least)
-        upper = solve_triangular(both, rest, upper=False, unitriangular=True)
-        both = cat([both, upper], -1)
-    elif rows > least:
-        rest = narrow(sorted_rows, -2, least, rows - least)
-        both = cat([both, solve_triangular(both, rest, upper=True, left=False)], -2)
-    return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
-
-
-def lu_factor_ex(
-    A: Tensor,  # noqa: N803
-    *,
-    pivot: bool = True,
-    check_errors: bool = False,
-) -> LUFactorEx:
-    """Return `lu_factor`, and where each U is singular.
-
-    Parameters
-    ----------
-    A : Tensor, shape (..., m, n)
-    pivot : bool, default True
-    check_errors : bool, default False
-        Raise for a singular matrix.
-
-    Returns
-    -------
-    LUFactorEx
-        Its `info`, int32, has for each matrix the place, from 1 on, of the first zero
-        on the diagonal of U, and 0 if there is none.
-
-    Raises
-    ------
-    LinAlgError
-        If errors are checked, and a matrix is singular.
-    """
-    both, pivots = lu_factor(A, pivot=pivot)
-    zero = np.diagonal(read(both.detach()), 0, -2, -1) == 0
-    places = np.where(zero.any(-1), zero.argmax(-1) + 1 if zero.shape[-1] else 0, 0)
-    if check_errors and places.any():
-        raise LinAlgError(
-            f"lu_factor_ex: U is singular: its diagonal is 0 at {places.max()},"
-            " counted from 1; give matrices of full rank"
-        )
-    info = type(A).from_host(places.astype(np.int32), A.device, int32)
-    return LUFactorEx(both, pivots, info)
-
-
-def _order(pivots: Tensor, rows: int) -> np.ndarray:
-    """Return the order of rows that pivots make."""
-    *batch, count = pivots.layout.shape
-    swaps = read(pivots).reshape(math.prod(batch), count) - 1
-    order = np.tile(np.arange(rows), (len(swaps), 1))
-    every = np.arange(len(swaps))
-    for j in range(swaps.shape[1]):
-        at = swaps[:, j]
-        order[every, j], order[every, at] = order[every, at], order[every, j].copy()
-    return order.reshape(*pivots.layout.shape[:-1], rows)
-
-
-def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
-    """Return P, unit lower triangular L and upper triangular U of A = P L U."""
-    return lu_unpack(*lu_factor(A, pivot=pivot))
-
-
-def lu_unpack(
-    LU_data: Tensor,  # noqa: N803
-    LU_pivots: Tensor,  # noqa: N803
-    unpack_data: bool = True,
-    unpack_pivots: bool = True,
-) -> PLU:
-    """Return the three factors of what `lu_factor` returned.
-
-    Parameters
-    ----------
-    LU_data : Tensor, shape (..., m, n)
-    LU_pivots : Tensor, shape (..., min(m, n)), int32
-    unpack_data, unpack_pivots : bool, default True
-        Otherwise L and U, or P, have no elements.
-
-    Returns
-    -------
-    PLU
-        P (..., m, m), L (..., m, min(m, n)) and U (..., min(m, n), n).
-    """
-    rows, columns = LU_data.layout.shape[-2:]
-    least = min(rows, columns)
-    p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
-    if unpack_pivots:
-        p = back(np.eye(rows)[_order(LU_pivots, rows)].swapaxes(-1, -2), LU_data)
-    if unpack_data:
-        ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
-        lower = tril(narrow(LU_data, -1, 0, least), -1) + triu(tril(ones))
-        upper = triu(narrow(LU_data, -2, 0, least))
-    return PLU(p, lower, upper)
-
-
-def lu_solve(
-    LU: Tensor,  # noqa: N803
-    pivots: Tensor,
-    B: Tensor,  # noqa: N803
-    *,
-    left: bool = True,
-    adjoint: bool = False,
-) -> Tensor:
-    """Return X of A X = B, given `lu_factor` of A.
-
-    With `left` False it is X A = B; `adjoint` takes A^H in the place of A.
-    """
-    _matrix("lu_solve", LU)
-    need_one_dtype("lu_solve", LU=LU, B=B)
-    if not left:
-        across = factors.adjoint(B)
-        return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
-    permutation = lu_unpack(LU, pivots).P
-    if adjoint:
-        both = factors.adjoint(LU)
-        half = solve_triangular(both, B, upper=False)
-        whole = solve_triangular(both, half, upper=True, unitriangular=True)
-        return matmul(permutation, whole)
-    moved = matmul(turned(permutation), B)
-    half = solve_triangular(LU, moved, upper=False, unitriangular=True)
-    return solve_triangular(LU, half, upper=True)

@@ -37,8 +37,6 @@ from .linear_algebra import (
     inv,
     inv_ex,
     logdet,
-    lu_solve,
-    lu_unpack,
     pinv,
     qr,
     slogdet,
@@ -47,6 +45,7 @@ from .linear_algebra import (
     svd,
     svdvals,
 )
+from .lu import lu_solve, lu_unpack
 from .matmul.combined import chain_matmul
 from .matmul.combined import matrix_power as positive_power
 from .matmul.diagonal import diagonal
@@ -93,6 +92,11 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     """Return exponentials of square matrices: a Taylor sum, squared again and again.
 
     The largest row sum of sizes is read, which waits for it.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., n, n), float or complex
+        Square matrices.
     """
     if A.dtype in (float16, bfloat16):
         return cast(matrix_exp(cast(A, float32)), A.dtype)
@@ -113,7 +117,13 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
-    """Return the product of matrices in the cheapest order; ends may be vectors."""
+    """Return the product of matrices in the cheapest order; ends may be vectors.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        At least two: matrices, but the first and the last may be vectors.
+    """
     every = list(tensors)
     if len(every) < 2:
         raise ShapeError(

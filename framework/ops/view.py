@@ -190,7 +190,15 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
-    """Return a view with a dimension of size 1 inserted before `dim`."""
+    """Return a view with a dimension of size 1 inserted before `dim`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any shape and dtype.
+    dim : int
+        Place of the new dimension; below 0 counted from the end of the result's.
+    """
     at = normalize_dim("unsqueeze", dim, len(x.layout.shape) + 1)
     out = reshape(x, (*x.layout.shape[:at], 1, *x.layout.shape[at:]))
     if out.grad_node is not None:
@@ -257,7 +265,15 @@ def _order(ndim: int, dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a view with two dimensions exchanged."""
+    """Return a view with two dimensions exchanged.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any shape and dtype.
+    dim0, dim1 : int
+        The dimensions; below 0 counted from the end.
+    """
     if type(dim0) is not int or type(dim1) is not int:
         dim0 = as_int("transpose: dim0", dim0)
         dim1 = as_int("transpose: dim1", dim1)
@@ -268,7 +284,15 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
-    """Return a view with two dimensions exchanged; see `transpose`."""
+    """Return a view with two dimensions exchanged; see `transpose`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    axis0, axis1 : int
+        The dimensions; below 0 counted from the end.
+    """
     return transpose(input, axis0, axis1)
 
 
@@ -284,6 +308,11 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
 
 def t(x: Tensor) -> Tensor:
     """Return a view of a matrix with its dimensions exchanged; a vector as it is.
+
+    Parameters
+    ----------
+    x : Tensor, of at most two dimensions
+        Any dtype.
 
     Raises
     ------
@@ -391,7 +420,15 @@ def _expanded(now: Shape, shape: Shape) -> Shape:
 
 
 def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
-    """Return a view in a shape that `x` broadcasts to; parameters as in `expand`."""
+    """Return a view in a shape that `x` broadcasts to; parameters as in `expand`.
+
+    Parameters
+    ----------
+    x : Tensor
+        Any dtype.
+    shape : sequence of int
+        The shape; -1 keeps a size.
+    """
     return expand(x, shape)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.validation import as_ints
 from ..dispatch.keywords import takes_keywords
 from .factories import a_tensor
@@ -16,32 +18,46 @@ from .tensor import Tensor
 
 @takes_keywords
 def alias_copy(input: Tensor) -> Tensor:
-    """Return a copy of a tensor; see `Tensor.clone`."""
+    """Return a copy of a tensor; see `Tensor.clone`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    """
     return a_tensor("alias_copy", input).clone()
 
 
 @takes_keywords
+@shares_parameters(Tensor.as_strided)
 def as_strided_copy(
     input: Tensor,
     size: Sequence[int],
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Return a copy of what `Tensor.as_strided` shows; parameters as there."""
+    """Return a copy of what `Tensor.as_strided` shows."""
     x = a_tensor("as_strided_copy", input)
     return x.as_strided(size, stride, storage_offset).clone()
 
 
 def detach_copy(input: Tensor) -> Tensor:
-    """Return a copy off the tape, where PyTorch's is on it and has no derivative."""
+    """Return a copy off the tape, where PyTorch's is on it and has no derivative.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    """
     return a_tensor("detach_copy", input).detach().clone()
 
 
 @takes_keywords
+@shares_parameters(ops.diagonal, input="x")
 def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """Return a copy of what `Tensor.diagonal` shows; parameters as there."""
+    """Return a copy of what `Tensor.diagonal` shows."""
     return a_tensor("diagonal_copy", input).diagonal(offset, dim1, dim2).clone()
 
 
@@ -49,21 +65,40 @@ def diagonal_copy(
 def expand_copy(
     input: Tensor, size: Sequence[int], *, implicit: bool = False
 ) -> Tensor:
-    """Return a copy of what `Tensor.expand` shows; `implicit` has no effect."""
+    """Return a copy of what `Tensor.expand` shows.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any dtype.
+    size : sequence of int
+        The shape; -1 keeps a size.
+    implicit : bool
+        Without effect.
+    """
     sizes = as_ints("expand_copy: size", size)
     return a_tensor("expand_copy", input).expand(*sizes).clone()
 
 
 @takes_keywords
 def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return a copy of what `Tensor.permute` shows; parameters as there."""
+    """Return a copy of what `Tensor.permute` shows.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dims : sequence of int
+        Every dimension, in the new order.
+    """
     order = as_ints("permute_copy: dims", dims)
     return a_tensor("permute_copy", input).permute(*order).clone()
 
 
 @takes_keywords
+@shares_parameters(ops.select, input="x")
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
-    """Return a copy of what `Tensor.select` shows; parameters as there."""
+    """Return a copy of what `Tensor.select` shows."""
     return a_tensor("select_copy", input).select(dim, index).clone()
 
 
@@ -100,59 +135,81 @@ def slice_copy(
     return x[(*before, slice(start, end, step))].clone()
 
 
+@shares_parameters(ops.split, input="x")
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.split` shows; parameters as there."""
+    """Return copies of what `Tensor.split` shows."""
     parts = a_tensor("split_copy", input).split(split_size, dim)
     return tuple(part.clone() for part in parts)
 
 
+@shares_parameters(ops.split_with_sizes)
 def split_with_sizes_copy(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.split_with_sizes` shows; parameters as there."""
+    """Return copies of what `Tensor.split_with_sizes` shows."""
     x = a_tensor("split_with_sizes_copy", input)
     return tuple(part.clone() for part in x.split_with_sizes(split_sizes, dim))
 
 
 @takes_keywords
+@shares_parameters(ops.squeeze, input="x")
 def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Return a copy of what `Tensor.squeeze` shows; parameters as there."""
+    """Return a copy of what `Tensor.squeeze` shows."""
     x = a_tensor("squeeze_copy", input)
     return (x.squeeze() if dim is None else x.squeeze(dim)).clone()
 
 
 @takes_keywords
+@shares_parameters(ops.t, input="x")
 def t_copy(input: Tensor) -> Tensor:
     """Return a copy of what `Tensor.t` shows."""
     return a_tensor("t_copy", input).t().clone()
 
 
 @takes_keywords
+@shares_parameters(ops.transpose, input="x")
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Return a copy of what `Tensor.transpose` shows; parameters as there."""
+    """Return a copy of what `Tensor.transpose` shows."""
     return a_tensor("transpose_copy", input).transpose(dim0, dim1).clone()
 
 
+@shares_parameters(ops.unbind, input="x")
 def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return copies of what `Tensor.unbind` shows; parameters as there."""
+    """Return copies of what `Tensor.unbind` shows."""
     return tuple(part.clone() for part in a_tensor("unbind_copy", input).unbind(dim))
 
 
 @takes_keywords
+@shares_parameters(Tensor.unfold)
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Return a copy of what `Tensor.unfold` shows; parameters as there."""
+    """Return a copy of what `Tensor.unfold` shows.
+
+    Parameters
+    ----------
+    input : Tensor
+        Of at least one dimension, any dtype.
+    """
     return a_tensor("unfold_copy", input).unfold(dimension, size, step).clone()
 
 
 @takes_keywords
+@shares_parameters(ops.unsqueeze, input="x")
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
-    """Return a copy of what `Tensor.unsqueeze` shows; parameters as there."""
+    """Return a copy of what `Tensor.unsqueeze` shows."""
     return a_tensor("unsqueeze_copy", input).unsqueeze(dim).clone()
 
 
 @takes_keywords
 def view_copy(input: Tensor, size: Any) -> Tensor:
-    """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype."""
+    """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    size : int, sequence of int or DType
+        The shape, or the dtype that the bits are taken for.
+    """
     x = a_tensor("view_copy", input)
     if isinstance(size, tuple | list):
         return x.reshape(*size).clone()

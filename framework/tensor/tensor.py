@@ -192,7 +192,19 @@ class Tensor(
         device: Device | str | Int | None = None,
         requires_grad: Bool = False,
     ) -> Tensor:
-        """Return a tensor with a copy of `data`, in its own dtype; see `tensor`."""
+        """Return a tensor with a copy of `data`, in its own dtype; see `tensor`.
+
+        Parameters
+        ----------
+        data : number, nested sequence, ndarray or Tensor
+            The elements.
+        dtype : DType, str or None
+            None means that of the data.
+        device : Device, str, int or None
+            None means the default.
+        requires_grad : bool, default False
+            Whether `backward` computes its gradient.
+        """
         with no_grad():  # for tensors in a sequence, which NumPy reads
             array, kind = host_array(data, dtype)
         place = CPU if device is None else get_device(device)
@@ -313,7 +325,13 @@ class Tensor(
         return self.host_copy()
 
     def size(self, dim: Int | None = None) -> Any:
-        """Return the shape, or the size of one dimension."""
+        """Return the shape, or the size of one dimension.
+
+        Parameters
+        ----------
+        dim : int or None
+            The dimension; None means all.
+        """
         if dim is None:
             return self.shape
         return self.shape[normalize_dim("size", dim, self.ndim)]
@@ -322,6 +340,11 @@ class Tensor(
 
     def requires_grad_(self, requires_grad: Bool = True) -> Tensor:
         """Set whether `backward` computes a gradient for this leaf; return it.
+
+        Parameters
+        ----------
+        requires_grad : bool, default True
+            Whether it does.
 
         Raises
         ------

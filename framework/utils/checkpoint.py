@@ -46,14 +46,26 @@ class CheckpointError(GradError):
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Return no states: devices draw by `fw.get_rng_state`, all by one."""
+    """Return no states: devices draw by `fw.get_rng_state`, all by one.
+
+    Parameters
+    ----------
+    *args : object
+        Without effect.
+    """
     return [], []
 
 
 def set_device_states(
     devices: Any, states: Any, *, device_type: str | None = None
 ) -> None:
-    """Do nothing; see `get_device_states`."""
+    """Do nothing; see `get_device_states`.
+
+    Parameters
+    ----------
+    devices, states, device_type : object
+        Without effect.
+    """
 
 
 def noop_context_fn() -> Contexts:
@@ -398,7 +410,13 @@ def _as_leaf(tensor: Tensor) -> Tensor:
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return tensors as leaves that require gradients as they did."""
+    """Return tensors as leaves that require gradients as they did.
+
+    Parameters
+    ----------
+    inputs : tuple
+        Tensors, and whatever else, which is returned as it is.
+    """
     return tuple(
         [_as_leaf(each) if isinstance(each, Tensor) else each for each in inputs]
     )
@@ -474,14 +492,26 @@ _early_stop: ScopedSetting = ScopedSetting(None)
 
 @contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Set for a block whether second runs stop early, whatever `early_stop` says."""
+    """Set for a block whether second runs stop early, whatever `early_stop` says.
+
+    Parameters
+    ----------
+    enable : bool
+        Whether they do.
+    """
     with SettingScope(_early_stop, bool(enable)):
         yield
 
 
 @contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Accept whether errors say more; they always name the ops that differ."""
+    """Accept whether errors say more; they always name the ops that differ.
+
+    Parameters
+    ----------
+    enabled : bool or None
+        Without effect.
+    """
     yield
 
 

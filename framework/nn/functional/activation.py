@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from ... import ops
 from ...autograd.tape import shown_as
+from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
 from ...ops.elementwise.cast import refuse_bool
@@ -32,6 +33,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
     return change(input, ops.relu) if inplace else ops.relu(input)
 
 
+@shares_parameters(relu)
 def relu_(input: Tensor) -> Tensor:
     """Replace the elements by `relu` of them."""
     return change(input, ops.relu)
@@ -90,8 +92,9 @@ def hardtanh(
     return ops.hardtanh(input, min_val, max_val)
 
 
+@shares_parameters(hardtanh)
 def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """Replace the elements by `hardtanh` of them; parameters as there."""
+    """Replace the elements by `hardtanh` of them."""
     return hardtanh(input, min_val, max_val, True)
 
 
@@ -121,8 +124,9 @@ def leaky_relu(
     return ops.leaky_relu(input, negative_slope)
 
 
+@shares_parameters(leaky_relu)
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """Replace the elements by `leaky_relu` of them; parameters as there."""
+    """Replace the elements by `leaky_relu` of them."""
     return change(input, ops.leaky_relu, negative_slope)
 
 
@@ -148,8 +152,9 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return change(input, ops.elu, alpha) if inplace else ops.elu(input, alpha)
 
 
+@shares_parameters(elu)
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Replace the elements by `elu` of them; parameters as there."""
+    """Replace the elements by `elu` of them."""
     return change(input, ops.elu, alpha)
 
 
@@ -173,6 +178,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     return change(input, ops.selu) if inplace else ops.selu(input)
 
 
+@shares_parameters(selu)
 def selu_(input: Tensor) -> Tensor:
     """Replace the elements by `selu` of them."""
     return change(input, ops.selu)
@@ -205,8 +211,9 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return change(input, ops.celu, alpha) if inplace else ops.celu(input, alpha)
 
 
+@shares_parameters(celu)
 def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
-    """Replace the elements by `celu` of them; parameters as there."""
+    """Replace the elements by `celu` of them."""
     return change(input, ops.celu, alpha)
 
 
@@ -328,26 +335,31 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
     return ops.softplus(input, beta, threshold)
 
 
+@shares_parameters(ops.softsign, input="x")
 def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|)."""
     return ops.softsign(input if input.dtype.is_differentiable else input.float())
 
 
+@shares_parameters(ops.tanh, input="x")
 def tanh(input: Tensor) -> Tensor:
     """Return the hyperbolic tangent."""
     return ops.tanh(input)
 
 
+@shares_parameters(ops.tanh, input="x")
 def tanhshrink(input: Tensor) -> Tensor:
     """Return `input` minus its hyperbolic tangent."""
     return input - ops.tanh(input)
 
 
+@shares_parameters(ops.sigmoid, input="x")
 def sigmoid(input: Tensor) -> Tensor:
     """Return 1 / (1 + exp(-input))."""
     return ops.sigmoid(input)
 
 
+@shares_parameters(ops.log_sigmoid, input="x")
 def logsigmoid(input: Tensor) -> Tensor:
     """Return the logarithm of the sigmoid."""
     return ops.log_sigmoid(input)
@@ -383,8 +395,9 @@ def threshold(
     return _above(input, threshold, value)
 
 
+@shares_parameters(threshold)
 def threshold_(input: Tensor, threshold: float, value: float) -> Tensor:
-    """Replace the elements by `threshold` of them; parameters as there."""
+    """Replace the elements by `threshold` of them."""
     return change(input, _above, threshold, value)
 
 
@@ -477,13 +490,14 @@ def rrelu(
     return _random_slopes(input, lower, upper)
 
 
+@shares_parameters(rrelu)
 def rrelu_(
     input: Tensor,
     lower: float = 1.0 / 8,
     upper: float = 1.0 / 3,
     training: bool = False,
 ) -> Tensor:
-    """Replace the elements by `rrelu` of them; parameters as there, and its errors."""
+    """Replace the elements by `rrelu` of them."""
     return rrelu(input, lower, upper, training, True)
 
 

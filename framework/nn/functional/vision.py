@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import ops
 from ...autograd.tape import shown_as
+from ...base.docstring import shares_parameters
 from ...base.dtype import uint8
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -300,8 +301,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     return ops.reshape(ops.transpose(parts, 1, 2), input.layout.shape)
 
 
+@shares_parameters(channel_shuffle)
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """Return `channel_shuffle`; parameters and errors as there."""
+    """Return `channel_shuffle`."""
     return channel_shuffle(input, groups)
 
 

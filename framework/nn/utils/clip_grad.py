@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import ops
 from ...autograd.grad_mode import no_grad
+from ...base.docstring import shares_parameters
 from ...tensor.factories import zeros
 from ...tensor.tensor import Tensor
 
@@ -151,6 +152,7 @@ def clip_grad_norm_(
     return total
 
 
+@shares_parameters(clip_grad_norm_)
 def clip_grad_norm(
     parameters: Iterable[Tensor] | Tensor,
     max_norm: float,

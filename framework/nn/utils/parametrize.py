@@ -272,7 +272,15 @@ def _check(value: object, original: Tensor) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Return whether a module, or one of its tensors, has a parametrization."""
+    """Return whether a module, or one of its tensors, has a parametrization.
+
+    Parameters
+    ----------
+    module : Module
+        Any.
+    tensor_name : str or None
+        Name of a parameter or buffer; None means any of the module's.
+    """
     found = module.__dict__.get("parametrizations")
     if not isinstance(found, ModuleDict):
         return False
@@ -336,7 +344,13 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """Return the class that a module had before it was parametrized."""
+    """Return the class that a module had before it was parametrized.
+
+    Parameters
+    ----------
+    module : Module
+        Any; one without parametrizations has its own class.
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
@@ -344,6 +358,15 @@ def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
     """Give a module the parametrizations of another one, and its parameters.
+
+    Parameters
+    ----------
+    from_module : Module
+        One with parametrizations.
+    to_module : Module
+        Gets them.
+    tensor_name : str or None
+        The parameter whose parametrizations they are; None means every one.
 
     Returns
     -------

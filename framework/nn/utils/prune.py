@@ -390,7 +390,15 @@ def _method_of(module: Module, name: str) -> BasePruningMethod | None:
 
 
 def identity(module: M, name: str) -> M:
-    """Prepare a parameter for pruning without removing anything; return the module."""
+    """Prepare a parameter for pruning without removing anything; return the module.
+
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str
+        The parameter's.
+    """
     Identity.apply(module, name)
     return module
 
@@ -435,7 +443,19 @@ def l1_unstructured(
 
 
 def random_structured(module: M, name: str, amount: Amount, dim: int) -> M:
-    """Prune randomly drawn slices along a dimension; return the module."""
+    """Prune randomly drawn slices along a dimension; return the module.
+
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str
+        The parameter's.
+    amount : int or float
+        How many slices, or which share of them, from 0 to 1.
+    dim : int
+        The dimension that slices are numbered along.
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -469,7 +489,17 @@ def ln_structured(
 
 
 def custom_from_mask(module: M, name: str, mask: Tensor) -> M:
-    """Prune what a mask has no ones for; return the module."""
+    """Prune what a mask has no ones for; return the module.
+
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str
+        The parameter's.
+    mask : Tensor, shape of the parameter
+        Ones and zeros.
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -525,6 +555,13 @@ def global_unstructured(
 def remove(module: M, name: str) -> M:
     """Make a pruned parameter a plain one with its zeros; return the module.
 
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str
+        The parameter's.
+
     Raises
     ------
     ValueError
@@ -541,7 +578,13 @@ def remove(module: M, name: str) -> M:
 
 
 def is_pruned(module: Module) -> bool:
-    """Return whether a parameter of a module, or within it, is pruned."""
+    """Return whether a parameter of a module, or within it, is pruned.
+
+    Parameters
+    ----------
+    module : Module
+        Any.
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for each in module.modules()

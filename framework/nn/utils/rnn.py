@@ -100,21 +100,41 @@ class PackedSequence(_Fields):
 
 
 def lengths_of(batch_sizes: Tensor) -> np.ndarray:
-    """Return the lengths of packed sequences, in their sorted order."""
+    """Return the lengths of packed sequences, in their sorted order.
+
+    Parameters
+    ----------
+    batch_sizes : Tensor of integers, shape (steps,)
+        How many sequences have each step.
+    """
     sizes = batch_sizes.host_copy()
     lengths: np.ndarray = (sizes[:, None] > np.arange(int(sizes[0]))[None]).sum(0)
     return lengths
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """Return the permutation that undoes another one."""
+    """Return the permutation that undoes another one.
+
+    Parameters
+    ----------
+    permutation : Tensor of integers, shape (n,), or None
+        None is returned as it is.
+    """
     if permutation is None:
         return None
     return tensor(np.argsort(permutation.host_copy()), device=permutation.device)
 
 
 def mask_of(lengths: np.ndarray, steps: int) -> np.ndarray:
-    """Return where, by step and sequence, a sequence goes on."""
+    """Return where, by step and sequence, a sequence goes on.
+
+    Parameters
+    ----------
+    lengths : ndarray of integers, shape (batch,)
+        How long each is.
+    steps : int
+        The largest of them, or more.
+    """
     found: np.ndarray = np.arange(steps)[:, None] < lengths[None]
     return found
 
@@ -177,7 +197,19 @@ def pack_padded_sequence(
 
 
 def padded(data: Tensor, batch_sizes: Tensor, steps: int, value: float) -> Tensor:
-    """Return packed data as (steps, batch, ...), in the sorted order."""
+    """Return packed data as (steps, batch, ...), in the sorted order.
+
+    Parameters
+    ----------
+    data : Tensor, shape (total, ...)
+        Steps of all sequences, those of one step together.
+    batch_sizes : Tensor of integers, shape (steps,)
+        How many sequences have each step.
+    steps : int
+        Steps of the result.
+    value : number
+        What fills the places behind each.
+    """
     lengths = lengths_of(batch_sizes)
     mask = mask_of(lengths, steps)
     # Each row of padding reads the row behind the last one.
@@ -280,7 +312,17 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """Return the sequences of a padded tensor, each of its own length."""
+    """Return the sequences of a padded tensor, each of its own length.
+
+    Parameters
+    ----------
+    padded_sequences : Tensor, shape (steps, batch, ...) or (batch, steps, ...)
+        Sequences with padding behind them.
+    lengths : Tensor of integers, shape (batch,)
+        How long each is.
+    batch_first : bool, default False
+        Which of the shapes it is.
+    """
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     sizes = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
     return [rows[k, : int(size)] for k, size in enumerate(sizes)]
@@ -289,7 +331,15 @@ def unpad_sequence(
 def pack_sequence(
     sequences: Sequence[Tensor], enforce_sorted: bool = True
 ) -> PackedSequence:
-    """Return sequences of different lengths packed; see `pack_padded_sequence`."""
+    """Return sequences of different lengths packed; see `pack_padded_sequence`.
+
+    Parameters
+    ----------
+    sequences : sequence of Tensor, each of shape (length, ...)
+        They differ in length alone.
+    enforce_sorted : bool, default True
+        Whether they must come by length, the longest first; otherwise they are sorted.
+    """
     lengths = [each.shape[0] for each in sequences]
     return pack_padded_sequence(
         pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted
@@ -297,5 +347,11 @@ def pack_sequence(
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """Return packed sequences as a list, each of its own length."""
+    """Return packed sequences as a list, each of its own length.
+
+    Parameters
+    ----------
+    packed_sequences : PackedSequence
+        As `pack_sequence` makes it.
+    """
     return unpad_sequence(*pad_packed_sequence(packed_sequences))

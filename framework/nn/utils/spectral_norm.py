@@ -142,6 +142,13 @@ def spectral_norm(
 def remove_spectral_norm(module: M, name: str = "weight") -> M:
     """Make a parameter of a module with `spectral_norm` a plain one; return the module.
 
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str, default "weight"
+        The parameter's.
+
     Raises
     ------
     ValueError

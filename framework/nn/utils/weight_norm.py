@@ -87,6 +87,13 @@ def weight_norm(module: M, name: str = "weight", dim: int | None = 0) -> M:
 def remove_weight_norm(module: M, name: str = "weight") -> M:
     """Make a parameter of a module with `weight_norm` a plain one; return the module.
 
+    Parameters
+    ----------
+    module : Module
+        Has the parameter.
+    name : str, default "weight"
+        The parameter's.
+
     Raises
     ------
     ValueError

@@ -41,6 +41,11 @@ def result_type(*operands: Tensor | complex) -> DType:
     higher than that of those with dimensions, and numbers where theirs is higher still:
     `half_vector * float32_scalar_tensor` is float16, `int_vector * 0.5` float32.
 
+    Parameters
+    ----------
+    *operands : Tensor or number
+        Tensors of any shapes.
+
     Raises
     ------
     DTypeError

@@ -240,12 +240,23 @@ def view_as_complex(input: Tensor) -> Tensor:
 
 
 def real(input: Tensor) -> Tensor:
-    """Return a view of the real part of each element; of a real tensor itself."""
+    """Return a view of the real part of each element; of a real tensor itself.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    """
     return _component_view(input, "real") if input.dtype.is_complex else input
 
 
 def imag(input: Tensor) -> Tensor:
     """Return a view of the imaginary part of each element.
+
+    Parameters
+    ----------
+    input : Tensor, complex
+        Any shape.
 
     Raises
     ------

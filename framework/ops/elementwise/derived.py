@@ -46,18 +46,35 @@ def _fractional(x: Tensor) -> Tensor:
 
 @shown_as("Deg2RadBackward0", "input")
 def deg2rad(input: Tensor) -> Tensor:
-    """Return angles in radians, given in degrees; integers as float32."""
+    """Return angles in radians, given in degrees; integers as float32.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype.
+    """
     return mul(_fractional(input), math.pi / 180)
 
 
 @shown_as("Rad2DegBackward0", "input")
 def rad2deg(input: Tensor) -> Tensor:
-    """Return angles in degrees, given in radians; integers as float32."""
+    """Return angles in degrees, given in radians; integers as float32.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype.
+    """
     return mul(_fractional(input), 180 / math.pi)
 
 
 def positive(input: Tensor) -> Tensor:
     """Return the tensor itself.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but bool.
 
     Raises
     ------
@@ -73,6 +90,11 @@ def angle(input: Tensor) -> Tensor:
     """Return the angle of each number in the complex plane, from -pi to pi.
 
     Of a real one 0 or pi, and NaN for NaN; integers as float32.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype.
     """
     if input.dtype.is_complex:
         return _angle(input)
@@ -109,17 +131,35 @@ def fill(input: Tensor, value: Tensor | float) -> Tensor:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors have the same shape."""
+    """Return whether two tensors have the same shape.
+
+    Parameters
+    ----------
+    input, other : Tensor
+        Any shapes and dtypes.
+    """
     return tuple(input.layout.shape) == tuple(other.layout.shape)
 
 
 def sgn(input: Tensor) -> Tensor:
-    """Return each element divided by its magnitude, 0 of 0; see `sign` of real ones."""
+    """Return each element divided by its magnitude, 0 of 0; see `sign` of real ones.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype.
+    """
     return _complex_sign(input) if input.dtype.is_complex else sign(input)
 
 
 def signbit(input: Tensor) -> Tensor:
-    """Return whether each element is negative, also a zero or NaN with a sign."""
+    """Return whether each element is negative, also a zero or NaN with a sign.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex.
+    """
     if input.dtype is bool_:
         return lt(cast(input, int32), 0)
     if not input.dtype.is_float:
@@ -139,14 +179,26 @@ def _refuse_complex(name: str, x: Tensor) -> None:
 
 
 def isneginf(input: Tensor) -> Tensor:
-    """Return whether each element is minus infinity."""
+    """Return whether each element is minus infinity.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex; integers never are.
+    """
     found = input if input.dtype.is_differentiable else cast(input, float32)
     _refuse_complex("isneginf", input)
     return eq(found, -math.inf)
 
 
 def isposinf(input: Tensor) -> Tensor:
-    """Return whether each element is infinity."""
+    """Return whether each element is infinity.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype but complex; integers never are.
+    """
     found = input if input.dtype.is_differentiable else cast(input, float32)
     _refuse_complex("isposinf", input)
     return eq(found, math.inf)
@@ -323,6 +375,11 @@ def frexp(input: Tensor) -> MantissaExponent:
 
     Zeros, infinities and NaN have themselves and 0.
 
+    Parameters
+    ----------
+    input : Tensor, any shape, float
+        What is taken apart.
+
     Raises
     ------
     DTypeError
@@ -406,7 +463,13 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
 
 @shown_as("SincBackward0", "input")
 def sinc(input: Tensor) -> Tensor:
-    """Return sin(pi x) / (pi x), and 1 at 0."""
+    """Return sin(pi x) / (pi x), and 1 at 0.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype; integers and bools are converted to the default dtype.
+    """
     x = _fractional(input)
     zero = eq(x, 0.0)
     angle = mul(where(zero, 1.0, x), math.pi)

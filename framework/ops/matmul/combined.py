@@ -129,6 +129,11 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
     Source: Cormen et al., "Introduction to Algorithms", matrix-chain order.
 
+    Parameters
+    ----------
+    *matrices : Tensor, each of two dimensions
+        The columns of each are as many as the rows of the next.
+
     Raises
     ------
     ShapeError

@@ -144,6 +144,11 @@ _diagonal_of = diagonal  # the parameter of `diag` hides the name
 def trace(x: Tensor) -> Tensor:
     """Return the sum of the main diagonal of a matrix.
 
+    Parameters
+    ----------
+    x : Tensor, shape (rows, columns)
+        Any dtype; bools and integers are summed as int64.
+
     Raises
     ------
     ShapeError

@@ -380,13 +380,25 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along the second dimension; those of one dimension flat."""
+    """Return tensors joined along the second dimension; those of one dimension flat.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of one shape but for the dimension they are joined along; dtypes promote.
+    """
     parts = [reshape(part, part.shape or (1,)) for part in tensors]
     return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along the first dimension; those of one as rows."""
+    """Return tensors joined along the first dimension; those of one as rows.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of one shape but for the dimension they are joined along; dtypes promote.
+    """
     return cat(
         [
             part if part.ndim > 1 else reshape(part, (1, part.numel()))

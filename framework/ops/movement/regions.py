@@ -226,12 +226,27 @@ def diagonal_scatter(
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """Return a matrix of 0 whose diagonal `offset` has all elements of a tensor."""
+    """Return a matrix of 0 whose diagonal `offset` has all elements of a tensor.
+
+    Parameters
+    ----------
+    input : Tensor, any shape and dtype
+        Read in row-major order.
+    offset : int, default 0
+        Above 0 a diagonal above the main one, below 0 one below it.
+    """
     return diag_embed(flatten(input), offset)
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Return the sums that give a tensor a shape that broadcasts to its own.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any dtype.
+    *size : int, or one sequence of int
+        Shape of the result.
 
     Raises
     ------
@@ -261,12 +276,34 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
 
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """Return a copy of neighbours along one dimension; parameters as in `narrow`."""
+    """Return a copy of neighbours along one dimension; parameters as in `narrow`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    dim : int
+        The dimension.
+    start : int
+        First place; below 0 counted from the end.
+    length : int
+        How many places.
+    """
     return copy(narrow(input, dim, start, length))
 
 
 def split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Return views of parts along a dimension, whose sizes must add up to its own."""
+    """Return views of parts along a dimension, whose sizes must add up to its own.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    split_sizes : sequence of int
+        Sizes of the parts.
+    dim : int, default 0
+        The dimension.
+    """
     return split(input, as_ints("split_with_sizes: split_sizes", split_sizes), dim)

@@ -326,7 +326,15 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
 
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Return views of all places along a dimension, which they lack; of size 0 none."""
+    """Return views of all places along a dimension, which they lack; of size 0 none.
+
+    Parameters
+    ----------
+    x : Tensor, of at least one dimension
+        Any dtype.
+    dim : int, default 0
+        The dimension.
+    """
     at = normalize_dim("unbind", dim, len(x.layout.shape))
     parts = tuple([select(x, at, place) for place in range(x.layout.shape[at])])
     if x.needs_grad:

@@ -47,27 +47,57 @@ def _planes(x: Tensor) -> Tensor:
 
 
 def atleast_1d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Return views of tensors with at least one dimension."""
+    """Return views of tensors with at least one dimension.
+
+    Parameters
+    ----------
+    *tensors : Tensor, or one sequence of Tensor
+        Any shapes and dtypes; one alone is returned without a tuple.
+    """
     return _each(lambda x: x if x.ndim else reshape(x, (1,)), tensors)
 
 
 def atleast_2d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Return views of tensors with at least two dimensions, added in front."""
+    """Return views of tensors with at least two dimensions, added in front.
+
+    Parameters
+    ----------
+    *tensors : Tensor, or one sequence of Tensor
+        Any shapes and dtypes; one alone is returned without a tuple.
+    """
     return _each(_rows, tensors)
 
 
 def atleast_3d(*tensors: Tensor | Sequence[Tensor]) -> Tensor | tuple[Tensor, ...]:
-    """Return views of tensors with at least three dimensions; see `atleast_2d`."""
+    """Return views of tensors with at least three dimensions; see `atleast_2d`.
+
+    Parameters
+    ----------
+    *tensors : Tensor, or one sequence of Tensor
+        Any shapes and dtypes; one alone is returned without a tuple.
+    """
     return _each(_planes, tensors)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along the third dimension, which they get if need be."""
+    """Return tensors joined along the third dimension, which they get if need be.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of one shape but for the dimension they are joined along; dtypes promote.
+    """
     return cat([_planes(each) for each in tensors], 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Return tensors joined along the second dimension; vectors are columns."""
+    """Return tensors joined along the second dimension; vectors are columns.
+
+    Parameters
+    ----------
+    tensors : sequence of Tensor
+        Of as many rows each; dtypes promote.
+    """
     return cat(
         [each if each.ndim > 1 else reshape(each, (-1, 1)) for each in tensors], 1
     )
@@ -108,7 +138,15 @@ def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 
 def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of parts along the first of at least two dimensions; as `hsplit`."""
+    """Return views of parts along the first of at least two dimensions; as `hsplit`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any dtype.
+    indices_or_sections : int or sequence of int
+        How many equal parts, or where parts begin.
+    """
     if len(input.layout.shape) < 2:
         raise ShapeError(
             f"vsplit: x is {input.layout.shape}; it must have at least 2 dimensions"
@@ -117,12 +155,25 @@ def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
 
 
 def dsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
-    """Return views of parts along the third dimension; as `hsplit`."""
+    """Return views of parts along the third dimension; as `hsplit`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any dtype.
+    indices_or_sections : int or sequence of int
+        How many equal parts, or where parts begin.
+    """
     return _split("dsplit", input, indices_or_sections, 2)
 
 
 def fliplr(input: Tensor) -> Tensor:
     """Return a copy with the order of columns reversed.
+
+    Parameters
+    ----------
+    input : Tensor, shape (rows, columns, ...)
+        Any dtype.
 
     Raises
     ------
@@ -139,6 +190,11 @@ def fliplr(input: Tensor) -> Tensor:
 def flipud(input: Tensor) -> Tensor:
     """Return a copy with the order of rows reversed.
 
+    Parameters
+    ----------
+    input : Tensor, shape (rows, ...)
+        Any dtype.
+
     Raises
     ------
     ShapeError
@@ -151,6 +207,11 @@ def flipud(input: Tensor) -> Tensor:
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """Return views of tensors in the shape that they all broadcast to.
+
+    Parameters
+    ----------
+    *tensors : Tensor
+        Any dtypes.
 
     Raises
     ------
@@ -165,6 +226,11 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     """Return the shape that shapes broadcast to; an int is a shape of one size.
+
+    Parameters
+    ----------
+    *shapes : int or sequence of int
+        One for each tensor.
 
     Raises
     ------
@@ -183,6 +249,11 @@ def adjoint(input: Tensor) -> Tensor:
 
     A view if the numbers are real.
 
+    Parameters
+    ----------
+    input : Tensor, shape (..., rows, columns)
+        Any dtype.
+
     Raises
     ------
     ShapeError
@@ -195,6 +266,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
     """Return a matrix with the matrices given along its diagonal, otherwise 0.
 
     Vectors are rows.
+
+    Parameters
+    ----------
+    *tensors : Tensor, of at most two dimensions
+        Dtypes promote.
 
     Raises
     ------
@@ -223,6 +299,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """Return all combinations of elements of vectors, one a row.
+
+    Parameters
+    ----------
+    *tensors : Tensor, shape (size,)
+        Dtypes promote.
 
     Returns
     -------

@@ -159,7 +159,13 @@ def cov(
 
 
 def corrcoef(input: Tensor) -> Tensor:
-    """Return the correlation coefficients of variables, one a row; see `cov`."""
+    """Return the correlation coefficients of variables, one a row; see `cov`.
+
+    Parameters
+    ----------
+    input : Tensor, shape (variables, observations) or (observations,)
+        Any dtype but bool.
+    """
     if len(input.layout.shape) > 2:
         raise ShapeError(
             f"corrcoef: x is {input.layout.shape}; it must have at most 2 dimensions"
@@ -340,7 +346,15 @@ def cummin(input: Tensor, dim: int) -> ValuesIndices:
 
 @shown_as("LogcumsumexpBackward0", "input")
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """Return log(cumsum(exp(input))) along a dimension, without overflow."""
+    """Return log(cumsum(exp(input))) along a dimension, without overflow.
+
+    Parameters
+    ----------
+    input : Tensor, float or complex
+        Any shape.
+    dim : int
+        The dimension.
+    """
     if not input.dtype.is_complex:
         _need_float("logcumsumexp", input)
     at = normalize_dim("logcumsumexp", dim, len(input.layout.shape) or 1)

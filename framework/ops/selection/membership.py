@@ -152,7 +152,13 @@ def unique_consecutive(
 
 
 def argwhere(input: Tensor) -> Tensor:
-    """Return the coordinates of elements that are not zero; see `nonzero`."""
+    """Return the coordinates of elements that are not zero; see `nonzero`.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    """
     return nonzero(input)
 
 
@@ -187,7 +193,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
 
 
 def isreal(input: Tensor) -> Tensor:
-    """Return whether each element is a real number: all are that are not complex."""
+    """Return whether each element is a real number: all are that are not complex.
+
+    Parameters
+    ----------
+    input : Tensor
+        Any shape and dtype.
+    """
     if input.dtype.is_complex:
         return eq(_imaginary_part(input), 0)
     made: Tensor = fill_like(input, input.layout.shape, True, bool_)

@@ -38,7 +38,13 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def msort(input: Tensor) -> Tensor:
-    """Return the elements in order along the first dimension; see `sort`."""
+    """Return the elements in order along the first dimension; see `sort`.
+
+    Parameters
+    ----------
+    input : Tensor, of at least one dimension
+        Any dtype but complex.
+    """
     return sort(input, 0).values if len(input.layout.shape) else lazy_copy(input)
 
 

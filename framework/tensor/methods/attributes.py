@@ -60,7 +60,13 @@ class AttributeMethods:
         return self.ndim
 
     def stride(self: Tensor, dim: int | None = None) -> Any:
-        """Return the strides in elements, or the stride of one dimension."""
+        """Return the strides in elements, or the stride of one dimension.
+
+        Parameters
+        ----------
+        dim : int or None
+            The dimension; None means all.
+        """
         strides = self.layout.strides
         if dim is None:
             return strides
@@ -177,7 +183,15 @@ class AttributeMethods:
     def to_dense(
         self: Tensor, dtype: Any = None, *, masked_grad: bool = True
     ) -> Tensor:
-        """Return the tensor itself, which is dense; in a dtype if one is given."""
+        """Return the tensor itself, which is dense; in a dtype if one is given.
+
+        Parameters
+        ----------
+        dtype : DType, str or None
+            None keeps the tensor's.
+        masked_grad : bool
+            Without effect.
+        """
         return self if dtype is None else self.to(dtype)
 
     def is_distributed(self: Tensor) -> bool:
@@ -185,14 +199,32 @@ class AttributeMethods:
         return False
 
     def record_stream(self: Tensor, s: Any) -> None:
-        """Do nothing: memory is kept until the work that uses it is done."""
+        """Do nothing: memory is kept until the work that uses it is done.
+
+        Parameters
+        ----------
+        s : Stream
+            Any.
+        """
 
     def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-        """Return the tensor itself: staging memory is the library's own."""
+        """Return the tensor itself: staging memory is the library's own.
+
+        Parameters
+        ----------
+        device : object
+            Without effect.
+        """
         return self
 
     def is_pinned(self: Tensor, device: Any = None) -> bool:
-        """Return False; see `pin_memory`."""
+        """Return False; see `pin_memory`.
+
+        Parameters
+        ----------
+        device : object
+            Without effect.
+        """
         return False
 
     def is_shared(self: Tensor) -> bool:
@@ -208,7 +240,13 @@ class AttributeMethods:
 
     @explained
     def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-        """Return whether another tensor has the same storage, shape and strides."""
+        """Return whether another tensor has the same storage, shape and strides.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The other one.
+        """
         return self.array is tensor.array and self.layout == tensor.layout
 
     def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:

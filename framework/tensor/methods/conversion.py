@@ -132,11 +132,23 @@ class ConversionMethods:
         return self.to(dtype_of_type_name(dtype))
 
     def to_gpu(self: Tensor, device: Device | str | None = None) -> Tensor:
-        """Return the tensor on the best Vulkan device, or on the one named."""
+        """Return the tensor on the best Vulkan device, or on the one named.
+
+        Parameters
+        ----------
+        device : Device, str or None
+            As "gpu:1"; None means the best.
+        """
         return moved(self, find_device("gpu" if device is None else device))
 
     def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor on the host; `memory_format` has no effect."""
+        """Return the tensor on the host.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         return moved(self, CPU)
 
     def cuda(
@@ -147,6 +159,11 @@ class ConversionMethods:
     ) -> Tensor:
         """Raise: there is no CUDA; `to("gpu")` moves to the Vulkan device.
 
+        Parameters
+        ----------
+        device, non_blocking, memory_format : object
+            As PyTorch's, without effect.
+
         Raises
         ------
         NoVulkanError
@@ -155,77 +172,155 @@ class ConversionMethods:
         return moved(self, find_device("cuda"))
 
     def type_as(self: Tensor, other: Tensor) -> Tensor:
-        """Return the tensor in the dtype and on the device of another."""
+        """Return the tensor in the dtype and on the device of another.
+
+        Parameters
+        ----------
+        other : Tensor
+            Any shape.
+        """
         return self.to(other)
 
     def float(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float32; `memory_format` has no effect."""
+        """Return the tensor as float32.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("float", memory_format)
         return _cast(self, float32)
 
     def double(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float64; `memory_format` has no effect."""
+        """Return the tensor as float64.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("double", memory_format)
         return _cast(self, float64)
 
     def half(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as float16; `memory_format` has no effect."""
+        """Return the tensor as float16.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("half", memory_format)
         return _cast(self, float16)
 
     def bfloat16(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as bfloat16; `memory_format` has no effect."""
+        """Return the tensor as bfloat16.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("bfloat16", memory_format)
         return _cast(self, bfloat16)
 
     def byte(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as uint8; `memory_format` has no effect."""
+        """Return the tensor as uint8.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("byte", memory_format)
         return _cast(self, uint8)
 
     def char(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int8; `memory_format` has no effect."""
+        """Return the tensor as int8.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("char", memory_format)
         return _cast(self, int8)
 
     def short(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int16; `memory_format` has no effect."""
+        """Return the tensor as int16.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("short", memory_format)
         return _cast(self, int16)
 
     def int(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int32; `memory_format` has no effect."""
+        """Return the tensor as int32.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("int", memory_format)
         return _cast(self, int32)
 
     def long(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as int64; `memory_format` has no effect."""
+        """Return the tensor as int64.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("long", memory_format)
         return _cast(self, int64)
 
     def bool(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return whether each element is not zero; `memory_format` has no effect."""
+        """Return whether each element is not zero.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("bool", memory_format)
         return _cast(self, bool_)
 
     def cfloat(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as complex64; `memory_format` has no effect."""
+        """Return the tensor as complex64.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("cfloat", memory_format)
         return _cast(self, complex64)
 
     def cdouble(self: Tensor, memory_format: Any = None) -> Tensor:
-        """Return the tensor as complex128; `memory_format` has no effect."""
+        """Return the tensor as complex128.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("cdouble", memory_format)
         return _cast(self, complex128)

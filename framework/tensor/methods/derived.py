@@ -20,7 +20,13 @@ class DerivedMethods:
     __slots__ = ()
 
     def hardshrink(self: Tensor, lambd: float = 0.5) -> Tensor:
-        """Return 0 where an element is at most `lambd` from 0, else the element."""
+        """Return 0 where an element is at most `lambd` from 0, else the element.
+
+        Parameters
+        ----------
+        lambd : number, default 0.5
+            At least 0.
+        """
         return ops.where(ops.abs(self) <= lambd, 0.0, self)
 
     addbmm = ops.addbmm
@@ -96,7 +102,13 @@ class DerivedMethods:
     xlogy = ops.xlogy
 
     def polygamma(self: Tensor, n: int) -> Tensor:
-        """Return the polygamma function of order `n`, which is at least 0."""
+        """Return the polygamma function of order `n`, which is at least 0.
+
+        Parameters
+        ----------
+        n : int
+            The order.
+        """
         return ops.polygamma(n, self)
 
     addbmm_ = in_place(ops.addbmm)
@@ -125,7 +137,13 @@ class DerivedMethods:
     xlogy_ = in_place(ops.xlogy)
 
     def polygamma_(self: Tensor, n: int) -> Tensor:
-        """Change in place by `polygamma`."""
+        """Change in place by `polygamma`.
+
+        Parameters
+        ----------
+        n : int
+            The order, at least 0.
+        """
         return change(self, lambda x: ops.polygamma(n, x))
 
     def fill_diagonal_(self: Tensor, fill_value: float, wrap: bool = False) -> Tensor:

@@ -147,9 +147,25 @@ class InPlaceBinaryMethods:
     baddbmm_ = in_place(ops.baddbmm)
 
     def cumsum_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Change in place by `cumsum` in `dtype`, which this dtype has to hold."""
+        """Change in place by `cumsum` in `dtype`, which this dtype has to hold.
+
+        Parameters
+        ----------
+        dim : int
+            The dimension.
+        dtype : DType, str or None
+            To sum in; None means the tensor's.
+        """
         return change(self, ops.cumsum, dim, dtype=dtype)
 
     def cumprod_(self: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
-        """Change in place by `cumprod` in `dtype`, which this dtype has to hold."""
+        """Change in place by `cumprod` in `dtype`, which this dtype has to hold.
+
+        Parameters
+        ----------
+        dim : int
+            The dimension.
+        dtype : DType, str or None
+            To multiply in; None means the tensor's.
+        """
         return change(self, ops.cumprod, dim, dtype=dtype)

@@ -48,7 +48,13 @@ class MovementMethods:
 
     @explained
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-        """Return the tensor in the shape of another; see `ops.reshape`."""
+        """Return the tensor in the shape of another; see `ops.reshape`.
+
+        Parameters
+        ----------
+        other : Tensor
+            Of as many elements.
+        """
         return another(self, ops.reshape(self, other.shape), "ViewBackward0")
 
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
@@ -78,7 +84,13 @@ class MovementMethods:
 
     @explained
     def view_as(self: Tensor, other: Tensor) -> Tensor:
-        """Return the same storage in the shape of another tensor; see `view`."""
+        """Return the same storage in the shape of another tensor; see `view`.
+
+        Parameters
+        ----------
+        other : Tensor
+            Of as many elements.
+        """
         return viewed(self, other.shape)
 
     flatten = ops.flatten
@@ -159,7 +171,13 @@ class MovementMethods:
 
     @explained
     def expand_as(self: Tensor, other: Tensor) -> Tensor:
-        """Return a view in the shape of another tensor; see `ops.expand`."""
+        """Return a view in the shape of another tensor; see `ops.expand`.
+
+        Parameters
+        ----------
+        other : Tensor
+            Of a shape that this one broadcasts to.
+        """
         return ops.expand(self, other.shape)
 
     broadcast_to = ops.broadcast_to
@@ -221,6 +239,11 @@ class MovementMethods:
         """Return the elements one after the other in row-major order; itself if so.
 
         That is the order for every `memory_format`.
+
+        Parameters
+        ----------
+        memory_format : MemoryFormat
+            Without effect.
         """
         check_memory_format("contiguous", memory_format)
         return self if self.layout.is_contiguous else row_major(self)
@@ -229,6 +252,11 @@ class MovementMethods:
         """Return whether the elements lie one after the other in row-major order.
 
         With `channels_last` or `channels_last_3d`: with the channels innermost.
+
+        Parameters
+        ----------
+        memory_format : MemoryFormat
+            The order that is asked for.
         """
         check_memory_format("is_contiguous", memory_format)
         last = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
@@ -238,7 +266,13 @@ class MovementMethods:
         return self.ndim == last and self.layout.permute(order).is_contiguous
 
     def clone(self: Tensor, *, memory_format: Any = None) -> Tensor:
-        """Return a copy, on the tape; `memory_format` has no effect."""
+        """Return a copy, on the tape.
+
+        Parameters
+        ----------
+        memory_format : object
+            Without effect.
+        """
         if memory_format is not None:
             check_memory_format("clone", memory_format)
         return ops.copy(self)

@@ -221,7 +221,15 @@ class NewMethods:
         return made.requires_grad_(requires_grad)
 
     def new(self: Tensor, *data: Any, device: DeviceLike = None) -> Tensor:
-        """Return a tensor of sizes, or of data, as the class `Tensor` does."""
+        """Return a tensor of sizes, or of data, as the class `Tensor` does.
+
+        Parameters
+        ----------
+        *data : int, or one sequence, ndarray or Tensor
+            Sizes, or elements.
+        device : Device, str or None
+            None means the tensor's.
+        """
         kind, place = _wanted(self, None, device)
         made: Tensor = legacy_data(type(self), data, kind, place)
         return made

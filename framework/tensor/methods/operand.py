@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+from ...base.docstring import shares_parameters
 from ...eager.base_tensor import operand
 from ..inplace import change
 
@@ -53,7 +54,9 @@ def with_operand(op: Callable[..., Tensor]) -> WithOperand:
     def method(self: Tensor, other: Operand) -> Tensor:
         return op(self, operand(self, other))
 
-    made: Any = _documented(method, op)
+    _, second, *_ = inspect.signature(op).parameters
+    described = shares_parameters(op, other=second)
+    made: Any = described(_documented(method, op))
     return made  # type: ignore[no-any-return]  # a function is one
 
 

@@ -18,29 +18,65 @@ class ProductMethods:
     __slots__ = ()
 
     def matmul(self: Tensor, other: Tensor) -> Tensor:
-        """Return the matrix product; shapes and errors as in `ops.matmul`."""
+        """Return the matrix product; shapes and errors as in `ops.matmul`.
+
+        Parameters
+        ----------
+        other : Tensor
+            The second factor.
+        """
         return ops.matmul(self, other)
 
     def bmm(self: Tensor, other: Tensor) -> Tensor:
-        """Return the products of (batch, m, k) and (batch, k, n), as `ops.bmm`."""
+        """Return the products of (batch, m, k) and (batch, k, n), as `ops.bmm`.
+
+        Parameters
+        ----------
+        other : Tensor, shape (batch, k, n)
+            The second factors.
+        """
         return ops.bmm(self, other)
 
     def mm(self: Tensor, other: Tensor) -> Tensor:
-        """Return the product of matrices (m, k) and (k, n); see `ops.mm`."""
+        """Return the product of matrices (m, k) and (k, n); see `ops.mm`.
+
+        Parameters
+        ----------
+        other : Tensor, shape (k, n)
+            The second factor.
+        """
         return ops.mm(self, other)
 
     mv = ops.mv
 
     def dot(self: Tensor, other: Tensor) -> Tensor:
-        """Return the inner product of two vectors of one dtype; see `ops.dot`."""
+        """Return the inner product of two vectors of one dtype; see `ops.dot`.
+
+        Parameters
+        ----------
+        other : Tensor, shape (n,)
+            The other vector.
+        """
         return ops.dot(self, other)
 
     def vdot(self: Tensor, other: Tensor) -> Tensor:
-        """Return the inner product with another vector; see `ops.vdot`."""
+        """Return the inner product with another vector; see `ops.vdot`.
+
+        Parameters
+        ----------
+        other : Tensor, shape (n,)
+            The other vector; this one is conjugated.
+        """
         return ops.vdot(self, other)
 
     def outer(self: Tensor, other: Tensor) -> Tensor:
-        """Return the products of all pairs, (n, m), of two vectors; see `ops.outer`."""
+        """Return the products of all pairs, (n, m), of two vectors; see `ops.outer`.
+
+        Parameters
+        ----------
+        other : Tensor, shape (m,)
+            The other vector.
+        """
         return ops.outer(self, other)
 
     addmm = ops.addmm

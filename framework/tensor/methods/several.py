@@ -126,7 +126,13 @@ class BinaryMethods:
     bitwise_right_shift = with_operand(ops.bitwise_right_shift)
 
     def logaddexp(self: Tensor, other: Tensor) -> Tensor:
-        """Return the logarithm of the sum of both exponentials; see `ops.logaddexp`."""
+        """Return the logarithm of the sum of both exponentials; see `ops.logaddexp`.
+
+        Parameters
+        ----------
+        other : Tensor
+            Shapes broadcast, dtypes promote.
+        """
         return ops.logaddexp(self, other)
 
     isclose = ops.isclose

@@ -19,21 +19,45 @@ class ShapeInPlaceMethods:
     __slots__ = ()
 
     def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-        """Drop dimensions of size 1; see `ops.squeeze`."""
+        """Drop dimensions of size 1; see `ops.squeeze`.
+
+        Parameters
+        ----------
+        dim : int, sequence of int or None
+            Those that are dropped if of size 1; None means all.
+        """
         return relayout(self, ops.squeeze, dim)
 
     def unsqueeze_(self: Tensor, dim: int) -> Tensor:
-        """Insert a dimension of size 1; see `ops.unsqueeze`."""
+        """Insert a dimension of size 1; see `ops.unsqueeze`.
+
+        Parameters
+        ----------
+        dim : int
+            Place of the new dimension; below 0 counted from the end of the result's.
+        """
         return relayout(self, ops.unsqueeze, dim)
 
     def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
-        """Exchange two dimensions; see `ops.transpose`."""
+        """Exchange two dimensions; see `ops.transpose`.
+
+        Parameters
+        ----------
+        dim0, dim1 : int
+            The dimensions; below 0 counted from the end.
+        """
         return relayout(self, ops.transpose, dim0, dim1)
 
     swapdims_ = transpose_
 
     def swapaxes_(self: Tensor, axis0: int, axis1: int) -> Tensor:
-        """Exchange two dimensions; see `ops.transpose`."""
+        """Exchange two dimensions; see `ops.transpose`.
+
+        Parameters
+        ----------
+        axis0, axis1 : int
+            The dimensions; below 0 counted from the end.
+        """
         return relayout(self, ops.transpose, axis0, axis1)
 
     def t_(self: Tensor) -> Tensor:
@@ -86,7 +110,15 @@ class ShapeInPlaceMethods:
     def resize_as_(
         self: Tensor, tensor: Tensor, *, memory_format: object = None
     ) -> Tensor:
-        """Give the tensor the shape of another one; see `resize_`."""
+        """Give the tensor the shape of another one; see `resize_`.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The other one.
+        memory_format : object
+            Without effect.
+        """
         return resize(self, tensor.shape)
 
     def set_(

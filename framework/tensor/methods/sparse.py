@@ -62,15 +62,32 @@ class SparseMethods:
         return CONVERSIONS["to_sparse"](self)
 
     def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Any:
-        """Return a matrix in compressed rows; `dense_dim` as in `to_sparse`."""
+        """Return a matrix in compressed rows; `dense_dim` as in `to_sparse`.
+
+        Parameters
+        ----------
+        dense_dim : int or None
+            As in `to_sparse`.
+        """
         return CONVERSIONS["to_sparse"](self, layout=sparse_csr)
 
     def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Any:
-        """Return a matrix in compressed columns; `dense_dim` as in `to_sparse`."""
+        """Return a matrix in compressed columns; `dense_dim` as in `to_sparse`.
+
+        Parameters
+        ----------
+        dense_dim : int or None
+            As in `to_sparse`.
+        """
         return CONVERSIONS["to_sparse"](self, layout=sparse_csc)
 
     def sparse_mask(self: Tensor, mask: Any) -> Any:
         """Return the elements in the places of a sparse COO tensor of the same shape.
+
+        Parameters
+        ----------
+        mask : SparseTensor, shape of this one
+            The places.
 
         Raises
         ------

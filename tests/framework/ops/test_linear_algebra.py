@@ -12,7 +12,6 @@ def test_modes_and_dtypes() -> None:
     x = fw.rand(4, 3)
     assert linear_algebra.qr(x, "complete").Q.shape == (4, 4)
     assert linear_algebra.qr(x, "r").Q.shape == (0,)
-    assert linear_algebra.lu_factor(x).pivots.dtype is fw.int32
     with pytest.raises(ValueError, match="mode"):
         linear_algebra.qr(x, "full")
 

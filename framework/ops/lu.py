@@ -1,0 +1,196 @@
+"""LU factorisations of batches of matrices, and solutions by them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..base.dtype import int32
+from ..base.errors import LinAlgError
+from ..dispatch.autocast_policy import autocast_passthrough
+from . import factorization as factors
+from .elementwise.cast import cast, need_one_dtype
+from .factorization import back, read, turned
+from .factorization_results import PLU, LUFactor, LUFactorEx
+from .indexing.masked import tril, triu
+from .indexing.scatter import take_along_dim
+from .linear_algebra import _matrix, solve_triangular
+from .matmul.matmul import matmul
+from .movement.concat import cat
+from .movement.slice import narrow
+from .source import fill_like
+from .view import expand, unsqueeze
+
+if TYPE_CHECKING:
+    from ..tensor.tensor import Tensor
+
+
+@autocast_passthrough
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
+    """Return both factors of `lu` in one matrix, and the pivots, from 1 on.
+
+    Without `pivot` rows keep their order.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float32, float64 or complex
+        Matrices.
+    pivot : bool, default True
+        Whether rows are exchanged for the largest pivot.
+    """
+    _matrix("lu_factor", A, square=False)
+    _, order, pivots = factors.host_lu(read(A), pivot)
+    rows, columns = A.layout.shape[-2:]
+    least = min(rows, columns)
+    places = type(A).from_host(order.astype(np.int32), A.device, int32)
+    sorted_rows = take_along_dim(
+        A, expand(unsqueeze(cast(places, int32), -1), tuple(A.layout.shape)), -2
+    )
+    square = narrow(narrow(sorted_rows, -2, 0, least), -1, 0, least)
+    both = factors.lu_factors(square)
+    if columns > least:
+        rest = narrow(sorted_rows, -1, least, columns - least)
+        upper = solve_triangular(both, rest, upper=False, unitriangular=True)
+        both = cat([both, upper], -1)
+    elif rows > least:
+        rest = narrow(sorted_rows, -2, least, rows - least)
+        both = cat([both, solve_triangular(both, rest, upper=True, left=False)], -2)
+    return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
+
+
+def lu_factor_ex(
+    A: Tensor,  # noqa: N803
+    *,
+    pivot: bool = True,
+    check_errors: bool = False,
+) -> LUFactorEx:
+    """Return `lu_factor`, and where each U is singular.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n)
+    pivot : bool, default True
+    check_errors : bool, default False
+        Raise for a singular matrix.
+
+    Returns
+    -------
+    LUFactorEx
+        Its `info`, int32, has for each matrix the place, from 1 on, of the first zero
+        on the diagonal of U, and 0 if there is none.
+
+    Raises
+    ------
+    LinAlgError
+        If errors are checked, and a matrix is singular.
+    """
+    both, pivots = lu_factor(A, pivot=pivot)
+    zero = np.diagonal(read(both.detach()), 0, -2, -1) == 0
+    places = np.where(zero.any(-1), zero.argmax(-1) + 1 if zero.shape[-1] else 0, 0)
+    if check_errors and places.any():
+        raise LinAlgError(
+            f"lu_factor_ex: U is singular: its diagonal is 0 at {places.max()},"
+            " counted from 1; give matrices of full rank"
+        )
+    info = type(A).from_host(places.astype(np.int32), A.device, int32)
+    return LUFactorEx(both, pivots, info)
+
+
+def _order(pivots: Tensor, rows: int) -> np.ndarray:
+    """Return the order of rows that pivots make."""
+    *batch, count = pivots.layout.shape
+    swaps = read(pivots).reshape(math.prod(batch), count) - 1
+    order = np.tile(np.arange(rows), (len(swaps), 1))
+    every = np.arange(len(swaps))
+    for j in range(swaps.shape[1]):
+        at = swaps[:, j]
+        order[every, j], order[every, at] = order[every, at], order[every, j].copy()
+    return order.reshape(*pivots.layout.shape[:-1], rows)
+
+
+def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
+    """Return P, unit lower triangular L and upper triangular U of A = P L U.
+
+    Parameters
+    ----------
+    A : Tensor, shape (..., m, n), float32, float64 or complex
+        Matrices.
+    pivot : bool, default True
+        Whether rows are exchanged for the largest pivot; P is the identity if not.
+    """
+    return lu_unpack(*lu_factor(A, pivot=pivot))
+
+
+def lu_unpack(
+    LU_data: Tensor,  # noqa: N803
+    LU_pivots: Tensor,  # noqa: N803
+    unpack_data: bool = True,
+    unpack_pivots: bool = True,
+) -> PLU:
+    """Return the three factors of what `lu_factor` returned.
+
+    Parameters
+    ----------
+    LU_data : Tensor, shape (..., m, n)
+    LU_pivots : Tensor, shape (..., min(m, n)), int32
+    unpack_data, unpack_pivots : bool, default True
+        Otherwise L and U, or P, have no elements.
+
+    Returns
+    -------
+    PLU
+        P (..., m, m), L (..., m, min(m, n)) and U (..., min(m, n), n).
+    """
+    rows, columns = LU_data.layout.shape[-2:]
+    least = min(rows, columns)
+    p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
+    if unpack_pivots:
+        p = back(np.eye(rows)[_order(LU_pivots, rows)].swapaxes(-1, -2), LU_data)
+    if unpack_data:
+        ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
+        lower = tril(narrow(LU_data, -1, 0, least), -1) + triu(tril(ones))
+        upper = triu(narrow(LU_data, -2, 0, least))
+    return PLU(p, lower, upper)
+
+
+def lu_solve(
+    LU: Tensor,  # noqa: N803
+    pivots: Tensor,
+    B: Tensor,  # noqa: N803
+    *,
+    left: bool = True,
+    adjoint: bool = False,
+) -> Tensor:
+    """Return X of A X = B, given `lu_factor` of A.
+
+    With `left` False it is X A = B; `adjoint` takes A^H in the place of A.
+
+    Parameters
+    ----------
+    LU : Tensor, shape (..., n, n), float32, float64 or complex
+        Both factors in one matrix.
+    pivots : Tensor of int32, shape (..., n)
+        From 1 on.
+    B : Tensor, shape (..., n, k)
+        Right-hand sides, of the same dtype.
+    left : bool, default True
+        Which side X is on.
+    adjoint : bool, default False
+        Whether A^H stands for A.
+    """
+    _matrix("lu_solve", LU)
+    need_one_dtype("lu_solve", LU=LU, B=B)
+    if not left:
+        across = factors.adjoint(B)
+        return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
+    permutation = lu_unpack(LU, pivots).P
+    if adjoint:
+        both = factors.adjoint(LU)
+        half = solve_triangular(both, B, upper=False)
+        whole = solve_triangular(both, half, upper=True, unitriangular=True)
+        return matmul(permutation, whole)
+    moved = matmul(turned(permutation), B)
+    half = solve_triangular(LU, moved, upper=False, unitriangular=True)
+    return solve_triangular(LU, half, upper=True)
