@@ -204,9 +204,11 @@ class Device:
         """
         if self._poison:
             return [self.allocate(size) for size in sizes]
-        with self.logical.lock:
-            self.check_open("allocate")
-            spans = self.pool.allocate_each(sizes, wanted=wanted, idle=idle)
+        logical = self.logical
+        with logical.lock:
+            if self._closed or logical.lost:
+                self.check_open("allocate")
+            spans = self.pool.allocate_each(sizes, "", wanted, idle)
         buffers = []
         for span, size in zip(spans, sizes):
             buffers.append(Buffer(self, span, size, ""))
@@ -262,13 +264,16 @@ class Device:
         memoryview
             The bytes, writable: those of `out` if it is given.
         """
-        self.check_open("read")
+        if self._closed or self.logical.lost:
+            self.check_open("read")
         self.settle()
         target = None if out is None else _byte_view("read", out)
         if size is None:
             size = buffer.size - offset if target is None else len(target)
-        self._check_own("read", buffer)
-        buffer.check_range("read", offset, size)
+        if buffer.device is not self:
+            self._check_own("read", buffer)
+        if offset < 0 or size < 0 or offset + size > buffer.size:
+            buffer.check_range("read", offset, size)
         if target is not None and (target.readonly or len(target) != size):
             kind = "read-only" if target.readonly else "writable"
             raise ArgumentError(

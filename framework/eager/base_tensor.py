@@ -417,26 +417,31 @@ class TensorCore:
         """
         if not isinstance(self.device, GpuDevice):
             return self.host_view().copy()
-        trace_hooks.refuse(
-            f"a tensor of shape {tuple(self.shape)} on {self.device} is read on the"
-            " host,"
-            " which a replay cannot do; return it and read it outside, or choose with"
-            " where() instead of a Python branch"
-        )
+        if trace_hooks.running:
+            trace_hooks.refuse(
+                f"a tensor of shape {tuple(self.shape)} on {self.device} is read on the"
+                " host,"
+                " which a replay cannot do; return it and read it outside, or choose"
+                " with where() instead of a Python branch"
+            )
         found = self._download(self.device)
         return found if found.flags.c_contiguous else found.copy()
 
     def _download(self, device: GpuDevice, raw: bool = False) -> np.ndarray:
         """Read the range of storage that the layout touches; `raw` is not decoded."""
         shape, strides, offset = self.layout
-        if self.layout.numel == 0:
-            return np.empty(shape, self.dtype.storage if raw else self.dtype.numpy)
-        last = sum((size - 1) * stride for size, stride in zip(shape, strides))
-        size = self.dtype.itemsize
+        dtype = self.array.value.dtype
+        if 0 in shape:
+            return np.empty(shape, dtype.storage if raw else dtype.numpy)
+        size, last, steps = dtype.itemsize, 0, []
+        for length, stride in zip(shape, strides):
+            last += (length - 1) * stride
+            steps.append(stride * size)
         while True:
             with device.lock:
                 # First, as it may roll the storage back to other content.
-                device.settle()
+                if device.in_flight is not None:
+                    device.settle()
                 value = self.array.value
                 # Referenced, or another thread's flush could drop or donate it.
                 kept = Array(value) if type(value) is Value else None
@@ -448,13 +453,14 @@ class TensorCore:
             # If another thread's replay moved the memory, it may have overwritten it; a
             # replay is submitted before the move is known, but under the lock.
             with device.lock:
-                device.settle()
+                if device.in_flight is not None:
+                    device.settle()
                 if value.buffer is buffer:
                     break
-        device.check_indices()
-        flat = np.frombuffer(data, self.dtype.storage)
-        found = strided(flat, Layout(shape, strides))
-        return found if raw else decode(found, self.dtype)
+        if device.gpu.status is not None:
+            device.check_indices()
+        found: np.ndarray = np.ndarray(shape, dtype.storage, data, 0, steps)
+        return decode(found, dtype) if dtype.is_encoded and not raw else found
 
     def stored(self) -> np.ndarray:
         """Return a copy of the elements as they are in memory; waits for them."""

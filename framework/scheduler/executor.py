@@ -39,7 +39,13 @@ def plan_batch(
     The nodes' results get their memory, which the batch has yet to fill. With `alone`,
     nothing can be added to it.
     """
-    memory = memory_of(gpu, plan, _inputs(plan, nodes))
+    inputs = []
+    for _, node, at in plan.inputs:
+        buffer = nodes[node].values[at].buffer
+        if type(buffer) is not vkbackend.Buffer:
+            buffer = buffer_of(nodes[node].values[at])
+        inputs.append(buffer)
+    memory = memory_of(gpu, plan, inputs)
     bound_plan = plan.bound_plan
     if bound_plan is None:
         bound_plan = plan.bound_plan = BoundPlan(plan.execution_plan, nodes)
@@ -60,17 +66,6 @@ def run_plan(gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node]) -> None:
     plan_batch(gpu, plan, nodes).submit()
 
 
-def _inputs(plan: Plan, nodes: Sequence[Node]) -> list[vkbackend.Buffer]:
-    """Return the input buffers of a plan."""
-    found = []
-    for _, node, at in plan.inputs:
-        buffer = nodes[node].values[at].buffer
-        if type(buffer) is not vkbackend.Buffer:
-            buffer = buffer_of(nodes[node].values[at])
-        found.append(buffer)
-    return found
-
-
 def memory_of(
     gpu: vkbackend.Device, plan: Plan, inputs: Sequence[vkbackend.Buffer]
 ) -> list[tuple[vkbackend.Buffer, int]]:
@@ -85,18 +80,19 @@ def memory_of(
     memory: list[Any] = [(None, 0)] * plan.slots
     for (slot, _, _), buffer in zip(plan.inputs, inputs):
         memory[slot] = buffer, buffer.address
-    slots, sizes = plan.execution_plan.memory
-    block = plan.execution_plan.block
+    execution_plan, former = plan.execution_plan, plan.places
+    slots, sizes = execution_plan.memory
+    block = execution_plan.block
     if block:
-        sizes = (*sizes, plan.execution_plan.block_size)
-    buffers = gpu.allocate_each(sizes, plan.places)
+        sizes = (*sizes, execution_plan.block_size)
+    buffers = gpu.allocate_each(sizes, former)
     places = []
     for buffer in buffers:
         places.append(buffer.address)
-    plan.places = (places, *plan.places[:1])
+    plan.places = (places, *former[:1])
     for slot, buffer in zip(slots, buffers):
         memory[slot] = buffer, buffer.address
-    for slot, place in plan.execution_plan.aliases:
+    for slot, place in execution_plan.aliases:
         memory[slot] = memory[place]
     if block:
         buffer = buffers[-1]

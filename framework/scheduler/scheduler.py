@@ -226,7 +226,11 @@ def _submit_for(device: GpuDevice, node: Node) -> bool:
 
     The caller retries from its start, or its variables would hold that memory.
     """
-    nodes, rest, dead = _split_dependencies(device.pending.copy(), node)
+    pending = device.pending.copy()
+    if len(pending) == 1 and pending[0] is node:
+        _flush(device)
+        return True
+    nodes, rest, dead = _split_dependencies(pending, node)
     if not rest:
         _flush(device)
         return True

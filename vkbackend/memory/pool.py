@@ -183,7 +183,13 @@ class Pool:
         if self._consistent:
             # What `_begin` does then, without a call.
             self._consistent = False
-            if self.deferred_frees or self._dead_leases:
+            freed = self.deferred_frees
+            if len(freed) == 1 and len(sizes) == 1 and not idle:
+                span = self._hand_over(sizes[0], name, wanted)
+                if span is not None:
+                    self._consistent = True
+                    return [span]
+            if freed or self._dead_leases:
                 self._process_deferred_frees()
         elif not self._begin():
             return [self._allocate_reentrant(size, name) for size in sizes]
@@ -326,6 +332,32 @@ class Pool:
             dead_lease.request = None
         del self._leases[dead_lease.address]
         dead_lease.region.space.free(dead_lease.address)
+
+    def _hand_over(
+        self, size: int, name: str, wanted: Sequence[Sequence[int]]
+    ) -> MemorySpan | None:
+        """Return the only span that is deferred if it is the wanted one.
+
+        What `_process_deferred_frees` and `_take` do, where the last result has died
+        just before the next one of its kind needs memory.
+        """
+        span, points = self.deferred_frees[0]
+        lease, address = span.lease, span.address
+        rounded = (size + GRANULE - 1) // GRANULE * GRANULE or GRANULE
+        if lease.request is None or span.size != rounded or self._dead_leases:
+            return None
+        for (best,) in wanted:
+            if best == address:
+                span.points = latest(points)
+                # In this order, an interrupt leaves the span deferred, or leaked.
+                lease.request = (name, size)
+                self.deferred_frees.popleft()
+                self._statistics.reuses += 1
+                self._statistics.total_allocations += 1
+                return span
+            if best in self._bins.get(rounded, ()):
+                break
+        return None
 
     def _make_lease(self, span: MemorySpan) -> None:
         """Make the pool know a span that nobody owns."""

@@ -105,6 +105,32 @@ def test_finished_memory_is_reused() -> None:
     assert pool.statistics()["reuses"] == 1
 
 
+def test_the_wanted_span_is_handed_over_with_its_points() -> None:
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    span, other = pool.allocate(1000, ""), pool.allocate(1000, "")
+    for wanted in ([[span.address]], [[other.address], [span.address]]):
+        in_use = pool.statistics()["in_use"]
+        release(pool, span, point(queue, 1))
+        (found,) = pool.allocate_each((900,), "new", wanted)
+        assert found is span
+        assert found.points == (point(queue, 1),)
+        assert pool.statistics()["in_use"] == in_use
+        live = {each["address"]: each["size"] for each in pool.live()}
+        assert live == {span.address: 900, other.address: 1000}
+
+
+def test_a_better_place_comes_before_the_span_that_just_died() -> None:
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    span, better = pool.allocate(1000, ""), pool.allocate(1000, "")
+    release(pool, better)
+    assert pool.statistics()["deferred"] == 0  # it lies in its bin now
+    release(pool, span, point(queue, 1))
+    wanted = [[better.address], [span.address]]
+    assert pool.allocate_each((1000,), "", wanted) == [better]
+
+
 def test_fresh_memory_before_pending() -> None:
     pool, _ = make_pool()
     span = pool.allocate(1000, "")
