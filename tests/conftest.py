@@ -27,7 +27,7 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.config import CACHE
 from vkbackend.driver import instance
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice, opened_devices
 from vkbackend.shader import compiler
 
 TIERS = ("null", "device", "gpu")
@@ -200,6 +200,19 @@ def gpu(device: vkbackend.Device) -> GpuDevice:
     assert isinstance(found, GpuDevice)
     fw.eval()
     return found
+
+
+@pytest.fixture
+def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """Let no kernel that is planned under a patch be one of other plans, nor before."""
+    _forget_lowered()
+    yield monkeypatch
+    _forget_lowered()
+
+
+def _forget_lowered() -> None:
+    for opened in opened_devices():
+        opened.plan_cache.lowering = None
 
 
 @pytest.fixture

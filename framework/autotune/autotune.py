@@ -177,6 +177,16 @@ def measures(gpu: vkbackend.Device) -> bool:
     return now.enabled and now.spent < now.budget and not _interrupted(gpu)
 
 
+def is_settled() -> bool:
+    """Return whether a device's generation alone decides which kernels are chosen.
+
+    Not where keys without a cached result are to be collected, nor where a benchmark
+    forces a candidate.
+    """
+    scopes = _forced.top.value, _collected.top.value
+    return not settings().enabled and scopes == (None, None)
+
+
 def _interrupted(gpu: vkbackend.Device) -> bool:
     """Return whether a benchmark would disturb a recording or another measurement."""
     return bool(

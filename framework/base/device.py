@@ -22,6 +22,7 @@ from .scoped_setting import ScopedSetting, SettingScope
 
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
+    from ..scheduler.lowering_cache import LoweringCache
     from ..scheduler.plan import Plan
 
 KEPT_PLANS = 256
@@ -157,7 +158,15 @@ class Submission(Protocol):
 
 
 class PlanCache(OrderedDict[object, "Plan"]):
-    """Cached plans by plan key; clearing it begins a generation."""
+    """Cached plans by plan key; clearing it begins a generation.
+
+    Attributes
+    ----------
+    lowering : (int, LoweringCache) or None
+        What its plans have in common, and of which generation.
+    """
+
+    lowering: tuple[int, LoweringCache] | None = None
 
     def clear(self) -> None:
         """Drop the plans, and invalidate all caches that hold them."""
@@ -209,7 +218,7 @@ class GpuDevice(Device):
         self.reads = 0
         self.left = 0
         self.generation = next(_generations)
-        self._plans: OrderedDict[object, Plan] = PlanCache()
+        self._plans = PlanCache()
         self.backward_cache: OrderedDict[object, object] = OrderedDict()
         self.backward_misses = 0
         self.upload_places: dict[int, tuple[tuple[int], ...]] = {}
@@ -221,9 +230,13 @@ class GpuDevice(Device):
 
     @plans.setter
     def plans(self, plans: OrderedDict[object, Plan]) -> None:
-        known = isinstance(plans, PlanCache)
-        self._plans = plans if known else PlanCache(plans)
+        self._plans = plans if isinstance(plans, PlanCache) else PlanCache(plans)
         self.begin_generation()
+
+    @property
+    def plan_cache(self) -> PlanCache:
+        """The plan cache, with what its plans have in common."""
+        return self._plans
 
     @property
     def fusing(self) -> bool:

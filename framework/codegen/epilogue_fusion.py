@@ -121,6 +121,7 @@ def fuse_epilogues(
     live_out: set[int],
     external: Collection[int],
     state: Collection[int],
+    known: dict[Hashable, FusedEpilogue | None],
 ) -> dict[int, FusedEpilogue]:
     """Return the fused epilogues, by the first node of their kernel group.
 
@@ -136,8 +137,10 @@ def fuse_epilogues(
         Nodes of each kernel.
     live_out : set of int
         Live-out values of kernels, by `id`.
-    held, state : collection of int
+    external, state : collection of int
         Values, by `id`, with external references, and those a replay may overwrite.
+    known : dict of Hashable to (FusedEpilogue or None)
+        Filled: those of a loop's steps are equal but for their values.
     """
     group_of = {
         number: kernel_group[0]
@@ -155,8 +158,6 @@ def fuse_epilogues(
         if len(numbers) == 1 and nodes[numbers[0]].op.epilogue_dims
     }
     found = {}
-    # Those of a loop's steps are equal but for their values.
-    known: dict[Hashable, FusedEpilogue | None] = {}
     for kernel_group in kernel_groups:
         members = [nodes[number] for number in kernel_group]
         if not all([node.op.is_elementwise for node in members]):

@@ -155,7 +155,19 @@ class ExecutionPlan:
     buffers: tuple[vkbackend.Buffer, ...] = ()
 
 
-def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]:
+class Packing(NamedTuple):
+    """How arguments by these names are packed; see `Launch`."""
+
+    pack: Callable[..., bytes]
+    address_fields: tuple[tuple[str, int], ...]
+    scalar_fields: tuple[tuple[str, int], ...]
+
+
+def launches(
+    gpu: vkbackend.Device,
+    calls: Sequence[KernelCall],
+    packings: dict[Hashable, Packing] | None = None,
+) -> list[Launch]:
     """Return the launches of kernel calls, in an execution order.
 
     Parameters
@@ -164,7 +176,10 @@ def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]
         Device of the plan.
     calls : sequence of KernelCall
         In an order in which they may run.
+    packings : dict of Hashable to Packing, optional
+        Filled: how arguments are packed, by pipeline and their names.
     """
+    packings = {} if packings is None else packings
     most = (
         MAX_HORIZONTAL_WORKGROUPS
         if gpu.info.target.hides_latency
@@ -176,35 +191,26 @@ def launches(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> list[Launch]
         program = call.program if groups <= most else None
         rows.append(HorizontalLaunch(program, groups, call.reads, call.writes))
     made = []
-    packing: dict[Hashable, _Packing] = {}
     for members in horizontal_groups(rows):
         chosen = [calls[member] for member in members]
         made.append(
-            _single_launch(chosen[0], packing)
+            _single_launch(chosen[0], packings)
             if len(chosen) == 1
             else _horizontal_launch(gpu, chosen)
         )
     return made
 
 
-class _Packing(NamedTuple):
-    """How arguments by these names are packed; see `Launch`."""
-
-    pack: Callable[..., bytes]
-    address_fields: tuple[tuple[str, int], ...]
-    scalar_fields: tuple[tuple[str, int], ...]
-
-
-def _packing(pipeline: vkbackend.Pipeline, call: KernelCall) -> _Packing:
+def _packing(pipeline: vkbackend.Pipeline, call: KernelCall) -> Packing:
     fields = pipeline.arguments.fields
-    return _Packing(
+    return Packing(
         pipeline.packer((*call.addresses, *call.words, *call.scalars)),
         _fields(fields, call.addresses),
         _fields(fields, call.scalars),
     )
 
 
-def _single_launch(call: KernelCall, known: dict[Hashable, _Packing]) -> Launch:
+def _single_launch(call: KernelCall, known: dict[Hashable, Packing]) -> Launch:
     """Return the launch of a call; `known` grows by how its arguments are packed."""
     pipeline = call.pipeline(False)
     names = *call.addresses, None, *call.words, None, *call.scalars

@@ -53,7 +53,7 @@ from ..ir.kernel_call import (
     Scratch,
     device_macros,
 )
-from ..ir.lazy_graph import Node, NodeSignature, Value
+from ..ir.lazy_graph import Node, Value
 from .bound_plan import BoundPlan
 from .launch import (
     Address,
@@ -64,6 +64,7 @@ from .launch import (
     launches,
     persistent_scratch,
 )
+from .lowering_cache import LoweringCache
 
 
 class NodeSummary(NamedTuple):
@@ -197,6 +198,7 @@ def build_plan(
     state: Collection[int] | None = None,
     external: Collection[int] | None = None,
     donated: Collection[int] = (),
+    cache: LoweringCache | None = None,
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
 
@@ -218,12 +220,16 @@ def build_plan(
         garbage is collected at any moment. None derives them.
     donated : collection of int
         The `id` of dead inputs, whose memory results may alias.
+    cache : LoweringCache or None
+        What other plans that are not of replays have in common with it. None finds it
+        out anew.
     """
     if external is None:
         external = {
             id(each) for node in nodes for each in node.outputs if each.external_refs
         }
-    return _Builder(gpu, nodes, slots, state, external, donated).build(fusing)
+    cache = cache or LoweringCache()
+    return _Builder(gpu, nodes, slots, state, external, donated, cache).build(fusing)
 
 
 class _Builder:
@@ -235,6 +241,7 @@ class _Builder:
         state: Collection[int] | None,
         external: Collection[int],
         donated: Collection[int],
+        cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
         self.nodes = nodes
@@ -251,14 +258,7 @@ class _Builder:
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
-        self.kernels: dict[Hashable, LoweredKernel] = {}
-        # Programs are long: they are compared once each, not for each launch.
-        self.programs: dict[KernelProgram, int] = {}
-        self.numbers: dict[int, int] = {}
-        self.emitted: dict[tuple[int, bool, bool], str] = {}
-        self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
-        self.spaces: dict[NodeSignature, FusionNode] = {}
-        self.dispatched: dict[Hashable, Sequence[Dispatch]] = {}
+        self.cache = cache
         # Index slots of kernels: node, words of the call, argument.
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
@@ -298,7 +298,7 @@ class _Builder:
         ]
         self._find_inputs(numbers)
         self._assign_index_slots()
-        self.plan.launches = launches(self.gpu, self.calls)
+        self.plan.launches = launches(self.gpu, self.calls, self.cache.packings)
         if self.state is None:
             kept = {slot for slot, _, _ in self.plan.outputs}
             self.plan.execution_plan = execution_plan(
@@ -327,7 +327,13 @@ class _Builder:
     ) -> dict[int, FusedEpilogue]:
         info, state = self.gpu.info, self.state or ()
         return fuse_epilogues(
-            info, self.nodes, kernel_groups, live_out, self.external, state
+            info,
+            self.nodes,
+            kernel_groups,
+            live_out,
+            self.external,
+            state,
+            self.cache.epilogues,
         )
 
     def _summary(self, node: Node) -> NodeSummary:
@@ -372,9 +378,9 @@ class _Builder:
                 externals.append(self.slots[id(value)])
             else:
                 reads.append((place[source], layout))
-        space = self.spaces.get(node.signature)
+        space = self.cache.spaces.get(node.signature)
         if space is None:
-            space = self.spaces[node.signature] = self._space_of(node)
+            space = self.cache.spaces[node.signature] = self._space_of(node)
         outside += len(externals)
         return space._replace(
             reads=tuple(reads), memory_operands=outside, external_reads=tuple(externals)
@@ -446,7 +452,7 @@ class _Builder:
         program = kernel.program
         title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
 
-        pipelines, number = self.pipelines, self._number_of(program)
+        pipelines, number = self.cache.pipelines, self._number_of(program)
 
         def pipeline(horizontal: bool) -> vkbackend.Pipeline:
             key = title, number, changes, bool(in_place), kernel.workgroup, horizontal
@@ -492,36 +498,36 @@ class _Builder:
         """Return the kernel of nodes, that of earlier ones of the same structure."""
         structure, values = structure_of(nodes, live_out)
         key = structure, lanes
-        known = self.kernels.get(key)
+        known = self.cache.kernels.get(key)
         if known is None:
             rows = any(node.op.reduction for node in nodes)
             build = build_chosen_rows if rows else build_chosen_kernel
             known = build(nodes, live_out, self.gpu.info, lanes=lanes)
             places = {id(value): place for place, value in enumerate(values)}
-            self.kernels[key] = with_values(known, lambda value: places[id(value)])
+            self.cache.kernels[key] = with_values(
+                known, lambda value: places[id(value)]
+            )
             return known
         return with_values(known, values.__getitem__)
 
     def _number_of(self, program: KernelProgram) -> int:
-        """Return a number of a program, the same for equal ones.
-
-        `kernels` holds it, so that its `id` stays its own.
-        """
-        found = self.numbers.get(id(program))
+        """Return a number of a program, the same for equal ones."""
+        numbers, programs = self.cache.numbers, self.cache.programs
+        found = numbers.get(id(program))
         if found is None:
-            found = self.programs.setdefault(program, len(self.programs))
-            self.numbers[id(program)] = found
+            found = programs.setdefault(program, len(programs))
+            numbers[id(program)] = found
         return found
 
     def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
         """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
         key = self._number_of(kernel.program), changes, in_place
-        source = self.emitted.get(key)
+        source = self.cache.sources.get(key)
         if source is None:
             source = emit(kernel.program, self.wide_words)
             source = arguments_in_memory(source) if changes else source
             source = results_over_operands(source) if in_place else source
-            self.emitted[key] = source
+            self.cache.sources[key] = source
         return source
 
     def _assign_index_slots(self) -> None:
@@ -573,11 +579,11 @@ class _Builder:
     def _dispatches(self, node: Node) -> Sequence[Dispatch]:
         """Return the dispatches of a node, those of earlier ones of its class."""
         key = dispatch_class(node)
-        found = self.dispatched.get(key)
+        found = self.cache.dispatches.get(key)
         if found is None:
             input_specs, params = node.op.input_specs(node), dict(node.params)
             found = node.op.dispatches(self.gpu.info, input_specs, params)
-            self.dispatched[key] = found
+            self.cache.dispatches[key] = found
         return found
 
     def _plan_dispatch(
@@ -620,11 +626,11 @@ class _Builder:
         if fused is not None:
             name, source = f"{name}+{fused.kernel.name}", fused.source
             more = fused.arguments(self.slots)
-        # Dispatches of equal nodes are one object, which lives as long as the builder.
+        # Dispatches of equal nodes are one object, which lives as long as the cache.
         key = id(dispatch), source
-        pipeline = self.pipelines.get(key)
+        pipeline = self.cache.pipelines.get(key)
         if pipeline is None:
-            pipeline = self.pipelines[key] = self.gpu.pipeline(
+            pipeline = self.cache.pipelines[key] = self.gpu.pipeline(
                 name,
                 source=source,
                 defines={**device_macros(self.gpu.info), **dispatch.defines},

@@ -31,6 +31,7 @@ from ..ir.lazy_graph import Array, Failed, Node, Value
 from .executor import plan_batch
 from .graph_cut import cut_place
 from .kernel_search import autotuned_plan
+from .lowering_cache import lowering_cache
 from .plan import Plan, build_plan
 from .submission import Flush, split_dependents
 
@@ -522,7 +523,9 @@ def _plan_for(
             external=_external(nodes, wiring),
             donated=set(map(id, donated)),
         )
-        plan = autotuned_plan(device.gpu, nodes, build)
+        plan = autotuned_plan(
+            device.gpu, nodes, lambda: build(cache=lowering_cache(device))
+        )
         # A benchmark may have begun another generation.
         key = autotune.generation(device), wiring
         plans[key] = plan

@@ -1,0 +1,82 @@
+"""Cache of lowered kernels, by structure: what plans of one device have in common.
+
+A graph that is another number of a loop's steps has another plan, of kernels that were
+all in the one before. Only their order, slots and memory are then planned anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from ..autotune import autotune
+
+if TYPE_CHECKING:
+    import vkbackend
+
+    from ..base.device import GpuDevice
+    from ..codegen.epilogue_fusion import FusedEpilogue
+    from ..codegen.ir.program import KernelProgram
+    from ..codegen.lower import LoweredKernel
+    from ..codegen.partitioner import FusionNode
+    from ..ir.kernel_call import Dispatch
+    from ..ir.lazy_graph import NodeSignature
+    from .launch import Packing
+
+MAX_LOWERED = 4096
+"""Kernels and dispatches of a cache, past which planning begins another one."""
+
+
+class LoweringCache:
+    """What planning finds out about kernels, each by what decides it.
+
+    Attributes
+    ----------
+    kernels : dict of Hashable to LoweredKernel
+        Generated kernels, with places of values instead of these; see `structure_of`.
+    programs, numbers : dict of KernelProgram to int, dict of int to int
+        Numbers of programs, which are long: they are compared once each. By `id` too,
+        as `kernels` keeps them alive.
+    sources : dict of (int, bool, bool) to str
+        GLSL of a program, by its number, and whether arguments are in memory and
+        results alias operands.
+    pipelines : dict of Hashable to Pipeline
+    spaces : dict of NodeSignature to FusionNode
+        Nodes as the partitioner sees them, without what they read.
+    dispatches : dict of Hashable to sequence of Dispatch
+        By `dispatch_class`.
+    epilogues : dict of Hashable to (FusedEpilogue or None)
+    packings : dict of Hashable to Packing
+    """
+
+    def __init__(self) -> None:
+        self.kernels: dict[Hashable, LoweredKernel] = {}
+        self.programs: dict[KernelProgram, int] = {}
+        self.numbers: dict[int, int] = {}
+        self.sources: dict[tuple[int, bool, bool], str] = {}
+        self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
+        self.spaces: dict[NodeSignature, FusionNode] = {}
+        self.dispatches: dict[Hashable, Sequence[Dispatch]] = {}
+        self.epilogues: dict[Hashable, FusedEpilogue | None] = {}
+        self.packings: dict[Hashable, Packing] = {}
+
+    def is_full(self) -> bool:
+        """Return whether it has grown beyond its limit."""
+        count = len(self.kernels) + len(self.spaces) + len(self.dispatches)
+        return count + len(self.epilogues) > MAX_LOWERED
+
+
+def lowering_cache(device: GpuDevice) -> LoweringCache:
+    """Return the lowering cache of a device's plans.
+
+    An empty one where a plan is to find out what it would measure, and after a change
+    of what kernels are chosen by.
+    """
+    if not autotune.is_settled():
+        return LoweringCache()
+    plans = device.plan_cache
+    generation = device.generation & ~1  # The same for fused and unfused plans.
+    known = plans.lowering
+    if known is None or known[0] != generation or known[1].is_full():
+        known = plans.lowering = generation, LoweringCache()
+    return known[1]
