@@ -12,6 +12,7 @@ from ..exit_status import outcome
 from . import (
     compute_bound,
     memory_bound,
+    network_training,
     results,
     roofline,
     rowwise,
@@ -23,7 +24,14 @@ from .baseline import PEERS, Peer
 from .measure import device_to_measure, measure
 from .workload import SIZES, WORKLOADS, Workload
 
-_FAMILIES = (memory_bound, rowwise, compute_bound, transfers, training)
+_FAMILIES = (
+    memory_bound,
+    rowwise,
+    compute_bound,
+    transfers,
+    training,
+    network_training,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
@@ -69,18 +69,49 @@ Step = Callable[[], Sequence[Any]]
 Build = Callable[[Any], Any]
 
 
-def _step(library: Any, model: Any, x: Any, y: Any, **options: Any) -> Step:
+class StepOptions(NamedTuple):
+    """Arithmetic of a training step, the same here and in the peer.
+
+    Attributes
+    ----------
+    autocast : bool
+        Whether the forward pass runs under bfloat16 autocast.
+    precision : str
+        Of float32 products, as `set_float32_matmul_precision` takes it.
+    """
+
+    autocast: bool = False
+    precision: str = "highest"
+
+
+EXACT = StepOptions()
+"""Everything in the dtype of the model."""
+
+
+def _step(
+    library: Any, model: Any, x: Any, y: Any, using: StepOptions, **options: Any
+) -> Step:
     """Return a training step, here or in PyTorch: both have the names it uses."""
     optimizer = library.optim.AdamW(model.parameters(), lr=1e-3, **options)
 
     def step() -> list[Any]:
         optimizer.zero_grad()
-        loss = library.nn.functional.cross_entropy(model(x).float(), y)
+        with library.autocast("cuda", dtype=library.bfloat16, enabled=using.autocast):
+            found = model(x)
+        loss = library.nn.functional.cross_entropy(found.float(), y)
         loss.backward()
         optimizer.step()
         return [loss.detach()]
 
-    return step
+    def step_with_precision() -> list[Any]:
+        before = library.get_float32_matmul_precision()
+        library.set_float32_matmul_precision(using.precision)
+        try:
+            return step()
+        finally:
+            library.set_float32_matmul_precision(before)
+
+    return step if using.precision == "highest" else step_with_precision
 
 
 def _cuda_graph(torch: Any, step: Step) -> Step:
@@ -124,12 +155,13 @@ def _replayed(step: Step) -> Step:
     return jitted
 
 
-def _training(
+def training_case(
     bench: Bench,
     build: Build,
     data: tuple[tuple[Any, Any], tuple[Any, Any]],
     how: ExecutionMode,
     dtype: str = "float32",
+    using: StepOptions = EXACT,
 ) -> Case:
     """Return the case of a training step: forward, backward and AdamW.
 
@@ -144,11 +176,13 @@ def _training(
         peer_model = build(torch)
         model.load_state_dict(_state(model, peer_model))
         peer_model.to("cuda" if bench.peer.cuda else "cpu", getattr(torch, dtype))
-        theirs = _peer_step(bench, peer_model, peer_x, peer_y, how)
-    step = _step(fw, model.to(dtype), x, y)
+        theirs = _peer_step(bench, peer_model, peer_x, peer_y, how, using)
+    step = _step(fw, model.to(dtype), x, y, using)
     if how != "eager":
         step = _replayed(step)
-    return Case(step, theirs, tolerance=_TOLERANCE[dtype], wall=True)
+    exact = using == EXACT
+    tolerance = _TOLERANCE[dtype if exact else "bfloat16"]
+    return Case(step, theirs, tolerance=tolerance, wall=True)
 
 
 def _state(model: Any, peer_model: Any) -> dict[str, Tensor]:
@@ -160,22 +194,24 @@ def _state(model: Any, peer_model: Any) -> dict[str, Tensor]:
     }
 
 
-def _peer_step(bench: Bench, model: Any, x: Any, y: Any, how: ExecutionMode) -> Step:
+def _peer_step(
+    bench: Bench, model: Any, x: Any, y: Any, how: ExecutionMode, using: StepOptions
+) -> Step:
     torch = bench.peer.torch
     if how == "cudagraph" and bench.peer.cuda:
-        step = _step(torch, model, x, y, capturable=True, fused=True)
+        step = _step(torch, model, x, y, using, capturable=True, fused=True)
         return _cuda_graph(torch, step)
     if how == "eager":
-        return _step(torch, model, x, y)
+        return _step(torch, model, x, y, using)
     if how == "compiled":
         model = torch.compile(model)
-    return _warm(_step(torch, model, x, y, fused=bench.peer.cuda or None))
+    return _warm(_step(torch, model, x, y, using, fused=bench.peer.cuda or None))
 
 
 def _mlp(bench: Bench, batch: int, how: ExecutionMode) -> Case:
     sizes = (784, 512, 256, 10)
     data = bench.uniform(batch, sizes[0]), bench.whole(batch, below=sizes[-1])
-    return _training(bench, lambda library: perceptron(library, sizes), data, how)
+    return training_case(bench, lambda library: perceptron(library, sizes), data, how)
 
 
 @workload("mlp_step_b{}_eager_wall", full=(128,), small=(128,))
@@ -195,7 +231,7 @@ def _transformer(
 ) -> Case:
     x = bench.whole(batch, sizes.length, below=sizes.words)
     y = bench.whole(batch * sizes.length, below=sizes.words)
-    return _training(
+    return training_case(
         bench, lambda library: transformer(library, sizes), (x, y), how, dtype
     )
 
@@ -254,7 +290,7 @@ def _add_residual_networks() -> None:
         ) -> Case:
             x = bench.uniform(batch, 3, size, size, dtype=dtype)
             y = bench.whole(batch, below=classes)
-            return _training(
+            return training_case(
                 bench,
                 lambda library: resnet18(library, classes, width),
                 (x, y),
