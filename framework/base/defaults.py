@@ -7,7 +7,7 @@ from .device import (
     CPU,
     DefaultDevice,
     Device,
-    begin_generation,
+    change_setting,
     default_device,
     find_device,
 )
@@ -45,8 +45,8 @@ def set_default_dtype(d: DTypeLike) -> None:
         )
     trace_hooks.refuse("the default dtype is set, which a replay does not repeat")
     if wanted is not Default.dtype:
+        change_setting("default dtype", Default.dtype, wanted)
         Default.dtype = wanted
-        begin_generation()
 
 
 def get_default_device() -> Device:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import trace_hooks
-from .device import begin_generation
+from .device import change_setting
 
 
 class _Setting:
@@ -24,5 +24,5 @@ def set_deterministic(mode: bool) -> None:
     """
     if mode is not _Setting.deterministic:
         trace_hooks.refuse("determinism is set, which a replay does not repeat")
+        change_setting("deterministic", _Setting.deterministic, mode)
         _Setting.deterministic = mode
-        begin_generation()

@@ -217,6 +217,7 @@ class GpuDevice(Device):
         self.running: FrameType | None = None
         self.reads = 0
         self.left = 0
+        self._generations: dict[frozenset[object], int] = {}
         self.generation = next(_generations)
         self._plans = PlanCache()
         self.backward_cache: OrderedDict[object, object] = OrderedDict()
@@ -275,7 +276,22 @@ class GpuDevice(Device):
     def begin_generation(self) -> None:
         """Begin a generation: all cache entries for the device are invalid."""
         with _generation_lock:
+            self._generations.clear()
             self.generation = next(_generations) | self.generation & 1
+
+    def return_to_generation(
+        self, former: frozenset[object], settings: frozenset[object]
+    ) -> None:
+        """Take the generation that other settings had; a new one the first time.
+
+        Entries that were cached with these settings are valid again.
+        """
+        with _generation_lock:
+            self._generations[former] = self.generation & ~1
+            found = self._generations.get(settings)
+            if found is None:
+                found = self._generations[settings] = next(_generations)
+            self.generation = found | self.generation & 1
 
     @contextmanager
     def fresh_plan_cache(self) -> Iterator[None]:
@@ -519,6 +535,29 @@ def begin_generation() -> None:
     """Begin a generation on all devices in use; see `GpuDevice.begin_generation`."""
     for device in list(_opened.values()):
         device.begin_generation()
+
+
+_settings: dict[str, object] = {}
+
+
+def change_setting(name: str, before: object, now: object) -> None:
+    """Take the generation of a setting's new value on all devices in use.
+
+    When the setting is changed back, entries that were cached before are valid again:
+    a step that chooses a precision for itself is planned once.
+
+    Parameters
+    ----------
+    name : str
+        The setting, on whose value cached entries depend.
+    before, now : object
+        Its values; hashable.
+    """
+    former = frozenset({**_settings, name: before}.items())
+    _settings[name] = now
+    settings = frozenset(_settings.items())
+    for device in list(_opened.values()):
+        device.return_to_generation(former, settings)
 
 
 def _wrap(gpu: vkbackend.Device) -> GpuDevice:

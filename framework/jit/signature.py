@@ -14,11 +14,12 @@ from ..base.dtype import default_dtype
 from ..base.errors import TraceError
 from ..base.modes import autocast_mode
 from ..ir.lazy_graph import CacheKey
+from ..kernels.tensor_cores import get_float32_matmul_precision
 from ..tensor.tensor import Tensor
 from .attributes import is_standard
 from .pytree import PLAIN, SIMPLE, has_attributes, is_record, own_attributes, value_key
 
-MODES = 5
+MODES = 6
 """Modes of the thread, with which each key begins."""
 
 
@@ -67,7 +68,8 @@ def signature_of(
 def _modes() -> tuple[object, ...]:
     """Return the modes of the thread that change what a function does."""
     defaults = default_dtype(), default_device(), is_deterministic()
-    return is_grad_enabled(), autocast_mode(), *defaults
+    precision = get_float32_matmul_precision()
+    return is_grad_enabled(), autocast_mode(), precision, *defaults
 
 
 def fast_key(args: tuple[Any, ...]) -> CacheKey:

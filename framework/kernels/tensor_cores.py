@@ -18,10 +18,11 @@ from vkbackend import Verdict
 from vkbackend.errors import Error
 
 from ..autotune import autotune
-from ..base.device import Device, GpuDevice, begin_generation, on_device_removed
+from ..base import trace_hooks
+from ..base.device import Device, GpuDevice, change_setting, on_device_removed
 from ..base.dtype import DType, bfloat16, decode, encode, float16, float32, int8, int32
 from ..base.shape import Layout
-from ..eager.base_tensor import upload
+from ..eager.base_tensor import evaluate, upload
 from ..ir.lazy_graph import Array, Node, Operand
 from ..scheduler.executor import seconds_of
 from ..scheduler.scheduler import run_detached
@@ -97,15 +98,18 @@ def set_float32_matmul_precision(precision: str) -> None:
     ------
     ValueError
         If `precision` is none of them.
+
+    Notes
+    -----
+    It is one for all threads. Ops called before a change keep the precision that they
+    were called with. Within `jit` it cannot be changed.
     """
     if precision not in PRECISIONS:
         raise ValueError(
             f"set_float32_matmul_precision: {precision!r} is no precision; use"
             f" {' or '.join(map(repr, PRECISIONS))}"
         )
-    _settings["float32"] = precision
-    _modes.clear()
-    begin_generation()
+    _change("float32", precision)
 
 
 def get_float32_matmul_precision() -> str:
@@ -124,9 +128,21 @@ def allow_float16_accumulation(allowed: bool) -> None:
     allowed : bool
         For every device, from the next GEMM on.
     """
-    _settings["float16"] = bool(allowed)
+    _change("float16", bool(allowed))
+
+
+def _change(name: str, value: str | bool) -> None:
+    before = _settings[name]
+    if value == before:
+        return
+    trace_hooks.refuse(
+        "the precision of products is set, which a replay does not repeat"
+    )
+    # Kernels are chosen when a graph is submitted: what is pending keeps its precision.
+    evaluate()
+    change_setting(f"precision of {name} products", before, value)
+    _settings[name] = value
     _modes.clear()
-    begin_generation()
 
 
 def product_mode(device: Device, dtype: DType) -> str:

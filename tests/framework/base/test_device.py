@@ -26,6 +26,7 @@ from vkbackend.framework.base.device import (
     Device,
     GpuDevice,
     begin_generation,
+    change_setting,
     opened_devices,
 )
 from vkbackend.framework.scheduler.scheduler import unfused
@@ -358,6 +359,23 @@ def test_a_generation_without_fusion_comes_again(gpu: GpuDevice) -> None:
         assert gpu.generation not in (fused, apart)
     assert gpu.fusing
     assert gpu.generation not in (fused, apart)
+
+
+@pytest.mark.device
+def test_the_generation_of_a_setting_comes_again(gpu: GpuDevice) -> None:
+    first = gpu.generation
+    change_setting("tested", 1, 2)
+    second = gpu.generation
+    assert second != first
+    change_setting("tested", 2, 1)
+    assert gpu.generation == first
+    with unfused(gpu):
+        change_setting("tested", 1, 2)
+        assert gpu.generation == second | 1
+    assert gpu.generation == second
+    begin_generation()
+    change_setting("tested", 2, 1)
+    assert gpu.generation not in (first, second)
 
 
 @pytest.mark.device

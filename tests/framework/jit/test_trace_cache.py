@@ -601,6 +601,8 @@ def test_another_precision_of_products_is_another_trace(gpu: GpuDevice) -> None:
         assert product.traces == 2
     finally:
         fw.set_float32_matmul_precision(before)
+    product(x)
+    assert (product.traces, product.replays) == (2, 3)
 
 
 def test_repr_counts_traces_and_replays(gpu: GpuDevice) -> None:

@@ -11,8 +11,9 @@ from vkbackend import config
 from vkbackend.driver.device_info import MatrixShape
 from vkbackend.errors import ShaderError
 from vkbackend.framework.autotune import autotune
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice, begin_generation
 from vkbackend.framework.base.dtype import bfloat16, float16, float32, float64
+from vkbackend.framework.base.errors import TraceError
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm.tiles import (
     BF16X3,
@@ -30,6 +31,8 @@ def _restored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(tensor_cores, name, dict(getattr(tensor_cores, name)))
     tensor_cores._modes.clear()
     tensor_cores._verdicts.clear()
+    # Nor may plans of another test's devices come again with a precision.
+    begin_generation()
 
 
 def test_precision_is_checked_and_kept() -> None:
@@ -155,3 +158,39 @@ def test_this_device_passes_what_it_offers(gpu: GpuDevice) -> None:
     for dtype in (float16, bfloat16):
         offered = offers(gpu.gpu.info, dtype, TENSOR_CORES)
         assert product_mode(gpu, dtype) == (TENSOR_CORES if offered else SIMT)
+
+
+def test_a_step_with_a_precision_of_its_own_is_planned_once(gpu: GpuDevice) -> None:
+    x = fw.ones((4, 4), device=gpu)
+
+    def step() -> None:
+        fw.set_float32_matmul_precision("high")
+        assert (x @ x).sum().item() == 64
+        fw.set_float32_matmul_precision("highest")
+        assert (x @ x).sum().item() == 64
+
+    step()
+    plans, generation = len(gpu.plans), gpu.generation
+    for _ in range(3):
+        step()
+    assert (len(gpu.plans), gpu.generation) == (plans, generation)
+
+
+def test_what_was_called_keeps_its_precision(gpu: GpuDevice) -> None:
+    x = fw.ones((4, 4), device=gpu)
+    product = x @ x
+    fw.set_float32_matmul_precision("highest")
+    assert gpu.pending
+    fw.set_float32_matmul_precision("high")
+    assert not gpu.pending
+    assert (product.numpy() == 4).all()
+
+
+def test_precision_does_not_change_within_jit(gpu: GpuDevice) -> None:
+    def halves(x: fw.Tensor) -> fw.Tensor:
+        fw.set_float32_matmul_precision("high")
+        return x @ x
+
+    with pytest.raises(TraceError, match=r"precision of products is set"):
+        fw.jit(halves)(fw.ones((4, 4), device=gpu))
+    assert fw.get_float32_matmul_precision() == "highest"
