@@ -103,15 +103,23 @@ def _step(
         optimizer.step()
         return [loss.detach()]
 
-    def step_with_precision() -> list[Any]:
+    return step
+
+
+def _with_precision(library: Any, step: Step, precision: str) -> Step:
+    """Return a step that runs, and is replayed, in a precision of its own."""
+    if precision == "highest":
+        return step
+
+    def stepped() -> Sequence[Any]:
         before = library.get_float32_matmul_precision()
-        library.set_float32_matmul_precision(using.precision)
+        library.set_float32_matmul_precision(precision)
         try:
             return step()
         finally:
             library.set_float32_matmul_precision(before)
 
-    return step if using.precision == "highest" else step_with_precision
+    return stepped
 
 
 def _cuda_graph(torch: Any, step: Step) -> Step:
@@ -140,19 +148,17 @@ def _warm(step: Step) -> Step:
     return step
 
 
-def _replayed(step: Step) -> Step:
-    """Return a step as `jit` replays it; what is not replayed must not be timed as if.
+def _replays(step: Step) -> None:
+    """Warm a jitted step; what is not replayed must not be timed as if.
 
     Raises
     ------
     UserWarning
         With the reason why it is not.
     """
-    jitted = fw.jit(step)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "jit: .* runs without replay")
-        _warm(jitted)
-    return jitted
+        _warm(step)
 
 
 def training_case(
@@ -178,8 +184,10 @@ def training_case(
         peer_model.to("cuda" if bench.peer.cuda else "cpu", getattr(torch, dtype))
         theirs = _peer_step(bench, peer_model, peer_x, peer_y, how, using)
     step = _step(fw, model.to(dtype), x, y, using)
+    jitted = step if how == "eager" else fw.jit(step)
+    step = _with_precision(fw, jitted, using.precision)
     if how != "eager":
-        step = _replayed(step)
+        _replays(step)
     exact = using == EXACT
     tolerance = _TOLERANCE[dtype if exact else "bfloat16"]
     return Case(step, theirs, tolerance=tolerance, wall=True)
@@ -201,11 +209,12 @@ def _peer_step(
     if how == "cudagraph" and bench.peer.cuda:
         step = _step(torch, model, x, y, using, capturable=True, fused=True)
         return _cuda_graph(torch, step)
-    if how == "eager":
-        return _step(torch, model, x, y, using)
     if how == "compiled":
         model = torch.compile(model)
-    return _warm(_step(torch, model, x, y, using, fused=bench.peer.cuda or None))
+    fused = None if how == "eager" else bench.peer.cuda or None
+    step = _step(torch, model, x, y, using, fused=fused)
+    step = _with_precision(torch, step, using.precision)
+    return step if how == "eager" else _warm(step)
 
 
 def _mlp(bench: Bench, batch: int, how: ExecutionMode) -> Case:
