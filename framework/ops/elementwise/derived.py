@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...autograd.tape import shown_as
-from ...base.dtype import INTEGER, bool_, complex128, float32, float64, int32
+from ...base.dtype import INTEGER, bfloat16, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import elementwise
@@ -100,9 +100,14 @@ def angle(input: Tensor) -> Tensor:
         return _angle(input)
     x = _fractional(input)
     zero = abs(mul(where(isinf(x), 0.0, x.detach()), 0.0))
-    # Subnormal numbers, which a device may take for 0, have signs.
-    sized = _lifted(x.detach()) if x.dtype in _SUBNORMAL else x.detach()
-    return where(isnan(x), x, where(lt(sized, 0.0), math.pi, zero))
+    negative = lt(_comparable(x.detach()), 0.0)
+    return where(isnan(x), x, where(negative, math.pi, zero))
+
+
+def _comparable(x: Tensor) -> Tensor:
+    """Return numbers of the same signs, none of which a device takes for 0."""
+    wide = cast(x, float32) if x.dtype is bfloat16 else x
+    return _lifted(wide) if wide.dtype in _SUBNORMAL else x
 
 
 def fill(input: Tensor, value: Tensor | float) -> Tensor:
@@ -305,8 +310,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
             f"heaviside: input is {input.dtype.name}, values {values.dtype.name}; they"
             " must be the same"
         )
-    above = cast(gt(input, 0), input.dtype)
-    return where(eq(input, 0), values, above)
+    sized = _comparable(input)
+    above = cast(gt(sized, 0), input.dtype)
+    return where(eq(sized, 0), values, above)
 
 
 def _scaled_by_power(x: Tensor, exponent: Tensor) -> Tensor:
