@@ -162,7 +162,7 @@ def _sorted_nodes(roots: Sequence[Edge]) -> list[GradNode]:
 def _has_hooks(nodes: list[GradNode]) -> bool:
     """Return whether a node, or a leaf that it has an edge to, has hooks."""
     for node in nodes:
-        if node.hooks is not None or type(node) is not GradNode:
+        if node.hooks is not None or not node.has_rule:
             return True
         for edge in node.edges:
             if edge is not None and getattr(edge[0], "hooks", None) is not None:
@@ -300,7 +300,7 @@ class BackwardPass:
 
     def visit(self, node: GradNode) -> None:
         """Apply a node's rule to the gradient of its output."""
-        if type(node) is not GradNode or node.hooks is not None:
+        if not node.has_rule or node.hooks is not None:
             self._visit_with_hooks(node)
             return
         key = (id(node), 0)
@@ -341,7 +341,7 @@ class BackwardPass:
         grads = tuple([self.pending.get(key) for key in keys])
         if hooks is not None and hooks.before:
             grads = hooked_before(hooks.before, grads)
-        if type(node) is GradNode:
+        if node.has_rule:
             answers = self._apply(node, grads[0])
         else:
             answers = node.run(grads, selective=self.wanted is not None)

@@ -96,6 +96,7 @@ class FunctionNode(FunctionCtx, GradNode):
     """Node of a call of a `Function`; each of these has a subclass of it."""
 
     forward_class: ClassVar[Any]
+    has_rule = False
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         edges = tuple(
@@ -343,6 +344,8 @@ class _JvpNode(GradNode):
 
     They are zeros: only what they depend on is asked for.
     """
+
+    has_rule = False
 
     def __init__(self, call: FunctionNode, grads: tuple[Any, ...]) -> None:
         self._call = call

@@ -28,6 +28,7 @@ from .tape import (
     GradientLike,
     GradNode,
     edge_of,
+    named,
 )
 
 __all__ = [
@@ -77,7 +78,7 @@ def get_gradient_edge(tensor: TensorCore) -> GradientEdge:
     like = GradientLike(tensor.spec, tensor.device, tensor.results)
     if tensor.grad_node is None:
         return GradientEdge(AccumulateGrad(tensor), 0, like)
-    return GradientEdge(tensor.grad_node, tensor.grad_index, like)
+    return GradientEdge(named(tensor.grad_node), tensor.grad_index, like)
 
 
 def increment_version(tensor: TensorCore | Sequence[TensorCore]) -> None:

@@ -165,4 +165,5 @@ def _without_absent(
         return tuple(answer for answer, at in zip(result, present) if at >= 0)
 
     answers.__module__ = getattr(rule, "__module__", "")
+    answers.__dict__["present"] = present  # by which PyTorch's nodes have names
     return answers

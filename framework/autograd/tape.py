@@ -102,6 +102,7 @@ class Edge(NamedTuple):
 
 
 NAMES = {
+    "adaptive_max_pool2d": "AdaptiveMaxPool2DBackward0",
     "cast": "ToCopyBackward0",
     "cholesky_factor": "LinalgCholeskyExBackward0",
     "col2im": "Col2ImBackward0",
@@ -111,23 +112,44 @@ NAMES = {
     "conv2d": "ConvolutionBackward0",
     "conv2d_input_vjp": "ConvolutionBackward0",
     "copy": "CloneBackward0",
+    "ctc_losses": "CtcLossBackward0",
     "determinant": "LinalgDetBackward0",
+    "div_trunc": "DivBackward2",
+    "dropout": "MulBackward0",
+    "erfcx": "SpecialErfcxBackward0",
     "gelu_exact": "GeluBackward0",
     "gelu_tanh": "GeluBackward0",
+    "i0e": "SpecialI0EBackward0",
+    "i1": "SpecialI1Backward0",
+    "i1e": "SpecialI1EBackward0",
     "im2col": "Im2ColBackward0",
-    "inplace": "CopySlices",
     "layer_norm": "NativeLayerNormBackward0",
     "linear_solution": "LinalgSolveExBackward0",
     "log1p": "Log1PBackward0",
     "log_determinant": "LinalgSlogdetBackward0",
+    "log_ndtr": "SpecialLogNdtrBackward0",
     "max_pool2d": "MaxPool2DWithIndicesBackward0",
     "pseudo_inverse": "LinalgPinvBackward0",
     "qr_factors": "LinalgQrBackward0",
     "square": "PowBackward0",
     "strided_scatter": "ScatterBackward1",
     "triangular_solution": "LinalgSolveTriangularBackward0",
+    "xlog1py": "SpecialXlog1PyBackward0",
 }
 """PyTorch's names of nodes whose ops have other names."""
+
+OVERLOADS = {
+    "clamp_max": (1, 0),
+    "clamp_min": (1, 0),
+    "copysign": (0, 1),
+    "fmod": (1, 0),
+    "lerp": (1, 0),
+    "pow": (1, 0, 2),
+    "remainder": (1, 0),
+    "xlogy": (0, 2, 1),
+}
+"""Numbers of PyTorch's overloads of an op: of tensors alone, and where a number is its
+last operand or its first."""
 
 SAVED_NAMES = {"result": "out", "exponent": "y", "other": "y"}
 """PyTorch's names of saved arguments, and those of the rules."""
@@ -169,6 +191,9 @@ class GradNode:
 
     shown: ShownNode
 
+    has_rule = True
+    """Whether `apply` takes the gradient of its one output; or else `run` does."""
+
     def __init__(
         self,
         name: str,
@@ -204,11 +229,22 @@ class GradNode:
         shown = self._shown()
         if shown is not None:
             return shown.name
+        if self.op_name == "in place":
+            whole = getattr(self.apply, "whole", False)
+            return f"torch::autograd::Copy{'Backwards' if whole else 'Slices'}"
         known = NAMES.get(self.op_name)
         if known is not None:
             return known
+        present = getattr(self.apply, "present", (0,))
+        if self.op_name == "sub" and present[0] < 0:
+            return "RsubBackward1"
         words = self.op_name.split("_")
-        return "".join(map(str.capitalize, words)).replace(" ", "") + "Backward0"
+        name = "".join(map(str.capitalize, words)).replace(" ", "")
+        overloads = OVERLOADS.get(self.op_name)
+        if overloads is None:
+            return f"{name}Backward0"
+        place = 0 if min(present) >= 0 else 2 if present[0] < 0 else 1
+        return f"{name}Backward{overloads[place]}"
 
     def _shown(self) -> ShownNode | None:
         try:
@@ -217,7 +253,7 @@ class GradNode:
             return None
 
     def __repr__(self) -> str:
-        return f"<{self.name()} at {id(self):#x}>"
+        return f"<{self.name().rpartition(':')[2]} object at {id(self):#x}>"
 
     def __getattr__(self, name: str) -> Any:
         """Return a saved argument by PyTorch's name, as `_saved_self`, off the tape.
@@ -275,9 +311,9 @@ class GradNode:
             if edge is None:
                 found.append((None, 0))
             elif isinstance(edge, ShownNode):
-                found.append((edge.node(), 0))
+                found.append((named(edge.node()), 0))
             elif isinstance(edge.target, GradNode):
-                found.append((edge.target, edge.output))
+                found.append((named(edge.target), edge.output))
             else:
                 found.append((AccumulateGrad(edge.target), 0))
         return tuple(found)
@@ -305,6 +341,24 @@ class GradNode:
         """
         handle: RemovableHandle = put(hooks_of(self).before, fn)
         return handle
+
+
+@functools.cache
+def _class_named(name: str, base: type[GradNode]) -> type[GradNode]:
+    """Return the class of nodes of this name, which is as its base."""
+    return type(name, (base,), {"__slots__": (), "__module__": base.__module__})
+
+
+def named(node: GradNode | None) -> GradNode | None:
+    """Return a node, whose class then has its name, as a program may ask for.
+
+    Nodes get such a class when they are shown, so that recording one costs nothing.
+    """
+    kind = type(node)
+    if node is not None and kind.__module__ == __name__:
+        base = _UnvisitedNode if issubclass(kind, _UnvisitedNode) else GradNode
+        node.__class__ = _class_named(node.name().rpartition(":")[2], base)
+    return node
 
 
 class _UnvisitedNode(GradNode):
@@ -343,7 +397,7 @@ class AccumulateGrad:
         self.variable = variable
 
     def __repr__(self) -> str:
-        return f"<AccumulateGrad at {id(self.variable):#x}>"
+        return f"<AccumulateGrad object at {id(self.variable):#x}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AccumulateGrad) and other.variable is self.variable
@@ -439,15 +493,21 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
         node.shown = ShownNode(name, tuple(map(_shown_edge, inputs)))
 
 
-def shown_as(name: str, *parameters: str) -> Callable[[F], F]:
+def shown_as(
+    name: str | Callable[..., str], *parameters: str, squeezed: bool = False
+) -> Callable[[F], F]:
     """Decorate a function whose results the graph shows as PyTorch's; see `show_as`.
 
     Parameters
     ----------
-    name : str
-        PyTorch's name of the node.
+    name : str or callable
+        PyTorch's name of the node, or a function that returns it for the arguments of
+        a call; "" leaves the results as they are.
     *parameters : str
         Parameters, taken by place, of the tensors that the node leads to.
+    squeezed : bool, default False
+        Whether PyTorch's function gives the first of them a dimension, which it drops
+        from the result.
     """
 
     def decorate(function: F) -> F:
@@ -457,21 +517,33 @@ def shown_as(name: str, *parameters: str) -> Callable[[F], F]:
         @functools.wraps(function)
         def shown(*args: Any, **kwargs: Any) -> Any:
             results = function(*args, **kwargs)
+            several = isinstance(results, tuple)
+            if not several and results.grad_node is None:
+                return results
             given = [
                 args[place] if place < len(args) else kwargs.get(each)
                 for place, each in wanted
             ]
             inputs = [each if isinstance(each, TensorCore) else None for each in given]
             before = [each.grad_node for each in inputs if each is not None]
-            for out in results if isinstance(results, tuple) else (results,):
+            said = name if isinstance(name, str) else name(*args, **kwargs)
+            for out in results if several else (results,):
                 # An input that is returned as it is keeps its node.
-                if out.grad_node is not None and out.grad_node not in before:
-                    show_as(out, name, *inputs)
+                if said and out.grad_node is not None and out.grad_node not in before:
+                    _show(out, said, inputs, squeezed)
             return results
 
         return cast(F, shown)
 
     return decorate
+
+
+def _show(out: TensorCore, name: str, inputs: list[Any], squeezed: bool) -> None:
+    if squeezed:
+        wider = shown_node("UnsqueezeBackward0", inputs[0])
+        show_as(out, "SqueezeBackward1", shown_node(name, wider, *inputs[1:]))
+    else:
+        show_as(out, name, *inputs)
 
 
 def _shown_input(edge: Edge | ShownNode | None) -> ShownInput | None:

@@ -92,7 +92,7 @@ def _is_hidden_rule(_: object, node: GradNode) -> bool:
     """Return whether the rule of a node of the tape runs nothing of a user's."""
     rule = getattr(node.apply, "__module__", None) or ""
     return (
-        type(node) is GradNode
+        node.has_rule
         and node.hooks is None
         and type(node.saved) is dict
         and rule.startswith(LIBRARY_PREFIX)

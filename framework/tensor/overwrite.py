@@ -109,13 +109,14 @@ class OverwriteRule:
 
     def __init__(self, view: Layout, changed: Layout, numel: int) -> None:
         self._view, self._changed, self._numel = view, changed, numel
+        self.whole = view == changed
 
     def __call__(self, grad: Tensor) -> tuple[Tensor, Tensor]:
         """Return the gradients of the view before the change, and of what replaced it.
 
         Where the view had an element that was replaced, the first is zero.
         """
-        if self._view == self._changed:
+        if self.whole:
             return grad.new_zeros(grad.shape), grad
         if self._view.numel == self._numel and self._view.is_contiguous:
             flat = grad.reshape(self._numel)

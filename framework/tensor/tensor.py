@@ -20,6 +20,7 @@ from ..autograd.gradient_hooks import (
     retain_grad,
     retains_grad,
 )
+from ..autograd.tape import named
 from ..autograd.views import (
     DATA,
     base_of,
@@ -365,7 +366,7 @@ class Tensor(
 
         It has `name()`, `next_functions`, `register_hook` and `register_prehook`.
         """
-        return self.grad_node
+        return named(self.grad_node)
 
     @property
     def output_nr(self) -> Int:

@@ -10,7 +10,7 @@ def test_nodes_name_themselves_and_their_inputs() -> None:
     x = fw.ones(2, requires_grad=True)
     y = x * 2 + 1
     assert y.grad_fn.name() == "AddBackward0"
-    assert repr(y.grad_fn).startswith("<AddBackward0 at 0x")
+    assert repr(y.grad_fn).startswith("<AddBackward0 object at 0x")
     ((product, output),) = y.grad_fn.next_functions
     assert (product.name(), output) == ("MulBackward0", 0)
     ((leaf, _),) = product.next_functions
