@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import ops
+from .autograd.tape import shown_as
 from .base.dtype import float32
 from .base.errors import DomainError, DTypeError
 from .base.numbers import inf
@@ -155,6 +156,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 @takes_keywords
+@shown_as("SpecialEntrBackward0", "input")
 def entr(input: Tensor) -> Tensor:
     """Return -x log(x); 0 at 0, minus infinity below.
 
@@ -180,6 +182,7 @@ def ndtr(input: Tensor) -> Tensor:
 
 
 @takes_keywords
+@shown_as("SpecialNdtriBackward0", "input")
 def ndtri(input: Tensor) -> Tensor:
     """Return the quantile of the standard normal distribution, inverse of `ndtr`.
 

@@ -80,6 +80,9 @@ class ShownNode:
         self._node: GradNode | None = None
         self._hooks: ShownHooks | None = None
 
+    def finish(self) -> None:
+        """Set name and edges where that was put off until they are asked for."""
+
     def hooks_of(self, node: GradNode) -> Hooks:
         """Return the hooks after the rules of what is shown in the place of a node."""
         if self._hooks is None:
@@ -248,9 +251,11 @@ class GradNode:
 
     def _shown(self) -> ShownNode | None:
         try:
-            return self.shown
+            shown = self.shown
         except AttributeError:
             return None
+        shown.finish()
+        return shown
 
     def __repr__(self) -> str:
         return f"<{self.name().rpartition(':')[2]} object at {id(self):#x}>"
@@ -494,7 +499,7 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
 
 
 def shown_as(
-    name: str | Callable[..., str], *parameters: str, squeezed: bool = False
+    name: str | Callable[..., str], *parameters: str, squeezed: tuple[int, ...] = ()
 ) -> Callable[[F], F]:
     """Decorate a function whose results the graph shows as PyTorch's; see `show_as`.
 
@@ -505,9 +510,9 @@ def shown_as(
         a call; "" leaves the results as they are.
     *parameters : str
         Parameters, taken by place, of the tensors that the node leads to.
-    squeezed : bool, default False
-        Whether PyTorch's function gives the first of them a dimension, which it drops
-        from the result.
+    squeezed : tuple of int
+        With how many dimensions PyTorch's function gives the first of them another one,
+        which it drops from the result.
     """
 
     def decorate(function: F) -> F:
@@ -530,7 +535,8 @@ def shown_as(
             for out in results if several else (results,):
                 # An input that is returned as it is keeps its node.
                 if said and out.grad_node is not None and out.grad_node not in before:
-                    _show(out, said, inputs, squeezed)
+                    one = bool(squeezed) and out.ndim in squeezed
+                    (show_squeezed if one else show_as)(out, said, *inputs)
             return results
 
         return cast(F, shown)
@@ -538,12 +544,10 @@ def shown_as(
     return decorate
 
 
-def _show(out: TensorCore, name: str, inputs: list[Any], squeezed: bool) -> None:
-    if squeezed:
-        wider = shown_node("UnsqueezeBackward0", inputs[0])
-        show_as(out, "SqueezeBackward1", shown_node(name, wider, *inputs[1:]))
-    else:
-        show_as(out, name, *inputs)
+def show_squeezed(result: TensorCore, name: str, first: Any, *others: Any) -> None:
+    """Show a result as `show_as`, of a first input with a dimension that it drops."""
+    wider = shown_node("UnsqueezeBackward0", first)
+    show_as(result, "SqueezeBackward1", shown_node(name, wider, *others))
 
 
 def _shown_input(edge: Edge | ShownNode | None) -> ShownInput | None:

@@ -346,6 +346,7 @@ def hardswish_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @autocast_low_precision
+@shown_as("PreluKernelBackward0", "x", "weight")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """Return each element, or that of its channel's weight times it where negative.
 

@@ -127,6 +127,7 @@ def logdet(input: Tensor) -> Tensor:
 
 
 @autocast_float32_on_host
+@shown_as("LinalgSolveExBackward0", "A", "B")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     """Return X of A X = B, or of X A = B where `left` is False.
 
@@ -241,6 +242,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> CheckedInverse:  # noqa:
 
 
 @autocast_passthrough
+@shown_as("LinalgSolveTriangularBackward0", "A", "B")
 def solve_triangular(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803
@@ -278,6 +280,7 @@ def solve_triangular(
 
 
 @autocast_float32_on_host
+@shown_as("LinalgCholeskyExBackward0", "input")
 def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """Return L of L L^H, of Hermitian positive-definite matrices; L^H if `upper`.
 
@@ -340,6 +343,7 @@ def _bad_minor(x: np.ndarray) -> int:
 
 
 @autocast_float32_on_host
+@shown_as("CholeskySolveBackward0", "B", "L")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return X of A X = B, given the Cholesky factor of A.
 
@@ -366,6 +370,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:  # noqa
 
 
 @autocast_float32_on_host
+@shown_as("CholeskyInverseBackward0", "L")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:  # noqa: N803
     """Return the inverse of A, given its Cholesky factor; see `cholesky_solve`.
 
@@ -437,6 +442,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
 
 
 @autocast_float32_on_host
+@shown_as("LinalgEigBackward0", "A")
 def eig(A: Tensor) -> Eig:  # noqa: N803
     """Return eigenvalues, in no order, and eigenvectors of square matrices; complex.
 
@@ -453,6 +459,7 @@ def eig(A: Tensor) -> Eig:  # noqa: N803
 
 
 @autocast_float32_on_host
+@shown_as("LinalgEigBackward0", "A")
 def eigvals(A: Tensor) -> Tensor:  # noqa: N803
     """Return the eigenvalues of square matrices, complex, in no order.
 
@@ -527,6 +534,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     return svd(A, False).S
 
 
+@shown_as("LinalgPinvBackward0", "A")
 def pinv(
     A: Tensor,  # noqa: N803
     *,
@@ -624,6 +632,7 @@ def matrix_rank(
 
 
 @autocast_float32_on_host
+@shown_as("LinalgLstsqBackward0", "A", "B")
 def lstsq(
     A: Tensor,  # noqa: N803
     B: Tensor,  # noqa: N803

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..autograd.tape import shown_as
 from ..base.dtype import int32
 from ..base.errors import LinAlgError
 from ..dispatch.autocast_policy import autocast_passthrough
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 @autocast_passthrough
+@shown_as("LinalgLuFactorExBackward0", "A")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     """Return both factors of `lu` in one matrix, and the pivots, from 1 on.
 
@@ -60,6 +62,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
 
 
+@shown_as("LinalgLuFactorExBackward0", "A")
 def lu_factor_ex(
     A: Tensor,  # noqa: N803
     *,
@@ -110,6 +113,7 @@ def _order(pivots: Tensor, rows: int) -> np.ndarray:
     return order.reshape(*pivots.layout.shape[:-1], rows)
 
 
+@shown_as("LinalgLuBackward0", "A")
 def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     """Return P, unit lower triangular L and upper triangular U of A = P L U.
 
@@ -123,6 +127,7 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     return lu_unpack(*lu_factor(A, pivot=pivot))
 
 
+@shown_as("LuUnpackBackward0", "LU_data")
 def lu_unpack(
     LU_data: Tensor,  # noqa: N803
     LU_pivots: Tensor,  # noqa: N803
@@ -155,6 +160,7 @@ def lu_unpack(
     return PLU(p, lower, upper)
 
 
+@shown_as("LinalgLuSolveBackward0", "LU", "B")
 def lu_solve(
     LU: Tensor,  # noqa: N803
     pivots: Tensor,

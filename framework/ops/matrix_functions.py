@@ -389,6 +389,7 @@ def tensorsolve(
 
 
 @autocast_float32_on_host
+@shown_as("LinalgHouseholderProductBackward0", "A", "tau")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     """Return the first columns of a product of reflections.
 
@@ -524,6 +525,7 @@ class TriangularSolve(NamedTuple):
 
 
 @autocast_float32_on_host
+@shown_as("TriangularSolveBackward0", "b", "A")
 def triangular_solve(
     b: Tensor,
     A: Tensor,  # noqa: N803

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
+from ..autograd.tape import shown_as
 from ..base.docstring import shares_parameters
 from ..base.validation import as_ints
 from ..dispatch.keywords import takes_keywords
@@ -17,6 +18,7 @@ from .tensor import Tensor
 
 
 @takes_keywords
+@shown_as("AliasBackward0_copy", "input")
 def alias_copy(input: Tensor) -> Tensor:
     """Return a copy of a tensor; see `Tensor.clone`.
 
@@ -30,6 +32,7 @@ def alias_copy(input: Tensor) -> Tensor:
 
 @takes_keywords
 @shares_parameters(Tensor.as_strided)
+@shown_as("AsStridedBackward0_copy", "input")
 def as_strided_copy(
     input: Tensor,
     size: Sequence[int],
@@ -54,6 +57,7 @@ def detach_copy(input: Tensor) -> Tensor:
 
 @takes_keywords
 @shares_parameters(ops.diagonal, input="x")
+@shown_as("DiagonalBackward0_copy", "input")
 def diagonal_copy(
     input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -62,6 +66,7 @@ def diagonal_copy(
 
 
 @takes_keywords
+@shown_as("ExpandBackward0_copy", "input")
 def expand_copy(
     input: Tensor, size: Sequence[int], *, implicit: bool = False
 ) -> Tensor:
@@ -81,6 +86,7 @@ def expand_copy(
 
 
 @takes_keywords
+@shown_as("PermuteBackward0_copy", "input")
 def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
     """Return a copy of what `Tensor.permute` shows.
 
@@ -97,12 +103,14 @@ def permute_copy(input: Tensor, dims: Sequence[int]) -> Tensor:
 
 @takes_keywords
 @shares_parameters(ops.select, input="x")
+@shown_as("SelectBackward0_copy", "input")
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
     """Return a copy of what `Tensor.select` shows."""
     return a_tensor("select_copy", input).select(dim, index).clone()
 
 
 @takes_keywords
+@shown_as("SliceBackward0_copy", "input")
 def slice_copy(
     input: Tensor,
     dim: int = 0,
@@ -136,6 +144,7 @@ def slice_copy(
 
 
 @shares_parameters(ops.split, input="x")
+@shown_as("SplitBackward0_copy", "input")
 def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return copies of what `Tensor.split` shows."""
     parts = a_tensor("split_copy", input).split(split_size, dim)
@@ -143,6 +152,7 @@ def split_copy(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ..
 
 
 @shares_parameters(ops.split_with_sizes)
+@shown_as("SplitWithSizesBackward0_copy", "input")
 def split_with_sizes_copy(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
@@ -161,6 +171,7 @@ def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tenso
 
 @takes_keywords
 @shares_parameters(ops.t, input="x")
+@shown_as("TBackward0_copy", "input")
 def t_copy(input: Tensor) -> Tensor:
     """Return a copy of what `Tensor.t` shows."""
     return a_tensor("t_copy", input).t().clone()
@@ -168,12 +179,14 @@ def t_copy(input: Tensor) -> Tensor:
 
 @takes_keywords
 @shares_parameters(ops.transpose, input="x")
+@shown_as("TransposeBackward0_copy", "input")
 def transpose_copy(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a copy of what `Tensor.transpose` shows."""
     return a_tensor("transpose_copy", input).transpose(dim0, dim1).clone()
 
 
 @shares_parameters(ops.unbind, input="x")
+@shown_as("UnbindBackward0_copy", "input")
 def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return copies of what `Tensor.unbind` shows."""
     return tuple(part.clone() for part in a_tensor("unbind_copy", input).unbind(dim))
@@ -181,6 +194,7 @@ def unbind_copy(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @takes_keywords
 @shares_parameters(Tensor.unfold)
+@shown_as("UnfoldBackward0_copy", "input")
 def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a copy of what `Tensor.unfold` shows.
 
@@ -194,12 +208,14 @@ def unfold_copy(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 @takes_keywords
 @shares_parameters(ops.unsqueeze, input="x")
+@shown_as("UnsqueezeBackward0_copy", "input")
 def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
     """Return a copy of what `Tensor.unsqueeze` shows."""
     return a_tensor("unsqueeze_copy", input).unsqueeze(dim).clone()
 
 
 @takes_keywords
+@shown_as("ViewBackward0_copy", "input")
 def view_copy(input: Tensor, size: Any) -> Tensor:
     """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype.
 

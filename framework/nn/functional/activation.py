@@ -452,6 +452,7 @@ def _random_slopes(input: Tensor, lower: float, upper: float) -> Tensor:
     return ops.where(input <= 0, input * slopes, input)
 
 
+@shown_as("RreluWithNoiseBackward0", "input")
 def rrelu(
     input: Tensor,
     lower: float = 1.0 / 8,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import bool_
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -313,6 +314,7 @@ def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tenso
     return ops.permute(ops.conv1d(signals, filters, bias, 1, pad), (2, 0, 1))
 
 
+@shown_as("Im2ColBackward0", "input")
 def unfold(
     input: Tensor,
     kernel_size: Sizes,
@@ -346,6 +348,7 @@ def unfold(
     return ops.im2col(input, kernel_size, dilation, padding, stride)
 
 
+@shown_as("Col2ImBackward0", "input")
 def fold(
     input: Tensor,
     output_size: Sizes,

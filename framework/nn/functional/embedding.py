@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...autograd.engine import no_grad
+from ...autograd.tape import shown_as
 from ...base.dtype import INTEGER, float32, int32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...tensor.inplace import assign
@@ -110,6 +111,7 @@ def _by_frequency(input: Tensor, weight: Tensor) -> Tensor:
     return scaled - scaled.detach() + rows
 
 
+@shown_as("EmbeddingBagBackward0", "weight", "per_sample_weights")
 def embedding_bag(
     input: Tensor,
     weight: Tensor,

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -91,7 +92,12 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
     return bool(align_corners)
 
 
+def _node(input: Tensor, *_: object, **__: object) -> str:
+    return f"GridSampler{input.ndim - 2}DBackward0"
+
+
 @autocast_promote_on_device
+@shown_as(_node, "input", "grid")
 def grid_sample(
     input: Tensor,
     grid: Tensor,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
+from ...autograd.tape import shown_as
 from ...base.dtype import float32, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -41,6 +42,7 @@ def each_dim(name: str, value: int | Sequence[int], dims: int) -> Shape:
     return numbers
 
 
+@shown_as("MaxUnpool2DBackward0", "input", squeezed=(2, 3))
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,
@@ -74,6 +76,7 @@ def max_unpool1d(
 
 
 @autocast_float32_on_host
+@shown_as("MaxUnpool2DBackward0", "input")
 def max_unpool2d(
     input: Tensor,
     indices: Tensor,
@@ -106,6 +109,7 @@ def max_unpool2d(
 
 
 @autocast_float32_on_host
+@shown_as("MaxUnpool3DBackward0", "input")
 def max_unpool3d(
     input: Tensor,
     indices: Tensor,
@@ -302,6 +306,7 @@ def lp_pool3d(
     return _powers("lp_pool3d", 3, input, norm_type, window, pools)
 
 
+@shown_as("FractionalMaxPool2DBackward0", "input")
 def fractional_max_pool2d_with_indices(
     input: Tensor,
     kernel_size: Sizes,
@@ -391,6 +396,7 @@ def fractional_max_pool2d(
     return found if return_indices else found[0]
 
 
+@shown_as("FractionalMaxPool3DBackward0", "input")
 def fractional_max_pool3d_with_indices(
     input: Tensor,
     kernel_size: Sizes,

@@ -267,6 +267,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
     return ops.reshape(moved, shape)
 
 
+@shown_as("ChannelShuffleBackward0", "input")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
     """Return images whose channels are dealt out anew: one of each group in turn.
 

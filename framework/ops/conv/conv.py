@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, show_squeezed, shown_as
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -54,7 +54,10 @@ def conv1d(
         If shapes do not fit each other or the window does not fit the signal.
     """
     out = _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
-    show_as(out, "ConvolutionBackward0", x, weight, bias)
+    if out.grad_node is not None:
+        (show_as if out.ndim == 3 else show_squeezed)(
+            out, "ConvolutionBackward0", x, weight, bias
+        )
     return out
 
 
@@ -96,7 +99,10 @@ def conv2d(
     ShapeError
         If shapes do not fit each other or the window does not fit the image.
     """
-    return _convolved("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+    out = _convolved("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
+    if out.ndim == 3 and out.grad_node is not None:
+        show_squeezed(out, "ConvolutionBackward0", x, weight, bias)
+    return out
 
 
 def _convolved(
@@ -200,6 +206,7 @@ def _window(
 
 
 @autocast_low_precision
+@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(2,))
 def conv_transpose1d(
     x: Tensor,
     weight: Tensor,
@@ -231,6 +238,7 @@ def conv_transpose1d(
 
 
 @autocast_low_precision
+@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(3,))
 def conv_transpose2d(
     x: Tensor,
     weight: Tensor,

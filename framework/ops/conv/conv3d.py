@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int, as_int_or_ints
@@ -67,6 +68,7 @@ def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
 
 
 @autocast_low_precision
+@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(4,))
 def conv3d(
     x: Tensor,
     weight: Tensor,
@@ -145,6 +147,7 @@ def _depth_windows(x: Tensor, taps: int, step: int, gap: int) -> Tensor:
 
 
 @autocast_low_precision
+@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(4,))
 def conv_transpose3d(
     x: Tensor,
     weight: Tensor,

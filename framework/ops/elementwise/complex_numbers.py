@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import COMPLEX, NUMERIC, DType, float32, float64
 from ...base.errors import DTypeError
 from ...dispatch.autocast_policy import autocast_float32_on_host
@@ -178,6 +179,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 
 
 @autocast_float32_on_host
+@shown_as("PolarBackward0", "abs", "angle")
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """Return complex numbers of magnitudes and angles.
 

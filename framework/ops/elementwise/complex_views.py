@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.device import Device
 from ...base.dtype import COMPLEX
 from ...base.errors import ShapeError
@@ -199,6 +200,7 @@ def view_as_real(input: Tensor) -> Tensor:
 
 
 @autocast_float32_on_host
+@shown_as("ViewAsComplexBackward0", "input")
 def view_as_complex(input: Tensor) -> Tensor:
     """Return a view of the numbers whose parts the last dimension holds.
 

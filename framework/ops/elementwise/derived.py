@@ -86,6 +86,7 @@ def positive(input: Tensor) -> Tensor:
     return input
 
 
+@shown_as("AngleBackward0", "input")
 def angle(input: Tensor) -> Tensor:
     """Return the angle of each number in the complex plane, from -pi to pi.
 
@@ -146,6 +147,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return tuple(input.layout.shape) == tuple(other.layout.shape)
 
 
+@shown_as("SgnBackward0", "input")
 def sgn(input: Tensor) -> Tensor:
     """Return each element divided by its magnitude, 0 of 0; see `sign` of real ones.
 
@@ -376,6 +378,7 @@ class MantissaExponent(NamedTuple):
     exponent: Tensor
 
 
+@shown_as("FrexpBackward0", "input")
 def frexp(input: Tensor) -> MantissaExponent:
     """Return mantissas from 1/2 to 1, with the sign, and exponents as int32.
 
@@ -484,6 +487,7 @@ def sinc(input: Tensor) -> Tensor:
     return where(zero, near, div(sin(angle), angle))
 
 
+@shown_as("MvlgammaBackward0", "input")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
     """Return the logarithm of the multivariate gamma function.
 

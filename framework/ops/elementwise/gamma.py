@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import FLOAT, SINGLE
 from ...base.errors import GradError, ShapeError
 from ...base.validation import as_int
@@ -147,6 +148,7 @@ def zeta_vjp(
     return None, grad * -x * zeta(x + 1, other) if needs[1] else None
 
 
+@shown_as("PolygammaBackward0", "x")
 def polygamma(n: int, x: Tensor) -> Tensor:
     """Return the derivative of order `n` of `digamma`.
 

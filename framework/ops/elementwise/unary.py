@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import show_as
 from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32_on_device
@@ -275,17 +276,19 @@ def _lazy_copy_vjp(grad: Tensor) -> Tensor:
     return grad
 
 
-def lazy_copy(x: Tensor) -> Tensor:
+def lazy_copy(x: Tensor, node: str = "CloneBackward0") -> Tensor:
     """Return the same elements in row-major storage of their own.
 
     A kernel copies them only where `x` is not the whole of its storage in that order.
+    The graph shows the node as named.
     """
     layout = x.layout
-    if layout.numel == x.array.value.numel and layout.is_contiguous:
-        return _lazy_copy(x)
-    return copy(x)
+    whole = layout.numel == x.array.value.numel and layout.is_contiguous
+    out = _lazy_copy(x) if whole else copy(x)
+    show_as(out, node, x)
+    return out
 
 
-def unshared(out: Tensor, x: Tensor) -> Tensor:
+def unshared(out: Tensor, x: Tensor, node: str = "CloneBackward0") -> Tensor:
     """Return a result, copied if it lies in the storage of its operand `x`."""
-    return lazy_copy(out) if out.array is x.array else out
+    return lazy_copy(out, node) if out.array is x.array else out

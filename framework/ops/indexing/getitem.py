@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import Edge, ShownNode, edge_of, show_as, shown_as
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
@@ -460,6 +460,52 @@ def _masked(view: Tensor, chosen: Region, value: Tensor) -> Tensor | None:
     return where(mask, value, view)
 
 
+class ShownViews(ShownNode):
+    """The views that PyTorch makes one after the other for an index of several parts.
+
+    Parameters
+    ----------
+    index : tuple
+        Of int, slice, None and Ellipsis.
+    shape : tuple of int
+        Of the tensor.
+    edge : Edge or None
+        The tensor's.
+    """
+
+    __slots__ = ("_edge", "_index", "_shape")
+
+    def __init__(
+        self, index: tuple[Any, ...], shape: tuple[int, ...], edge: Edge | None
+    ) -> None:
+        self._index, self._shape, self._edge = index, shape, edge
+        super().__init__("", ())
+
+    def finish(self) -> None:
+        """Find the names of the views, which only a program that looks at it needs."""
+        if self.name:
+            return
+        sizes = [*self._shape]
+        each_takes = [part is not None and part is not Ellipsis for part in self._index]
+        left = len(sizes) - each_takes.count(True)
+        names: list[str] = []
+        for part in self._index:
+            if part is Ellipsis:
+                del sizes[:left]
+            elif part is None:
+                names.append("UnsqueezeBackward0")
+            else:
+                size = sizes.pop(0)
+                sliced = isinstance(part, slice)
+                if not sliced or part.indices(size) != (0, size, 1):
+                    names.append("SliceBackward0" if sliced else "SelectBackward0")
+        edge: Any = self._edge
+        *inner, self.name = names or ["AliasBackward0"]
+        for name in inner:
+            edge = ShownNode(name, (edge,))
+        self.edges = (edge,)
+
+
 def slice_(x: Tensor, index: object) -> Tensor:
     """Return the elements that an index chooses: a view if it has no arrays.
 
@@ -504,6 +550,8 @@ def slice_(x: Tensor, index: object) -> Tensor:
         if view.grad_node is not None and (index is None or type(index) is int):
             name = "UnsqueezeBackward0" if index is None else "SelectBackward0"
             show_as(view, name, x)
+        elif view.grad_node is not None and type(index) is tuple:
+            view.grad_node.shown = ShownViews(index, tuple(shape), edge_of(x))
         return view
     out = taken(view, rows_of_arrays(view, chosen))
     if out.grad_node is not None:
@@ -512,6 +560,7 @@ def slice_(x: Tensor, index: object) -> Tensor:
 
 
 @autocast_promote
+@shown_as("IndexPutBackward0", "x", "values")
 def index_put(
     x: Tensor,
     indices: Sequence[Tensor | None],

@@ -366,6 +366,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)
 
 
+@shown_as("UnfoldBackward0", "x")
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of windows along a dimension, their elements as a last dimension.
 

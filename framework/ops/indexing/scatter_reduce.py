@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...autograd.tape import shown_as
 from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -95,6 +96,7 @@ def _combined(
     return scatter_reduce(x, dim, index, source, modes[reduce])
 
 
+@shown_as("ScatterReduceBackward0", "x", "src")
 def scatter_reduce(
     x: Tensor,
     dim: int,
@@ -173,6 +175,7 @@ def scatter_reduce(
 INDEX_MODES = ("prod", "mean", "amax", "amin")
 
 
+@shown_as("IndexReduceBackward0", "x", "source")
 def index_reduce(
     x: Tensor,
     dim: int,

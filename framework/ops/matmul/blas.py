@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import ShownNode, show_as, shown_node
+from ...autograd.tape import ShownNode, show_as, shown_as, shown_node
 from ...base.device import GpuDevice
 from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
@@ -76,6 +76,7 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 
 
 @autocast_promote
+@shown_as("VdotBackward0", "a", "b")
 def vdot(a: Tensor, b: Tensor) -> Tensor:
     """Return the scalar product of two vectors, the first conjugated.
 

@@ -96,6 +96,7 @@ def addr(
 
 
 @autocast_low_precision
+@shown_as("AddbmmBackward0", "input", "batch1", "batch2")
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:

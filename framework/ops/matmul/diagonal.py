@@ -40,6 +40,7 @@ def _diagonal_vjp(grad: Tensor, x_spec: TensorSpec, start: int, count: int) -> T
     return strided_scatter(zeros, grad, chosen)
 
 
+@shown_as("DiagonalBackward0", "x")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Return a view of a diagonal of two dimensions, as a last dimension.
 

@@ -298,6 +298,17 @@ def roll(
     return _mapped(x, changes, "circular")
 
 
+def _padded(
+    x: Tensor, pad: Sequence[int], mode: str = "constant", value: object = None
+) -> str:
+    """Return PyTorch's name of the node of `pad`."""
+    if mode == "constant":
+        return "ConstantPadNdBackward0"
+    kind = {"reflect": "Reflection", "replicate": "Replication"}.get(mode)
+    return "" if kind is None else f"{kind}Pad{len(pad) // 2}DBackward0"
+
+
+@shown_as(_padded, "x")
 def pad(
     x: Tensor,
     pad: Sequence[int],

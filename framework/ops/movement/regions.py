@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, normalize_dim
 from ...base.validation import as_int, as_ints
@@ -85,6 +86,7 @@ def as_strided(
     return input.view_of(layout)
 
 
+@shown_as("AsStridedScatterBackward0", "input", "src")
 def as_strided_scatter(
     input: Tensor,
     src: Tensor,
@@ -137,6 +139,7 @@ def _replaced(
     )
 
 
+@shown_as("SelectScatterBackward0", "input", "src")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """Return a copy of `input` in which `select(dim, index)` would give `src`.
 
@@ -157,6 +160,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     return _replaced("select_scatter", input, src, lambda x: select(x, dim, place))
 
 
+@shown_as("SliceScatterBackward0", "input", "src")
 def slice_scatter(
     input: Tensor,
     src: Tensor,
@@ -202,6 +206,7 @@ def slice_scatter(
     return _replaced("slice_scatter", input, src, part)
 
 
+@shown_as("DiagonalScatterBackward0", "input", "src")
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
@@ -275,6 +280,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     return reshape(sum(input, dims, True), shape)
 
 
+@shown_as("NarrowCopyBackward0", "input")
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a copy of neighbours along one dimension; parameters as in `narrow`.
 

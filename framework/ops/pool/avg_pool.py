@@ -24,6 +24,18 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
+def is_one_part(output_size: object) -> bool:
+    """Return whether an adaptive pool has one part, whose mean is PyTorch's `mean`."""
+    sizes = output_size if isinstance(output_size, tuple | list) else (output_size,)
+    return {*sizes} == {1}
+
+
+def _node(x: Tensor, output_size: object) -> str:
+    one = is_one_part(output_size)
+    return "MeanBackward1" if one else "AdaptiveAvgPool2DBackward0"
+
+
+@shown_as("AvgPool2DBackward0", "x", squeezed=(2, 3))
 def avg_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -134,6 +146,7 @@ def _averages(
     return autocast_passthrough(resampled(name, pixels, rules), x, dims)
 
 
+@shown_as("AdaptiveAvgPool2DBackward0", "x", squeezed=(2, 3))
 def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return means over parts that divide signals evenly.
 
@@ -151,6 +164,7 @@ def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     return _shares("adaptive_avg_pool1d", 1, x, output_size)
 
 
+@shown_as(_node, "x")
 def adaptive_avg_pool2d(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> Tensor:

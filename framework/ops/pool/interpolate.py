@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int_or_ints, as_number
@@ -28,7 +29,35 @@ _MODES = {
 }
 
 
+NODES = {
+    "nearest": "UpsampleNearest{}D",
+    "nearest-exact": "UpsampleNearestExact{}D",
+    "linear": "UpsampleLinear{}D",
+    "bilinear": "UpsampleBilinear{}D",
+    "bicubic": "UpsampleBicubic{}D",
+    "trilinear": "UpsampleTrilinear{}D",
+    "area": "AdaptiveAvgPool{}D",
+}
+"""PyTorch's names of nodes by mode, for numbers of dimensions."""
+
+
+def _node(
+    x: Tensor,
+    size: object = None,
+    scale_factor: object = None,
+    mode: str = "nearest",
+    align_corners: object = None,
+    recompute_scale_factor: object = None,
+    antialias: bool = False,
+) -> str:
+    dims = x.ndim - 2
+    if mode == "area" and dims == 1:
+        return ""
+    return NODES[mode].format(dims) + "Aa" * antialias + "Backward0"
+
+
 @autocast_float32_on_device
+@shown_as(_node, "x")
 def interpolate(
     x: Tensor,
     size: int | Shape | None = None,

@@ -25,6 +25,7 @@ MOST_ELEMENTS = 1 << 16
 """Along a dimension: the shader of parts multiplies two such numbers in 32 bits."""
 
 
+@shown_as("MaxPool2DWithIndicesBackward0", "x", squeezed=(2, 3))
 def max_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -52,6 +53,7 @@ def max_pool1d(
     return _like(x, 1, _max_pool2d(images(x, 1), window))[0]
 
 
+@shown_as("MaxPool2DWithIndicesBackward0", "x", squeezed=(2, 3))
 def max_pool1d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -144,6 +146,7 @@ def with_places(found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return found[0], as_places(found[1])
 
 
+@shown_as("AdaptiveMaxPool2DBackward0", "x", squeezed=(2, 3))
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return the largest element of each of the parts that divide signals evenly.
 
@@ -190,6 +193,7 @@ def adaptive_max_pool2d(
     return _parts("adaptive_max_pool2d", 2, x, output_size)[0]
 
 
+@shown_as("AdaptiveMaxPool2DBackward0", "x", squeezed=(2, 3))
 def adaptive_max_pool1d_with_indices(
     x: Tensor, output_size: int | Shape
 ) -> tuple[Tensor, Tensor]:
@@ -197,6 +201,7 @@ def adaptive_max_pool1d_with_indices(
     return with_places(_parts("adaptive_max_pool1d", 1, x, output_size))
 
 
+@shown_as("AdaptiveMaxPool2DBackward0", "x")
 def adaptive_max_pool2d_with_indices(
     x: Tensor, output_size: int | tuple[int | None, ...] | None
 ) -> tuple[Tensor, Tensor]:

@@ -20,7 +20,7 @@ from ..elementwise.cast import cast
 from ..images import check_fit
 from ..indexing.scatter import gather
 from ..view import reshape
-from .avg_pool import divisor
+from .avg_pool import divisor, is_one_part
 from .filter_weights import Averages, Rule, Shares
 from .max_pool import largest_of_parts, with_places
 from .max_pool2d import _max_pool2d
@@ -124,6 +124,12 @@ def _sizes(name: str, wanted: Size, x: Tensor) -> Triple:
     return filled[0], filled[1], filled[2]
 
 
+def _node(x: Tensor, output_size: object) -> str:
+    one = is_one_part(output_size)
+    return "MeanBackward1" if one else "AdaptiveAvgPool3DBackward0"
+
+
+@shown_as(_node, "x")
 def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
     """Return means over parts that divide volumes evenly; see `adaptive_avg_pool2d`.
 
@@ -148,6 +154,7 @@ def adaptive_avg_pool3d(x: Tensor, output_size: Size) -> Tensor:
     return resampled("adaptive_avg_pool3d", x, rules)
 
 
+@shown_as("MaxPool3DWithIndicesBackward0", "x")
 def max_pool3d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -174,6 +181,7 @@ def max_pool3d(
     )[0]
 
 
+@shown_as("MaxPool3DWithIndicesBackward0", "x")
 def max_pool3d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -221,6 +229,7 @@ def _joined(
     return reshape(out, shape), reshape(plane + inner, shape)
 
 
+@shown_as("AdaptiveMaxPool3DBackward0", "x")
 def adaptive_max_pool3d(x: Tensor, output_size: Size) -> Tensor:
     """Return the largest element of each part of volumes; see `adaptive_max_pool2d`.
 
@@ -238,6 +247,7 @@ def adaptive_max_pool3d(x: Tensor, output_size: Size) -> Tensor:
     return adaptive_max_pool3d_with_indices(x, output_size)[0]
 
 
+@shown_as("AdaptiveMaxPool3DBackward0", "x")
 def adaptive_max_pool3d_with_indices(
     x: Tensor, output_size: Size
 ) -> tuple[Tensor, Tensor]:

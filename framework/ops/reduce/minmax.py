@@ -130,7 +130,7 @@ def _over(
     dims = reduced_dims(name, dim, len(x.layout.shape))
     need_elements(name, x.spec, dims)
     if not dims:
-        return lazy_copy(x)
+        return lazy_copy(x, node)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
     made = as_dtype_of(op(*readable(in_storage(x), dims)), x.dtype)

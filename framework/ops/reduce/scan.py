@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.engine import is_grad_enabled
-from ...autograd.tape import show_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import NUMERIC, DType, DTypeLike, as_dtype, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, normalize_dim
@@ -178,7 +178,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """
     source, at = _prepared("cumsum", x, dim, dtype)
     if x.numel() == 0 or len(x.layout.shape) == 0:
-        return unshared(source, x)
+        return unshared(source, x, "CumsumBackward0")
     if source.dtype.is_complex:
         return by_parts(lambda part: cumsum(part, at), source)
     sums = _cumsum(_rows(source, at), False)
@@ -189,6 +189,7 @@ def cumsum(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
 
 
 @autocast_float32_on_device
+@shown_as("CumprodBackward0", "x")
 def cumprod(x: Tensor, dim: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Return the products of all elements up to each, along a dimension.
 

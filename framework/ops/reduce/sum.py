@@ -214,7 +214,8 @@ def sum(
     dims = reduced_dims("sum", dim, len(x.layout.shape))
     wanted = result_dtype(x, dtype)
     if not dims:
-        return unshared(as_dtype_of(x, wanted), x)
+        node = "SumBackward0" if dim is None else "SumBackward1"
+        return unshared(as_dtype_of(x, wanted), x, node)
     out = total(accumulable(x, wanted), dims, keepdim, wanted)
     if out.grad_node is not None:
         show_as(out, "SumBackward0" if dim is None else "SumBackward1", x)
@@ -283,7 +284,8 @@ def mean(
             " call x.float() first"
         )
     if not dims:
-        return unshared(as_dtype_of(x, wanted), x)
+        node = "MeanBackward0" if dim is None else "MeanBackward1"
+        return unshared(as_dtype_of(x, wanted), x, node)
     x = as_dtype_of(x, wanted)
     count = math.prod(x.layout.shape[each] for each in dims)
     if count == 0:
@@ -433,7 +435,8 @@ def prod(
     dims = reduced_dims("prod", dim, len(x.layout.shape))
     wanted = result_dtype(x, dtype)
     if not dims:
-        return unshared(as_dtype_of(x, wanted), x)
+        node = "ProdBackward0" if dim is None else "ProdBackward1"
+        return unshared(as_dtype_of(x, wanted), x, node)
     x = accumulable(x, wanted)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 1, wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.dtype import float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -214,6 +215,11 @@ def nanquantile(
     return _quantile("nanquantile", *given, ignore_nan=True)
 
 
+def _node(input: Tensor, dim: object = None, keepdim: object = False) -> str:
+    return f"NanmedianBackward{0 if dim is None else 1}"
+
+
+@shown_as(_node, "input")
 def nanmedian(
     input: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:
@@ -264,6 +270,7 @@ def nanmedian(
     return ValuesIndices(*found)
 
 
+@shown_as("ModeBackward0", "input")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     """Return the element that occurs most often along a dimension, and where it is.
 

@@ -111,7 +111,8 @@ def _ordered(
     """Return the first `most` along a dimension, or all, and `places` of a dtype."""
     at = normalize_dim(name, dim, len(x.layout.shape) or 1)
     if len(x.layout.shape) == 0:
-        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, places))
+        node = "TopkBackward0" if name == "topk" else "SortBackward0"
+        return ValuesIndices(lazy_copy(x, node), fill_like(x, (), 0, places))
     wanted = x.layout.shape[at] if most is None else most
     shape: Shape = (*x.layout.shape[:at], wanted, *x.layout.shape[at + 1 :])
     if math.prod(shape) == 0:
@@ -276,6 +277,11 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     )
 
 
+def _node(x: Tensor, dim: object = None, keepdim: object = False) -> str:
+    return f"MedianBackward{0 if dim is None else 1}"
+
+
+@shown_as(_node, "x")
 def median(
     x: Tensor, dim: int | None = None, keepdim: bool = False
 ) -> Tensor | ValuesIndices:

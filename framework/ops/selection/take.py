@@ -47,6 +47,7 @@ def _take(site: str, x: Tensor, index: Tensor) -> Tensor:
     return reshape(gathered, index.layout.shape)
 
 
+@shown_as("PutBackward0", "x", "source")
 def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """Return `x` with elements of the flat tensor replaced, or added to.
 
