@@ -10,7 +10,11 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
-from tests import autograd_graph_programs, autograd_programs
+from tests import (
+    autograd_graph_programs,
+    autograd_node_programs,
+    autograd_programs,
+)
 
 NOT_PROGRAMS = {"raised", "ramp", "warned"}
 SINCE_213 = {"functions_with_keywords"}
@@ -72,7 +76,12 @@ def run(program: Callable[[Any], Any], library: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "program", [*programs(autograd_programs), *programs(autograd_graph_programs)]
+    "program",
+    [
+        *programs(autograd_programs),
+        *programs(autograd_graph_programs),
+        *programs(autograd_node_programs),
+    ],
 )
 def test_the_results_are_those_of_torch(program: Callable[[Any], Any]) -> None:
     compare(run(program, fw), run(program, torch))
