@@ -89,6 +89,25 @@ PRODUCTS = {
             ),
         ),
     ),
+    "mm": Case(
+        ops.mm,
+        (
+            sample((37, 29), (29, 11)),
+            sample((0, 3), (3, 2)),
+            sample((3, 0), (0, 2)),
+            sample((1, 1), (1, 1)),
+        ),
+        np.matmul,
+        torch.mm,
+        scale=10,  # dozens of terms of size 4, in any order
+        bad=(
+            Bad(
+                lambda ones: ops.mm(ones(2, 2), ones(2, 2, dtype="float64")),
+                DTypeError,
+                "matmul: a is float32, b is float64; they must be the same",
+            ),
+        ),
+    ),
     "int_mm": Case(
         ops.int_mm,
         (

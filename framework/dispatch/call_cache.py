@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..base import inference, trace_hooks
 from ..eager.base_tensor import TensorCore, assembled
+from ..eager.node_recorder import recorded_result
 from ..ir.lazy_graph import INTEGERS, PLAIN, Array, CacheKey, Node, Value, cache_key
-from ..scheduler import scheduler
 from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
@@ -66,54 +65,6 @@ def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
                 return (), tensors
             key.append(mark)
     return tuple(key), tensors
-
-
-_new = object.__new__
-
-
-def recorded_result(
-    signature: NodeSignature,
-    values: tuple[Value, ...],
-    numbers: tuple[Any, ...],
-    kind: type[Any],
-    device: GpuDevice,
-) -> Any:
-    """Append a node with one output to the lazy graph; return the output, a tensor.
-
-    The device's lock is to be held, as by `append`. Inlines `lazy_node`, `Array`,
-    `assembled` and `append`, as it runs once per op.
-    """
-    node = _new(Node)
-    node.signature = signature
-    node.values = values
-    node.numbers = numbers
-    node.arrays = ()
-    value = _new(Value)
-    value.numel, value.dtype = signature.outputs[0]
-    value.node = node
-    value.buffer = None
-    value.external_refs = 1
-    node.outputs = (value,)
-    array = _new(Array)
-    array.value = value
-    array.version = inference.first_version() if inference.blocks else 0
-    array.former = None
-    tensor = _new(kind)
-    tensor.array = array
-    tensor.layout = signature.layouts[0]
-    tensor.device = device
-    tensor.needs_grad = False
-    tensor.own_grad = None
-    tensor.grad_node = None
-    tensor.grad_index = 0
-    tensor.hooks = None
-    tensor.views = None
-    pending = device.pending
-    if trace_hooks.running or len(pending) + 1 >= scheduler.MAX_PENDING:
-        append(device, node)
-    else:
-        pending.append(node)
-    return tensor
 
 
 class CachedCall(NamedTuple):

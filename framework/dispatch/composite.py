@@ -74,7 +74,11 @@ class Composite(Op[P, R]):
         device = tensors[0].device
         if self.own and not trace_hooks.running and isinstance(device, GpuDevice):
             recorded_call = cached.recorded_calls.get(wants, _UNSEEN)
-            if recorded_call is _UNSEEN:
+            if recorded_call is not _UNSEEN:
+                if recorded_call is not None:
+                    return recorded_call.replay(tensors)
+            elif len({each.array.value for each in tensors}) == len(tensors):
+                # Tensors that share a value may be distinct the next time.
                 recorder = NodeRecorder(device)
                 with trace_hooks.listening(recorder):
                     answer = self._plain(given)
@@ -82,8 +86,6 @@ class Composite(Op[P, R]):
                     recorder, device, tensors, answer
                 )
                 return answer
-            if recorded_call is not None:
-                return recorded_call.replay(tensors)
         return self._plain(given)
 
     def _plain(self, given: tuple[Any, ...]) -> Any:

@@ -34,9 +34,10 @@ from ..base.shape import Layout, TensorSpec, broadcast_shapes
 from ..base.symbolic_number import is_symbolic, live
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore
+from ..eager.node_recorder import recorded_result
 from ..ir.lazy_graph import CacheKey, Node, NodeSignature, Operand, Value
 from . import batching
-from .call_cache import CallCache, recorded_result
+from .call_cache import CallCache
 from .deprecated_order import in_order
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
@@ -239,24 +240,32 @@ class Elementwise(Op[P, R]):
                     reraise(error, self.name, signature_of(form), args, kwargs)
             given = self._given(args, kwargs)  # type: ignore[assignment]  # P.args
         # Inlined `call_key`, with numbers by type; a tenth less host time.
-        key: list[object] = []
-        tensors: list[TensorCore] = []
         numbers: tuple[Any, ...] = ()
-        taped = False
-        for argument in given:
-            if isinstance(argument, TensorCore):
-                dtype = argument.array.value.dtype
-                key += (id(argument.layout), dtype, argument.device)
-                tensors.append(argument)
-                taped = taped or argument.needs_grad
-            elif type(argument) is DType:
-                key.append(argument)
-            else:
-                key.append(type(argument))
-                numbers += (argument,)
-        cached = self.call_cache.get(tuple(key))
+        key: tuple[object, ...]
+        argument: Any = given[0]
+        if len(given) == 1 and isinstance(argument, TensorCore):
+            key = id(argument.layout), argument.array.value.dtype, argument.device
+            tensors: list[TensorCore] = [argument]
+            taped = argument.needs_grad
+        else:
+            parts: list[object] = []
+            tensors = []
+            taped = False
+            for argument in given:
+                if isinstance(argument, TensorCore):
+                    dtype = argument.array.value.dtype
+                    parts += (id(argument.layout), dtype, argument.device)
+                    tensors.append(argument)
+                    taped = taped or argument.needs_grad
+                elif type(argument) is DType:
+                    parts.append(argument)
+                else:
+                    parts.append(type(argument))
+                    numbers += (argument,)
+            key = tuple(parts)
+        cached = self.call_cache.get(key)
         if cached is None or cached.generation != cached.device.generation:
-            return cast(R, self._slow_path(given, tuple(key)))
+            return cast(R, self._slow_path(given, key))
         if numbers and not cached.plain:
             if cached.compute.is_float:
                 try:

@@ -32,10 +32,11 @@ from ..base.errors import DTypeError, Float8Error, ShapeError
 from ..base.philox import Stream, bits, exponential, integers, normal, uniform
 from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
-from ..dispatch.call_cache import CallCache, recorded_result
+from ..dispatch.call_cache import CallCache
 from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
 from ..eager.base_tensor import TensorCore
+from ..eager.node_recorder import recorded_result
 from ..ir.lazy_graph import PLAIN, Node, NodeSignature, cache_key
 
 if TYPE_CHECKING:

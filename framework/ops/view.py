@@ -319,12 +319,15 @@ def t(x: Tensor) -> Tensor:
     ShapeError
         If there are more than two dimensions.
     """
-    if len(x.layout.shape) > 2:
+    if len(x.layout.shape) == 2:
+        out = _permute.of(x, (1, 0))
+    elif len(x.layout.shape) > 2:
         raise ShapeError(
             f"t: x is {tuple(x.shape)}; it must have at most 2 dimensions; use"
             " transpose or mT"
         )
-    out = permute(x, tuple(range(len(x.layout.shape)))[::-1])
+    else:
+        out = permute(x, tuple(range(len(x.layout.shape))))
     if out.grad_node is not None:
         show_as(out, "TBackward0", x)
     return out

@@ -12,6 +12,7 @@ from ...autograd.tape import show_as
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes
+from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -174,8 +175,11 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
             f" {shape_b[-2 if len(shape_b) > 1 else 0]}"
         )
     if len(shape_a) > 1 and len(shape_b) > 1:
+        matrices = len(shape_a) == len(shape_b) == 2
+        if matrices and a.device.is_gpu and not batching.depth:
+            return _mm(a, b)
         out = broadcast_product("matmul", a, b, bmm)
-        if out.grad_node is not None and len(shape_a) == len(shape_b) == 2:
+        if out.grad_node is not None and matrices:
             show_as(out, "MmBackward0", a, b)
         return out
     left = reshape(a, (1, *shape_a)) if len(shape_a) == 1 else a
@@ -187,6 +191,32 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if out.grad_node is not None and len(shape_b) == 1 and len(shape_a) < 3:
         show_as(out, "MvBackward0" if len(shape_a) == 2 else "DotBackward0", a, b)
     return out
+
+
+@composite(dtypes=(*NUMERIC, *COMPLEX))
+def _mm(a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two matrices.
+
+    With a rule of its own, it is recorded as one entry of the tape, without the views
+    as batches, and later calls replay it.
+    """
+    (m, k), n = a.layout.shape, b.layout.shape[1]
+    return reshape(bmm(reshape(a, (1, m, k)), reshape(b, (1, k, n))), (m, n))
+
+
+@_mm.vjp
+def _mm_vjp(
+    grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    (m, k), n = a.layout.shape, b.layout.shape[1]
+    batch, grad_a, grad_b = reshape(grad, (1, m, n)), None, None
+    if needs[0]:
+        turned = transpose(reshape(b, (1, k, n)), 1, 2)
+        grad_a = reshape(bmm(batch, conj(turned)), (m, k))
+    if needs[1]:
+        turned = transpose(reshape(a, (1, m, k)), 1, 2)
+        grad_b = reshape(bmm(conj(turned), batch), (k, n))
+    return grad_a, grad_b
 
 
 def broadcast_product(

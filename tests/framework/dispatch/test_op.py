@@ -433,6 +433,7 @@ def while_changed(
             (elementwise, "recorded_result"),
             (call_cache, "append"),
             (call_cache, "recorded_result"),
+            (node_recorder, "recorded_result"),
             (node_recorder, "append_all"),
         ):
             made = functools.partial(meanwhile, getattr(module, name))

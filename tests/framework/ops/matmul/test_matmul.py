@@ -8,6 +8,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
+from vkbackend.framework.dispatch.op import REGISTRY
 
 Make = Callable[..., fw.Tensor]
 
@@ -111,3 +112,26 @@ def test_special_values(make: Make) -> None:
     b = np.array([[1, 0], [0, 1]], np.float32)
     with np.errstate(invalid="ignore"):
         assert_close(make(a) @ make(b), a @ b)
+
+
+def test_a_product_of_matrices_is_one_entry_of_the_tape(make: Make) -> None:
+    a, b = make(draw(5, 7)).requires_grad_(), make(draw(7, 3)).requires_grad_()
+    node = (a @ b).grad_fn
+    assert node is not None
+    assert node.name() == "MmBackward0"
+    assert [each.variable for each, _ in node.next_functions] == [a, b]
+
+
+def test_a_product_of_a_matrix_with_itself_does_not_slow_others(gpu: fw.device) -> None:
+    """Of operands that share a value no call is recorded, of the next ones one is."""
+    a, b = (fw.tensor(draw(6, 6, seed=seed), device=gpu) for seed in (1, 2))
+    for first, second in ((a, a), (a, a), (a, b), (b, a), (a, b)):
+        want = first.numpy() @ second.numpy()
+        assert_close((first @ second).numpy(), want)
+    recorded = [
+        each
+        for call in REGISTRY["mm"].call_cache.values()
+        for each in call.recorded_calls.values()
+    ]
+    assert None not in recorded
+    assert any(each is not None and each.lone for each in recorded)
