@@ -1,4 +1,4 @@
-"""Fourier transforms in shared memory: which lengths, and launch parameters."""
+"""Fourier transforms of rows: which lengths, and launch parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import math
 from typing import TYPE_CHECKING
 
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+    divisor,
+    fold_grid,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -18,9 +25,18 @@ RADICES = (4, 2, 3, 5, 7, 11, 13)
 LONGEST = 2048
 """Elements of the longest row that 32 KiB of shared memory hold twice."""
 
+LONGEST_IN_PASSES = 1 << 28
+"""Elements of the longest row of which all angles fit into 32 bits."""
+
 WORKGROUP = 256
 ELEMENTS = 256
 """Elements of a workgroup, of several rows where they are short."""
+
+MOST_AT_ONCE = 32
+"""Numbers that one invocation transforms in a pass of its own."""
+
+PASS_WORKGROUP = 64
+"""Invocations of a workgroup of such a pass."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -35,7 +51,9 @@ def radices_of(n: int) -> tuple[int, ...] | None:
 
 
 def longest_row(gpu: DeviceInfo) -> int:
-    """Return the elements of the longest row that a workgroup transforms."""
+    """Return the elements of the longest row that is transformed without steps."""
+    if not gpu.target.cheap_barriers:
+        return LONGEST_IN_PASSES
     # Two copies of 8 bytes an element.
     return min(LONGEST, gpu.max_shared_memory // 16)
 
@@ -50,18 +68,77 @@ def split_length(n: int, longest: int) -> tuple[int, int] | None:
     return (n // second, second) if second > 1 else None
 
 
-def fft_dispatch(
+@functools.lru_cache(maxsize=4096)
+def pass_radices(n: int) -> tuple[tuple[int, int], ...]:
+    """Return the radices of as few passes as transform rows of `n`, of even sizes.
+
+    Each is a product of two of the shader's.
+    """
+    if n == 1:
+        return ()
+    factors = (8, *RADICES)
+    pairs = {
+        a * b: (a, b)
+        for a in factors
+        for b in (1, *factors)
+        if a >= b and a * b <= MOST_AT_ONCE
+    }
+    found = [
+        (pair, *pass_radices(n // radix))
+        for radix, pair in pairs.items()
+        if n % radix == 0
+    ]
+    return min(
+        found, key=lambda made: (len(made), sum(math.prod(each) for each in made))
+    )
+
+
+def fft_dispatches(
     gpu: DeviceInfo, x: StridedSpec, inverse: bool, scale: float
-) -> Dispatch:
-    """Return the dispatch that transforms the rows of (rows, n)."""
+) -> list[Dispatch]:
+    """Return the dispatches that transform the rows of (rows, n)."""
     rows, n = x.shape
     radices = radices_of(n)
     assert radices is not None, f"fft: {n} has a factor that there is no radix for"
     assert n <= longest_row(gpu), f"fft: rows of {n} do not fit into shared memory"
+    if n > 1 and not gpu.target.cheap_barriers:
+        return _passes(gpu, rows, n, inverse, scale)
     each = max(1, min(ELEMENTS, longest_row(gpu)) // n)
     push: dict[str, Argument] = {"x": "x", "table": "table", "out_": "out"}
     push |= {"rows": rows, "scale": scale}
     push["radices"] = sum(radix << 4 * k for k, radix in enumerate(radices))
     constants = {"N": n, "ROWS": each, "INVERSE": int(inverse)}
     constants["LOCAL_X"] = min(WORKGROUP, gpu.max_workgroup_invocations)
-    return Dispatch("fft/stockham", fold_grid(ceil_div(rows, each)), push, constants)
+    grid = fold_grid(ceil_div(rows, each))
+    return [Dispatch("fft/stockham", grid, push, constants)]
+
+
+def _passes(
+    gpu: DeviceInfo, rows: int, n: int, inverse: bool, scale: float
+) -> list[Dispatch]:
+    """Return a dispatch for each pass; between them numbers are in memory."""
+    between = Scratch("numbers", 8 * rows * n)
+    radices = pass_radices(n)
+    local = min(PASS_WORKGROUP, gpu.max_workgroup_invocations)
+    # A device without 64-bit integers moves the parts of a number.
+    defines = {"PAIRED": str(int(gpu.shader_int64))}
+    dispatches: list[Dispatch] = []
+    source: str | Scratch = "x"
+    done = 1
+    for left, (first, second) in zip(
+        range(len(radices) - 1, -1, -1), radices, strict=True
+    ):
+        radix = first * second
+        apart = n // (done * radix)
+        target: str | Scratch = between if left % 2 else "out"
+        push: dict[str, Argument] = {"x": source, "out_": target, "n": n, "done": done}
+        push |= {"apart": apart, "count": rows * (n // radix)}
+        push["scale"] = 1.0 if left else scale
+        for k, number in enumerate((n // radix, apart)):
+            push[f"magic[{k}]"], push[f"shift[{k}]"] = divisor(number)
+        constants = {"LOCAL_X": local, "FIRST": first, "SECOND": second}
+        constants["INVERSE"] = int(inverse)
+        grid = fold_grid(ceil_div(rows * (n // radix), local))
+        dispatches.append(Dispatch("fft/pass", grid, push, constants, defines))
+        source, done = target, done * radix
+    return dispatches

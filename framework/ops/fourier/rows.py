@@ -12,7 +12,7 @@ from ...base.dtype import COMPLEX, complex64
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.fft import fft_dispatch, longest_row, radices_of, split_length
+from ...kernels.fft import fft_dispatches, longest_row, radices_of, split_length
 from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj
 from ..movement.rearrange import pad
@@ -40,8 +40,8 @@ def _fft_rows_spec(
 @_fft_rows.kernel
 def _fft_rows_kernel(
     gpu: DeviceInfo, x: StridedSpec, table: StridedSpec, inverse: bool, scale: float
-) -> Dispatch:
-    return fft_dispatch(gpu, x, inverse, scale)
+) -> list[Dispatch]:
+    return fft_dispatches(gpu, x, inverse, scale)
 
 
 @_fft_rows.vjp
