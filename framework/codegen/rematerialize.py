@@ -8,7 +8,7 @@ either if nothing else reads it.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ..base.shape import Layout, Shape
@@ -80,33 +80,37 @@ def rematerialised(
 def operations_of(
     nodes: Sequence[Node],
     numbers: Sequence[int],
-    producer: Mapping[int, int],
-    external: Collection[int],
+    sources: Sequence[Sequence[int]],
+    external: Sequence[int],
 ) -> dict[int, Operation]:
     """Return the nodes of these numbers as rematerialisation sees them.
 
     Parameters
     ----------
-    producer : mapping of int to int
-        Node of a value, by its `id`.
-    external : collection of int
-        Values with external references, by `id`.
+    nodes : sequence of Node
+    numbers : sequence of int
+        Those to return.
+    sources : sequence of sequence of int
+        For each input of a node the node that makes it, or a number below 0 of a value
+        from outside.
+    external : sequence of int
+        How many of each node's results have external references.
     """
     operations = {}
     known: dict[NodeSignature, tuple[Operation, list[bool]]] = {}
     for number in numbers:
         node = nodes[number]
         signature = node.signature
-        if signature not in known:
-            known[signature] = _without_values(signature)
-        (shape, cheap, size, *_, product), in_order = known[signature]
+        found = known.get(signature)
+        if found is None:
+            found = known[signature] = _without_values(signature)
+        (shape, cheap, size, _, _, product), in_order = found
         reads = [
-            Read(producer.get(id(value), -1 - id(value)), value.nbytes, plain)
-            for value, plain in zip(node.values, in_order)
+            Read(source, value.numel * value.dtype.itemsize, plain)
+            for source, value, plain in zip(sources[number], node.values, in_order)
         ]
-        outside = [value for value in node.outputs if id(value) in external]
         operations[number] = Operation(
-            shape, cheap, size, bool(outside), tuple(reads), product
+            shape, cheap, size, external[number] > 0, tuple(reads), product
         )
     return operations
 

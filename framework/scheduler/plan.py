@@ -65,6 +65,7 @@ from .launch import (
     persistent_scratch,
 )
 from .lowering_cache import LoweringCache
+from .wiring import Wiring
 
 
 class NodeSummary(NamedTuple):
@@ -111,7 +112,7 @@ class Plan:
         Device of the plan.
     number : int
         Serial number of the plan.
-    summaries : list of NodeSummary
+    wiring : Wiring or None
         The nodes.
     items : list of FusionNode
         Nodes as the partitioner saw them, in the order of the nodes that run; empty if
@@ -133,11 +134,17 @@ class Plan:
     rematerialised: dict[int, list[int]] = field(default_factory=dict)
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
-    summaries: list[NodeSummary] = field(default_factory=list)
+    wiring: Wiring | None = None
     items: list[FusionNode] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
     bound_plan: BoundPlan | None = None
     places: tuple[list[int], ...] = ()
+
+    @property
+    def summaries(self) -> list[NodeSummary]:
+        """The nodes, for reports."""
+        wiring = self.wiring
+        return [] if wiring is None else [*map(NodeSummary, *_columns(wiring))]
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return dependent pairs of kernel groups, and why each pair was not fused."""
@@ -166,6 +173,17 @@ class Plan:
             if read in group_of and group_of[read] != group_of[at]
         }
         return [(first, second, SWITCHED_OFF) for first, second in sorted(pairs)]
+
+
+def _columns(wiring: Wiring) -> Iterator[Iterator[object]]:
+    """Return the fields of the nodes' summaries, each for all nodes."""
+    signatures = wiring.signatures
+    yield (each.op.name for each in signatures)
+    yield (each.layouts[0].shape for each in signatures)
+    yield (each.dtypes[0] for each in signatures)
+    yield map(tuple, wiring.sources)
+    yield map(bool, wiring.external)
+    yield map(tuple, wiring.writes)
 
 
 _live: weakref.WeakSet[Plan] = weakref.WeakSet()
@@ -250,11 +268,7 @@ class _Builder:
         self.external = external
         self.donated = donated if state is None else state
         self.wide_words = gpu.info.target.uniform_loads
-        self.producer = {
-            id(value): number
-            for number, node in enumerate(nodes)
-            for value in node.outputs
-        }
+        self.wiring = Wiring(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
@@ -263,11 +277,12 @@ class _Builder:
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
     def build(self, fusing: bool) -> Plan:
-        numbers = self._live_nodes()
+        wiring = self.wiring
+        numbers = wiring.live_nodes()
         kernel_groups = (
             self._kernel_groups(numbers) if fusing else [[number] for number in numbers]
         )
-        operations = operations_of(self.nodes, numbers, self.producer, self.external)
+        operations = operations_of(self.nodes, numbers, wiring.sources, wiring.external)
         self.plan.rematerialised = (
             rematerialised(operations, kernel_groups) if fusing else {}
         )
@@ -309,7 +324,7 @@ class _Builder:
             self.plan.execution_plan = ExecutionPlan(
                 tuple((each, False) for each in self.plan.launches if all(each.grid))
             )
-        self.plan.summaries = [self._summary(node) for node in self.nodes]
+        self.plan.wiring = wiring
         _live.add(self.plan)
         for found in _plan_collectors:
             found.append(self.plan)
@@ -336,54 +351,31 @@ class _Builder:
             self.cache.epilogues,
         )
 
-    def _summary(self, node: Node) -> NodeSummary:
-        """Return the summary of a node, for reports."""
-        reads = [
-            self.producer.get(id(value), -1 - self.slots[id(value)])
-            for value in node.values
-        ]
-        external = any([id(value) in self.external for value in node.outputs])
-        slots = tuple([self.slots[id(value)] for value in node.outputs])
-        dtype, shape = node.outputs[0].dtype, node.layouts[0].shape
-        return NodeSummary(node.op.name, shape, dtype, tuple(reads), external, slots)
-
     def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
         """Return the kernel groups of nodes."""
-        place = {number: position for position, number in enumerate(numbers)}
+        place = [0] * len(self.nodes)
+        for position, number in enumerate(numbers):
+            place[number] = position
         self.plan.items = [self._fusion_node(number, place) for number in numbers]
         groups = group(self.plan.items)
         return [[numbers[member] for member in members] for members in groups]
 
-    def _live_nodes(self) -> list[int]:
-        """Return the live nodes, in order (dead-code elimination)."""
-        live: set[int] = set()
-        for number in reversed(range(len(self.nodes))):
-            node = self.nodes[number]
-            if number in live or any(
-                [id(value) in self.external for value in node.outputs]
-            ):
-                live.add(number)
-                for value in node.values:
-                    if id(value) in self.producer:
-                        live.add(self.producer[id(value)])
-        return sorted(live)
-
-    def _fusion_node(self, number: int, place: dict[int, int]) -> FusionNode:
-        node = self.nodes[number]
+    def _fusion_node(self, number: int, place: Sequence[int]) -> FusionNode:
+        wiring, spaces = self.wiring, self.cache.spaces
+        signature = wiring.signatures[number]
+        space = spaces.get(signature)
+        if space is None:
+            space = spaces[signature] = self._space_of(self.nodes[number])
+        shape, _, _, split, alone, _, kind = space
         reads, externals = [], []
-        outside = sum([id(value) in self.external for value in node.outputs])
-        for value, layout in zip(node.values, node.signature.operands):
-            source = self.producer.get(id(value))
-            if source is None:
-                externals.append(self.slots[id(value)])
+        for source, layout in zip(wiring.sources[number], signature.operands):
+            if source < 0:
+                externals.append(-1 - source)
             else:
                 reads.append((place[source], layout))
-        space = self.cache.spaces.get(node.signature)
-        if space is None:
-            space = self.cache.spaces[node.signature] = self._space_of(node)
-        outside += len(externals)
-        return space._replace(
-            reads=tuple(reads), memory_operands=outside, external_reads=tuple(externals)
+        outside = wiring.external[number] + len(externals)
+        return FusionNode(
+            shape, tuple(reads), outside, split, alone, tuple(externals), kind
         )
 
     def _space_of(self, node: Node) -> FusionNode:
@@ -406,17 +398,15 @@ class _Builder:
     def _live_out(self, kernel_groups: list[list[int]]) -> set[int]:
         """Return live-out values of kernels: external, or read by another one."""
         live_out: set[int] = set()
+        nodes, wiring, more = self.nodes, self.wiring, self.plan.rematerialised
         for kernel_group in kernel_groups:
-            members = {
-                *kernel_group,
-                *self.plan.rematerialised.get(kernel_group[0], ()),
-            }
-            for node in [self.nodes[number] for number in members]:
-                results = map(id, node.outputs)
-                live_out.update(value for value in results if value in self.external)
-                for value in node.values:
-                    source = self.producer.get(id(value))
-                    if source is not None and source not in members:
+            members = {*kernel_group, *more.get(kernel_group[0], ())}
+            for number in members:
+                if wiring.external[number]:
+                    results = map(id, nodes[number].outputs)
+                    live_out.update([each for each in results if each in self.external])
+                for value, source in zip(nodes[number].values, wiring.sources[number]):
+                    if source >= 0 and source not in members:
                         live_out.add(id(value))
         return live_out
 
@@ -684,12 +674,14 @@ class _Builder:
         return [(self.slots[id(value)], value.nbytes) for value in values]
 
     def _find_inputs(self, numbers: Sequence[int]) -> None:
-        seen = set()
+        seen, wiring = set(), self.wiring
         for number in numbers:
-            for at, value in enumerate(self.nodes[number].values):
-                if id(value) not in self.producer and id(value) not in seen:
-                    seen.add(id(value))
-                    self.plan.inputs.append((self.slots[id(value)], number, at))
-            for at, value in enumerate(self.nodes[number].outputs):
-                if id(value) in self.external:
-                    self.plan.outputs.append((self.slots[id(value)], number, at))
+            for at, source in enumerate(wiring.sources[number]):
+                if source < 0 and source not in seen:
+                    seen.add(source)
+                    self.plan.inputs.append((-1 - source, number, at))
+            if wiring.external[number]:
+                for at, value in enumerate(self.nodes[number].outputs):
+                    if id(value) in self.external:
+                        slot = wiring.writes[number][at]
+                        self.plan.outputs.append((slot, number, at))

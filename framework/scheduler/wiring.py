@@ -1,0 +1,72 @@
+"""Wiring of a graph: which node reads which values, by numbers alone; pure.
+
+A plan is made in many passes over the nodes. They follow numbers of nodes and values
+here instead of the objects, whose `id` they would look up at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..ir.lazy_graph import Node, NodeSignature
+
+
+class Wiring:
+    """Wiring of a graph.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        In recorded order.
+    slots : mapping of int to int
+        A number for each value, by `id`.
+    external : collection of int
+        The `id` of values with external references.
+
+    Attributes
+    ----------
+    signatures : list of NodeSignature
+        Of each node.
+    reads, writes : list of list of int
+        Slots of each node's inputs and results.
+    sources : list of list of int
+        For each input the node that makes it, or -1 - slot of a value from outside.
+    external : list of int
+        How many of each node's results have external references.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        slots: Mapping[int, int],
+        external: Collection[int],
+    ) -> None:
+        self.signatures: list[NodeSignature] = []
+        self.reads: list[list[int]] = []
+        self.writes: list[list[int]] = []
+        self.sources: list[list[int]] = []
+        self.external: list[int] = []
+        makers: dict[int, int] = {}
+        for number, node in enumerate(nodes):
+            reads = [slots[id(value)] for value in node.values]
+            self.signatures.append(node.signature)
+            self.reads.append(reads)
+            self.sources.append([makers.get(slot, -1 - slot) for slot in reads])
+            results = [id(value) for value in node.outputs]
+            writes = [slots[each] for each in results]
+            self.writes.append(writes)
+            self.external.append(len([1 for each in results if each in external]))
+            for slot in writes:
+                makers[slot] = number
+
+    def live_nodes(self) -> list[int]:
+        """Return the live nodes, in order (dead-code elimination)."""
+        live = [count > 0 for count in self.external]
+        for number in range(len(live) - 1, -1, -1):
+            if live[number]:
+                for source in self.sources[number]:
+                    if source >= 0:
+                        live[source] = True
+        return [number for number, lives in enumerate(live) if lives]
