@@ -114,6 +114,49 @@ class Dispatch:
     defines: Mapping[str, str] = field(default_factory=dict)
 
 
+class SortedArguments(NamedTuple):
+    """Arguments of a dispatch, sorted by what becomes of them.
+
+    Attributes
+    ----------
+    words : dict of str to number
+        Numbers, and a 0 for each address that is known without the node.
+    index_slots : list of (str, IndexSlot)
+    persistent : list of (str, PersistentScratch)
+    scratch : list of Scratch
+        Each once.
+    memory : list of (str, (str or Scratch), int)
+        Argument, memory and offset in bytes.
+    """
+
+    words: dict[str, float]
+    index_slots: list[tuple[str, IndexSlot]]
+    persistent: list[tuple[str, PersistentScratch]]
+    scratch: list[Scratch]
+    memory: list[tuple[str, str | Scratch, int]]
+
+
+def sorted_arguments(dispatch: Dispatch) -> SortedArguments:
+    """Return the arguments of a dispatch, sorted by what becomes of them."""
+    found = SortedArguments({}, [], [], [], [])
+    for name, value in dispatch.push.items():
+        if isinstance(value, int | float):
+            found.words[name] = value
+        elif isinstance(value, IndexSlot):
+            found.words[name] = 0
+            found.index_slots.append((name, value))
+        elif isinstance(value, PersistentScratch):
+            found.words[name] = 0
+            found.persistent.append((name, value))
+        else:
+            plain = not isinstance(value, BufferOffset)
+            memory, offset = (value, 0) if plain else value
+            found.memory.append((name, memory, offset))
+            if isinstance(memory, Scratch) and memory not in found.scratch:
+                found.scratch.append(memory)
+    return found
+
+
 def with_memory(
     dispatches: Sequence[Dispatch], memory: Mapping[str, str | Scratch | BufferOffset]
 ) -> list[Dispatch]:

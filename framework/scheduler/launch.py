@@ -55,8 +55,7 @@ are read anew for each.
 """
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """Launch: one dispatch of a plan, complete but for addresses and scalars.
 
     Attributes
@@ -93,8 +92,7 @@ class Launch:
     scalar_fields: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class KernelCall:
+class KernelCall(NamedTuple):
     """Kernel call, which may be fused horizontally into a launch.
 
     Attributes

@@ -6,7 +6,7 @@ all in the one before. Only their order, slots and memory are then planned anew.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from ..autotune import autotune
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..codegen.ir.program import KernelProgram
     from ..codegen.lower import LoweredKernel
     from ..codegen.partitioner import FusionNode
-    from ..ir.kernel_call import Dispatch
+    from ..ir.kernel_call import Dispatch, SortedArguments
     from ..ir.lazy_graph import NodeSignature
     from .launch import Packing
 
@@ -41,10 +41,16 @@ class LoweringCache:
         GLSL of a program, by its number, and whether arguments are in memory and
         results alias operands.
     pipelines : dict of Hashable to Pipeline
+    makers : dict of Hashable to callable
+        What makes a generated kernel's pipeline, alone or fused horizontally.
     spaces : dict of NodeSignature to FusionNode
         Nodes as the partitioner sees them, without what they read.
     dispatches : dict of Hashable to sequence of Dispatch
         By `dispatch_class`.
+    arguments : dict of int to SortedArguments
+        Of a dispatch, by its `id`, as `dispatches` and `epilogues` keep it alive.
+    operands : dict of NodeSignature to list of (str, int)
+        Names and offsets in bytes of inputs of hand-written kernels.
     epilogues : dict of Hashable to (FusedEpilogue or None)
     packings : dict of Hashable to Packing
     """
@@ -55,8 +61,11 @@ class LoweringCache:
         self.numbers: dict[int, int] = {}
         self.sources: dict[tuple[int, bool, bool], str] = {}
         self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
+        self.makers: dict[Hashable, Callable[[bool], vkbackend.Pipeline]] = {}
         self.spaces: dict[NodeSignature, FusionNode] = {}
         self.dispatches: dict[Hashable, Sequence[Dispatch]] = {}
+        self.arguments: dict[int, SortedArguments] = {}
+        self.operands: dict[NodeSignature, list[tuple[str, int]]] = {}
         self.epilogues: dict[Hashable, FusedEpilogue | None] = {}
         self.packings: dict[Hashable, Packing] = {}
 

@@ -45,13 +45,13 @@ from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
 from ..codegen.rowwise_variants import build_chosen_rows
 from ..ir.kernel_call import (
-    BufferOffset,
     Dispatch,
     Grid,
     IndexSlot,
-    PersistentScratch,
     Scratch,
+    SortedArguments,
     device_macros,
+    sorted_arguments,
 )
 from ..ir.lazy_graph import Node, Value
 from .bound_plan import BoundPlan
@@ -411,44 +411,62 @@ class _Builder:
         return live_out
 
     def _plan_fused(self, kernel_group: list[int], live_out: set[int]) -> None:
-        first, more = kernel_group[0], self.plan.rematerialised.get(kernel_group[0], [])
-        for number in more:
-            live_out = live_out.difference(map(id, self.nodes[number].outputs))
-        kernel_group = sorted([*more, *kernel_group])
+        first, more = kernel_group[0], self.plan.rematerialised.get(kernel_group[0])
+        if more:
+            for number in more:
+                live_out = live_out.difference(map(id, self.nodes[number].outputs))
+            kernel_group = sorted([*more, *kernel_group])
         nodes = [self.nodes[number] for number in kernel_group]
-        numbers = [number for node in nodes for _, number in node.scalars]
-        changes = any(isinstance(number, DYNAMIC) for number in numbers)
+        numbers = [number for node in nodes for number in node.numbers]
+        changes = any([isinstance(number, DYNAMIC) for number in numbers])
         # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
         kernel = self._kernel_of(nodes, live_out, lanes)
-        inputs = {
-            name: (self.slots[id(value)], offset)
-            for name, value, offset in kernel.inputs
-        }
-        outputs = {name: (self.slots[id(value)], 0) for name, value in kernel.outputs}
+        slots, inputs, outputs = self.slots, kernel.inputs, kernel.outputs
         in_place = tuple(
-            (self.slots[id(value)], self.slots[id(result)])
-            for value, result in in_place_pairs(kernel, self.donated)
+            [
+                (slots[id(value)], slots[id(result)])
+                for value, result in in_place_pairs(kernel, self.donated)
+            ]
         )
-        source = self.plan.sources[first] = self._source(
-            kernel, changes, bool(in_place)
-        )
-        # Without `self` and nodes, which the call would keep until a cycle collection.
-        gpu, wide_words, macros = (
-            self.gpu,
-            self.wide_words,
-            device_macros(self.gpu.info),
-        )
+        self.plan.sources[first] = self._source(kernel, changes, bool(in_place))
+        addresses = {name: (slots[id(value)], at) for name, value, at in inputs}
+        addresses |= {name: (slots[id(value)], 0) for name, value in outputs}
+        scalars = [(kernel_group[member], at) for member, at in kernel.scalars]
         program = kernel.program
-        title, constants = f"fused/{kernel.name}", {"LOCAL_X": kernel.workgroup}
+        self._add(
+            self._pipeline_maker(kernel, changes, bool(in_place)),
+            kernel.grid,
+            addresses,
+            dict(kernel.words),
+            {f"s{k}": scalar for k, scalar in enumerate(scalars)},
+            reads=[slots[id(value)] for _, value, _ in inputs],
+            writes=[slots[id(value)] for _, value in outputs],
+            allocate=self._memory([value for _, value in outputs]),
+            in_place=in_place,
+            program=(self._number_of(program), kernel.workgroup, bool(in_place))
+            if not program.group and not program.lanes
+            else None,
+        )
 
-        pipelines, number = self.cache.pipelines, self._number_of(program)
+    def _pipeline_maker(
+        self, kernel: LoweredKernel, changes: bool, in_place: bool
+    ) -> Callable[[bool], vkbackend.Pipeline]:
+        """Return what makes a kernel's pipeline, alone or fused horizontally."""
+        # Without `self` and nodes, which the call would keep until a cycle collection.
+        program, workgroup = kernel.program, kernel.workgroup
+        title = f"fused/{kernel.name}"
+        key = title, self._number_of(program), changes, in_place, workgroup
+        maker = self.cache.makers.get(key)
+        if maker is not None:
+            return maker
+        gpu, wide_words = self.gpu, self.wide_words
+        pipelines, source = self.cache.pipelines, self._source(kernel, *key[2:4])
 
         def pipeline(horizontal: bool) -> vkbackend.Pipeline:
-            key = title, number, changes, bool(in_place), kernel.workgroup, horizontal
-            found = pipelines.get(key)
+            found = pipelines.get((*key, horizontal))
             if found is None:
-                found = pipelines[key] = build(horizontal)
+                found = pipelines[(*key, horizontal)] = build(horizontal)
             return found
 
         def build(horizontal: bool) -> vkbackend.Pipeline:
@@ -459,28 +477,13 @@ class _Builder:
             return gpu.pipeline(
                 title,
                 source=text,
-                defines=macros,
-                constants=constants,
+                defines=device_macros(gpu.info),
+                constants={"LOCAL_X": workgroup},
                 contract=False,
             )
 
-        self._add(
-            pipeline,
-            kernel.grid,
-            inputs | outputs,
-            dict(kernel.words),
-            {
-                f"s{k}": (kernel_group[member], at)
-                for k, (member, at) in enumerate(kernel.scalars)
-            },
-            reads=[slot for slot, _ in inputs.values()],
-            writes=[slot for slot, _ in outputs.values()],
-            allocate=self._memory([value for _, value in kernel.outputs]),
-            in_place=in_place,
-            program=(self._number_of(program), kernel.workgroup, bool(in_place))
-            if not program.group and not program.lanes
-            else None,
-        )
+        self.cache.makers[key] = pipeline
+        return pipeline
 
     def _kernel_of(
         self, nodes: Sequence[Node], live_out: set[int], lanes: int
@@ -529,15 +532,14 @@ class _Builder:
 
     def _plan_kernels(self, number: int, fused: FusedEpilogue | None = None) -> None:
         """Plan a node that has a hand-written kernel, or several in sequence."""
-        node = self.nodes[number]
-        names = node.op.tensor_names(node.params)
+        node, slots = self.nodes[number], self.wiring.reads[number]
         inputs = {
-            name: (self.slots[id(value)], layout.offset * value.dtype.itemsize)
-            for name, (value, layout) in zip(names, node.inputs)
+            name: (slot, offset)
+            for (name, offset), slot in zip(self._operands(node), slots)
         }
         outputs = {
-            name: (self.slots[id(value)], 0)
-            for name, value in zip(node.op.output_names, node.outputs)
+            name: (slot, 0)
+            for name, slot in zip(node.op.output_names, self.wiring.writes[number])
         }
         if fused is None:
             allocate = self._memory(node.outputs)
@@ -549,22 +551,37 @@ class _Builder:
             allocate, dispatches = self._memory(results), fused.dispatches
         scratch: dict[Scratch, Address] = {}
         for dispatch in dispatches:
-            for value in dispatch.push.values():
-                area = value.memory if isinstance(value, BufferOffset) else value
-                if isinstance(area, Scratch) and area not in scratch:
+            arguments = self._arguments(dispatch)
+            for area in arguments.scratch:
+                if area not in scratch:
                     scratch[area] = (self.plan.slots, 0)
                     allocate.append((self.plan.slots, area.size))
                     self.plan.slots += 1
             epilogue = fused if dispatch is dispatches[-1] else None
             words = self._plan_dispatch(
-                dispatch, inputs, outputs, scratch, allocate, epilogue
+                dispatch, arguments, inputs, outputs, scratch, allocate, epilogue
             )
-            self.index_slots += [
-                (number, words, name, value)
-                for name, value in dispatch.push.items()
-                if isinstance(value, IndexSlot)
-            ]
+            for name, wanted in arguments.index_slots:
+                self.index_slots.append((number, words, name, wanted))
             allocate = []
+
+    def _operands(self, node: Node) -> list[tuple[str, int]]:
+        """Return the names of a node's inputs, and their offsets in bytes."""
+        found = self.cache.operands.get(node.signature)
+        if found is None:
+            names = node.op.tensor_names(node.params)
+            found = self.cache.operands[node.signature] = [
+                (name, layout.offset * value.dtype.itemsize)
+                for name, (value, layout) in zip(names, node.inputs)
+            ]
+        return found
+
+    def _arguments(self, dispatch: Dispatch) -> SortedArguments:
+        # Dispatches of equal nodes are one object, which lives as long as the cache.
+        found = self.cache.arguments.get(id(dispatch))
+        if found is None:
+            found = self.cache.arguments[id(dispatch)] = sorted_arguments(dispatch)
+        return found
 
     def _dispatches(self, node: Node) -> Sequence[Dispatch]:
         """Return the dispatches of a node, those of earlier ones of its class."""
@@ -579,6 +596,7 @@ class _Builder:
     def _plan_dispatch(
         self,
         dispatch: Dispatch,
+        arguments: SortedArguments,
         inputs: Mapping[str, Address],
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
@@ -587,20 +605,12 @@ class _Builder:
     ) -> dict[str, float]:
         """Plan one dispatch; return the words of its call."""
         addresses: dict[str, Address] = {}
-        words: dict[str, float] = {}
+        words = dict(arguments.words)
         reads, writes, external = [], [], []
-        for name, value in dispatch.push.items():
-            if isinstance(value, int | float):
-                words[name] = value
-                continue
-            if isinstance(value, IndexSlot):
-                words[name] = 0
-                continue
-            if isinstance(value, PersistentScratch):
-                external.append(persistent_scratch(self.gpu, value.size))
-                words[name] = external[-1].address
-                continue
-            memory, offset = value if isinstance(value, BufferOffset) else (value, 0)
+        for name, wanted in arguments.persistent:
+            external.append(persistent_scratch(self.gpu, wanted.size))
+            words[name] = external[-1].address
+        for name, memory, offset in arguments.memory:
             if isinstance(memory, Scratch):
                 slot, start = scratch[memory]
                 reads.append(slot)
@@ -616,7 +626,6 @@ class _Builder:
         if fused is not None:
             name, source = f"{name}+{fused.kernel.name}", fused.source
             more = fused.arguments(self.slots)
-        # Dispatches of equal nodes are one object, which lives as long as the cache.
         key = id(dispatch), source
         pipeline = self.cache.pipelines.get(key)
         if pipeline is None:
@@ -627,15 +636,20 @@ class _Builder:
                 constants=dispatch.constants,
                 contract=fused is None,
             )
-        words |= more.words
+        if fused is not None:
+            words |= more.words
+            addresses |= more.used
+            addresses |= more.written
+            reads += [slot for slot, _ in more.used.values()]
+            writes += [slot for slot, _ in more.written.values()]
         self._add(
             lambda _: pipeline,
             dispatch.grid,
-            addresses | more.used | more.written,
+            addresses,
             words,
             more.scalars,
-            [*reads, *(slot for slot, _ in more.used.values())],
-            [*writes, *(slot for slot, _ in more.written.values())],
+            reads,
+            writes,
             allocate,
             external=external,
         )

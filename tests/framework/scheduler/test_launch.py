@@ -1,6 +1,5 @@
 """Dispatches made of drafts: where barriers go, and what shares memory."""
 
-import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -86,7 +85,7 @@ def test_values_whose_lives_do_not_meet_share_bytes(gpu: GpuDevice) -> None:
 
 def test_a_value_lives_as_long_as_what_lies_in_its_place(gpu: GpuDevice) -> None:
     rows = [launch(gpu, [0], [1]), launch(gpu, [1], [2]), launch(gpu, [9], [3])]
-    rows[1] = dataclasses.replace(rows[1], in_place=((1, 2),))
+    rows[1] = rows[1]._replace(in_place=((1, 2),))
     rows += [launch(gpu, [2, 3], [4]), launch(gpu, [2, 4], [5])]
     found = execution_plan(gpu.gpu, rows, {5})
     assert found.aliases == ((2, 1),)
