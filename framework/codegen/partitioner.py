@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..base.shape import Layout, Shape
@@ -70,7 +70,7 @@ class FusionNode(NamedTuple):
     kind: Hashable | None = None
 
 
-@dataclass
+@dataclass(slots=True)
 class KernelGroup:
     """Kernel group: nodes that run as one kernel, in order.
 
@@ -80,11 +80,11 @@ class KernelGroup:
     shape: Shape | None
     split: int | None
     alone: bool
-    members: list[int] = field(default_factory=list)
-    depends: set[int] = field(default_factory=set)
-    memory_operands: int = 0
-    reductions: int = 0
-    blocks: dict[int, int] = field(default_factory=dict)
+    members: list[int]
+    depends: set[int]
+    memory_operands: int
+    reductions: int
+    blocks: dict[int, int]
 
 
 def group(
@@ -183,28 +183,30 @@ class _Grouping:
     def join_producers(self) -> None:
         """Join each operation with those that it reads, in recorded order."""
         for number, node in enumerate(self.fusion_nodes):
-            kernel_group = KernelGroup(node.shape, node.split, node.alone, [number])
-            kernel_group.memory_operands = node.memory_operands
-            kernel_group.reductions = int(node.split is not None)
-            kernel_group.blocks = self._blocks([number])
-            kernel_group.depends = {self.group_of[read] for read, _ in node.reads}
-            self._add(number, number, kernel_group)
+            shape, reads, memory_operands, split, alone, _, _ = node
+            depends = {self.group_of[read] for read, _ in reads}
             self.group_of.append(number)
-            while self._join_one(number):
+            block = self.block_of.get(number)
+            blocks = {} if block is None else {block[0]: block[1]}
+            reductions = int(split is not None)
+            self._add(
+                number,
+                KernelGroup(
+                    *(shape, split, alone, [number]),
+                    *(depends, memory_operands, reductions, blocks),
+                ),
+            )
+            while shape is not None and self._join_one(number):
                 pass
 
-    def _add(self, number: int, place: int, kernel_group: KernelGroup) -> None:
-        """Add a group at a position."""
+    def _add(self, number: int, kernel_group: KernelGroup) -> None:
+        """Add a group at the position of its number."""
         self.kernel_groups[number] = kernel_group
-        self.place[number] = place
-        self.readers.setdefault(number, set())
+        self.place[number] = number
+        readers = self.readers
+        readers[number] = set()
         for source in kernel_group.depends:
-            self.readers.setdefault(source, set()).add(number)
-
-    def _blocks(self, members: Sequence[int]) -> dict[int, int]:
-        """Return the blocks of loops' steps among nodes, by chain."""
-        block_of = self.block_of
-        return dict([block_of[at] for at in members if at in block_of])
+            readers[source].add(number)
 
     def join_siblings(self) -> None:
         """Join units that read a common value from memory (horizontal fusion)."""
@@ -228,13 +230,17 @@ class _Grouping:
             given = [self.fusion_nodes[at] for at in members]
             lead = next((node for node in given if node.split is not None), given[0])
             alone = all(node.alone for node in given)
-            kernel_group = KernelGroup(lead.shape, lead.split, alone, members)
-            kernel_group.memory_operands = sum(node.memory_operands for node in given)
-            kernel_group.reductions = sum(node.split is not None for node in given)
-            kernel_group.blocks = self._blocks(members)
+            operands = sum(node.memory_operands for node in given)
+            reductions = sum(node.split is not None for node in given)
+            blocks = dict([self.block_of[at] for at in members if at in self.block_of])
             reads = {number_of[read] for node in given for read, _ in node.reads}
-            kernel_group.depends = reads - {number}
-            self._add(number, number, kernel_group)
+            self._add(
+                number,
+                KernelGroup(
+                    *(lead.shape, lead.split, alone, members),
+                    *(reads - {number}, operands, reductions, blocks),
+                ),
+            )
 
     def reason(self, early: int, late: int) -> str:
         """Return why two groups are not fused, with their shapes if these differ."""
@@ -245,8 +251,6 @@ class _Grouping:
     def _join_one(self, late: int) -> bool:
         """Fuse a group with the latest of its producers, if any may be fused."""
         groups = self.kernel_groups
-        if groups[late].shape is None:
-            return False
         fusible = [
             each for each in groups[late].depends if groups[each].shape is not None
         ]
@@ -308,11 +312,15 @@ class _Grouping:
     ) -> bool:
         """Whether all that one group reads of the other stays within an invocation."""
         nodes, group_of = self.fusion_nodes, self.group_of
+        plain = Layout.contiguous(shape)
         for member in second.members:
             for read, layout in nodes[member].reads:
-                if group_of[read] == early and not _stays(
-                    nodes[read], nodes[member], layout, shape, split
-                ):
+                if group_of[read] != early:
+                    continue
+                if split is None:  # Then all nodes are element-wise, and of this shape.
+                    if layout is not plain and layout != plain:
+                        return False
+                elif not _stays(nodes[read], nodes[member], layout, shape, split):
                     return False
         return True
 
@@ -376,7 +384,8 @@ def _joint_space(
     if first.shape is None or second.shape is None:
         return None
     if first.split is None and second.split is None:
-        return (first.shape, None) if first.shape == second.shape else None
+        same = first.shape is second.shape or first.shape == second.shape
+        return (first.shape, None) if same else None
     if not (first.alone and second.alone):
         return None
     whole, other = (second, first) if first.split is None else (first, second)
@@ -404,7 +413,7 @@ def _stays(
     reader: FusionNode,
     layout: Layout,
     shape: Shape,
-    split: int | None,
+    split: int,
 ) -> bool:
     """Whether each element is read by the invocation that computes it."""
     of_row = source.split is not None or source.shape != shape
@@ -413,7 +422,7 @@ def _stays(
         return not for_row and layout == Layout.contiguous(shape)
     if for_row:
         return layout.is_contiguous and layout.offset == 0
-    return is_broadcast_row(layout, split or 0)
+    return is_broadcast_row(layout, split)
 
 
 def is_broadcast_row(layout: Layout, split: int) -> bool:

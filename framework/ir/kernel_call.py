@@ -149,8 +149,8 @@ def sorted_arguments(dispatch: Dispatch) -> SortedArguments:
             found.words[name] = 0
             found.persistent.append((name, value))
         else:
-            plain = not isinstance(value, BufferOffset)
-            memory, offset = (value, 0) if plain else value
+            at = value if isinstance(value, BufferOffset) else BufferOffset(value, 0)
+            memory, offset = at
             found.memory.append((name, memory, offset))
             if isinstance(memory, Scratch) and memory not in found.scratch:
                 found.scratch.append(memory)

@@ -18,6 +18,10 @@ GRANULE = 256
 """Bytes to which offsets are aligned, as allocations of the device layer are."""
 
 
+MAX_BUNDLE_BYTES = 1 << 16
+"""Bytes of equal live ranges that are placed as one; more would leave larger gaps."""
+
+
 class LiveRange(NamedTuple):
     """Live range of some bytes: size, first and last barrier interval."""
 
@@ -68,9 +72,9 @@ def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPl
     """
     memory_plan = MemoryPlan([0] * len(live_ranges), [0] * len(live_ranges), [])
     held: list[_Allocation] = []
-    for number in sorted(range(len(live_ranges)), key=lambda k: -live_ranges[k].size):
-        total, first, last = live_ranges[number]
-        size = aligned_size(total)
+    bundles = _bundles(live_ranges, min(most, MAX_BUNDLE_BYTES))
+    for each, first, last, numbers in sorted(bundles, key=_larger_first):
+        size = each * len(numbers)
         piece, offset = len(held), 0
         for k, allocation in enumerate(held):
             start = allocation.smallest_gap(size, first, last)
@@ -81,9 +85,37 @@ def place(live_ranges: Sequence[LiveRange], most: int = sys.maxsize) -> MemoryPl
             held.append(_Allocation())
             memory_plan.sizes.append(0)
         held[piece].add(offset, size, first, last)
-        memory_plan.pieces[number], memory_plan.offsets[number] = piece, offset
+        for k, number in enumerate(numbers):
+            memory_plan.pieces[number] = piece
+            memory_plan.offsets[number] = offset + k * each
         memory_plan.sizes[piece] = max(memory_plan.sizes[piece], offset + size)
     return memory_plan
+
+
+_Bundle = tuple[int, int, int, list[int]]
+"""Live ranges of one size, first and last interval: these, and their numbers."""
+
+
+def _larger_first(bundle: _Bundle) -> int:
+    return -bundle[0] * len(bundle[3])
+
+
+def _bundles(live_ranges: Sequence[LiveRange], most: int) -> list[_Bundle]:
+    """Return the live ranges in bundles of so many bytes, which are placed as one.
+
+    Independent steps of a loop have equal ones: placed apart, they would cost most of
+    the time of planning memory.
+    """
+    bundles: list[_Bundle] = []
+    open_: dict[LiveRange, list[int]] = {}
+    for number, live_range in enumerate(live_ranges):
+        numbers = open_.get(live_range)
+        size = aligned_size(live_range.size)
+        if numbers is None or size * (len(numbers) + 1) > most:
+            numbers = open_[live_range] = []
+            bundles.append((size, live_range.first, live_range.last, numbers))
+        numbers.append(number)
+    return bundles
 
 
 class _Allocation:

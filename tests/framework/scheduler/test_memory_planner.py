@@ -2,10 +2,13 @@
 
 import random
 import sys
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vkbackend.framework.scheduler import memory_planner
 from vkbackend.framework.scheduler.memory_planner import (
     GRANULE,
     LiveRange,
@@ -140,3 +143,21 @@ def test_a_sort_goes_beside_a_product() -> None:
     assert list_schedule(work, loads, light) == [0, 1, 2, 1, 2, 3]
     assert list_schedule(work, loads, [False] * 6) == asap_levels(work)
     assert list_schedule([], [], []) == []
+
+
+def test_equal_live_ranges_are_placed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    placed = []
+    add = memory_planner._Allocation.add
+
+    def counting(allocation: Any, *row: int) -> None:
+        placed.append(row)
+        add(allocation, *row)
+
+    monkeypatch.setattr(memory_planner._Allocation, "add", counting)
+    equal = [LiveRange(100, k % 2, k % 2 + 1) for k in range(400)]
+    found = place(equal)
+    assert len(placed) == 2
+    assert found.size == peak_live_bytes(equal) == 400 * GRANULE
+    placed.clear()
+    place([LiveRange(memory_planner.MAX_BUNDLE_BYTES, 0, 1)] * 3)
+    assert len(placed) == 3
