@@ -12,7 +12,8 @@ from typing import Any
 from ..autotune import autotune
 from ..base.device import GpuDevice, opened_devices
 from ..codegen.partitioner import OWN_KERNEL
-from ..scheduler.plan import NodeSummary, Plan, built_plans, live_plans
+from ..scheduler.node_table import NodeSummary
+from ..scheduler.plan import Plan, built_plans, live_plans
 from ..scheduler.scheduler import flush
 from .fusion_svg import Arrow, Box, draw
 

@@ -17,13 +17,11 @@ from collections.abc import (
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple
 
 import vkbackend
 
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
-from ..base.shape import Shape
 from ..base.trace_hooks import DYNAMIC
 from ..codegen.elementwise_variants import build_chosen_kernel
 from ..codegen.epilogue_fusion import (
@@ -65,27 +63,7 @@ from .launch import (
     persistent_scratch,
 )
 from .lowering_cache import LoweringCache
-from .wiring import Wiring
-
-
-class NodeSummary(NamedTuple):
-    """Summary of one node, for reports.
-
-    Attributes
-    ----------
-    reads, slots : tuple of int
-        Nodes whose results it reads; negative numbers are values from outside. Slots of
-        its results.
-    external : bool
-        Whether a result has external references.
-    """
-
-    op: str
-    shape: Shape
-    dtype: DType
-    reads: tuple[int, ...]
-    external: bool
-    slots: tuple[int, ...]
+from .node_table import NodeSummary, NodeTable
 
 
 @dataclass(eq=False)
@@ -112,7 +90,7 @@ class Plan:
         Device of the plan.
     number : int
         Serial number of the plan.
-    wiring : Wiring or None
+    table : NodeTable or None
         The nodes.
     items : list of FusionNode
         Nodes as the partitioner saw them, in the order of the nodes that run; empty if
@@ -134,7 +112,7 @@ class Plan:
     rematerialised: dict[int, list[int]] = field(default_factory=dict)
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
-    wiring: Wiring | None = None
+    table: NodeTable | None = None
     items: list[FusionNode] = field(default_factory=list)
     sources: dict[int, str] = field(default_factory=dict)
     bound_plan: BoundPlan | None = None
@@ -143,8 +121,7 @@ class Plan:
     @property
     def summaries(self) -> list[NodeSummary]:
         """The nodes, for reports."""
-        wiring = self.wiring
-        return [] if wiring is None else [*map(NodeSummary, *_columns(wiring))]
+        return [] if self.table is None else self.table.summaries()
 
     def boundaries(self) -> list[tuple[int, int, str]]:
         """Return dependent pairs of kernel groups, and why each pair was not fused."""
@@ -173,17 +150,6 @@ class Plan:
             if read in group_of and group_of[read] != group_of[at]
         }
         return [(first, second, SWITCHED_OFF) for first, second in sorted(pairs)]
-
-
-def _columns(wiring: Wiring) -> Iterator[Iterator[object]]:
-    """Return the fields of the nodes' summaries, each for all nodes."""
-    signatures = wiring.signatures
-    yield (each.op.name for each in signatures)
-    yield (each.layouts[0].shape for each in signatures)
-    yield (each.dtypes[0] for each in signatures)
-    yield map(tuple, wiring.sources)
-    yield map(bool, wiring.external)
-    yield map(tuple, wiring.writes)
 
 
 _live: weakref.WeakSet[Plan] = weakref.WeakSet()
@@ -268,7 +234,7 @@ class _Builder:
         self.external = external
         self.donated = donated if state is None else state
         self.wide_words = gpu.info.target.uniform_loads
-        self.wiring = Wiring(nodes, slots, external)
+        self.table = NodeTable(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
@@ -277,12 +243,12 @@ class _Builder:
         self.index_slots: list[tuple[int, dict[str, float], str, IndexSlot]] = []
 
     def build(self, fusing: bool) -> Plan:
-        wiring = self.wiring
-        numbers = wiring.live_nodes()
+        table = self.table
+        numbers = table.live_nodes()
         kernel_groups = (
             self._kernel_groups(numbers) if fusing else [[number] for number in numbers]
         )
-        operations = operations_of(self.nodes, numbers, wiring.sources, wiring.external)
+        operations = operations_of(self.nodes, numbers, table.sources, table.external)
         self.plan.rematerialised = (
             rematerialised(operations, kernel_groups) if fusing else {}
         )
@@ -324,7 +290,7 @@ class _Builder:
             self.plan.execution_plan = ExecutionPlan(
                 tuple((each, False) for each in self.plan.launches if all(each.grid))
             )
-        self.plan.wiring = wiring
+        self.plan.table = table
         _live.add(self.plan)
         for found in _plan_collectors:
             found.append(self.plan)
@@ -361,19 +327,19 @@ class _Builder:
         return [[numbers[member] for member in members] for members in groups]
 
     def _fusion_node(self, number: int, place: Sequence[int]) -> FusionNode:
-        wiring, spaces = self.wiring, self.cache.spaces
-        signature = wiring.signatures[number]
+        table, spaces = self.table, self.cache.spaces
+        signature = table.signatures[number]
         space = spaces.get(signature)
         if space is None:
             space = spaces[signature] = self._space_of(self.nodes[number])
         shape, _, _, split, alone, _, kind = space
         reads, externals = [], []
-        for source, layout in zip(wiring.sources[number], signature.operands):
+        for source, layout in zip(table.sources[number], signature.operands):
             if source < 0:
                 externals.append(-1 - source)
             else:
                 reads.append((place[source], layout))
-        outside = wiring.external[number] + len(externals)
+        outside = table.external[number] + len(externals)
         return FusionNode(
             shape, tuple(reads), outside, split, alone, tuple(externals), kind
         )
@@ -398,14 +364,14 @@ class _Builder:
     def _live_out(self, kernel_groups: list[list[int]]) -> set[int]:
         """Return live-out values of kernels: external, or read by another one."""
         live_out: set[int] = set()
-        nodes, wiring, more = self.nodes, self.wiring, self.plan.rematerialised
+        nodes, table, more = self.nodes, self.table, self.plan.rematerialised
         for kernel_group in kernel_groups:
             members = {*kernel_group, *more.get(kernel_group[0], ())}
             for number in members:
-                if wiring.external[number]:
+                if table.external[number]:
                     results = map(id, nodes[number].outputs)
                     live_out.update([each for each in results if each in self.external])
-                for value, source in zip(nodes[number].values, wiring.sources[number]):
+                for value, source in zip(nodes[number].values, table.sources[number]):
                     if source >= 0 and source not in members:
                         live_out.add(id(value))
         return live_out
@@ -532,14 +498,14 @@ class _Builder:
 
     def _plan_kernels(self, number: int, fused: FusedEpilogue | None = None) -> None:
         """Plan a node that has a hand-written kernel, or several in sequence."""
-        node, slots = self.nodes[number], self.wiring.reads[number]
+        node, slots = self.nodes[number], self.table.reads[number]
         inputs = {
             name: (slot, offset)
             for (name, offset), slot in zip(self._operands(node), slots)
         }
         outputs = {
             name: (slot, 0)
-            for name, slot in zip(node.op.output_names, self.wiring.writes[number])
+            for name, slot in zip(node.op.output_names, self.table.writes[number])
         }
         if fused is None:
             allocate = self._memory(node.outputs)
@@ -688,14 +654,14 @@ class _Builder:
         return [(self.slots[id(value)], value.nbytes) for value in values]
 
     def _find_inputs(self, numbers: Sequence[int]) -> None:
-        seen, wiring = set(), self.wiring
+        seen, table = set(), self.table
         for number in numbers:
-            for at, source in enumerate(wiring.sources[number]):
+            for at, source in enumerate(table.sources[number]):
                 if source < 0 and source not in seen:
                     seen.add(source)
                     self.plan.inputs.append((-1 - source, number, at))
-            if wiring.external[number]:
+            if table.external[number]:
                 for at, value in enumerate(self.nodes[number].outputs):
                     if id(value) in self.external:
-                        slot = wiring.writes[number][at]
+                        slot = table.writes[number][at]
                         self.plan.outputs.append((slot, number, at))

@@ -1,4 +1,4 @@
-"""Wiring of a graph: which node reads which values, by numbers alone; pure.
+"""Nodes of a graph by number: which reads which values; pure.
 
 A plan is made in many passes over the nodes. They follow numbers of nodes and values
 here instead of the objects, whose `id` they would look up at each step.
@@ -7,14 +7,36 @@ here instead of the objects, whose `id` they would look up at each step.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from ..base.dtype import DType
+    from ..base.shape import Shape
     from ..ir.lazy_graph import Node, NodeSignature
 
 
-class Wiring:
-    """Wiring of a graph.
+class NodeSummary(NamedTuple):
+    """Summary of one node, for reports.
+
+    Attributes
+    ----------
+    reads, slots : tuple of int
+        Nodes whose results it reads; negative numbers are values from outside. Slots of
+        its results.
+    external : bool
+        Whether a result has external references.
+    """
+
+    op: str
+    shape: Shape
+    dtype: DType
+    reads: tuple[int, ...]
+    external: bool
+    slots: tuple[int, ...]
+
+
+class NodeTable:
+    """The nodes of a graph, and what they read and write, by number.
 
     Parameters
     ----------
@@ -69,4 +91,18 @@ class Wiring:
                 for source in self.sources[number]:
                     if source >= 0:
                         live[source] = True
-        return [number for number, lives in enumerate(live) if lives]
+        return [number for number, needed in enumerate(live) if needed]
+
+    def summaries(self) -> list[NodeSummary]:
+        """Return the summaries of the nodes."""
+        return [
+            NodeSummary(
+                signature.op.name,
+                signature.layouts[0].shape,
+                signature.dtypes[0],
+                tuple(self.sources[number]),
+                self.external[number] > 0,
+                tuple(self.writes[number]),
+            )
+            for number, signature in enumerate(self.signatures)
+        ]
