@@ -109,12 +109,40 @@ def tangents_of_functions(torch: Any) -> Any:
 
 
 def strict_products(torch: Any) -> Any:
+    def double(x: Any) -> Any:
+        return x * 2
+
     functional = torch.autograd.functional
     x, y = torch.ones(2), torch.ones(2)
     return [
         raised(lambda: functional.jvp(lambda x, y: x * 2, (x, y), (x, y), strict=True)),
         functional.jvp(lambda x, y: x * 2, (x, y), (x, y)),
         raised(lambda: functional.vjp(lambda x, y: x * 2, (x, y), x, strict=True)),
+        *[
+            raised(lambda each=each: each(double, x, x, create_graph=True, strict=True))
+            for each in (functional.vjp, functional.jvp)
+        ],
+        raised(lambda: functional.hessian(lambda x: ((x * x).sum(),), x)),
+        raised(lambda: functional.hessian(lambda x: (x.sum(),), x, strict=True)),
+    ]
+
+
+def arguments_of_transforms(torch: Any) -> Any:
+    def both(x: Any, y: Any) -> Any:
+        return (x * y).sum()
+
+    func, x, model = torch.func, ramp(torch, 3).detach(), torch.nn.ReLU()
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    return [
+        func.grad(both, argnums=(-1, 0))(x, x),
+        *[
+            raised(lambda each=each: func.grad(both, argnums=each)(x, x))
+            for each in ("0", [0], (), (0, 0), 2)
+        ],
+        raised(lambda: func.jacfwd(torch.sin, randomness="other")(x)),
+        raised(lambda: func.functional_call(model, 3, (x,))),
+        raised(lambda: hooks(1, 2).__enter__()),
+        raised(lambda: hooks(abs, None).__enter__()),
     ]
 
 

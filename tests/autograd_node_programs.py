@@ -5,7 +5,7 @@ As in `autograd_programs`, each is given the library in the place of `torch`.
 
 from typing import Any
 
-from tests.autograd_programs import ramp
+from tests.autograd_programs import raised, ramp
 
 
 def nodes(torch: Any) -> Any:
@@ -166,6 +166,33 @@ def classes_of_nodes(torch: Any) -> Any:
     edge = torch.autograd.graph.get_gradient_edge(x * 2)
     (x * 2 + y).sum().backward()
     return [type(each).__name__ for each in found], texts, type(edge.node).__name__, x
+
+
+def answers_of_hooks(torch: Any) -> Any:
+    def gradient(hook: Any, before: bool = False) -> Any:
+        x = ramp(torch, 3)
+        y = x * 2
+        node = y.grad_fn
+        (node.register_prehook if before else node.register_hook)(hook)
+        y.sum().backward()
+        return x.grad
+
+    return [
+        gradient(lambda given, _: (given[0] * 10, None)),
+        gradient(lambda given: (given[0] * 10,), before=True),
+        raised(lambda: gradient(lambda given, _: (given[0] * 10,))),
+        raised(lambda: gradient(lambda given, _: (given[0], given[0]))),
+        raised(lambda: gradient(lambda given, _: 3)),
+        raised(lambda: gradient(lambda given, _: (given[0][:1], None))),
+        raised(lambda: gradient(lambda given: (given[0], None), before=True)),
+        raised(lambda: gradient(lambda given: "text", before=True)),
+    ]
+
+
+def numbers_beside_tensors(torch: Any) -> Any:
+    x = ramp(torch, 3)
+    results = [x + 1, 1 + x, x - 1, 1 - x, x * 2, 2 * x, x / 2, x**2, x % 2, x * x]
+    return [len(each.grad_fn.next_functions) for each in results]
 
 
 def _text(node: Any) -> str:

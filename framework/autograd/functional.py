@@ -46,7 +46,8 @@ def vjp(
     Raises
     ------
     GradError
-        If `v` does not go with the outputs; with `strict`, as above.
+        If `v` does not go with the outputs; with `strict`, as above, and with
+        `create_graph` too if a derivative does not depend on the inputs.
 
     Examples
     --------
@@ -242,7 +243,7 @@ def hvp(
 
 def _seed(name: str, given: _Call) -> Any:
     (output, *others) = given.outputs
-    if others or output.numel() != 1:
+    if others or not given.single_output or output.numel() != 1:
         shapes = ", ".join(str(each.shape) for each in given.outputs)
         raise GradError(
             f"{name}: the function returns shape {shapes}; it must return one tensor"
@@ -349,6 +350,12 @@ class _Call:
                     f" {like.shape}; leave strict out to get zeros"
                 )
             return like.detach().new_zeros(like.shape)
+        if self.strict and self.create_graph and not grad.requires_grad:
+            raise GradError(
+                f"{self.name}: a derivative, of shape {tuple(grad.shape)}, does not"
+                " depend on the inputs, so create_graph records nothing for it; leave"
+                " strict out"
+            )
         return grad
 
     def rows(self, at: int) -> list[Any]:

@@ -109,7 +109,7 @@ def hooked_before(hooks: Hooks, grads: tuple[Any, ...]) -> tuple[Any, ...]:
     for hook in [*hooks.values()]:
         answer = hook(grads)
         if answer is not None:
-            grads = answer if isinstance(answer, tuple) else (answer,)
+            grads = checked_answers(answer, grads)
     return grads
 
 
@@ -120,8 +120,40 @@ def hooked_after(
     for hook in [*hooks.values()]:
         answer = hook(answers, grads)
         if answer is not None:
-            answers = answer if isinstance(answer, tuple) else (answer,)
+            answers = checked_answers(answer, answers)
     return answers
+
+
+def checked_answers(answer: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what a node's hook has in the place of gradients, a tensor as a tuple.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or has something else in the place of a gradient.
+    GradError
+        If gradients are too many or too few, or not as those that they replace.
+    """
+    found = (answer,) if isinstance(answer, TensorCore) else answer
+    if not isinstance(found, tuple):
+        raise TypeError(
+            f"hook: it returned a {type(answer).__name__}; it must return a tuple of"
+            " gradients, or None to leave them as they are"
+        )
+    if len(found) != len(grads):
+        raise GradError(
+            f"hook: it returned {len(found)} gradients; they must be {len(grads)}, as"
+            " those that it was given"
+        )
+    for one, grad in zip(found, grads):
+        if one is not None and grad is not None:
+            _check_answer(one, grad)
+        elif one is not None:
+            raise GradError(
+                "hook: it returned a gradient in the place of None, where none is"
+                " required; return None there"
+            )
+    return found
 
 
 def after_accumulation(hooks: LeafHooks, leaf: TensorCore, grad: Any) -> None:

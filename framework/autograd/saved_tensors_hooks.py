@@ -57,6 +57,8 @@ class saved_tensors_hooks(_CountedScope):  # noqa: N801 - PyTorch's name
 
     Raises
     ------
+    TypeError
+        If a hook is not callable.
     GradError
         When it is entered within `disable_saved_tensors_hooks`.
 
@@ -75,6 +77,12 @@ class saved_tensors_hooks(_CountedScope):  # noqa: N801 - PyTorch's name
     """
 
     def __init__(self, pack_hook: PackHook, unpack_hook: PackHook) -> None:
+        for name, hook in (("pack_hook", pack_hook), ("unpack_hook", unpack_hook)):
+            if not callable(hook):
+                raise TypeError(
+                    f"saved_tensors_hooks: {name} is a {type(hook).__name__}; it must"
+                    " be a function of what is saved"
+                )
         super().__init__(pack_hooks, (pack_hook, unpack_hook))
 
     def _recreate_cm(self) -> saved_tensors_hooks:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import GradError
 from ..eager.base_tensor import TensorCore
-from .gradient_hooks import Hooks, hooks_of, put
+from .gradient_hooks import Hooks, checked_answers, hooks_of, put
 from .running_pass import running_pass
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class ShownHooks:
         for hook in [*self.hooks.values()]:
             answer = hook(grads, gathered.outer)
             if answer is not None:
-                grads = answer if isinstance(answer, tuple) else (answer,)
+                grads = checked_answers(answer, grads)
         return grads
 
 

@@ -14,6 +14,7 @@ from ..eager.base_tensor import TensorCore, assembled
 from .gradient_hooks import (
     Hooks,
     NodeHooks,
+    checked_answers,
     hooks_of,
     put,
     register_on_leaf,
@@ -140,6 +141,10 @@ NAMES = {
     "xlog1py": "SpecialXlog1PyBackward0",
 }
 """PyTorch's names of nodes whose ops have other names."""
+
+NUMBERS = ("add", "mul", "div", "sub")
+"""Ops in which a number after a tensor is an input of PyTorch's node; in the first two,
+whose operands may change places, one before it too."""
 
 OVERLOADS = {
     "clamp_max": (1, 0),
@@ -305,6 +310,14 @@ class GradNode:
         return self.sequence
 
     @property
+    def _has_number(self) -> bool:
+        """Whether one operand is a number, which is a tensor in PyTorch's node."""
+        present = getattr(self.apply, "present", (0,))
+        if -1 not in present or self._shown() is not None:
+            return False
+        return self.op_name in (NUMBERS if present[0] == 0 else NUMBERS[:2])
+
+    @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """Nodes of the inputs, each with the index of its output; None for constants.
 
@@ -321,6 +334,8 @@ class GradNode:
                 found.append((named(edge.target), edge.output))
             else:
                 found.append((AccumulateGrad(edge.target), 0))
+        if self._has_number:
+            found.append((None, 0))
         return tuple(found)
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -336,6 +351,8 @@ class GradNode:
         """
         shown = self._shown()
         own = hooks_of(self).after if shown is None else shown.hooks_of(self)
+        if self._has_number:
+            fn = functools.partial(_hooked_with_number, fn)
         handle: RemovableHandle = put(own, fn)
         return handle
 
@@ -346,6 +363,15 @@ class GradNode:
         """
         handle: RemovableHandle = put(hooks_of(self).before, fn)
         return handle
+
+
+def _hooked_with_number(
+    hook: Callable[..., Any], grads: tuple[Any, ...], outer: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    """Call a hook with None for the number beside a tensor."""
+    given = (*grads, None)
+    answer = hook(given, outer)
+    return None if answer is None else checked_answers(answer, given)[:-1]
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from ..base.errors import GradError
+from ..base.errors import GradArgumentError, GradError
 from ..base.scoped_setting import ScopedSetting, ScopeFrame, SettingScope
 from ..base.shape import Layout, Shape
 from ..base.torch_function import disabled_torch_function_impl
@@ -42,6 +42,18 @@ class BatchLevel:
         self.number = next(_numbers)
         self.size = size
         self.randomness = randomness
+
+
+RANDOMNESS = ("error", "same", "different")
+
+
+def check_randomness(name: str, randomness: object) -> None:
+    """Raise an error for a `randomness` that there is not."""
+    if randomness not in RANDOMNESS:
+        raise GradArgumentError(
+            f"{name}: randomness is {randomness!r}; it must be one of"
+            f" {', '.join(RANDOMNESS)}"
+        )
 
 
 def active_levels() -> tuple[BatchLevel, ...]:

@@ -26,6 +26,7 @@ from .batched_tensor import (
     active_levels,
     batched_along,
     batching_level,
+    check_randomness,
     draws,
     levels_of,
     real_of,
@@ -311,7 +312,11 @@ def _of_arguments(
     kwargs: dict[str, Any],
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return a function of the arguments that are differentiated, and those."""
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(numbers, tuple) or not all(isinstance(n, int) for n in numbers):
+        raise GradError(
+            f"{name}: argnums is {argnums!r}; it must be an int or a tuple of int"
+        )
     for number in numbers:
         if not -len(args) <= number < len(args):
             raise GradError(
@@ -602,6 +607,7 @@ def jacfwd(
     Columns are Jacobians times unit vectors, as in `jvp`: it pays where the function
     has more results than arguments.
     """
+    check_randomness("jacfwd", randomness)
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:

@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import ops
-from ..base.errors import GradArgumentError
 from ..tensor.tensor import Tensor
 from .batched_tensor import (
     BatchLevel,
     aligned,
     batching_level,
+    check_randomness,
     levels_of,
     real_of,
     sizes_of,
     wrapped,
 )
 from .tree import flatten, unflatten
-
-RANDOMNESS = ("error", "same", "different")
 
 Dims = Any
 """A dimension or None, or the like in the structure of the arguments."""
@@ -80,11 +78,7 @@ def vmap(
     >>> fw.func.vmap(fw.dot, in_dims=(0, None))(x, y).tolist()
     [21.0, 43.0]
     """
-    if randomness not in RANDOMNESS:
-        raise GradArgumentError(
-            f"vmap: randomness is {randomness!r}; it must be one of"
-            f" {', '.join(RANDOMNESS)}"
-        )
+    check_randomness("vmap", randomness)
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size is {chunk_size}; it must be positive")
 

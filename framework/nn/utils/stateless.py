@@ -45,7 +45,8 @@ def functional_call(
     RuntimeError
         With `strict`, if a name is none of the module's, or one is missing.
     ValueError
-        If several dicts give one name, or names of one parameter differ.
+        If several dicts give one name, names of one parameter differ, or there are no
+        dicts.
 
     Examples
     --------
@@ -57,6 +58,12 @@ def functional_call(
     if isinstance(parameter_and_buffer_dicts, Mapping):
         given = dict(parameter_and_buffer_dicts)
     else:
+        if not isinstance(parameter_and_buffer_dicts, list | tuple):
+            kind = type(parameter_and_buffer_dicts).__name__
+            raise ValueError(
+                f"functional_call: parameter_and_buffer_dicts is a {kind}; it must be a"
+                " dict, or a list or tuple of dicts"
+            )
         given = {}
         for each in parameter_and_buffer_dicts:
             again = sorted(given.keys() & each.keys())
