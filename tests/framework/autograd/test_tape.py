@@ -11,9 +11,10 @@ def test_nodes_name_themselves_and_their_inputs() -> None:
     y = x * 2 + 1
     assert y.grad_fn.name() == "AddBackward0"
     assert repr(y.grad_fn).startswith("<AddBackward0 object at 0x")
-    ((product, output),) = y.grad_fn.next_functions
+    (product, output), number = y.grad_fn.next_functions
+    assert number == (None, 0)
     assert (product.name(), output) == ("MulBackward0", 0)
-    ((leaf, _),) = product.next_functions
+    (leaf, _), _ = product.next_functions
     assert (leaf.name(), leaf.variable) == ("torch::autograd::AccumulateGrad", x)
     assert leaf == product.next_functions[0][0]
     assert leaf.next_functions == ()
