@@ -18,6 +18,7 @@ from ..base.dtype import (
 )
 from ..base.errors import ShapeError
 from ..base.shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
+from ..codegen.ir.program import DIGIT_WORDS, MAX_UNIFORM
 from ..ir.kernel_call import (
     Argument,
     BufferOffset,
@@ -60,11 +61,25 @@ SOFTWARE_WORKGROUP = 64
 # A reduction with fewer workgroups than wanted is split into chunks, which a second
 # pass merges, as long as a chunk keeps enough elements to be worth a workgroup.
 MIN_CHUNK = 4096
+
 PASSED_AHEAD = 16
 """Most bytes before the partial states in `Passed` of `reduce/body.glsl`."""
 
 MOST_ALONE = 32
 """Most elements that an invocation sums sequentially in autotune candidates."""
+
+
+UNIFORM_LANES = (4, 8)
+"""Subgroup sizes of software devices that kernels have uniform loads for."""
+
+UNIFORM_ROUNDS = (32, 64)
+"""Elements that an invocation reduces with such loads, unrolled, of runs of up to
+`SHORT_RUN` and of longer ones, which leave the second pass more states."""
+
+SHORT_RUN = 1 << 19
+LONGEST_RUN = {1: 1 << 23, 2: 1 << 22, 4: 1 << 20, 8: 1 << 20}
+"""Elements of runs that such loads pay for, by the bytes of an element. The second pass
+is one workgroup's."""
 
 
 class PassSpec(NamedTuple):
@@ -219,6 +234,8 @@ def reduce_dispatches(
     need_countable(reduction.kernel, x)
     kept, reduced = split_dims(x.layout, dims)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
+    if wanted is None and has_uniform_runs(gpu, x, kept, reduced):
+        return _with_uniform_loads(gpu, reduction, kept, count)
     side = output_tile(gpu, kept, reduced)[1]
     groups = ceil_div(outputs, side)
     share = count * min(side, outputs) if gpu.target.hides_latency else count
@@ -261,6 +278,45 @@ def is_vec4_readable(
     steps = kept.strides[0] if math.prod(kept.shape) > 1 else ()
     one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
     return one_run and all(step % QUAD == 0 for step in steps)
+
+
+def has_uniform_runs(
+    gpu: DeviceInfo, x: StridedSpec, kept: Collapsed, reduced: Collapsed
+) -> bool:
+    """Return whether each output is of a contiguous run that uniform loads pay for."""
+    count = math.prod(reduced.shape)
+    reach = (kept.shape[0] - 1) * kept.strides[0][0] + count
+    return (
+        gpu.target.uniform_loads
+        and gpu.subgroup_size in UNIFORM_LANES
+        and len(kept.shape) == 1
+        and reduced.strides == ((1,),)
+        and UNIFORM_ROUNDS[0] * gpu.subgroup_size <= count
+        and count <= LONGEST_RUN[x.dtype.itemsize]
+        and reach <= MAX_UNIFORM
+    )
+
+
+def _with_uniform_loads(
+    gpu: DeviceInfo, reduction: ReductionKernel, kept: Collapsed, count: int
+) -> list[Dispatch]:
+    """Return the dispatches of which the first has uniform loads, the second merges.
+
+    Each invocation of the first leaves a state.
+    """
+    outputs, lanes = kept.shape[0], gpu.subgroup_size
+    rounds = UNIFORM_ROUNDS[count > SHORT_RUN]
+    chunks = ceil_div(count, lanes * rounds)
+    partial = Scratch("partial", outputs * chunks * lanes * reduction.state_size)
+    push: dict[str, Argument] = {"x": "x", reduction.partial: partial}
+    push |= {**reduction.first.push, "outputs": outputs, "count": count}
+    push |= {"apart": kept.strides[0][0], **dict(DIGIT_WORDS)}
+    constants = {"LOCAL_X": lanes, "GROUP": lanes, **reduction.first.constants}
+    defines = {**reduction.first.defines, "UNIFORM_LOADS": "1"}
+    defines |= {"LANES": str(lanes), "ROUNDS": str(rounds)}
+    grid = fold_grid(outputs, chunks)
+    first = Dispatch(reduction.kernel, grid, push, constants, defines)
+    return [first, _combine(gpu, reduction, partial, chunks * lanes, outputs)]
 
 
 def _with_vec4_loads(reduction: ReductionKernel, apart: bool) -> ReductionKernel:

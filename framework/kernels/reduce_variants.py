@@ -13,6 +13,7 @@ from .reduce import (
     MOST_ALONE,
     WORKGROUP,
     ReductionKernel,
+    has_uniform_runs,
     is_vec4_readable,
     output_tile,
     reduce_dispatches,
@@ -49,12 +50,17 @@ def reduce_candidates(
     alone = math.prod(reduced.shape) // output_tile(gpu, kept, reduced)[0]
     # No single pass where its sequential sums would be long.
     few = [1] if alone <= 8 * MOST_ALONE else []
-    return {
+    ways: dict[str, Callable[[], list[Dispatch]]] = {
         f"chunks for {wanted} workgroups": functools.partial(
             reduce_dispatches, gpu, reduction, x, dims, wanted
         )
         for wanted in (*few, *(int(usual * share) for share in WANTED_SHARES))
-    } | _whole_candidates(gpu, reduction, x, dims)
+    }
+    if has_uniform_runs(gpu, x, kept, reduced):
+        ways["uniform loads"] = functools.partial(
+            reduce_dispatches, gpu, reduction, x, dims
+        )
+    return ways | _whole_candidates(gpu, reduction, x, dims)
 
 
 def _whole_candidates(

@@ -43,7 +43,7 @@ void main() {
     uint place = outer * args.out_outer + inner * args.out_inner + first;
     place += 2 * gl_LocalInvocationIndex;
     uint start = outer * args.source_outer + inner * args.source_inner + first;
-    start = TOLD(start);
+    start = TOLD(args.digit, start);
 #define ROUND(round_)                                                                  \
     {                                                                                  \
         uint low = own_word(source, start + 2 * LANES * round_);                       \

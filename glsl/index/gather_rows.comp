@@ -45,7 +45,7 @@ void main() {
     uint first = min(segment * SEGMENT, args.width - SEGMENT);
     uint place = line * args.width + first + 2 * gl_LocalInvocationIndex;
     uint start = (outer * args.rows + uint(max(row, 0))) * args.width + first;
-    start = TOLD(start);
+    start = TOLD(args.digit, start);
     uint even = args.fill[first & 1], odd = args.fill[1 - (first & 1)];
 #define ROUND(round_)                                                                  \
     {                                                                                  \

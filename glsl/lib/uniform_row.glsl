@@ -1,16 +1,11 @@
 // Rows of words that a workgroup copies with uniform loads, for llvmpipe
 //
-// Llvmpipe gathers lane by lane, but loads once from an address that it knows to be
-// uniform, as those from push constants are: `TOLD` makes a number of push constants.
-// What is loaded must be outside of any branch.
-//
 // ROUNDS: loads of two words by each of the LANES, 4 or 8, of a workgroup.
+
+#include "lib/uniform_index.glsl"
 
 #ifndef ROUNDS
 #define ROUNDS 4
-#endif
-#ifndef LANES
-#define LANES 8
 #endif
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
@@ -23,14 +18,6 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly 
 layout(constant_id = 1) const uint PAIRED = 0;
 
 const uint SEGMENT = 2 * LANES * ROUNDS;
-
-// The number, below 8^8, made uniform; digit[k] of the push constants `args` is k, and
-// an array that is passed on is none of them any more.
-#define TOLD(number)                                                                   \
-    (args.digit[number & 7] | args.digit[number >> 3 & 7] << 3                         \
-        | args.digit[number >> 6 & 7] << 6 | args.digit[number >> 9 & 7] << 9          \
-        | args.digit[number >> 12 & 7] << 12 | args.digit[number >> 15 & 7] << 15      \
-        | args.digit[number >> 18 & 7] << 18 | args.digit[number >> 21 & 7] << 21)
 
 // The own lane's word of those from `first` on, each second.
 uint own_word(Words words, uint first) {

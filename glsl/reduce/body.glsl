@@ -6,7 +6,7 @@
 // declared here.
 //
 // FOLLOW may be quicker than `merge` where the new state is of an element that comes after
-// all of the old.
+// all of the old: not where states are merged, which can be of interleaved elements.
 //
 // With the macro QUADS loads are vec4: the elements of an output are contiguous, and
 // their number, offset and all strides of kept dimensions are multiples of four; then
@@ -19,6 +19,9 @@
 // last workgroup to finish merges the partial states of all, in the order of the
 // chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it
 // so.
+// With UNIFORM_LOADS outputs are contiguous runs, and a workgroup is a subgroup of LANES
+// invocations, 4 or 8, that takes ROUNDS elements each, of a run of at least as many;
+// every invocation stores a state. For llvmpipe: see lib/uniform_index.glsl.
 // lint    integer-division: once for each output, before the loop over elements
 
 #include "lib/group_reduce.glsl"
@@ -28,6 +31,9 @@ layout(constant_id = 7) const uint REDUCED_DIMS = 1;
 
 const uint ACCUMULATORS = 4;
 
+#ifdef MERGE
+#undef FOLLOW
+#endif
 #ifndef FOLLOW
 #define FOLLOW merge
 #endif
@@ -40,6 +46,11 @@ const uint ACCUMULATORS = 4;
 #ifndef IN_FLIGHT
 #define IN_FLIGHT 4
 #endif
+#endif
+
+#ifdef UNIFORM_LOADS
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/uniform_index.glsl"
 #endif
 
 #ifdef ONCE
@@ -58,20 +69,27 @@ layout(push_constant, std430) uniform Push {
     RESULTS
     uint outputs;
     uint count;
+#ifdef UNIFORM_LOADS
+    uint apart;
+    uint digit[8];
+#else
     uint kept_size[3];
     uint kept_stride[4];
     uint reduced_size[3];
     uint reduced_magic[3];
     uint reduced_shift[3];
     uint reduced_stride[4];
+#endif
 } push;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 SOURCE x = push.x;
+#ifndef UNIFORM_LOADS
 uint reduced_size[3] = push.reduced_size;
 uint reduced_magic[3] = push.reduced_magic;
 uint reduced_shift[3] = push.reduced_shift;
 uint reduced_stride[4] = push.reduced_stride;
+#endif
 
 // The state of no element, or of an element that may be merged again.
 State start(uint offset, uint index);
@@ -85,6 +103,7 @@ State read(uint offset, uint index) { return element(load(x, offset), index); }
 // Store what all elements of an output give, or those of a chunk.
 void finish(uint place, State state);
 
+#ifndef UNIFORM_LOADS
 uint kept_offset(uint index) {
     uint offset = 0;
     for (uint dim = 0; dim + 1 < KEPT_DIMS; ++dim) {
@@ -103,6 +122,8 @@ uint reduced_offset(uint index) {
     }
     return offset + index * reduced_stride[REDUCED_DIMS - 1];
 }
+
+#endif
 
 #ifdef APART
 ACC4 load_apart(uint offset) {
@@ -135,6 +156,43 @@ State over_chunks(State found, State none, uint part) {
 }
 #endif
 
+#ifdef UNIFORM_LOADS
+// A variable cannot be smaller.
+#if BYTES < 4
+#define WHOLE(stored) uint(stored)
+#define VALUE_OF(whole) DECODE(whole)
+#define STORED uint
+#else
+#define WHOLE(stored) stored
+#define VALUE_OF(whole) whole
+#define STORED ACC
+#endif
+
+void main() {
+    uint output_ = min(linear_workgroup(), push.outputs - 1);
+    uint lane = gl_LocalInvocationIndex;
+    // The last ones of a run take elements of those before too, which do not count.
+    uint begin = gl_WorkGroupID.z * LANES * ROUNDS;
+    uint from = min(begin, push.count - LANES * ROUNDS);
+    uint place = output_ * push.apart + from;
+    place = TOLD(push.digit, place);
+    STORED stored[ROUNDS];
+    [[unroll]] for (uint round_ = 0; round_ < ROUNDS; ++round_) {
+        stored[round_] = WHOLE(x.at[place + round_ * LANES]);
+        [[unroll]] for (uint number = 1; number < LANES; ++number) {
+            STORED other = WHOLE(x.at[place + round_ * LANES + number]);
+            stored[round_] = lane == number ? other : stored[round_];
+        }
+    }
+    State state = start(place, from);
+    [[unroll]] for (uint round_ = 0; round_ < ROUNDS; ++round_) {
+        uint index = from + round_ * LANES + lane;
+        State next = FOLLOW(state, element(VALUE_OF(stored[round_]), index));
+        if (index >= begin) state = next;
+    }
+    finish((gl_WorkGroupID.z * LANES + lane) * push.outputs + output_, state);
+}
+#else
 void main() {
     uint slot = output_slot(), part = group_part();
     uint output_ = linear_workgroup() * OUTPUTS + slot;
@@ -203,3 +261,4 @@ void main() {
     if (part == 0 && output_ < push.outputs)
         finish(gl_WorkGroupID.z * push.outputs + output_, all);
 }
+#endif

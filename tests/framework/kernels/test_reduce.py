@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DTYPES, float32
@@ -52,7 +53,7 @@ def test_every_output_has_its_invocations(
 ) -> None:
     info = dataclasses.replace(device.info, kind=kind)
     dims = tuple(k for k in range(len(shape)) if data.draw(st.booleans()))
-    (only,) = reduce_dispatches(info, sums(), placed(shape), dims)
+    (only,) = reduce_dispatches(info, sums(), placed(shape), dims, 1)
     outputs, count = only.push["outputs"], only.push["count"]
     assert isinstance(outputs, int)
     assert isinstance(count, int)
@@ -60,6 +61,72 @@ def test_every_output_has_its_invocations(
     per_workgroup = int(only.constants["LOCAL_X"]) // int(only.constants["GROUP"])
     assert only.grid[0] * only.grid[1] * per_workgroup >= outputs
     assert only.grid[2] == 1
+
+
+def test_software_devices_take_runs_with_uniform_loads(
+    device: vkbackend.Device,
+) -> None:
+    software, discrete = (
+        dataclasses.replace(
+            device.info,
+            kind=kind,
+            subgroup_size=8,
+            supported=device.info.supported | {"shader_int64"},
+        )
+        for kind in KINDS
+    )
+    first, second = reduce_dispatches(software, sums(), placed((3, 1000)), (1,))
+    assert (first.constants["LOCAL_X"], first.grid) == (8, (3, 1, 4))
+    assert first.defines == {"UNIFORM_LOADS": "1", "LANES": "8", "ROUNDS": "32"}
+    # Every invocation leaves a state.
+    assert (second.push["count"], second.push["outputs"]) == (4 * 8, 3)
+    assert first.push["out_"] == second.push["x"]
+    for info, shape, dims in (
+        (discrete, (3, 1000), (1,)),
+        (software, (3, 255), (1,)),
+        (software, (1000, 3), (0,)),
+        (software, ((1 << 20) + 1,), (0,)),
+    ):
+        for step in reduce_dispatches(info, sums(), placed(shape), dims):
+            assert "UNIFORM_LOADS" not in step.defines
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("count", [256, 259, 511, 1000])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", "float16", "float64", "int8", "uint8", "bool", "int64", "uint16"],
+)
+def test_runs_of_any_length(dtype: str, count: int, gpu: GpuDevice) -> None:
+    values = np.random.default_rng(count).integers(-3, 5, (3, count + 1))
+    host = (values % 2 == 0 if dtype == "bool" else values).astype(dtype)[:, 1:]
+    x = fw.tensor(host, device=gpu)
+    numbers = host if dtype == "bool" else host.astype(np.int64)
+    assert np.array_equal(x.sum(1).numpy(), numbers.sum(1))
+    assert x.sum().numpy() == numbers.sum()
+    assert x.count_nonzero().numpy() == np.count_nonzero(host)
+    if dtype != "bool":
+        assert np.array_equal(x.amax(1).numpy(), host.max(1))
+        assert x.min().numpy() == host.min()
+        assert np.array_equal(x.argmin(1).numpy(), host.argmin(1))
+        assert x.argmax().numpy() == host.argmax()
+    if dtype.startswith("float"):
+        assert_close(x.var(), np.float64(host).var(ddof=1).astype(dtype), scale=100)
+        signs = fw.tensor(np.where(host > 0, 1, -1).astype(dtype), device=gpu)
+        assert np.array_equal(
+            signs.prod(1).numpy(), np.where(host > 0, 1, -1).astype(dtype).prod(1)
+        )
+
+
+def test_nan_wins_in_a_run(gpu: GpuDevice) -> None:
+    host = np.zeros(1000, np.float32)
+    for place in (0, 7, 998, 999):
+        host[:] = -np.arange(1000)
+        host[place] = np.nan
+        x = fw.tensor(host, device=gpu)
+        assert np.isnan(x.max().numpy())
+        assert np.isnan(x.min().numpy())
+        assert x.argmax().numpy() == place
 
 
 @pytest.mark.core

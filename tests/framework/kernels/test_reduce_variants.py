@@ -13,7 +13,11 @@ from tests.framework.kernels.test_reduce import KINDS, placed, sums
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels import reduce_variants
-from vkbackend.framework.kernels.reduce import MIN_CHUNK, reduce_dispatches
+from vkbackend.framework.kernels.reduce import (
+    MIN_CHUNK,
+    reduce_dispatches,
+    wanted_groups,
+)
 from vkbackend.framework.kernels.reduce_variants import (
     SINGLE_PASS_CONFIGS,
     reduce_candidates,
@@ -68,6 +72,9 @@ def test_chunks_to_choose_from(device: vkbackend.Device, kind: str) -> None:
     ways = reduce_candidates(info, sums(), x, (0,))
     parts = [math.prod(way()[0].grid) for name, way in ways.items() if "chunks" in name]
     usual = math.prod(reduce_dispatches(info, sums(), x, (0,))[0].grid)
+    if "uniform loads" in ways:
+        assert ways["uniform loads"]() == reduce_dispatches(info, sums(), x, (0,))
+        usual = wanted_groups(info, 1)
     # Once, so that a verdict can name it.
     assert parts.count(usual) == 1
     assert min(parts) < usual < max(parts)
