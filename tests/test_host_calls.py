@@ -29,7 +29,7 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "softmax": (23, lambda x, y, w, b: x.softmax(-1)),
     "layer_norm": (52, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
     "matmul": (13, lambda x, y, w, b: x @ w),
-    "linear": (16, lambda x, y, w, b: functional.linear(x, w, b)),
+    "linear": (15, lambda x, y, w, b: functional.linear(x, w, b)),
     "zeros": (27, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
     "ones_like": (11, lambda x, y, w, b: fw.ones_like(x)),
     "fill_like": (8, lambda x, y, w, b: fw.ops.fill_like(x, x.shape, 1, x.dtype)),
@@ -43,7 +43,7 @@ ALONE: dict[str, tuple[int, Callable[..., fw.Tensor]]] = {
     "sum": (78, lambda x, y, w, b: x.sum(1)),
     "softmax": (71, lambda x, y, w, b: x.softmax(-1)),
     "matmul": (61, lambda x, y, w, b: x @ w),
-    "linear": (67, lambda x, y, w, b: functional.linear(x, w, b)),
+    "linear": (66, lambda x, y, w, b: functional.linear(x, w, b)),
     "where": (59, lambda x, y, w, b: fw.where(x > 0, x, y)),
     "add_": (90, lambda x, y, w, b: y.add_(0)),
 }

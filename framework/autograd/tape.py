@@ -159,6 +159,9 @@ OVERLOADS = {
 """Numbers of PyTorch's overloads of an op: of tensors alone, and where a number is its
 last operand or its first."""
 
+SHOWN: dict[str, Callable[[GradNode], ShownNode]] = {}
+"""What the graph shows for nodes of an op, made when a program looks: by op."""
+
 SAVED_NAMES = {"result": "out", "exponent": "y", "other": "y"}
 """PyTorch's names of saved arguments, and those of the rules."""
 
@@ -258,7 +261,10 @@ class GradNode:
         try:
             shown = self.shown
         except AttributeError:
-            return None
+            rule = SHOWN.get(self.op_name)
+            if rule is None:
+                return None
+            shown = self.shown = rule(self)
         shown.finish()
         return shown
 

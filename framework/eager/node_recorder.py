@@ -184,24 +184,28 @@ class RecordedCall(NamedTuple):
         Whether the call returns a tensor, not a tuple.
     device : GpuDevice
         Device of the call.
-    lone : bool
-        Whether there is one node, whose only result the call returns.
+    last : bool
+        Whether the call returns the only result of the last node, and nothing else.
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
     outputs: tuple[tuple[int, Layout], ...]
     single: bool
     device: GpuDevice
-    lone: bool
+    last: bool
 
     def replay(self, tensors: Sequence[TensorCore]) -> Any:
         """Replay the call on other tensors; return its outputs."""
         kind, device = tensors[0].results, self.device
         with device.lock:
             values = [each.array.value for each in tensors]
-            if self.lone:
-                # One node with one result, as of a product, takes half of the time.
-                ((signature, sources, numbers),) = self.recorded_nodes
+            if self.last:
+                # Nothing but the last node's result is to be made: half of the time.
+                *others, (signature, sources, numbers) = self.recorded_nodes
+                if others:
+                    # Without a look at their number: a flush before the last node
+                    # would drop what only that one reads.
+                    device.pending += replay_nodes(others, values)
                 given = tuple([values[at] for at in sources])
                 out = recorded_result(signature, given, numbers, kind, device)
                 out.layout = self.outputs[0][1]
@@ -245,10 +249,10 @@ def recorded_call_of(
         arrays.add(id(each.array))
         outputs.append((at, each.layout))
     single = not isinstance(answer, tuple)
-    lone = (
+    last = (
         single
-        and len(recorded_nodes) == 1
-        and len(recorded_nodes[0].signature.outputs) == 1
-        and outputs[0][0] == len(tensors)
+        and len(recorded_nodes) > 0
+        and len(recorded_nodes[-1].signature.outputs) == 1
+        and outputs[0][0] == len(numbers) - 1
     )
-    return RecordedCall(recorded_nodes, tuple(outputs), single, device, lone)
+    return RecordedCall(recorded_nodes, tuple(outputs), single, device, last)

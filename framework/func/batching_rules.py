@@ -300,7 +300,8 @@ def _bmm(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 def _linear(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     x, weight = bound["x"], bound["weight"]
     if not isinstance(weight, BatchedTensor):
-        return _answer(op, {"x": real_of(x), "weight": weight}, levels)
+        given = {"x": real_of(x), "weight": weight, "bias": None}
+        return _answer(op, given, levels)
     rows = x.reshape((-1, x.shape[-1]))
     out = ops.matmul(rows, weight.transpose(0, 1))
     return out.reshape((*x.shape[:-1], weight.shape[0]))

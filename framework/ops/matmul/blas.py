@@ -5,10 +5,19 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import ShownNode, show_as, shown_as, shown_node
+from ...autograd.tape import (
+    SHOWN,
+    Edge,
+    GradNode,
+    ShownNode,
+    edge_of,
+    show_as,
+    shown_as,
+)
 from ...base.device import GpuDevice
 from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
+from ...dispatch import batching
 from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_low_precision_on_device,
@@ -175,41 +184,54 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise ShapeError(
             f"linear: bias is {bias.layout.shape}; it must be {sizes[:-1]}"
         )
-    out = matmul(x, weight) if len(sizes) == 1 else _linear(x, weight)
-    if bias is not None:
-        out = out + bias
-    if out.grad_node is not None and len(sizes) == 2:
-        _show_linear(out, x, weight, bias)
+    if len(sizes) == 1:
+        out = matmul(x, weight)
+        return out if bias is None else out + bias
+    if bias is None or (x.dtype is weight.dtype is bias.dtype and not batching.depth):
+        return _linear(x, weight, bias)
+    out = _linear(x, weight, None) + bias
+    if out.grad_node is not None:
+        out.grad_node.shown = _shown_linear(
+            edge_of(x), edge_of(weight), edge_of(bias), x.ndim, True
+        )
     return out
 
 
-def _show_linear(out: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Let the graph show a product as PyTorch computes it, of matrices."""
-    turned = shown_node("TBackward0", weight) if weight.needs_grad else None
-    if len(x.layout.shape) == 2:
-        if bias is None:
-            show_as(out, "MmBackward0", x, turned)
-        else:
-            show_as(out, "AddmmBackward0", bias, x, turned)
-        return
-    rows = shown_node("ViewBackward0", x) if x.needs_grad else None
-    inner: ShownNode
-    if bias is None:
-        inner = shown_node("MmBackward0", rows, turned)
-        show_as(out, "UnsafeViewBackward0", inner)
-    else:
-        inner = shown_node("AddmmBackward0", bias, rows, turned)
-        show_as(out, "ViewBackward0", inner)
+def _shown_linear(
+    x: Edge | None, weight: Edge | None, bias: Edge | None, ndim: int, biased: bool
+) -> ShownNode:
+    """Return what the graph shows for a product, which PyTorch forms of matrices."""
+    turned = None if weight is None else ShownNode("TBackward0", (weight,))
+    if ndim == 2:
+        if biased:
+            return ShownNode("AddmmBackward0", (bias, x, turned))
+        return ShownNode("MmBackward0", (x, turned))
+    rows = None if x is None else ShownNode("ViewBackward0", (x,))
+    if biased:
+        inner = ShownNode("AddmmBackward0", (bias, rows, turned))
+        return ShownNode("ViewBackward0", (inner,))
+    return ShownNode("UnsafeViewBackward0", (ShownNode("MmBackward0", (rows, turned)),))
+
+
+def _shown_node(node: GradNode) -> ShownNode:
+    """Return what the graph shows for a node of `_linear`."""
+    x, weight, *bias = node.edges
+    ndim = node.specs[0].ndim
+    return _shown_linear(x, weight, bias[0] if bias else None, ndim, bool(bias))
+
+
+SHOWN["linear"] = _shown_node
 
 
 @composite(dtypes=(*NUMERIC, *COMPLEX))
-def _linear(x: Tensor, weight: Tensor) -> Tensor:
-    """Return `x` times the transposed weight, a matrix.
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return `x` times the transposed weight, a matrix, plus the bias.
 
     With a rule of its own, the gradient of the weight lies in the weight's order.
     """
     batch = _as_batch(x), transpose(_as_batch(weight), 1, 2)
-    return reshape(bmm(*batch), (*x.layout.shape[:-1], weight.layout.shape[0]))
+    out = reshape(bmm(*batch), (*x.layout.shape[:-1], weight.layout.shape[0]))
+    return out if bias is None else out + bias
 
 
 def _as_batch(x: Tensor) -> Tensor:
@@ -220,15 +242,15 @@ def _as_batch(x: Tensor) -> Tensor:
 
 @_linear.vjp
 def _linear_vjp(
-    grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool]
-) -> tuple[Tensor | None, Tensor | None]:
+    grad: Tensor, x: Tensor, weight: Tensor, needs: tuple[bool, bool, bool]
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     rows, grad_x, grad_weight = _as_batch(grad), None, None
     if needs[0]:
         grad_x = reshape(bmm(rows, _as_batch(conj(weight))), x.layout.shape)
     if needs[1]:
         turned = transpose(rows, 1, 2)
         grad_weight = reshape(bmm(turned, _as_batch(conj(x))), weight.layout.shape)
-    return grad_x, grad_weight
+    return grad_x, grad_weight, grad if needs[2] else None
 
 
 @autocast_low_precision

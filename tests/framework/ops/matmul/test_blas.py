@@ -84,3 +84,22 @@ def test_bad_input(call: Any, text: str) -> None:
     with pytest.raises(ShapeError) as raised:
         call(fw.ones((2, 3)))
     assert str(raised.value) == text
+
+
+def test_a_bias_of_another_dtype_is_promoted_as_a_sum_is(gpu: fw.device) -> None:
+    """Of one dtype, product and sum are one entry of the tape."""
+    x, weight = (
+        fw.ones(shape, dtype=fw.float16, device=gpu).requires_grad_()
+        for shape in ((2, 3), (4, 3))
+    )
+    for dtype in (fw.float32, fw.float16):
+        bias = fw.ones(4, dtype=dtype, device=gpu).requires_grad_()
+        for _ in range(3):  # the next calls replay the first
+            x.grad = weight.grad = bias.grad = None
+            out = fw.nn.functional.linear(x, weight, bias)
+            assert out.dtype is dtype
+            assert out.grad_fn.name() == "AddmmBackward0"
+            out.sum().backward()
+            for each, want in ((x, 4.0), (weight, 2.0), (bias, 2.0)):
+                assert each.grad.dtype is each.dtype
+                assert (each.grad.numpy() == want).all()

@@ -134,4 +134,4 @@ def test_a_product_of_a_matrix_with_itself_does_not_slow_others(gpu: fw.device) 
         for each in call.recorded_calls.values()
     ]
     assert None not in recorded
-    assert any(each is not None and each.lone for each in recorded)
+    assert any(each is not None and each.last for each in recorded)
