@@ -129,6 +129,12 @@ NORMALIZATION = {
         gradient=False,
         scale=100,  # sums of hundreds of terms of size 16
     ),
+    "running_average": Case(
+        lambda average, new: REGISTRY["running_average"](average, new, 0.25),
+        (sample((5,), (5,)), sample((0,), (0,)), sample((1,), (1,))),
+        lambda average, new: average * 0.75 + new * 0.25,
+        lambda average, new: average * 0.75 + new * 0.25,
+    ),
     "batch_norm_train": Case(
         lambda x, weight, bias: ops.batch_norm(
             x, None, None, weight, bias, training=True

@@ -107,6 +107,7 @@ class Edge(NamedTuple):
 
 NAMES = {
     "adaptive_max_pool2d": "AdaptiveMaxPool2DBackward0",
+    "batch_norm_train": "NativeBatchNormBackward0",
     "cast": "ToCopyBackward0",
     "cholesky_factor": "LinalgCholeskyExBackward0",
     "col2im": "Col2ImBackward0",

@@ -74,7 +74,9 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         if source.array is x.array and source.layout == x.layout:
             return x  # as x[index] += 1 ends
         recorded = _is_recorded(x, source)
-        return _replace(x, source.to(x.device).to(x.dtype), recorded, made=False)
+        if source.device is not x.device or source.dtype is not x.dtype:
+            source = source.to(x.device).to(x.dtype)
+        return _replace(x, source, recorded, made=False)
     recorded = _is_recorded(x)
     with no_grad():
         new = ops.fill_like(x, x.shape, source, x.dtype)
@@ -89,9 +91,9 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
         return False
     if x.grad_index == UNRECORDED:
         check_view(x)
-    found = any(
-        isinstance(each, TensorCore) and each.needs_grad for each in (x, *others)
-    )
+    found = x.needs_grad
+    for each in others:
+        found = found or (isinstance(each, TensorCore) and each.needs_grad)
     if found:
         check_overwrite(x)
     return found
@@ -99,8 +101,8 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
 
 def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
     """Replace the elements of `x`, on the tape if so; see `record_overwrite`."""
-    shape = x.shape
-    if new.shape != shape:
+    shape = x.layout.shape
+    if new.layout.shape != shape:
         if broadcast_shapes("in place", shape, new.shape) != shape:
             raise ShapeError(
                 f"in place: the result has shape {tuple(new.shape)};"
@@ -212,7 +214,8 @@ def _storage(x: Tensor, new: Tensor) -> Tensor:
     """Return the whole storage of `x` with its elements replaced by `new`."""
     numel, layout = x.array.value.numel, x.layout
     if layout.numel == numel and layout.is_contiguous:
-        if new.array.value.numel == numel and new.layout.is_contiguous:
+        whole = new.array.value.numel == numel
+        if whole and (new.layout is layout or new.layout.is_contiguous):
             return new
         with no_grad():
             new = new.contiguous()

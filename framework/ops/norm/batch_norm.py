@@ -8,9 +8,11 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as
+from ...base import trace_hooks
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec
+from ...base.shape import Layout, TensorSpec
+from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -107,12 +109,14 @@ def batch_norm_sums_reference(
 def _batch_norm_train(
     x: Tensor, weight: Tensor, bias: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Normalise (batch, channels, inner) with the batch's own statistics."""
-    mean, variance = batch_norm_moments(x)
+    """Normalise (batch, channels, ...) with the batch's own statistics."""
+    flat = _flat(x)
+    mean, variance = batch_norm_moments(flat)
     inverse_std = rsqrt(variance + eps)
     scale = inverse_std * weight
-    out = (x - _channels(mean)) * _channels(scale) + _channels(bias)
-    return out.to(x.dtype), mean, variance, inverse_std
+    out = (flat - _channels(mean)) * _channels(scale) + _channels(bias)
+    out = reshape(out.to(x.dtype), x.layout.shape)
+    return out, mean, variance, inverse_std
 
 
 @_batch_norm_train.vjp
@@ -124,14 +128,18 @@ def _batch_norm_train_vjp(
     inverse_std: Tensor,
     eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
+    shape = x.layout.shape
+    grad, x = _flat(grad), _flat(x)
     if is_grad_enabled():
-        return _differentiable_vjp(grad, x, weight, eps)
+        grad_x, of_weight, of_bias = _differentiable_vjp(grad, x, weight, eps)
+        return reshape(grad_x, shape), of_weight, of_bias
     count = x.layout.shape[0] * x.layout.shape[2]
     sum_grad, sum_normalized = batch_norm_sums(grad, x, mean, inverse_std)
     normalized = (x - _channels(mean)) * _channels(inverse_std)
     centred = grad - _channels(sum_grad * (1.0 / count))
     centred = centred - normalized * _channels(sum_normalized * (1.0 / count))
-    return centred * _channels(inverse_std * weight), sum_normalized, sum_grad
+    grad_x = reshape(centred * _channels(inverse_std * weight), shape)
+    return grad_x, sum_normalized, sum_grad
 
 
 def _differentiable_vjp(
@@ -146,6 +154,12 @@ def _differentiable_vjp(
     centred = centred - y * average(grad * y, (0, 2), keepdim=True)
     grad_x = centred * inverse_std * _channels(weight)
     return grad_x, sum(grad * y, (0, 2)), sum(grad, (0, 2))
+
+
+def _flat(x: Tensor) -> Tensor:
+    """Return a tensor as (batch, channels, inner)."""
+    shape = x.layout.shape
+    return reshape(x, (shape[0], shape[1], _inner(shape)))
 
 
 def _channels(x: Tensor) -> Tensor:
@@ -207,8 +221,8 @@ def batch_norm(
     if eps <= 0.0 and (training or eps < 0.0):
         bound = "above 0 in training" if training else "at least 0"
         raise ValueError(f"batch_norm: eps is {eps}; it must be {bound}")
-    flat = reshape(x, (x.layout.shape[0], x.layout.shape[1], _inner(x.layout.shape)))
-    channels = x.layout.shape[1]
+    shape = x.layout.shape
+    channels = shape[1]
     scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
     shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
     if not training:
@@ -217,24 +231,29 @@ def batch_norm(
                 "batch_norm: not training needs running_mean and running_var"
             )
         factor = rsqrt(running_var + eps) * scale
+        flat = _flat(x)
         out = (flat - _channels(running_mean)) * _channels(factor) + _channels(shift)
-        found = reshape(out.to(x.dtype), x.layout.shape)
+        found = reshape(out.to(x.dtype), shape)
         show_as(found, "NativeBatchNormBackward0", x, weight, bias)
         return found
-    count = flat.shape[0] * flat.shape[2]
+    count = shape[0] * _inner(shape)
     if count < 2:
         if count == 0:
-            return reshape(flat * _channels(scale) + _channels(shift), x.layout.shape)
+            return reshape(_flat(x) * _channels(scale) + _channels(shift), shape)
         raise ShapeError(
             "batch_norm: training needs at least two values per channel;"
             f" x is {tuple(x.shape)}"
         )
-    out, mean, variance, _ = _batch_norm_train(flat, scale, shift, eps)
+    if x.layout == Layout.contiguous(shape):
+        out, mean, variance, _ = _batch_norm_train(x, scale, shift, eps)
+    else:
+        # What is not, is copied once, and that copy saved.
+        out, mean, variance, _ = _batch_norm_train(_flat(x), scale, shift, eps)
+        out = reshape(out, shape)
+        show_as(out, "NativeBatchNormBackward0", x, weight, bias)
     unbiased = variance * (count / (count - 1))
     update_running(running_mean, running_var, mean, unbiased, momentum)
-    found = reshape(out, x.layout.shape)
-    show_as(found, "NativeBatchNormBackward0", x, weight, bias)
-    return found
+    return out
 
 
 def update_running(
@@ -245,9 +264,24 @@ def update_running(
     momentum: float,
 ) -> None:
     """Move running statistics, where there are some, towards new ones."""
+    # Calls are told apart by their numbers, which a trace may write anew.
+    replayed = type(momentum) is float and not (trace_hooks.running or batching.depth)
     for running, new in ((running_mean, mean), (running_var, variance)):
         if running is not None:
-            running.copy_(running * (1.0 - momentum) + new.detach() * momentum)
+            cached = replayed and running.is_gpu
+            move = _running_average if cached else _running_average.function
+            running.copy_(move(running, new.detach(), momentum))
+
+
+@composite(dtypes=FLOAT)
+def _running_average(average: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """Return a running average, moved towards a new value."""
+    return average * (1.0 - momentum) + new * momentum
+
+
+@_running_average.vjp
+def _running_average_vjp(grad: Tensor, momentum: float) -> tuple[Tensor, Tensor]:
+    return grad * (1.0 - momentum), grad * momentum
 
 
 def _inner(shape: tuple[int, ...]) -> int:
