@@ -156,6 +156,30 @@ def graphs_of_functions(torch: Any) -> Any:
     return [_text(each.grad_fn) for each in results]
 
 
+def graphs_of_products(torch: Any) -> Any:
+    functional, infinite = torch.nn.functional, float("inf")
+    x, w, bias, deep = ramp(torch, 2, 4), ramp(torch, 3, 4), ramp(torch, 4), (2, 3, 4)
+    heads, three, other = ramp(torch, 1, 2, 3, 4), ramp(torch, *deep), ramp(torch, 2, 4)
+    numbers, pairs = torch.tensor([[0, 1]]), ramp(torch, 2, 2, 4, 3)
+    results = [
+        three @ w.t(), three @ ramp(torch, 2, 4, 5), three @ bias, bias @ w.t(),
+        ramp(torch, 2, 2, 3, 4) @ pairs, functional.softsign(x),
+        functional.layer_norm(three, (4,), bias, bias), functional.layer_norm(x, (4,)),
+        functional.layer_norm(three, (3, 4)), functional.embedding(numbers, x),
+        functional.embedding(numbers[0, 0], x), torch.cat([x]), x.split([1, 1])[0],
+        x.sort(stable=True)[0], x.round(decimals=1), x.norm(infinite),
+        x.clone().zero_(),
+        torch.linalg.vector_norm(x, -infinite), x.clone().fill_(1.0), torch.fft.fft(x),
+        functional.nll_loss(bias, numbers[0, 0]), torch.fft.rfft(x), torch.fft.rfft2(x),
+        functional.scaled_dot_product_attention(heads, heads, heads),
+        torch.fft.irfft(torch.fft.rfft(x)), torch.where(x > 0, x, 0.0), x.softmax(0),
+        torch.where(x > 0, 0.0, x), torch.where(x > 0, x, other), x.t() * 2,
+        torch.vstack([bias, bias]), x.masked_fill(x > 0, bias.sum()), x[:1, :2],
+        x[0, 1:], x[None, ..., 0], bias.broadcast_to(2, 4), bias.broadcast_to((2, 4)),
+    ]  # fmt: skip
+    return [_text(each.grad_fn) for each in results]
+
+
 def classes_of_nodes(torch: Any) -> Any:
     x = ramp(torch, 3)
     y = x.clone()
@@ -192,7 +216,8 @@ def answers_of_hooks(torch: Any) -> Any:
 def numbers_beside_tensors(torch: Any) -> Any:
     x = ramp(torch, 3)
     results = [x + 1, 1 + x, x - 1, 1 - x, x * 2, 2 * x, x / 2, x**2, x % 2, x * x]
-    return [len(each.grad_fn.next_functions) for each in results]
+    results += [torch.where(x > 0, x, 0.0), torch.where(x > 0, 0.0, x)]
+    return [[each is None for each, _ in out.grad_fn.next_functions] for out in results]
 
 
 def _text(node: Any) -> str:

@@ -316,13 +316,20 @@ class GradNode:
     def _sequence_nr(self) -> int:
         return self.sequence
 
-    @property
-    def _has_number(self) -> bool:
-        """Whether one operand is a number, which is a tensor in PyTorch's node."""
-        present = getattr(self.apply, "present", (0,))
-        if -1 not in present or self._shown() is not None:
-            return False
-        return self.op_name in (NUMBERS if present[0] == 0 else NUMBERS[:2])
+    def _places(self) -> tuple[int, ...] | None:
+        """Return which edges are inputs of PyTorch's node, -1 for a number there.
+
+        None is for all edges in their order.
+        """
+        present = getattr(self.apply, "present", None)
+        if self._shown() is not None:
+            return None
+        if self.op_name == "where":
+            return (1, 2) if present is None else present[1:]
+        if present is None or -1 not in present:
+            return None
+        wrapped = self.op_name in (NUMBERS if present[0] == 0 else NUMBERS[:2])
+        return (0, -1) if wrapped else None
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -341,8 +348,9 @@ class GradNode:
                 found.append((named(edge.target), edge.output))
             else:
                 found.append((AccumulateGrad(edge.target), 0))
-        if self._has_number:
-            found.append((None, 0))
+        places = self._places()
+        if places is not None:
+            found = [(None, 0) if at < 0 else found[at] for at in places]
         return tuple(found)
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
@@ -358,8 +366,9 @@ class GradNode:
         """
         shown = self._shown()
         own = hooks_of(self).after if shown is None else shown.hooks_of(self)
-        if self._has_number:
-            fn = functools.partial(_hooked_with_number, fn)
+        places = self._places()
+        if places is not None:
+            fn = functools.partial(_hooked_at, fn, places)
         handle: RemovableHandle = put(own, fn)
         return handle
 
@@ -372,13 +381,22 @@ class GradNode:
         return handle
 
 
-def _hooked_with_number(
-    hook: Callable[..., Any], grads: tuple[Any, ...], outer: tuple[Any, ...]
+def _hooked_at(
+    hook: Callable[..., Any],
+    places: tuple[int, ...],
+    grads: tuple[Any, ...],
+    outer: tuple[Any, ...],
 ) -> tuple[Any, ...] | None:
-    """Call a hook with None for the number beside a tensor."""
-    given = (*grads, None)
+    """Call a hook with the gradients of PyTorch's inputs, None for those of numbers."""
+    given = tuple([None if at < 0 else grads[at] for at in places])
     answer = hook(given, outer)
-    return None if answer is None else checked_answers(answer, given)[:-1]
+    if answer is None:
+        return None
+    found = [*grads]
+    for at, each in zip(places, checked_answers(answer, given)):
+        if at >= 0:
+            found[at] = each
+    return tuple(found)
 
 
 @functools.cache

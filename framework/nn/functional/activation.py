@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Literal
 
 from ... import ops
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
@@ -338,7 +338,11 @@ def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tenso
 @shares_parameters(ops.softsign, input="x")
 def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|)."""
-    return ops.softsign(input if input.dtype.is_differentiable else input.float())
+    out = ops.softsign(input if input.dtype.is_differentiable else input.float())
+    if out.grad_node is not None:
+        size = shown_node("AddBackward0", shown_node("AbsBackward0", input))
+        show_as(out, "DivBackward0", input, size)
+    return out
 
 
 @shares_parameters(ops.tanh, input="x")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as
 from ...base.device import GpuDevice
 from ...base.dtype import bool_, float64, uint32
 from ...base.errors import DTypeError, ShapeError
@@ -126,7 +127,12 @@ def scaled_dot_product_attention(
         == 2
     )
     shape = out.shape[2:] if single else (*lead, *out.shape[1:])
-    return as_dtype_of(reshape(out, shape), query.dtype)
+    out = as_dtype_of(reshape(out, shape), query.dtype)
+    if out.grad_node is not None and attn_mask is None and not dropout_p:
+        place = "" if query.device.is_gpu else "ForCpu"
+        name = f"ScaledDotProductFlashAttention{place}Backward0"
+        show_as(out, name, query, key, value)
+    return out
 
 
 def _splits_keys(

@@ -203,11 +203,14 @@ def round(x: Tensor) -> Tensor:
 
 @round.form
 def _round_form(input: Tensor, *, decimals: int = 0) -> Tensor:
-    if not decimals:
-        return round(input)
     if decimals > 0:
-        return round(input * 10.0**decimals) / 10.0**decimals
-    return round(input / 10.0**-decimals) * 10.0**-decimals
+        out = round(input * 10.0**decimals) / 10.0**decimals
+    elif decimals < 0:
+        out = round(input / 10.0**-decimals) * 10.0**-decimals
+    else:
+        out = round(input)
+    show_as(out, "RoundBackward1", input)
+    return out
 
 
 @round.integers

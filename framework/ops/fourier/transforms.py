@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import shown_as
 from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -103,7 +104,25 @@ def _complex_1d(
     return _along(resized(x, at, size), at, inverse, _scale(name, norm, size, inverse))
 
 
+def _node(input: Tensor, n: object = None, *_: object, **options: object) -> str:
+    """Return PyTorch's name of the node of a transform that changes no length."""
+    if (n, options.get("n"), options.get("s")) != (None, None, None):
+        return ""
+    return "FftC2CBackward0" if input.dtype.is_complex else "FftR2CBackward0"
+
+
+def _complex_node(input: Tensor, *sizes: object, **options: object) -> str:
+    """Return the name where real numbers are made complex first, "" for those."""
+    return _node(input, *sizes, **options) if input.dtype.is_complex else ""
+
+
+def _real_node(input: Tensor, n: object = None, *_: object, **options: object) -> str:
+    """Return the name where the result is real."""
+    return "FftC2RBackward0" if _complex_node(input, n, **options) else ""
+
+
 @autocast_float32_on_host
+@shown_as(_node, "input")
 def fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -136,6 +155,7 @@ def fft(
 
 
 @autocast_float32_on_host
+@shown_as(_complex_node, "input")
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -155,6 +175,7 @@ def ifft(
 
 
 @autocast_float32_on_host
+@shown_as(_node, "input")
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -206,6 +227,7 @@ def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
 
 
 @autocast_float32_on_host
+@shown_as(_real_node, "input")
 def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -354,6 +376,7 @@ def _complex_nd(
 
 
 @autocast_float32_on_host
+@shown_as(_complex_node, "input")
 def fftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -387,6 +410,7 @@ def fftn(
 
 
 @autocast_float32_on_host
+@shown_as(_complex_node, "input")
 def ifftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -405,6 +429,7 @@ def ifftn(
 
 
 @autocast_float32_on_host
+@shown_as(_node, "input")
 def rfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -439,6 +464,7 @@ def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
 
 
 @autocast_float32_on_host
+@shown_as(_real_node, "input")
 def irfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -506,6 +532,7 @@ def ihfftn(
 
 
 @autocast_float32_on_host
+@shown_as(_complex_node, "input")
 def fft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -521,6 +548,7 @@ def fft2(
 
 
 @autocast_float32_on_host
+@shown_as(_complex_node, "input")
 def ifft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -536,6 +564,7 @@ def ifft2(
 
 
 @autocast_float32_on_host
+@shown_as(_node, "input")
 def rfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -551,6 +580,7 @@ def rfft2(
 
 
 @autocast_float32_on_host
+@shown_as(_real_node, "input")
 def irfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, INTEGER, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
@@ -89,4 +90,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     flat = flatten(index)
     numbers = flat_offsets(flat, rows, "embedding: weight", False)
     out = _embedding(weight, numbers, padding)
-    return reshape(out, (*index.layout.shape, weight.layout.shape[1]))
+    out = reshape(out, (*index.layout.shape, weight.layout.shape[1]))
+    if out.grad_node is not None:
+        show_as(out, "EmbeddingBackward0", weight)
+    return out

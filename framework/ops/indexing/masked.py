@@ -161,14 +161,17 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
                 f"masked_fill: value is {tuple(value.shape)}; it must have no dimension"
             )
         _need_real(x, value, value.dtype.is_complex)
-        value = cast(value, x.dtype)
+        value = value if value.dtype is x.dtype else cast(value, x.dtype)
     else:
         _need_real(x, value, isinstance(value, complex))
         value = number("masked_fill", x.dtype, value)
         value = bool(value) if x.dtype is bool_ else value
     out = where(mask, value, x)
-    if out.grad_node is not None and not isinstance(value, TensorCore):
-        show_as(out, "MaskedFillBackward0", x)
+    if out.grad_node is not None:
+        if isinstance(value, TensorCore):
+            show_as(out, "MaskedFillBackward1", x, value)
+        else:
+            show_as(out, "MaskedFillBackward0", x)
     return out
 
 

@@ -184,11 +184,13 @@ def nll_loss(
     """
     check_reduction("nll_loss", reduction)
     if len(x.layout.shape) == 1 and len(labels.layout.shape) == 0:
-        x, labels = unsqueeze(x, 0), unsqueeze(labels, 0)
+        whole, x, labels = x, unsqueeze(x, 0), unsqueeze(labels, 0)
         only = nll_loss(
             x, labels, weight, ignore_index=ignore_index, reduction=reduction
         )
-        return reshape(only, ())
+        only = reshape(only, ())
+        show_as(only, "NllLossBackward0", whole)
+        return only
     if len(x.layout.shape) < 2 or labels.layout.shape != (
         *x.layout.shape[:1],
         *x.layout.shape[2:],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import ShownNode, show_as, shown_node
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes
@@ -179,8 +179,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         if matrices and a.device.is_gpu and not batching.depth:
             return _mm(a, b)
         out = broadcast_product("matmul", a, b, bmm)
-        if out.grad_node is not None and matrices:
-            show_as(out, "MmBackward0", a, b)
+        if out.grad_node is not None:
+            _show(out, a, b)
         return out
     left = reshape(a, (1, *shape_a)) if len(shape_a) == 1 else a
     right = reshape(b, (*shape_b, 1)) if len(shape_b) == 1 else b
@@ -188,9 +188,39 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     keep = [0] * (len(shape_a) != 1) + [1] * (len(shape_b) != 1)
     *batch, rows, columns = out.layout.shape
     out = reshape(out, (*batch, *[(rows, columns)[k] for k in keep]))
-    if out.grad_node is not None and len(shape_b) == 1 and len(shape_a) < 3:
-        show_as(out, "MvBackward0" if len(shape_a) == 2 else "DotBackward0", a, b)
+    if out.grad_node is not None:
+        _show(out, a, b)
     return out
+
+
+_PLAIN = {(2, 2): "MmBackward0", (2, 1): "MvBackward0", (1, 1): "DotBackward0"}
+"""PyTorch's names of nodes by the numbers of dimensions."""
+
+
+def _show(out: Tensor, a: Tensor, b: Tensor) -> None:
+    """Let the graph show a product as PyTorch computes it, of matrices and batches."""
+    dims = len(a.layout.shape), len(b.layout.shape)
+    if dims in _PLAIN:
+        show_as(out, _PLAIN[dims], a, b)
+    elif dims == (1, 2):
+        row = _through("UnsqueezeBackward0", a)
+        show_as(out, "SqueezeBackward4", shown_node("MmBackward0", row, b))
+    elif dims[0] > 2 and dims[1] < 3:
+        name = "MvBackward0" if dims[1] == 1 else "MmBackward0"
+        rows = _through("ViewBackward0", a)
+        show_as(out, "UnsafeViewBackward0", shown_node(name, rows, b))
+    elif dims[0] > 2 and dims[1] > 2:
+        batches = [
+            _through("ViewBackward0", _through("ExpandBackward0", each))
+            for each in (a, b)
+        ]
+        show_as(out, "UnsafeViewBackward0", shown_node("BmmBackward0", *batches))
+
+
+def _through(name: str, value: Any) -> ShownNode | None:
+    """Return a node that is shown before a tensor, or None where it needs no grad."""
+    needed = value is not None and getattr(value, "needs_grad", True)
+    return shown_node(name, value) if needed else None
 
 
 @composite(dtypes=(*NUMERIC, *COMPLEX))

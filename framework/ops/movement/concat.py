@@ -315,7 +315,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     dtype = functools.reduce(promote, (each.dtype for each in tensors))
     parts = [part if part.dtype is dtype else cast(part, dtype) for part in parts]
     if len(parts) == 1:
-        return copy(parts[0])
+        out = copy(parts[0])
+        show_as(out, "CatBackward0", parts[0])
+        return out
     while len(parts) > 1:
         parts = [_concat_group(group, at) for group in _groups(parts)]
     return parts[0]
@@ -401,7 +403,11 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """
     return cat(
         [
-            part if part.ndim > 1 else reshape(part, (1, part.numel()))
+            part
+            if part.ndim > 1
+            else unsqueeze(part, 0)
+            if part.ndim
+            else reshape(part, (1, 1))
             for part in tensors
         ]
     )

@@ -338,16 +338,16 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     at = normalize_dim("unbind", dim, len(x.layout.shape))
     parts = tuple([select(x, at, place) for place in range(x.layout.shape[at])])
     if x.needs_grad:
-        _name("unbind", x, parts)
+        _name("unbind", x, parts, "Unbind")
     return parts
 
 
-def _name(op: str, x: Tensor, parts: tuple[Tensor, ...]) -> None:
+def _name(op: str, x: Tensor, parts: tuple[Tensor, ...], node: str) -> None:
     """Let tape entries of several views bear the name of what returned them."""
     for each in parts:
         if each.grad_node is not None:
             each.grad_node.op_name = op
-            show_as(each, f"{op.capitalize()}Backward0", x)
+            show_as(each, f"{node}Backward0", x)
 
 
 def split(
@@ -384,7 +384,8 @@ def split(
     ends = itertools.accumulate(sizes)
     parts = tuple([narrow(x, at, end - size, size) for end, size in zip(ends, sizes)])
     if x.needs_grad:
-        _name("split", x, parts)
+        node = "SplitWithSizes" if isinstance(each, tuple) else "Split"
+        _name("split", x, parts, node)
     return parts
 
 

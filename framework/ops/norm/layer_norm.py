@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.engine import is_grad_enabled
+from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
@@ -348,9 +349,12 @@ def layer_norm(
     The variance is biased. Gradients by `weight` and `bias` are sums over rows in a
     fixed order. Source: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
-    return _normalize_last_dims(
+    out = _normalize_last_dims(
         "layer_norm", x, normalized_shape, weight, bias, eps, True
     )
+    if out.grad_node is not None:
+        show_as(out, "NativeLayerNormBackward0", x, weight, bias)
+    return out
 
 
 def _complex_rms_norm(

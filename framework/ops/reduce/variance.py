@@ -336,10 +336,11 @@ def norm(
     order = 2.0 if isinstance(p, str) else float(p)
     dims = reduced_dims("norm", dim, len(x.layout.shape))
     if math.isinf(order):
-        return (amax if order > 0 else amin)(abs(x), dims, keepdim)
-    if x.numel() == 0:
-        return reduce_empty(x, dims, keepdim, 0, x.dtype)
-    out = finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
+        out = (amax if order > 0 else amin)(abs(x), dims, keepdim)
+    elif x.numel() == 0:
+        out = reduce_empty(x, dims, keepdim, 0, x.dtype)
+    else:
+        out = finish(_norm(x, order, dims), x.layout.shape, dims, keepdim)
     if out.grad_node is not None:
         show_as(out, "LinalgVectorNormBackward0", x)
     return out

@@ -161,7 +161,10 @@ def sort(
     >>> sort(Tensor([3.0, 1.0, 2.0])).indices.tolist()
     [1, 2, 0]
     """
-    return _sorted("sort", x, dim, descending)
+    found = _sorted("sort", x, dim, descending)
+    if stable and found.values.grad_node is not None:
+        show_as(found.values, "SortBackward1", x)
+    return found
 
 
 def argsort(

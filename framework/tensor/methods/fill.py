@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ... import ops
+from ...autograd.tape import ShownNode
 from ...base.dtype import float32
 from ...base.errors import DomainError, ShapeError
 from ...eager.base_tensor import TensorCore, operand
@@ -22,6 +23,15 @@ from .operand import Number, Operand, in_place
 if TYPE_CHECKING:
     from ...base.philox import Generator
     from ..tensor import Tensor
+
+
+def _shown(x: Tensor, name: str) -> Tensor:
+    """Show the change in place of a whole tensor as PyTorch's; return the tensor."""
+    node = x.grad_node
+    if node is not None and getattr(node.apply, "whole", False):
+        before, new = node.edges
+        node.shown = ShownNode(name, (before,) if new is None else (before, new))
+    return x
 
 
 class FillMethods:
@@ -63,11 +73,12 @@ class FillMethods:
             raise ShapeError(
                 f"fill_: value is {tuple(value.shape)}; it must have no dimension"
             )
-        return assign(self, value)
+        name = "FillBackward3" if isinstance(value, TensorCore) else "FillBackward2"
+        return _shown(assign(self, value), name)
 
     def zero_(self: Tensor) -> Tensor:
         """Set every element to 0."""
-        return assign(self, 0)
+        return _shown(assign(self, 0), "ZeroBackward0")
 
     masked_fill_ = in_place(ops.masked_fill)
     index_fill_ = in_place(ops.index_fill)

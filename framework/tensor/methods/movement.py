@@ -180,7 +180,22 @@ class MovementMethods:
         """
         return ops.expand(self, other.shape)
 
-    broadcast_to = ops.broadcast_to
+    def broadcast_to(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
+        """Return a view in a shape that the tensor broadcasts to.
+
+        Parameters
+        ----------
+        *sizes : int, or one sequence of int
+            The shape; -1 keeps a size.
+        size : sequence of int or None
+            The shape by keyword instead.
+
+        Raises
+        ------
+        ShapeError
+            If the shapes do not broadcast.
+        """
+        return ops.broadcast_to(self, as_shape(sizes) if size is None else size)
 
     def squeeze(self: Tensor, *dim: Any, **named: Any) -> Tensor:
         """Return a view without dimensions of size 1; see `ops.squeeze`.
