@@ -10,9 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ..base.symbolic_number import live
 from ..eager.base_tensor import TensorCore, assembled
 from ..eager.node_recorder import recorded_result
-from ..ir.lazy_graph import INTEGERS, PLAIN, Array, CacheKey, Node, Value, cache_key
+from ..ir.lazy_graph import (
+    EXACT_TUPLES,
+    INTEGERS,
+    PLAIN,
+    Array,
+    CacheKey,
+    Node,
+    Value,
+    cache_key,
+)
 from ..scheduler.scheduler import append
 
 if TYPE_CHECKING:
@@ -57,7 +67,7 @@ def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
         kind = type(argument)
         if kind is tuple and INTEGERS.issuperset(map(type, argument)):
             key.append(argument)  # shapes and dims; other keys begin with a type
-        elif kind in PLAIN:
+        elif kind in PLAIN or (kind in EXACT_TUPLES and not live):
             key += (kind, argument)
         else:
             mark = cache_key(argument)

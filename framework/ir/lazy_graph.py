@@ -350,6 +350,10 @@ PLAIN = frozenset({bool, int, str, type(None), DType})
 
 INTEGERS = frozenset({int})
 
+EXACT_TUPLES: set[type] = set()
+"""Classes of tuples whose equal values are interchangeable, too: their makers see to it
+that each field has one type."""
+
 
 def cache_key(argument: object) -> CacheKey | None:
     """Return the cache key of an argument; None if it has none.

@@ -111,7 +111,7 @@ def output_size(
 
 def check_fit(name: str, x: Tensor, window: Window) -> None:
     """Raise `ShapeError` if a window does not fit into the images `x`."""
-    if min(window.output(*x.layout.shape[2:])) < 1 or min(window.kernel) < 1:
+    if not window.fits(*x.layout.shape[2:]):
         raise ShapeError(
             f"{name}: a window of {window.kernel} with dilation {window.dilation} does"
             f" not fit an image of {tuple(x.shape[2:])} with padding {window.padding}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.shape import TensorSpec
 from ...ir.kernel_call import divisor
+from ...ir.lazy_graph import EXACT_TUPLES
 from .window import Pair, Window
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Convolution(NamedTuple):
         """Return the spec of the filters, from those of result and images."""
         channels = x.shape[1] // self.groups
         return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
+
+
+EXACT_TUPLES.add(Convolution)
 
 
 class ConvCall(NamedTuple):

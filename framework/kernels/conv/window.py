@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ...base.errors import ShapeError
 from ...base.shape import Shape, ceil_div
 from ...base.validation import as_int_or_ints
+from ...ir.lazy_graph import EXACT_TUPLES
 
 if TYPE_CHECKING:
     pass
@@ -44,6 +46,11 @@ class Window(NamedTuple):
         free = self.room(height, width)
         sizes = (room // step + 1 for room, step in zip(free, self.stride))
         return tuple(sizes)  # type: ignore[return-value]  # of two
+
+    @functools.lru_cache(maxsize=4096)  # noqa: B019 - windows are few, and small
+    def fits(self, height: int, width: int) -> bool:
+        """Return whether there is a result."""
+        return min(self.output(height, width)) >= 1 and min(self.kernel) >= 1
 
     def room(self, height: int, width: int) -> Pair:
         """Return the distance a window can move in the padded image."""
@@ -111,6 +118,9 @@ class Window(NamedTuple):
         }
 
 
+EXACT_TUPLES.add(Window)
+
+
 def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:
     """Return (height, width) of an argument given as one number or one per dimension.
 
@@ -121,6 +131,8 @@ def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:
     ShapeError
         If it is neither, or a number is below `least`.
     """
+    if type(value) is int and value >= least and dims == 2:
+        return value, value
     numbers = as_int_or_ints(name, value)
     if not isinstance(numbers, int) and len(numbers) == 1:
         numbers = numbers[0]

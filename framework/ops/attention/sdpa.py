@@ -183,6 +183,16 @@ def _heads(
 ) -> tuple[Tensor, Tensor, Tensor, Shape]:
     """Return the inputs as (batch, heads, rows, columns), and the batch's shape."""
     given = (query, key, value)
+    sizes, of_keys, of_values = (x.layout.shape for x in given)
+    if (
+        len(sizes) == len(of_keys) == len(of_values) == 4
+        and sizes[:2] == of_keys[:2] == of_values[:2]
+        and sizes[3] == of_keys[3]
+        and of_keys[2] == of_values[2]
+        and query.dtype is key.dtype is value.dtype
+        and not (shared and 0 in sizes)
+    ):
+        return query, key, value, sizes[:1]
     shapes = (
         f"query is {tuple(query.shape)}, key {tuple(key.shape)},"
         f" value {tuple(value.shape)}"
