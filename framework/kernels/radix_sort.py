@@ -38,9 +38,10 @@ LEAST_CHUNK, MOST_CHUNK, MOST_CHUNKS = 512, 16384, 128
 """Invocations that keep a software device busy; elements of each, and most of them for
 one line, whose scan and chunks have few enough rounds for its loops."""
 
-LEAST_COUNTED, LEAST_WANTED, LEAST_ELEMENTS = 512, 64, 1 << 13
-"""Elements of a line, of its order, and of all lines, from which a software device
-takes digits: the passes are many kernels."""
+LEAST_COUNTED = {1: 64, 2: 128, 4: 512, 8: 512}
+LEAST_WANTED, LEAST_ELEMENTS = 64, 1 << 13
+"""Elements of a line, by the bytes of each, of its order, and of all lines, from which
+a software device takes digits: the passes are many kernels."""
 
 LEAST_RANGED = 1 << 14
 """Elements from which the range of whole numbers is found first: passes over digits in
@@ -315,8 +316,8 @@ def pays_to_count(gpu: DeviceInfo, x: TensorSpec, most: int) -> bool:
     """Whether a software device sorts quickest by digits, one chunk an invocation."""
     return (
         gpu.target.uniform_loads
-        and x.dtype.itemsize in (4, 8)
-        and LEAST_COUNTED <= x.shape[1] <= MOST_CHUNKS * MOST_CHUNK
+        and LEAST_COUNTED[x.dtype.itemsize] <= x.shape[1]
+        and x.shape[1] <= MOST_CHUNKS * MOST_CHUNK
         and most >= LEAST_WANTED
         and x.numel >= LEAST_ELEMENTS
     )

@@ -159,7 +159,8 @@ def test_kernels_of_a_length(
 @pytest.fixture
 def chunks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     """Return the device with short chunks, if invocations sort chunks on it."""
-    monkeypatch.setattr(radix_sort, "LEAST_COUNTED", 2)
+    least = dict.fromkeys(radix_sort.LEAST_COUNTED, 2)
+    monkeypatch.setattr(radix_sort, "LEAST_COUNTED", least)
     monkeypatch.setattr(radix_sort, "LEAST_ELEMENTS", 2)
     monkeypatch.setattr(radix_sort, "LEAST_CHUNK", 16)
     monkeypatch.setattr(radix_sort, "LEAST_RANGED", 1)
@@ -168,12 +169,16 @@ def chunks(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     return gpu
 
 
-@pytest.mark.sampled(4)
+CHUNKED = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8),
+]
+
+
+@pytest.mark.sampled(6)
 @pytest.mark.core
 @pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize(
-    "dtype", [torch.float32, torch.float64, torch.int32, torch.int64], ids=str
-)
+@pytest.mark.parametrize("dtype", CHUNKED, ids=str)
 @pytest.mark.parametrize(
     ("shape", "dim"), [((2, 70, 3), 1), ((97, 5), 0), ((1500,), 0)]
 )
@@ -187,6 +192,17 @@ def test_chunks(
     check(chunks, sample(dtype, shape), dim, descending)
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_chunks_of_bools(descending: bool, chunks: GpuDevice) -> None:
+    data = np.random.default_rng(0).random((3, 90)) > 0.5
+    found = ops.sort(fw.tensor(data, device=chunks), 1, descending)
+    wanted = torch.sort(
+        torch.from_numpy(data), dim=1, descending=descending, stable=True
+    )
+    assert np.array_equal(found.values.numpy(), wanted.values.numpy())
+    assert np.array_equal(found.indices.numpy(), wanted.indices.numpy())
+
+
 @pytest.mark.core
 def test_first_of_chunks(chunks: GpuDevice) -> None:
     data = sample(torch.int32, (2, 600, 2))
@@ -197,7 +213,7 @@ def test_first_of_chunks(chunks: GpuDevice) -> None:
 
 
 @pytest.mark.core
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.int8], ids=str)
 def test_chunks_of_narrow_ranges(dtype: torch.dtype, chunks: GpuDevice) -> None:
     check_ranges(chunks, 300, dtype)
 
