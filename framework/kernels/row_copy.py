@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.shape import ceil_div
+from ..base.shape import Layout, ceil_div, collapse
 from ..codegen.ir.program import DIGIT_WORDS, MAX_UNIFORM
-from ..ir.kernel_call import Argument, Dispatch, divisor, fold_grid
+from ..ir.kernel_call import Argument, BufferOffset, Dispatch, divisor, fold_grid
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -20,6 +20,16 @@ MOST_ROUNDS = 16
 
 LANES = (4, 8)
 """Subgroup sizes that `lib/uniform_row.glsl` has loads for."""
+
+
+LEAST_WORDS = 1 << 13
+"""Words of a layout from which it is copied by rows; a fused copy may join others."""
+
+LEAST_LENGTH = 128
+"""Words of a row from which that is quicker; pairs of words, at even places."""
+
+MOST_PARTS = 8
+"""Dispatches of a layout with one dimension more than `Rows`."""
 
 
 class Rows(NamedTuple):
@@ -56,6 +66,57 @@ def reach(rows: Rows, steps: tuple[int, int]) -> int:
     """Return the words from the first row's first to the last row's last."""
     outer, inner = steps
     return (rows.outer - 1) * outer + (rows.inner - 1) * inner + rows.length
+
+
+def rows_of(layout: Layout, itemsize: int) -> tuple[Rows, int, int] | None:
+    """Return a layout's rows, how many times it has such, and the words between them.
+
+    None where it has more dimensions, or rows that are no words one after the other.
+    """
+    sizes, (strides,) = collapse(layout.shape, [layout.strides])
+    if not sizes or len(sizes) > 4 or strides[-1] != 1:
+        return None
+    reach = [sizes[-1], layout.offset, *strides[:-1]]
+    if any(each * itemsize % WORD for each in reach):
+        return None
+    missing = 4 - len(sizes)
+    parts, outer, inner, length = (1,) * missing + sizes
+    apart = (0,) * missing + tuple(each * itemsize // WORD for each in strides[:-1])
+    length = length * itemsize // WORD
+    source, out = (apart[1], apart[2]), (inner * length, length)
+    rows = Rows(length, outer, inner, source, out)
+    return rows, parts, apart[0]
+
+
+def copies_layout(gpu: DeviceInfo, layout: Layout, itemsize: int) -> bool:
+    """Return whether `layout_dispatches` copies a layout quickest: never on a GPU."""
+    if not gpu.target.uniform_loads or layout.numel * itemsize < WORD * LEAST_WORDS:
+        return False
+    found = rows_of(layout, itemsize)
+    if found is None or found[1] > MOST_PARTS:
+        return False
+    length = found[0].length
+    return length % 2 == 0 and length >= LEAST_LENGTH and copies_rows(gpu, found[0])
+
+
+def layout_dispatches(
+    gpu: DeviceInfo, layout: Layout, itemsize: int, source: str, out: str
+) -> list[Dispatch]:
+    """Return the dispatches that copy a layout into row-major order."""
+    found = rows_of(layout, itemsize)
+    assert found is not None, f"{layout} has no rows of words"
+    rows, parts, apart = found
+    size = rows.outer * rows.inner * rows.length
+    return [
+        row_dispatch(
+            gpu,
+            rows,
+            BufferOffset(source, WORD * part * apart),
+            BufferOffset(out, WORD * part * size),
+            part * size % 2 == 0,
+        )
+        for part in range(parts)
+    ]
 
 
 def row_dispatch(

@@ -17,7 +17,6 @@ from ...base.dtype import ANY, FLOAT, NUMERIC, STORED, DType, int64
 from ...base.shape import Layout
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise, movement
-from ...dispatch.op import register_copy
 from ..source import fill_like
 from .complex_numbers import _complex_sign
 
@@ -259,9 +258,6 @@ copy.complexes(glsl="x", linear=True)
 @copy.vjp
 def copy_vjp(grad: Tensor) -> Tensor:
     return grad
-
-
-register_copy(copy)
 
 
 @movement(dtypes=STORED, shares=False)

@@ -10,11 +10,11 @@ from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, normalize_dim
 from ...base.validation import as_int, as_ints
 from ..elementwise.cast import cast
-from ..elementwise.unary import copy
 from ..matmul.diagonal import diag_embed, diagonal
 from ..view import flatten, reshape
 from .slice import _slice, narrow, select, split, strided_scatter
 from .slice import as_strided as strided_view
+from .transpose import row_major
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -295,7 +295,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     length : int
         How many places.
     """
-    return copy(narrow(input, dim, start, length))
+    return row_major(narrow(input, dim, start, length))
 
 
 def split_with_sizes(

@@ -1,4 +1,4 @@
-"""Transpose copies: transposed views into row-major order, through shared memory."""
+"""Copies of views into row-major order, transposed ones through shared memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from ...base.device import GpuDevice
 from ...base.dtype import STORED
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
+from ...dispatch.op import register_copy
 from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.row_copy import copies_layout, layout_dispatches
 from ...kernels.transpose import planes_of, reads_lines, transpose_dispatch
 from ..elementwise.unary import copy
 from ..reduce.common import in_storage
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @primitive(dtypes=STORED, strided=True, typed="x")
 def _transposed_copy(x: Tensor) -> Tensor:
-    """Return a transposed view's elements in row-major order."""
+    """Return the elements of a view, transposed or of rows, in row-major order."""
 
 
 @_transposed_copy.spec
@@ -32,7 +34,12 @@ def _transposed_copy_spec(x: TensorSpec) -> TensorSpec:
 
 
 @_transposed_copy.kernel
-def _transposed_copy_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
+def _transposed_copy_kernel(
+    gpu: DeviceInfo, x: StridedSpec
+) -> Dispatch | list[Dispatch]:
+    itemsize = x.dtype.itemsize
+    if copies_layout(gpu, x.layout, itemsize):
+        return layout_dispatches(gpu, x.layout, itemsize, "x", "out")
     return transpose_dispatch(gpu, x)
 
 
@@ -49,9 +56,17 @@ def _transposed_copy_reference(x: np.ndarray) -> np.ndarray:
 def row_major(x: Tensor) -> Tensor:
     """Return a copy of the elements in row-major order."""
     device = x.device
-    if not isinstance(device, GpuDevice) or not reads_lines(device.gpu.info):
+    if not isinstance(device, GpuDevice):
+        return copy(x)
+    info = device.gpu.info
+    if copies_layout(info, x.layout, x.dtype.itemsize):
+        return _transposed_copy(x)
+    if not reads_lines(info):
         return copy(x)
     planes = planes_of(x.layout)
     if planes is None or not planes.is_transposed or in_storage(x) is not x:
         return copy(x)
     return _transposed_copy(x)
+
+
+register_copy(row_major)

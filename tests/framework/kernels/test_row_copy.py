@@ -10,7 +10,16 @@ import vkbackend.framework as fw
 from tests.framework.codegen.rows import GPU, SOFTWARE, device_info
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import IndexRangeError
-from vkbackend.framework.kernels.row_copy import Rows, copies_rows, row_dispatch
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.kernels import row_copy
+from vkbackend.framework.kernels.row_copy import (
+    Rows,
+    copies_layout,
+    copies_rows,
+    layout_dispatches,
+    row_dispatch,
+    rows_of,
+)
 from vkbackend.framework.ops.movement import concat
 
 ROWS = Rows(100, 4, 3, (300, 100), (600, 200))
@@ -129,3 +138,68 @@ def test_an_index_out_of_range_is_reported(gpu: GpuDevice) -> None:
     x, index = fw.zeros(6, 64, device=gpu), fw.tensor([1, 9, 2], device=gpu)
     with pytest.raises(IndexRangeError, match="index 9 is out of range"):
         fw.index_select(x, 0, index).numpy()
+
+
+def test_rows_of_a_layout() -> None:
+    assert rows_of(Layout((6, 4, 9), (100, 20, 1), 4), 4) == (
+        Rows(9, 6, 4, (100, 20), (36, 9)), 1, 0,
+    )  # fmt: skip
+    # Of bytes, rows and their distances are whole words.
+    assert rows_of(Layout((3, 8), (12, 1), 4), 1) == (
+        Rows(2, 1, 3, (0, 3), (6, 2)), 1, 0,
+    )  # fmt: skip
+    for layout in (
+        Layout((3, 7), (12, 1), 4),
+        Layout((3, 8), (13, 1), 4),
+        Layout((3, 8), (12, 1), 2),
+        Layout((3, 8), (24, 2), 0),
+    ):
+        assert rows_of(layout, 1) is None
+
+
+def test_only_long_rows_of_software_devices_are_copied_alone() -> None:
+    layout = Layout((64, 200), (300, 1), 0)
+    assert copies_layout(SOFTWARE, layout, 4)
+    assert not copies_layout(GPU, layout, 4)
+    assert not copies_layout(SOFTWARE, Layout((64, 201), (300, 1), 0), 4)
+    assert not copies_layout(SOFTWARE, Layout((640, 20), (300, 1), 0), 4)
+    assert not copies_layout(SOFTWARE, Layout((6, 200), (300, 1), 0), 4)
+    apart = Layout((2, 3, 4, 200), (20_000, 5000, 700, 1), 8)
+    steps = layout_dispatches(SOFTWARE, apart, 4, "x", "out")
+    assert [step.push["source"] for step in steps] == [("x", 0), ("x", 80_000)]
+    assert [step.push["out_"] for step in steps] == [("out", 0), ("out", 9600)]
+
+
+@pytest.fixture
+def rows(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which copies few rows, and short ones, by rows too."""
+    monkeypatch.setattr(row_copy, "LEAST_LENGTH", 2)
+    monkeypatch.setattr(row_copy, "LEAST_WORDS", 2)
+    return gpu
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float32", "uint8", "float16", "int64", "complex64", "bool"]
+)
+def test_views_in_row_major_order(dtype: str, rows: GpuDevice) -> None:
+    host = (np.random.default_rng(0).random((6, 5, 7, 64)) * 99).astype(dtype)
+    x = fw.tensor(host, device=rows)
+    for view in (
+        np.s_[:, 1:, 2:6, 4:],
+        np.s_[1:, :, ::2],
+        np.s_[..., 3:50],
+        np.s_[..., ::2],
+        np.s_[1:5, :, 6],
+    ):
+        assert np.array_equal(x[view].contiguous().numpy(), host[view])
+        assert np.array_equal(x[view].reshape(-1).numpy(), host[view].reshape(-1))
+        turned = x[view].transpose(0, 1).contiguous().numpy()
+        assert np.array_equal(turned, host[view].swapaxes(0, 1))
+    assert np.array_equal(x.repeat(2, 1, 3, 1).numpy(), np.tile(host, (2, 1, 3, 1)))
+
+
+def test_gradients_of_rows(rows: GpuDevice) -> None:
+    x = fw.zeros((5, 4, 64), device=rows, requires_grad=True)
+    weight = np.arange(4 * 5 * 64, dtype=np.float32).reshape(4, 5, 64)
+    x.transpose(0, 1).contiguous().backward(fw.tensor(weight, device=rows))
+    np.testing.assert_array_equal(x.grad.numpy(), weight.swapaxes(0, 1))
