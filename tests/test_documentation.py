@@ -140,3 +140,22 @@ def test_methods_of_tensors_have_their_parameters() -> None:
                 wrong[name] = undocumented(method)
     assert {name: what for name, what in wrong.items() if what} == {}
     assert len(wrong) > 400
+
+
+@pytest.mark.parametrize("place", [".distributions", ".nn", ".optim"])
+def test_classes_have_the_parameters_of_their_constructors(place: str) -> None:
+    module = importlib.import_module(f"vkbackend.framework{place}")
+    lacking, seen = {}, 0
+    for name in module.__all__:
+        kind = getattr(module, name)
+        if isinstance(kind, type) and kind.__init__ is not object.__init__:
+            taken = inspect.signature(kind).parameters.values()
+            names = {
+                each.name
+                for each in taken
+                if each.kind.name[:4] != "VAR_" and not each.name.startswith("_")
+            }
+            lacking[name] = names - {*documented(inspect.getdoc(kind) or "")}
+            seen += 1
+    assert {name: names for name, names in lacking.items() if names} == {}
+    assert seen > 10

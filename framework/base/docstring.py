@@ -65,7 +65,7 @@ def shares_parameters(
     """Decorate a function that takes parameters of another, described there.
 
     Its docstring gets their entries beside its own, and that function's errors if it
-    has no section of errors.
+    has no section of errors. A class has no errors of the function that it calls later.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def shares_parameters(
         known = [name for name in taken if name in texts]
         doc = with_parameters(doc, _listed(function, known, texts))
         errors = section(shared, "Raises")
-        if errors and not section(doc, "Raises"):
+        if errors and not (isinstance(function, type) or section(doc, "Raises")):
             doc += f"\n\nRaises\n------\n{errors}"
         function.__doc__ = doc
         return function

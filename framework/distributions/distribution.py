@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from .. import ops
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
+from ..base.docstring import shares_parameters
 from ..base.dtype import DType, float32
 from ..base.shape import Shape, Size, broadcast_shapes, size_of
 from ..tensor.from_data import tensor
@@ -254,6 +255,7 @@ class Distribution:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
+@shares_parameters(Distribution)
 class ExponentialFamily(Distribution):
     """Distribution of an exponential family; its members define their entropies."""
 

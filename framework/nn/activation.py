@@ -6,6 +6,7 @@ import warnings
 from typing import ClassVar, Literal
 
 from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike
 from ..base.errors import ShapeError
 from ..tensor.factories import DeviceLike, full
@@ -153,6 +154,7 @@ class Hardtanh(_InPlace, function=functional.hardtanh):
             )
 
 
+@shares_parameters(functional.relu)
 class ReLU6(Hardtanh):
     """min(max(input, 0), 6); `inplace` as in `ReLU`."""
 
@@ -163,18 +165,22 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
 
+@shares_parameters(functional.relu)
 class SiLU(_InPlace, function=functional.silu):
     """`input` times its sigmoid; `inplace` as in `ReLU`."""
 
 
+@shares_parameters(functional.relu)
 class Mish(_InPlace, function=functional.mish):
     """`input` times the tangent of its softplus; `inplace` as in `ReLU`."""
 
 
+@shares_parameters(functional.relu)
 class SELU(_InPlace, function=functional.selu):
     """The exponential linear unit that keeps mean and variance; see `ops.selu`."""
 
 
+@shares_parameters(functional.relu)
 class Hardswish(_InPlace, function=functional.hardswish):
     """`input` times its hard sigmoid; `inplace` as in `ReLU`."""
 
@@ -183,6 +189,7 @@ class Hardswish(_InPlace, function=functional.hardswish):
         return ""
 
 
+@shares_parameters(functional.relu)
 class Hardsigmoid(_InPlace, function=functional.hardsigmoid):
     """min(max(input / 6 + 1 / 2, 0), 1); `inplace` as in `ReLU`."""
 
@@ -319,10 +326,12 @@ class Softmax(_Along, function=functional.softmax):
     """
 
 
+@shares_parameters(functional.softmin)
 class Softmin(_Along, function=functional.softmin):
     """The softmax of the negative input; `dim` as in `Softmax`."""
 
 
+@shares_parameters(functional.log_softmax)
 class LogSoftmax(_Along, function=functional.log_softmax):
     """The logarithm of the softmax; `dim` as in `Softmax`."""
 

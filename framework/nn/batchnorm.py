@@ -9,6 +9,7 @@ import numpy as np
 from .. import ops
 from ..autograd.engine import no_grad
 from ..base import inference, trace_hooks
+from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike, int64
 from ..base.errors import ShapeError
 from ..base.validation import as_int
@@ -198,6 +199,7 @@ class BatchNorm1d(_BatchNorm):
     expected = "(batch, {0}) or (batch, {0}, length)"
 
 
+@shares_parameters(BatchNorm1d)
 class BatchNorm2d(_BatchNorm):
     """Normalises each channel over a batch of images; see `BatchNorm1d`."""
 
@@ -205,6 +207,7 @@ class BatchNorm2d(_BatchNorm):
     expected = "(batch, {0}, height, width)"
 
 
+@shares_parameters(BatchNorm1d)
 class BatchNorm3d(_BatchNorm):
     """Normalises each channel over a batch of volumes; see `BatchNorm1d`."""
 

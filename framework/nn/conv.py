@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike
 from ..base.errors import ShapeError
 from ..base.shape import Shape
@@ -402,22 +403,6 @@ class _Transposed(Convolution):
         return tuple(new - old for new, old in zip(size, least))
 
 
-class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
-    """Transposed convolution of signals: each element scatters a learned filter.
-
-    Parameters are those of `ConvTranspose2d`, of one dimension.
-
-    Attributes
-    ----------
-    weight : Parameter, shape (in_channels, out_channels / groups, length)
-        Drawn from U(-k, k) with k = 1 / sqrt(out_channels / groups * length).
-    bias : Parameter, shape (out_channels,), or None
-        Drawn from the same.
-    """
-
-    dims = 1
-
-
 class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
     """Transposed convolution of images: each pixel scatters a learned filter.
 
@@ -464,10 +449,28 @@ class ConvTranspose2d(_Transposed, function=ops.conv_transpose2d):
     dims = 2
 
 
+@shares_parameters(ConvTranspose2d)
+class ConvTranspose1d(_Transposed, function=ops.conv_transpose1d):
+    """Transposed convolution of signals: each element scatters a learned filter.
+
+    Parameters are as in `ConvTranspose2d`, but of one dimension.
+
+    Attributes
+    ----------
+    weight : Parameter, shape (in_channels, out_channels / groups, length)
+        Drawn from U(-k, k) with k = 1 / sqrt(out_channels / groups * length).
+    bias : Parameter, shape (out_channels,), or None
+        Drawn from the same.
+    """
+
+    dims = 1
+
+
+@shares_parameters(ConvTranspose2d)
 class ConvTranspose3d(_Transposed, function=ops.conv_transpose3d):
     """Transposed convolution of volumes: each voxel scatters a learned filter.
 
-    Parameters are those of `ConvTranspose2d`, of three dimensions.
+    Parameters are as in `ConvTranspose2d`, but of three dimensions.
 
     Attributes
     ----------

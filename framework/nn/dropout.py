@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from . import functional
 from .functional_module import FunctionalModule
@@ -40,18 +41,22 @@ class Dropout(_Dropout, function=functional.dropout):
     """
 
 
+@shares_parameters(functional.dropout1d)
 class Dropout1d(_Dropout, function=functional.dropout1d):
     """Zeroes random channels of sequences in training; see `Dropout`."""
 
 
+@shares_parameters(functional.dropout2d)
 class Dropout2d(_Dropout, function=functional.dropout2d):
     """Zeroes random channels of images in training; see `Dropout`."""
 
 
+@shares_parameters(functional.dropout3d)
 class Dropout3d(_Dropout, function=functional.dropout3d):
     """Zeroes random channels of volumes in training; see `Dropout`."""
 
 
+@shares_parameters(functional.alpha_dropout)
 class AlphaDropout(_Dropout, function=functional.alpha_dropout):
     """Drops random elements to the limit of SELU, keeping mean and variance.
 
@@ -63,5 +68,6 @@ class AlphaDropout(_Dropout, function=functional.alpha_dropout):
     """
 
 
+@shares_parameters(functional.feature_alpha_dropout)
 class FeatureAlphaDropout(_Dropout, function=functional.feature_alpha_dropout):
     """Drops random channels as `AlphaDropout` drops elements."""

@@ -6,6 +6,7 @@ import math
 import warnings
 from typing import Any
 
+from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike
 from ..base.errors import ShapeError
 from ..ops.loss.elementwise import REDUCTIONS, check_reduction
@@ -69,10 +70,12 @@ class _Weighted(_Pair):
         self.register_buffer("weight", weight)
 
 
+@shares_parameters(functional.mse_loss)
 class MSELoss(_Pair, function=functional.mse_loss):
     """Squared differences."""
 
 
+@shares_parameters(functional.l1_loss)
 class L1Loss(_Pair, function=functional.l1_loss):
     """Absolute differences."""
 

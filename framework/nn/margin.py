@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..tensor.tensor import Tensor
 from . import functional
@@ -34,10 +35,12 @@ class HingeEmbeddingLoss(_Pair, function=functional.hinge_embedding_loss):
         self.margin = margin
 
 
+@shares_parameters(functional.soft_margin_loss)
 class SoftMarginLoss(_Pair, function=functional.soft_margin_loss):
     """log(1 + exp(-target * input)), for targets of -1 and 1."""
 
 
+@shares_parameters(functional.multilabel_margin_loss)
 class MultiLabelMarginLoss(_Pair, function=functional.multilabel_margin_loss):
     """What other classes lack to 1 below all targets.
 

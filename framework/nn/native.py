@@ -447,8 +447,6 @@ def embedding_bag(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the bags of `functional.embedding_bag`, the table first.
 
-    Parameters are those of `functional`, and `mode` 0 for sum, 1 mean, 2 max.
-
     Parameters
     ----------
     weight : Tensor, shape (rows, columns)

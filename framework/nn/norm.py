@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike, int32
 from ..base.errors import ShapeError
 from ..base.validation import as_int, as_int_or_ints
@@ -291,13 +292,6 @@ class _InstanceNorm(NormBase):
         return ops.squeeze(out, 0) if alone else out
 
 
-class InstanceNorm1d(_InstanceNorm):
-    """Normalises each channel of each sequence; see `InstanceNorm2d`."""
-
-    shapes = (3,)
-    expected = "(batch, {0}, length)"
-
-
 class InstanceNorm2d(_InstanceNorm):
     """Normalises each channel of each image to mean 0 and variance 1.
 
@@ -328,6 +322,15 @@ class InstanceNorm2d(_InstanceNorm):
     expected = "(batch, {0}, height, width)"
 
 
+@shares_parameters(InstanceNorm2d)
+class InstanceNorm1d(_InstanceNorm):
+    """Normalises each channel of each sequence; see `InstanceNorm2d`."""
+
+    shapes = (3,)
+    expected = "(batch, {0}, length)"
+
+
+@shares_parameters(InstanceNorm2d)
 class InstanceNorm3d(_InstanceNorm):
     """Normalises each channel of each volume; see `InstanceNorm2d`."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from .. import ops
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..base.validation import as_int_or_ints
 from ..tensor.tensor import Tensor
@@ -70,6 +71,14 @@ class ConstantPad2d(_ConstantPad):
     """Adds elements of one value around images, as `ConstantPad1d` does.
 
     `padding` is one number for every edge, or left, right, above and below.
+
+    Parameters
+    ----------
+    padding : int or (int, int, int, int)
+        How many elements are added at every edge, or left, right, above and below;
+        below 0 they are taken off.
+    value : float
+        Theirs.
     """
 
     dims = 2
@@ -80,17 +89,27 @@ class ConstantPad3d(_ConstantPad):
 
     `padding` is one number for every side, or left, right, above, below, before and
     behind.
+
+    Parameters
+    ----------
+    padding : int or six of int
+        How many elements are added at every side, or left, right, above, below, in
+        front and behind; below 0 they are taken off.
+    value : float
+        Theirs.
     """
 
     dims = 3
 
 
+@shares_parameters(ConstantPad1d)
 class ZeroPad1d(_Pad):
     """Adds zeros around signals; `padding` as in `ConstantPad1d`."""
 
     dims, mode = 1, "constant"
 
 
+@shares_parameters(ConstantPad2d)
 class ZeroPad2d(_Pad):
     """Adds zeros around images; `padding` as in `ConstantPad2d`."""
 
@@ -98,29 +117,45 @@ class ZeroPad2d(_Pad):
 
 
 class ReflectionPad1d(_Pad):
-    """Mirrors signals at their ends; `padding` is one number or two, not below 0."""
+    """Mirrors signals at their ends; `padding` is one number or two, not below 0.
+
+    Parameters
+    ----------
+    padding : int or (int, int)
+        How many elements are added at both ends, or at each; not below 0.
+    """
 
     dims, mode = 1, "reflect"
 
 
 class ReflectionPad2d(_Pad):
-    """Mirrors images at their edges; `padding` is one number or four, not below 0."""
+    """Mirrors images at their edges; `padding` is one number or four, not below 0.
+
+    Parameters
+    ----------
+    padding : int or (int, int, int, int)
+        How many elements are added at every edge, or left, right, above and below; not
+        below 0.
+    """
 
     dims, mode = 2, "reflect"
 
 
+@shares_parameters(ReflectionPad1d)
 class ReplicationPad1d(_Pad):
     """Repeats the ends of signals; `padding` as in `ReflectionPad1d`."""
 
     dims, mode = 1, "replicate"
 
 
+@shares_parameters(ReflectionPad2d)
 class ReplicationPad2d(_Pad):
     """Repeats the edges of images; `padding` as in `ReflectionPad2d`."""
 
     dims, mode = 2, "replicate"
 
 
+@shares_parameters(ConstantPad3d)
 class ZeroPad3d(_Pad):
     """Adds zeros around volumes; `padding` as in `ConstantPad3d`."""
 
@@ -128,11 +163,19 @@ class ZeroPad3d(_Pad):
 
 
 class ReflectionPad3d(_Pad):
-    """Mirrors volumes at their sides; `padding` is one number or six, not below 0."""
+    """Mirrors volumes at their sides; `padding` is one number or six, not below 0.
+
+    Parameters
+    ----------
+    padding : int or six of int
+        How many elements are added at every side, or left, right, above, below, in
+        front and behind; not below 0.
+    """
 
     dims, mode = 3, "reflect"
 
 
+@shares_parameters(ReflectionPad3d)
 class ReplicationPad3d(_Pad):
     """Repeats the sides of volumes; `padding` as in `ReflectionPad3d`."""
 
@@ -152,18 +195,21 @@ class _CircularPad(_Pad):
         return super().forward(input)
 
 
+@shares_parameters(ReflectionPad1d)
 class CircularPad1d(_CircularPad):
     """Continues signals with their other end; `padding` as in `ReflectionPad1d`."""
 
     dims = 1
 
 
+@shares_parameters(ReflectionPad2d)
 class CircularPad2d(_CircularPad):
     """Continues images with their other edge; `padding` as in `ReflectionPad2d`."""
 
     dims = 2
 
 
+@shares_parameters(ReflectionPad3d)
 class CircularPad3d(_CircularPad):
     """Continues volumes with their other side; `padding` as in `ReflectionPad3d`."""
 

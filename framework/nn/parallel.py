@@ -17,6 +17,15 @@ __all__ = ["DataParallel", "DistributedDataParallel"]
 class DataParallel(Module):
     """Module on several devices, which is not here.
 
+    Parameters
+    ----------
+    module : Module
+        Runs as it is, on one device.
+    device_ids, output_device : object
+        As in PyTorch.
+    dim : int, default 0
+        The dimension that a batch would be split along.
+
     Raises
     ------
     NotImplementedError

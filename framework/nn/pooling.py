@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..base.docstring import shares_parameters
 from ..base.shape import Shape
 from . import functional
 from .functional_module import FunctionalModule
@@ -44,6 +45,7 @@ class _MaxPool(_Window):
         self.ceil_mode = ceil_mode
 
 
+@shares_parameters(functional.max_pool1d)
 class MaxPool1d(_MaxPool, function=functional.max_pool1d):
     """The largest element of each window of a signal; see `MaxPool2d`."""
 
@@ -66,6 +68,7 @@ class MaxPool2d(_MaxPool, function=functional.max_pool2d):
     """
 
 
+@shares_parameters(functional.max_pool3d)
 class MaxPool3d(_MaxPool, function=functional.max_pool3d):
     """The largest element of each window of a volume; see `MaxPool2d`."""
 
@@ -74,6 +77,7 @@ def _each(value: Sizes) -> Shape:
     return (value,) if isinstance(value, int) else tuple(value)
 
 
+@shares_parameters(functional.avg_pool1d)
 class AvgPool1d(_Window, function=functional.avg_pool1d):
     """The mean of each window of a signal; see `AvgPool2d`."""
 
@@ -126,6 +130,7 @@ class AvgPool2d(_AvgPool, function=functional.avg_pool2d):
     """
 
 
+@shares_parameters(functional.avg_pool3d)
 class AvgPool3d(_AvgPool, function=functional.avg_pool3d):
     """The mean of each window of a volume; see `AvgPool2d`."""
 
@@ -145,6 +150,7 @@ class _Powers(FunctionalModule):
         self.ceil_mode = ceil_mode
 
 
+@shares_parameters(functional.lp_pool1d)
 class LPPool1d(_Powers, function=functional.lp_pool1d):
     """The p-norm of each window of a signal; see `LPPool2d`."""
 
@@ -164,6 +170,7 @@ class LPPool2d(_Powers, function=functional.lp_pool2d):
     """
 
 
+@shares_parameters(functional.lp_pool3d)
 class LPPool3d(_Powers, function=functional.lp_pool3d):
     """The p-norm of each window of a volume; see `LPPool2d`."""
 
@@ -174,6 +181,7 @@ class _AdaptiveAvg(FunctionalModule):
         self.output_size = output_size
 
 
+@shares_parameters(functional.adaptive_avg_pool1d)
 class AdaptiveAvgPool1d(_AdaptiveAvg, function=functional.adaptive_avg_pool1d):
     """The mean of each of `output_size` parts of a signal, as even as possible."""
 
@@ -188,6 +196,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvg, function=functional.adaptive_avg_pool2d):
     """
 
 
+@shares_parameters(functional.adaptive_avg_pool3d)
 class AdaptiveAvgPool3d(_AdaptiveAvg, function=functional.adaptive_avg_pool3d):
     """The mean of each of the parts of a volume; see `AdaptiveAvgPool2d`."""
 
@@ -201,10 +210,12 @@ class _AdaptiveMax(FunctionalModule):
         self.return_indices = return_indices
 
 
+@shares_parameters(functional.adaptive_max_pool1d)
 class AdaptiveMaxPool1d(_AdaptiveMax, function=functional.adaptive_max_pool1d):
     """The largest element of each of `output_size` parts of a signal."""
 
 
+@shares_parameters(functional.adaptive_max_pool2d)
 class AdaptiveMaxPool2d(_AdaptiveMax, function=functional.adaptive_max_pool2d):
     """The largest element of each of the parts of an image; see `AdaptiveAvgPool2d`.
 
@@ -212,5 +223,6 @@ class AdaptiveMaxPool2d(_AdaptiveMax, function=functional.adaptive_max_pool2d):
     """
 
 
+@shares_parameters(functional.adaptive_max_pool3d)
 class AdaptiveMaxPool3d(_AdaptiveMax, function=functional.adaptive_max_pool3d):
     """The largest element of each of the parts of a volume; see `AdaptiveMaxPool2d`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..base.shape import Shape
 from ..tensor.tensor import Tensor
@@ -56,6 +57,7 @@ class _MaxUnpool(Module):
         )
 
 
+@shares_parameters(functional.max_unpool1d)
 class MaxUnpool1d(_MaxUnpool):
     """Undoes `MaxPool1d`, with the indices that it returns; see `MaxUnpool2d`."""
 
@@ -74,6 +76,7 @@ class MaxUnpool2d(_MaxUnpool):
     dims, function = 2, staticmethod(functional.max_unpool2d)
 
 
+@shares_parameters(functional.max_unpool3d)
 class MaxUnpool3d(_MaxUnpool):
     """Undoes `MaxPool3d`, with the indices that it returns; see `MaxUnpool2d`."""
 
@@ -141,6 +144,7 @@ class FractionalMaxPool2d(
     dims = 2
 
 
+@shares_parameters(functional.fractional_max_pool3d)
 class FractionalMaxPool3d(
     _FractionalMaxPool, function=functional.fractional_max_pool3d
 ):

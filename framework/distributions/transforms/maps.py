@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops
+from ...base.docstring import shares_parameters
 from ...tensor.tensor import Tensor
 from .. import constraints
 from ..distribution import counted, filled, softplus, sum_rightmost
@@ -25,6 +26,7 @@ class Plain(Transform):
         return hash(type(self))
 
 
+@shares_parameters(Transform)
 class ExpTransform(Plain):
     """Exponential, y = exp(x)."""
 
@@ -75,6 +77,7 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
 
+@shares_parameters(Transform)
 class SigmoidTransform(Plain):
     """y = 1 / (1 + exp(-x))."""
 
@@ -92,6 +95,7 @@ class SigmoidTransform(Plain):
         return -softplus(-x) - softplus(x)
 
 
+@shares_parameters(Transform)
 class SoftplusTransform(Plain):
     """y = log(1 + exp(x))."""
 
@@ -108,6 +112,7 @@ class SoftplusTransform(Plain):
         return -softplus(-x)
 
 
+@shares_parameters(Transform)
 class TanhTransform(Plain):
     """y = tanh(x)."""
 
@@ -124,6 +129,7 @@ class TanhTransform(Plain):
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
 
+@shares_parameters(Transform)
 class AbsTransform(Plain):
     """Magnitude, y = |x|; the inverse is x = y."""
 
@@ -184,6 +190,7 @@ class AffineTransform(Transform):
         return sum_rightmost(each.expand(shape), self.event_dim)
 
 
+@shares_parameters(Transform)
 class SoftmaxTransform(Plain):
     """y = softmax(x): onto shares, but not one to one."""
 
@@ -198,6 +205,7 @@ class SoftmaxTransform(Plain):
         return y.log()
 
 
+@shares_parameters(Transform)
 class StickBreakingTransform(Plain):
     """Map onto shares: each takes a part of what the ones before it left."""
 

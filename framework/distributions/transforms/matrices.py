@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from ... import ops
+from ...base.docstring import shares_parameters
 from ...base.dtype import int32
 from ...ops import linear_algebra as linalg
 from ...tensor.from_data import tensor
@@ -14,8 +15,10 @@ from ...tensor.tensor import Tensor
 from .. import constraints
 from ..distribution import EPS, filled, softplus
 from .maps import Plain
+from .transform import Transform
 
 
+@shares_parameters(Transform)
 class LowerCholeskyTransform(Plain):
     """Map onto lower triangular matrices with a positive diagonal."""
 
@@ -30,6 +33,7 @@ class LowerCholeskyTransform(Plain):
         return y.tril(-1) + ops.diag_embed(y.diagonal(0, -2, -1).log())
 
 
+@shares_parameters(Transform)
 class PositiveDefiniteTransform(Plain):
     """Map onto positive definite matrices, but not one to one.
 
@@ -48,6 +52,7 @@ class PositiveDefiniteTransform(Plain):
         return LowerCholeskyTransform().inv(linalg.cholesky(y))
 
 
+@shares_parameters(Transform)
 class CorrCholeskyTransform(Plain):
     """Map of n (n - 1) / 2 numbers onto the Cholesky factor of a correlation matrix.
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ...base.docstring import shares_parameters
 from ..optimizer import Optimizer
 from .scheduler import LRScheduler, Rates, state_of_function
 
@@ -69,6 +70,7 @@ class LambdaLR(LRScheduler):
             vars(own).update(attributes or {})
 
 
+@shares_parameters(LambdaLR)
 class MultiplicativeLR(LambdaLR):
     """Multiplies the learning rate by a function of the epoch; see `LambdaLR`."""
 

@@ -110,3 +110,15 @@ def test_ops_of_one_tensor_name_their_dtypes() -> None:
     ]
     doc = inspect.getdoc(fw.floor_) or ""
     assert section(doc, "Parameters") == "x : Tensor, any shape, integer or float"
+
+
+def test_classes_take_no_errors_of_what_they_call_later() -> None:
+    @shares_parameters(source)
+    class Layer:
+        """Changes it."""
+
+        def __init__(self, x: object) -> None:
+            pass
+
+    doc = inspect.getdoc(Layer) or ""
+    assert doc == "Changes it.\n\nParameters\n----------\nx : Tensor\n    Any dtype."
