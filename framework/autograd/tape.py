@@ -546,7 +546,18 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
     """
     node = result.grad_node
     if node is not None:
-        node.shown = ShownNode(name, tuple(map(_shown_edge, inputs)))
+        # Inlines `edge_of`, as it runs once per call of many functions.
+        edges: list[Any] = []
+        for each in inputs:
+            if each is None or type(each) is ShownNode:
+                edges.append(each)
+            elif each.needs_grad:
+                target = each.grad_node
+                where = (each, 0) if target is None else (target, each.grad_index)
+                edges.append(_tuple(Edge, where))
+            else:
+                edges.append(None)
+        node.shown = ShownNode(name, tuple(edges))
 
 
 def shown_as(

@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..base.symbolic_number import live
-from ..eager.base_tensor import TensorCore, assembled
-from ..eager.node_recorder import recorded_result
+from ..eager.base_tensor import TensorCore
+from ..eager.node_recorder import recorded_result, tensor_holding
 from ..ir.lazy_graph import (
     EXACT_TUPLES,
     INTEGERS,
     PLAIN,
-    Array,
     CacheKey,
     Node,
     Value,
@@ -164,7 +163,7 @@ class CachedNode(NamedTuple):
             node = Node(signature, values)
             outputs = tuple(
                 [
-                    assembled(kind, Array(value), layout, device)
+                    tensor_holding(kind, value, layout, device)
                     for value, layout in zip(node.outputs, signature.layouts)
                 ]
             )

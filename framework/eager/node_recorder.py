@@ -15,10 +15,10 @@ from ..base import inference, trace_hooks
 from ..base.device import GpuDevice
 from ..base.shape import Layout
 from ..base.trace_hooks import TraceHooks
-from ..ir.lazy_graph import Array, Node, NodeSignature, Value
+from ..ir.lazy_graph import Array, Node, NodeSignature, Value, notify
 from ..scheduler import scheduler
 from ..scheduler.scheduler import append, append_all
-from .base_tensor import TensorCore, assembled
+from .base_tensor import TensorCore
 
 _new = object.__new__
 
@@ -68,6 +68,33 @@ def recorded_result(
         append(device, node)
     else:
         pending.append(node)
+    return tensor
+
+
+def tensor_holding(
+    kind: type[Any], value: Value, layout: Layout, device: GpuDevice
+) -> Any:
+    """Return a tensor with a storage of its own, which holds a value.
+
+    Inlines `Array` and `assembled`, as it runs once for each of several results.
+    """
+    array = _new(Array)
+    value.external_refs += 1
+    array.value = value
+    array.version = inference.first_version() if inference.blocks else 0
+    array.former = None
+    if value.__class__ is not Value:
+        notify(value, grew=True)
+    tensor = _new(kind)
+    tensor.array = array
+    tensor.layout = layout
+    tensor.device = device
+    tensor.needs_grad = False
+    tensor.own_grad = None
+    tensor.grad_node = None
+    tensor.grad_index = 0
+    tensor.hooks = None
+    tensor.views = None
     return tensor
 
 
@@ -212,7 +239,7 @@ class RecordedCall(NamedTuple):
                 return out
             nodes = replay_nodes(self.recorded_nodes, values)
             found = [
-                assembled(kind, Array(values[at]), layout, device)
+                tensor_holding(kind, values[at], layout, device)
                 for at, layout in self.outputs
             ]
             append_all(device, nodes)

@@ -109,7 +109,7 @@ def _replace(x: Tensor, new: Tensor, recorded: bool, *, made: bool) -> Tensor:
                 f" it does not fit into {tuple(shape)}"
             )
         new = ops.expand(new, shape)
-    if x.numel():
+    if 0 not in shape:
         # Or what another thread writes elsewhere in the storage would be lost.
         with x.device.lock:
             new_array = _storage(x, new).array
