@@ -16,7 +16,7 @@ from ..base.dtype import bfloat16, float16, float32
 from ..base.shape import Layout
 from ..base.trace_hooks import DYNAMIC
 from ..ir.kernel_call import BufferOffset, Dispatch
-from ..ir.lazy_graph import Node, Value
+from ..ir.lazy_graph import Node, NodeSignature, Value
 from .glsl.epilogue import epilogue_size, takes_epilogue, with_epilogue
 from .ir.program import MAX_PUSH
 from .lower import LoweredKernel, build_kernel, structure_of, with_values
@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 Answer = Callable[[Node], Sequence[Dispatch]]
 
 
-OFFSET_CLASS = 64
-"""Elements by which an operand's start may move without another kernel being chosen."""
-
-
-def dispatch_class(node: Node) -> Hashable:
+def dispatch_class(node: Node) -> NodeSignature:
     """Return what decides the dispatches of a node, but for its values.
 
     A product's kernel depends on where an operand starts only by alignment; the start
@@ -39,15 +35,9 @@ def dispatch_class(node: Node) -> Hashable:
     part of a sequence, have one class.
     """
     signature = node.signature
-    if not signature.op.epilogue_dims or not any(
-        [each.offset >= OFFSET_CLASS for each in signature.operands]
-    ):
+    if signature.rebased is None or not signature.op.epilogue_dims:
         return signature
-    operands = [
-        each._replace(offset=each.offset % OFFSET_CLASS) for each in signature.operands
-    ]
-    values = tuple(zip(operands, [value.dtype for value in node.values]))
-    return signature.op, signature.params, values, signature.layouts, signature.dtypes
+    return signature.rebased[0]
 
 
 class Arguments(NamedTuple):

@@ -308,6 +308,11 @@ class NodeSignature:
         Names of the dynamic scalars, which a plan does not depend on.
     outputs : tuple of (int, DType)
         Element count and dtype of each output.
+    rebased : (NodeSignature, tuple of int) or None
+        The signature with operands that start within their first `START_CLASS`
+        elements, and how many elements of each are before; None if it is that itself.
+        One plan then does for all places in a value that is in memory: its steps, rows
+        or batches.
     """
 
     __slots__ = (
@@ -318,6 +323,7 @@ class NodeSignature:
         "operands",
         "outputs",
         "params",
+        "rebased",
     )
 
     def __init__(
@@ -338,7 +344,11 @@ class NodeSignature:
         self.outputs = tuple(
             (layout.numel, dtype) for layout, dtype in zip(layouts, dtypes)
         )
+        self.rebased: tuple[NodeSignature, tuple[int, ...]] | None = None
 
+
+START_CLASS = 64
+"""Elements by which an operand's start may move without another kernel being chosen."""
 
 MOST_SIGNATURES = 1 << 16
 """Limit of interned signatures; past it, the table is cleared."""
@@ -395,6 +405,16 @@ def signature_of(
         if len(_signatures) >= MOST_SIGNATURES:
             _signatures.clear()
         signature = NodeSignature(op, params, operands, layouts, dtypes, numbers)
+        if any([layout.offset >= START_CLASS for layout in operands]):
+            starts = [layout.offset % START_CLASS for layout in operands]
+            parts = [
+                Operand(value, layout._replace(offset=start))
+                for (value, layout), start in zip(inputs, starts)
+            ]
+            signature.rebased = (
+                signature_of(op, params, tuple(parts), layouts, dtypes, numbers),
+                tuple([each.offset - start for each, start in zip(operands, starts)]),
+            )
         # Another thread may have interned it first.
         signature = _signatures.setdefault(key, signature)
     return signature
@@ -453,6 +473,18 @@ class Node:
             tuple(value for value, _ in inputs),
             tuple(number for _, number in scalars),
         )
+
+    def with_operands(
+        self, signature: NodeSignature, values: tuple[Value, ...]
+    ) -> Node:
+        """Return a node with other operands and the same results, to plan with."""
+        node = _new(Node)
+        node.signature = signature
+        node.values = values
+        node.numbers = self.numbers
+        node.arrays = ()
+        node.outputs = self.outputs
+        return node
 
     @property
     def op(self) -> Op[..., Any]:

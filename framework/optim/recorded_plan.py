@@ -69,7 +69,7 @@ class CallRecorder(TraceHooks):
         """
         pending = self._device.pending
         alone = len(pending) == len(self.nodes) and all(map(is_, pending, self.nodes))
-        plan = flush(self._device)
+        plan = flush(self._device, whole=True)
         return plan if alone else None
 
     def on_node(self, device: GpuDevice, node: Node) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import vkbackend
@@ -32,12 +32,17 @@ def buffer_of(value: Value) -> vkbackend.Buffer:
 
 
 def plan_batch(
-    gpu: vkbackend.Device, plan: Plan, nodes: Sequence[Node], alone: bool = True
+    gpu: vkbackend.Device,
+    plan: Plan,
+    nodes: Sequence[Node],
+    alone: bool = True,
+    starts: Mapping[int, int] | None = None,
 ) -> Any:
     """Return a batch of the launches of a plan for nodes of its key.
 
     The nodes' results get their memory, which the batch has yet to fill. With `alone`,
-    nothing can be added to it.
+    nothing can be added to it. `starts` are the bytes by which inputs start later than
+    their buffers, by slot.
     """
     inputs = []
     for _, node, at in plan.inputs:
@@ -46,6 +51,10 @@ def plan_batch(
             buffer = buffer_of(nodes[node].values[at])
         inputs.append(buffer)
     memory = memory_of(gpu, plan, inputs)
+    if starts:
+        for slot, start in starts.items():
+            buffer, address = memory[slot]
+            memory[slot] = buffer, address + start
     bound_plan = plan.bound_plan
     if bound_plan is None:
         bound_plan = plan.bound_plan = BoundPlan(plan.execution_plan, nodes)

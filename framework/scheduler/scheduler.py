@@ -67,6 +67,9 @@ Work on more takes longer than a submission of its own.
 P = ParamSpec("P")
 R = TypeVar("R")
 
+Part = tuple[Value, int]
+"""Part of a value in memory: all of it from so many elements on."""
+
 TrailingCommands = Callable[[vkbackend.Batch], object]
 """Adds commands to a batch that is about to be submitted."""
 
@@ -147,7 +150,9 @@ def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
             device.running = None
 
 
-def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:
+def flush(
+    device: GpuDevice, trailing: TrailingCommands | None = None, whole: bool = False
+) -> Plan | None:
     """Submit the lazy graph of a device; waits for nothing.
 
     On failure it is submitted in pieces, which may need less memory. From the first
@@ -162,6 +167,9 @@ def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan |
     trailing : callable or None
         Adds commands that run last, in the same submission. The results of the graph
         have memory when it is called.
+    whole : bool, default False
+        Whether each input of the plan is the whole of a value, so that it can run on
+        others.
 
     Returns
     -------
@@ -176,18 +184,22 @@ def flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan |
     with device.lock:
         device.begin()
         try:
-            return _flush(device, trailing)
+            return _flush(device, trailing, whole)
         finally:
             device.running = None
 
 
-def _flush(device: GpuDevice, trailing: TrailingCommands | None = None) -> Plan | None:
+def _flush(
+    device: GpuDevice, trailing: TrailingCommands | None = None, whole: bool = False
+) -> Plan | None:
     older = device.left
     device.reads = device.left = 0
     # A copy, as more may be added before an interrupted flush is settled.
     nodes = device.pending.copy()
     if nodes:
-        return _run(Flush(device, nodes, []), trailing, older)
+        flush = Flush(device, nodes, [])
+        flush.whole = whole
+        return _run(flush, trailing, older)
     if trailing is not None:
         batch = device.gpu.batch()
         trailing(batch)
@@ -472,12 +484,13 @@ def _submit(
     device.in_flight = flush
     # Nodes of a running trace may read values without external references.
     donated: list[Value] | None = [] if donate and not trace_hooks.running else None
-    slots: dict[Value, int] = {}
+    slots: dict[Value | Part, int] = {}
+    starts: dict[int, int] | None = None if flush.whole else {}
     try:
         needed, former = _needed(rest) if rest else (_NONE, _NONE)
-        wiring = _plan_key(nodes, slots, needed, former, donated)
+        wiring = _plan_key(nodes, slots, needed, former, donated, starts)
         plan = _plan_for(device, nodes, wiring, slots, donated or ())
-        batch = plan_batch(device.gpu, plan, nodes, trailing is None)
+        batch = plan_batch(device.gpu, plan, nodes, trailing is None, starts)
         if trailing is not None:
             trailing(batch)
         flush.batch = batch
@@ -507,24 +520,25 @@ def _plan_for(
     device: GpuDevice,
     nodes: Sequence[Node],
     wiring: tuple[object, ...],
-    slots: dict[Value, int],
+    slots: dict[Value | Part, int],
     donated: Sequence[Value],
 ) -> Plan:
     plans = device.plans
     key = autotune.generation(device), wiring
     plan = plans.get(key)
     if plan is None:
+        rebased, numbers = _rebased(nodes, wiring, slots)
         build = functools.partial(
             build_plan,
             device.gpu,
-            nodes,
-            {id(value): slot for value, slot in slots.items()},
+            rebased,
+            numbers,
             fusing=device.fusing,
             external=_external(nodes, wiring),
             donated=set(map(id, donated)),
         )
         plan = autotuned_plan(
-            device.gpu, nodes, lambda: build(cache=lowering_cache(device))
+            device.gpu, rebased, lambda: build(cache=lowering_cache(device))
         )
         # A benchmark may have begun another generation.
         key = autotune.generation(device), wiring
@@ -534,6 +548,37 @@ def _plan_for(
     else:
         plans.move_to_end(key)
     return plan
+
+
+def _rebased(
+    nodes: Sequence[Node], wiring: tuple[object, ...], slots: dict[Value | Part, int]
+) -> tuple[Sequence[Node], dict[int, int]]:
+    """Return nodes to plan with, according to the wiring, and slots of values by `id`.
+
+    Parts of values in memory are values of their own there.
+    """
+    parts: dict[Value | Part, Value] = {
+        key: Value(key[0].numel - key[1], key[0].dtype, buffer=key[0].buffer)
+        for key in slots
+        if isinstance(key, tuple)
+    }
+    numbers = {id(parts.get(key, key)): slot for key, slot in slots.items()}
+    if not parts:
+        return nodes, numbers
+    found, place = [], 0
+    for node in nodes:
+        rebased = node.signature.rebased
+        if rebased is not None and wiring[place] is rebased[0]:
+            keys = zip(node.values, rebased[1])
+            values = tuple([parts.get(key, key[0]) for key in keys])
+            found.append(node.with_operands(rebased[0], values))
+        else:
+            found.append(node)
+        place += 1
+        for _ in node.values:
+            place += 2 if wiring[place] == DONATED else 1
+        place += len(node.outputs)
+    return found, numbers
 
 
 def _external(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
@@ -556,10 +601,11 @@ def _external(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
 
 def _plan_key(
     nodes: Sequence[Node],
-    slots: dict[Value, int],
+    slots: dict[Value | Part, int],
     needed: Collection[Value] = (),
     former: Collection[Value] = (),
     donated: list[Value] | None = None,
+    starts: dict[int, int] | None = None,
 ) -> tuple[object, ...]:
     """Return the plan key; numbers every value with a slot in order of appearance.
 
@@ -567,7 +613,7 @@ def _plan_key(
     ----------
     nodes : sequence of Node
         A lazy graph.
-    slots : dict of Value to int
+    slots : dict of (Value or Part) to int
         Filled. Not stored on values, which others share and an interrupt would leave
         numbered.
     needed : collection of Value
@@ -576,6 +622,9 @@ def _plan_key(
         Rollback values of storages.
     donated : list of Value or None
         Filled with the inputs that have no external references any more.
+    starts : dict of int to int or None
+        Filled with the bytes of a value that are before a part of it, by the part's
+        slot. None knows no parts: the key then holds where each operand starts.
 
     Returns
     -------
@@ -584,19 +633,27 @@ def _plan_key(
     """
     key: list[object] = []
     find, append_key, number = slots.get, key.append, len(slots)
+    divided: set[Value] = set()
     for node in nodes:
-        append_key(node.signature)
-        for value in node.values:
+        signature = node.signature
+        values: Sequence[Value | Part] = node.values
+        if signature.rebased is not None and starts is not None:
+            if _starts_in_memory(node, signature.rebased[1]):
+                signature, offsets = signature.rebased
+                values = _parts(node, offsets, slots, starts, divided)
+                number = len(slots)
+        append_key(signature)
+        for value in values:
             slot = find(value)
             if slot is None:
                 slot = slots[value] = number
                 number += 1
                 if (
                     donated is not None
-                    and value.external_refs == 0
                     and type(value) is Value
+                    and value.external_refs == 0
                 ):
-                    if value not in needed and value not in former:
+                    if not (value in needed or value in former or value in divided):
                         donated.append(value)
                         append_key(DONATED)
             append_key(slot)
@@ -605,3 +662,42 @@ def _plan_key(
             number += 1
             append_key(value.external_refs > 0 or value in needed)
     return tuple(key)
+
+
+def _starts_in_memory(node: Node, offsets: Sequence[int]) -> bool:
+    """Return whether all that a node reads from an offset on is in memory, and stays.
+
+    What nothing refers to may be donated, and then has one slot.
+    """
+    return all(
+        [
+            not offset or (value.node is None and value.external_refs > 0)
+            for value, offset in zip(node.values, offsets)
+        ]
+    )
+
+
+def _parts(
+    node: Node,
+    offsets: Sequence[int],
+    slots: dict[Value | Part, int],
+    starts: dict[int, int],
+    divided: set[Value],
+) -> list[Value | Part]:
+    """Return the values of a node, and parts of them; these get slots and starts.
+
+    Their values must not be donated any more, even if the last reference is dropped
+    meanwhile: they are added to `divided`.
+    """
+    found: list[Value | Part] = []
+    for value, offset in zip(node.values, offsets):
+        if not offset:
+            found.append(value)
+            continue
+        part = value, offset
+        if part not in slots:
+            slot = slots[part] = len(slots)
+            starts[slot] = offset * value.dtype.itemsize
+            divided.add(value)
+        found.append(part)
+    return found

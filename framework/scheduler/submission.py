@@ -39,6 +39,7 @@ class Flush:
         "pending",
         "rest",
         "submitted",
+        "whole",
     )
 
     def __init__(
@@ -60,6 +61,8 @@ class Flush:
         # Set once `submit` has returned; otherwise the batch knows.
         self.submitted = False
         self.failed: Failed | None = None
+        # Whether its plan is to read whole values, and so can run on others.
+        self.whole = False
 
     def is_submitted(self) -> bool:
         """Return whether the device has taken the batch."""
