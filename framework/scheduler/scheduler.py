@@ -18,7 +18,7 @@ or still can be: not to one that a later change had already made dead.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import ParamSpec, TypeVar
 
@@ -33,10 +33,8 @@ from .graph_cut import cut_place
 from .kernel_search import autotuned_plan
 from .lowering_cache import lowering_cache
 from .plan import Plan, build_plan
+from .plan_key import ValueSlice, external_of, nodes_to_plan, plan_key
 from .submission import Flush, split_dependents
-
-DONATED = -1
-"""Marks, in a plan key, the slot of an input that may be donated."""
 
 MAX_PENDING = 1024
 """Pending nodes after which a device is flushed on its own."""
@@ -66,9 +64,6 @@ Work on more takes longer than a submission of its own.
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-Part = tuple[Value, int]
-"""Part of a value in memory: all of it from so many elements on."""
 
 TrailingCommands = Callable[[vkbackend.Batch], object]
 """Adds commands to a batch that is about to be submitted."""
@@ -484,11 +479,11 @@ def _submit(
     device.in_flight = flush
     # Nodes of a running trace may read values without external references.
     donated: list[Value] | None = [] if donate and not trace_hooks.running else None
-    slots: dict[Value | Part, int] = {}
+    slots: dict[Value | ValueSlice, int] = {}
     starts: dict[int, int] | None = None if flush.whole else {}
     try:
         needed, former = _needed(rest) if rest else (_NONE, _NONE)
-        wiring = _plan_key(nodes, slots, needed, former, donated, starts)
+        wiring = plan_key(nodes, slots, needed, former, donated, starts)
         plan = _plan_for(device, nodes, wiring, slots, donated or ())
         batch = plan_batch(device.gpu, plan, nodes, trailing is None, starts)
         if trailing is not None:
@@ -520,21 +515,21 @@ def _plan_for(
     device: GpuDevice,
     nodes: Sequence[Node],
     wiring: tuple[object, ...],
-    slots: dict[Value | Part, int],
+    slots: dict[Value | ValueSlice, int],
     donated: Sequence[Value],
 ) -> Plan:
     plans = device.plans
     key = autotune.generation(device), wiring
     plan = plans.get(key)
     if plan is None:
-        rebased, numbers = _rebased(nodes, wiring, slots)
+        rebased, numbers = nodes_to_plan(nodes, wiring, slots)
         build = functools.partial(
             build_plan,
             device.gpu,
             rebased,
             numbers,
             fusing=device.fusing,
-            external=_external(nodes, wiring),
+            external=external_of(nodes, wiring),
             donated=set(map(id, donated)),
         )
         plan = autotuned_plan(
@@ -548,156 +543,3 @@ def _plan_for(
     else:
         plans.move_to_end(key)
     return plan
-
-
-def _rebased(
-    nodes: Sequence[Node], wiring: tuple[object, ...], slots: dict[Value | Part, int]
-) -> tuple[Sequence[Node], dict[int, int]]:
-    """Return nodes to plan with, according to the wiring, and slots of values by `id`.
-
-    Parts of values in memory are values of their own there.
-    """
-    parts: dict[Value | Part, Value] = {
-        key: Value(key[0].numel - key[1], key[0].dtype, buffer=key[0].buffer)
-        for key in slots
-        if isinstance(key, tuple)
-    }
-    numbers = {id(parts.get(key, key)): slot for key, slot in slots.items()}
-    if not parts:
-        return nodes, numbers
-    found, place = [], 0
-    for node in nodes:
-        rebased = node.signature.rebased
-        if rebased is not None and wiring[place] is rebased[0]:
-            keys = zip(node.values, rebased[1])
-            values = tuple([parts.get(key, key[0]) for key in keys])
-            found.append(node.with_operands(rebased[0], values))
-        else:
-            found.append(node)
-        place += 1
-        for _ in node.values:
-            place += 2 if wiring[place] == DONATED else 1
-        place += len(node.outputs)
-    return found, numbers
-
-
-def _external(nodes: Sequence[Node], wiring: tuple[object, ...]) -> set[int]:
-    """Return the live-out results according to the wiring, by `id`.
-
-    They may be dead by now: then the next graph of this wiring still finds its plan.
-    """
-    external = set()
-    place = 0
-    for node in nodes:
-        place += 1
-        for _ in node.values:
-            place += 2 if wiring[place] == DONATED else 1
-        for value in node.outputs:
-            if wiring[place]:
-                external.add(id(value))
-            place += 1
-    return external
-
-
-def _plan_key(
-    nodes: Sequence[Node],
-    slots: dict[Value | Part, int],
-    needed: Collection[Value] = (),
-    former: Collection[Value] = (),
-    donated: list[Value] | None = None,
-    starts: dict[int, int] | None = None,
-) -> tuple[object, ...]:
-    """Return the plan key; numbers every value with a slot in order of appearance.
-
-    Parameters
-    ----------
-    nodes : sequence of Node
-        A lazy graph.
-    slots : dict of (Value or Part) to int
-        Filled. Not stored on values, which others share and an interrupt would leave
-        numbered.
-    needed : collection of Value
-        Values that other nodes read later.
-    former : collection of Value
-        Rollback values of storages.
-    donated : list of Value or None
-        Filled with the inputs that have no external references any more.
-    starts : dict of int to int or None
-        Filled with the bytes of a value that are before a part of it, by the part's
-        slot. None knows no parts: the key then holds where each operand starts.
-
-    Returns
-    -------
-    tuple
-        The plan key: node signatures, wiring, live-out results, donated inputs.
-    """
-    key: list[object] = []
-    find, append_key, number = slots.get, key.append, len(slots)
-    divided: set[Value] = set()
-    for node in nodes:
-        signature = node.signature
-        values: Sequence[Value | Part] = node.values
-        if signature.rebased is not None and starts is not None:
-            if _starts_in_memory(node, signature.rebased[1]):
-                signature, offsets = signature.rebased
-                values = _parts(node, offsets, slots, starts, divided)
-                number = len(slots)
-        append_key(signature)
-        for value in values:
-            slot = find(value)
-            if slot is None:
-                slot = slots[value] = number
-                number += 1
-                if (
-                    donated is not None
-                    and type(value) is Value
-                    and value.external_refs == 0
-                ):
-                    if not (value in needed or value in former or value in divided):
-                        donated.append(value)
-                        append_key(DONATED)
-            append_key(slot)
-        for value in node.outputs:
-            slots[value] = number
-            number += 1
-            append_key(value.external_refs > 0 or value in needed)
-    return tuple(key)
-
-
-def _starts_in_memory(node: Node, offsets: Sequence[int]) -> bool:
-    """Return whether all that a node reads from an offset on is in memory, and stays.
-
-    What nothing refers to may be donated, and then has one slot.
-    """
-    return all(
-        [
-            not offset or (value.node is None and value.external_refs > 0)
-            for value, offset in zip(node.values, offsets)
-        ]
-    )
-
-
-def _parts(
-    node: Node,
-    offsets: Sequence[int],
-    slots: dict[Value | Part, int],
-    starts: dict[int, int],
-    divided: set[Value],
-) -> list[Value | Part]:
-    """Return the values of a node, and parts of them; these get slots and starts.
-
-    Their values must not be donated any more, even if the last reference is dropped
-    meanwhile: they are added to `divided`.
-    """
-    found: list[Value | Part] = []
-    for value, offset in zip(node.values, offsets):
-        if not offset:
-            found.append(value)
-            continue
-        part = value, offset
-        if part not in slots:
-            slot = slots[part] = len(slots)
-            starts[slot] = offset * value.dtype.itemsize
-            divided.add(value)
-        found.append(part)
-    return found

@@ -20,6 +20,7 @@ from vkbackend.command.dispatch_sequence import SequenceSubmission
 from vkbackend.framework.base.device import KEPT_PLANS, GpuDevice
 from vkbackend.framework.ir import lazy_graph
 from vkbackend.framework.scheduler import scheduler
+from vkbackend.framework.scheduler.plan_key import plan_key
 from vkbackend.framework.scheduler.scheduler import (
     EARLY_SUBMIT_NODES,
     MAX_PARTIAL_READS,
@@ -419,7 +420,7 @@ def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
     fw.eval()
     y = x + x * 2
     slots: dict[lazy_graph.Value, int] = {}
-    key = scheduler._plan_key(gpu.pending, slots)
+    key = plan_key(gpu.pending, slots)
     assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
     times, plus = (node.signature for node in gpu.pending)
     assert key == (times, 0, False, plus, 0, 1, True)
