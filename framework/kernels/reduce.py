@@ -76,6 +76,10 @@ UNIFORM_ROUNDS = (32, 64)
 """Elements that an invocation reduces with such loads, unrolled, of runs of up to
 `SHORT_RUN` and of longer ones, which leave the second pass more states."""
 
+LEAST_RUN = 1 << 18
+"""Elements of a run from which such loads pay for words, and for floats of two bytes,
+which are decoded; for smaller integers they pay from the first."""
+
 SHORT_RUN = 1 << 19
 LONGEST_RUN = {1: 1 << 23, 2: 1 << 22, 4: 1 << 20, 8: 1 << 20}
 """Elements of runs that such loads pay for, by the bytes of an element. The second pass
@@ -286,12 +290,13 @@ def has_uniform_runs(
     """Return whether each output is of a contiguous run that uniform loads pay for."""
     count = math.prod(reduced.shape)
     reach = (kept.shape[0] - 1) * kept.strides[0][0] + count
+    least = 0 if x.dtype.itemsize < 4 and not x.dtype.is_float else LEAST_RUN
     return (
         gpu.target.uniform_loads
         and gpu.subgroup_size in UNIFORM_LANES
         and len(kept.shape) == 1
         and reduced.strides == ((1,),)
-        and UNIFORM_ROUNDS[0] * gpu.subgroup_size <= count
+        and max(least, UNIFORM_ROUNDS[0] * gpu.subgroup_size) <= count
         and count <= LONGEST_RUN[x.dtype.itemsize]
         and reach <= MAX_UNIFORM
     )

@@ -20,7 +20,7 @@ from vkbackend.framework.ir.kernel_call import (
     PersistentScratch,
     StridedSpec,
 )
-from vkbackend.framework.kernels import shader_types
+from vkbackend.framework.kernels import reduce, shader_types
 from vkbackend.framework.kernels.reduce import (
     MIN_CHUNK,
     OPERATIONS,
@@ -63,6 +63,33 @@ def test_every_output_has_its_invocations(
     assert only.grid[2] == 1
 
 
+@pytest.fixture
+def any_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reduce short runs of words with uniform loads too."""
+    monkeypatch.setattr(reduce, "LEAST_RUN", 0)
+
+
+def test_short_runs_of_small_integers_pay(device: vkbackend.Device) -> None:
+    software = dataclasses.replace(
+        device.info,
+        kind="software",
+        subgroup_size=8,
+        supported=device.info.supported | {"shader_int64"},
+    )
+    for name, count, pays in (
+        ("uint8", 1000, True),
+        ("int16", 1000, True),
+        ("float16", 1000, False),
+        ("float32", (1 << 18) - 1, False),
+        ("float32", 1 << 18, True),
+    ):
+        dtype = DTYPES[name]
+        x = StridedSpec((count,), dtype, Layout.contiguous((count,)))
+        first = reduce_dispatches(software, sum_like("MAX", dtype, dtype), x, (0,))[0]
+        assert ("UNIFORM_LOADS" in first.defines) == pays
+
+
+@pytest.mark.usefixtures("any_run")
 def test_software_devices_take_runs_with_uniform_loads(
     device: vkbackend.Device,
 ) -> None:
@@ -91,6 +118,7 @@ def test_software_devices_take_runs_with_uniform_loads(
             assert "UNIFORM_LOADS" not in step.defines
 
 
+@pytest.mark.usefixtures("any_run")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [256, 259, 511, 1000])
 @pytest.mark.parametrize(
@@ -118,6 +146,7 @@ def test_runs_of_any_length(dtype: str, count: int, gpu: GpuDevice) -> None:
         )
 
 
+@pytest.mark.usefixtures("any_run")
 def test_nan_wins_in_a_run(gpu: GpuDevice) -> None:
     host = np.zeros(1000, np.float32)
     for place in (0, 7, 998, 999):
