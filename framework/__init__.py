@@ -565,6 +565,7 @@ if _TYPE_CHECKING:  # what is loaded when it is asked for; see `addresses.table`
         distributions as distributions,
         func as func,
         graph as graph,
+        models as models,
         mps as mps,
         nested as nested,
         optim as optim,

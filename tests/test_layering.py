@@ -48,6 +48,7 @@ ORDER = {
         nn
         func
         io data
+        models
         optim
         utils
         streams futures

@@ -22,7 +22,7 @@ from ..base.dtype import DType, as_dtype, bool_, decode, encode
 from ..base.errors import DTypeError, FileFormatError
 from ..tensor.tensor import Tensor
 
-_NAMES = {
+DTYPE_NAMES = {
     "BOOL": "bool",
     "U8": "uint8",
     "U16": "uint16",
@@ -80,7 +80,7 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
     -----
     Source: the format's own description, https://github.com/huggingface/safetensors.
     """
-    codes = {name: code for code, name in _NAMES.items()}
+    codes = {name: code for code, name in DTYPE_NAMES.items()}
     header: dict[str, Any] = {}
     if structure is not None:
         header[RESERVED] = {STRUCTURE: structure}
@@ -185,12 +185,12 @@ def _digest(header: Mapping[str, Any], parts: Iterable[bytes | memoryview]) -> s
 
 
 def _tensor(where: str, name: str, entry: Mapping[str, Any]) -> Tensor:
-    if entry["dtype"] not in _NAMES:
+    if entry["dtype"] not in DTYPE_NAMES:
         raise DTypeError(
             f"{where}: `{name}` is {entry['dtype']};"
-            f" accepted: {', '.join(_NAMES.values())}"
+            f" accepted: {', '.join(DTYPE_NAMES.values())}"
         )
-    dtype = as_dtype(_NAMES[entry["dtype"]])
+    dtype = as_dtype(DTYPE_NAMES[entry["dtype"]])
     flat = np.frombuffer(entry["data"], dtype.storage)
     try:
         return host_tensor(flat, dtype, entry["shape"])

@@ -45,7 +45,7 @@ def test_round_trip(
 
 
 def test_every_dtype_is_in_the_table() -> None:
-    assert set(serialize._NAMES.values()) == set(DTYPES) - {"complex128"}
+    assert set(serialize.DTYPE_NAMES.values()) == set(DTYPES) - {"complex128"}
 
 
 def test_views_and_shared_storage(path: Path, place: Device) -> None:

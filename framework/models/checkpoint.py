@@ -1,0 +1,203 @@
+"""Checkpoints: named tensors on disk, each read when it is asked for.
+
+A folder of Hugging Face's layout, a safetensors file, or a state dict of PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from ..base.dtype import DType, as_dtype
+from ..base.errors import DTypeError, FileFormatError
+from ..io.safetensors import DTYPE_NAMES, RESERVED, host_tensor
+from ..io.serialization import load as load_file
+from ..tensor.tensor import Tensor
+
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""Names of weights in a folder, the first choice first; `.index.json` lists parts."""
+
+
+class _Stored(NamedTuple):
+    """A tensor in a safetensors file: where its bytes are."""
+
+    file: Path
+    dtype: DType
+    shape: tuple[int, ...]
+    start: int
+
+
+class Checkpoint(Mapping[str, Tensor]):
+    """Tensors of a checkpoint by name; each access reads one, onto the host.
+
+    Parameters
+    ----------
+    path : Path
+        What it is of, for messages.
+    tensors : dict of str to stored tensor or Tensor
+
+    Notes
+    -----
+    Safetensors are mapped from disk, so that only what is asked for is read.
+    """
+
+    def __init__(self, path: Path, tensors: dict[str, _Stored | Tensor]) -> None:
+        self.path = path
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> Tensor:
+        found = self._tensors[name]
+        if isinstance(found, Tensor):
+            return found
+        count = math.prod(found.shape)
+        if not count:
+            flat = np.empty(0, found.dtype.storage)
+        else:
+            flat = np.memmap(
+                found.file, found.dtype.storage, "r", found.start, (count,)
+            )
+        return host_tensor(flat, found.dtype, found.shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, which is not read."""
+        return tuple(self._tensors[name].shape)
+
+    def dtype(self, name: str) -> DType:
+        """Return the dtype of a tensor, which is not read."""
+        return self._tensors[name].dtype
+
+    def __repr__(self) -> str:
+        return f"Checkpoint({str(self.path)!r}, {len(self)} tensors)"
+
+
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Return the tensors of a checkpoint by name.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder with `model.safetensors` or `pytorch_model.bin`, or with the parts that
+        their `.index.json` lists; a safetensors file; or a file of `torch.save`, of
+        which nothing but tensors is read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file or folder, or a part is missing.
+    FileFormatError
+        If a file is cut off, damaged, of another format, or holds other things than
+        named tensors; `UnsafeFileError` if it asks for code to be run.
+    DTypeError
+        If a tensor is of a dtype that the library has not.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        return Checkpoint(path, _tensors_of(path))
+    for name in _WEIGHTS:
+        if (path / name).exists():
+            return Checkpoint(path, _tensors_of(path / name))
+        index = path / f"{name}.index.json"
+        if index.exists():
+            return Checkpoint(path, _indexed(index))
+    raise FileNotFoundError(
+        f"open_checkpoint: {path} has no weights; it must hold"
+        f" {' or '.join(_WEIGHTS)}, or an .index.json of one"
+    )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a JSON file.
+
+    Raises
+    ------
+    FileFormatError
+        If it is no JSON, or no object.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(f"{path}: it is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise FileFormatError(
+            f"{path}: it holds a {type(found).__name__}; it must be a JSON object"
+        )
+    return found
+
+
+def _indexed(index: Path) -> dict[str, _Stored | Tensor]:
+    """Return the tensors that an index names, from the parts that have them."""
+    places = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(
+        isinstance(part, str) and Path(part).name == part for part in places.values()
+    ):
+        raise FileFormatError(
+            f"{index}: `weight_map` must give each tensor a file of the same folder"
+        )
+    parts = {part: _tensors_of(index.parent / part) for part in {*places.values()}}
+    missing = [name for name, part in places.items() if name not in parts[part]]
+    if missing:
+        raise FileFormatError(
+            f"{index}: `{missing[0]}` is not in {places[missing[0]]}, which it names"
+        )
+    return {name: parts[part][name] for name, part in places.items()}
+
+
+def _tensors_of(path: Path) -> dict[str, _Stored | Tensor]:
+    """Return the tensors of one file."""
+    if path.suffix == ".safetensors":
+        return _mapped(path)
+    found = load_file(path)
+    if isinstance(found, Mapping):
+        strange = [
+            f"`{name}` is a {type(each).__name__}"
+            for name, each in found.items()
+            if not (isinstance(name, str) and isinstance(each, Tensor))
+        ]
+        if not strange:
+            return dict(found)
+        problem = strange[0]
+    else:
+        problem = f"it holds a {type(found).__name__}"
+    raise FileFormatError(f"{path}: {problem}; it must be tensors by name")
+
+
+def _mapped(path: Path) -> dict[str, _Stored | Tensor]:
+    """Return where the tensors of a safetensors file are; the header is checked."""
+    if not path.is_file():
+        raise FileNotFoundError(f"open_checkpoint: there is no file {path}")
+    try:
+        with safe_open(path, "numpy"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise FileFormatError(
+            f"{path}: it is no complete safetensors file: {error}; it may be cut off,"
+            " or of another format"
+        ) from error
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+    tensors: dict[str, _Stored | Tensor] = {}
+    for name, entry in header.items():
+        if name == RESERVED:
+            continue
+        if entry["dtype"] not in DTYPE_NAMES:
+            raise DTypeError(
+                f"{path}: `{name}` is {entry['dtype']};"
+                f" accepted: {', '.join(DTYPE_NAMES.values())}"
+            )
+        dtype = as_dtype(DTYPE_NAMES[entry["dtype"]])
+        start = 8 + size + entry["data_offsets"][0]
+        tensors[name] = _Stored(path, dtype, tuple(entry["shape"]), start)
+    return tensors

@@ -1,0 +1,211 @@
+"""GPT-2 (Radford et al. 2019).
+
+Names of modules are those of the checkpoints of `GPT2LMHeadModel`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import nn
+from ..base.dtype import DTypeLike
+from ..nn import functional
+from ..nn.utils import skip_init
+from ..tensor.factories import DeviceLike, zeros
+from ..tensor.sequences import arange
+from ..tensor.tensor import Tensor
+from .cache import KeyValueCache
+from .config import ModelConfig
+
+TYPES = ("gpt2",)
+"""Values of `model_type`."""
+
+
+class GPT2Config(NamedTuple):
+    """Sizes of a model, with the names of `config.json`."""
+
+    vocab_size: int
+    n_positions: int
+    n_embd: int
+    n_layer: int
+    n_head: int
+    n_inner: int
+    layer_norm_epsilon: float
+    activation: str
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> GPT2Config:
+        """Return what a configuration says; errors as of `LlamaConfig.of`."""
+        config.require("activation_function", "gelu_new", "gelu", "relu")
+        config.require("scale_attn_by_inverse_layer_idx", False)
+        config.require("scale_attn_weights", True)
+        config.require("tie_word_embeddings", True)
+        width = config.size("n_embd")
+        return cls(
+            config.size("vocab_size"),
+            config.size("n_positions"),
+            width,
+            config.size("n_layer"),
+            config.size("n_head"),
+            config.size("n_inner", 4 * width),
+            config.get("layer_norm_epsilon", float, 1e-5),
+            config.get("activation_function", str, "gelu_new"),
+        )
+
+
+class Conv1D(nn.Module):
+    """Linear layer whose weight is stored as (inner, outer)."""
+
+    def __init__(self, outer: int, inner: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(zeros((inner, outer)))
+        self.bias = nn.Parameter(zeros(outer))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return x W + b."""
+        return x @ self.weight + self.bias
+
+
+class Attention(nn.Module):
+    """Causal attention."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.heads = config.n_head
+        self.c_attn = Conv1D(3 * config.n_embd, config.n_embd)
+        self.c_proj = Conv1D(config.n_embd, config.n_embd)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cache: tuple[KeyValueCache, int, Tensor] | None,
+    ) -> Tensor:
+        """Return what each token attends to, (batch, length, n_embd)."""
+        batch, length, width = x.shape
+        cut = (batch, length, 3, self.heads, width // self.heads)
+        q, k, v = self.c_attn(x).reshape(*cut).permute(2, 0, 3, 1, 4).unbind(0)
+        if cache is not None:
+            held, layer, places = cache
+            k, v = held.extend(layer, places, k, v)
+        found = functional.scaled_dot_product_attention(
+            q, k, v, mask, is_causal=mask is None
+        )
+        out: Tensor = self.c_proj(found.transpose(1, 2).reshape(batch, length, width))
+        return out
+
+
+class MLP(nn.Module):
+    """Feed-forward layer."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.activation = config.activation
+        self.c_fc = Conv1D(config.n_inner, config.n_embd)
+        self.c_proj = Conv1D(config.n_embd, config.n_inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's result, of the shape of `x`."""
+        x = self.c_fc(x)
+        if self.activation == "gelu_new":
+            x = functional.gelu(x, approximate="tanh")
+        else:
+            x = getattr(functional, self.activation)(x)
+        out: Tensor = self.c_proj(x)
+        return out
+
+
+class Block(nn.Module):
+    """Attention and feed-forward layer, each after a norm and added to its input."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.n_embd, config.layer_norm_epsilon)
+        self.attn = Attention(config)
+        self.ln_2 = nn.LayerNorm(config.n_embd, config.layer_norm_epsilon)
+        self.mlp = MLP(config)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None,
+        cache: tuple[KeyValueCache, int, Tensor] | None,
+    ) -> Tensor:
+        """Return the next block's input, of the shape of `x`."""
+        x = x + self.attn(self.ln_1(x), mask, cache)
+        out: Tensor = x + self.mlp(self.ln_2(x))
+        return out
+
+
+class Transformer(nn.Module):
+    """Embeddings, blocks and the last norm."""
+
+    def __init__(self, config: GPT2Config) -> None:
+        super().__init__()
+        self.wte = skip_init(nn.Embedding, config.vocab_size, config.n_embd)
+        self.wpe = skip_init(nn.Embedding, config.n_positions, config.n_embd)
+        self.h = nn.ModuleList([Block(config) for _ in range(config.n_layer)])
+        self.ln_f = nn.LayerNorm(config.n_embd, config.layer_norm_epsilon)
+
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        """Return the state of each token, (batch, length, n_embd)."""
+        length = tokens.shape[1]
+        if cache is None:
+            places, mask = arange(length, device=tokens.device), None
+        else:
+            places = cache.places(length)
+            mask = cache.mask(places)
+        x = self.wte(tokens) + self.wpe(places)
+        for number, block in enumerate(self.h):
+            x = block(x, mask, None if cache is None else (cache, number, places))
+        if cache is not None:
+            cache.advance(length)
+        out: Tensor = self.ln_f(x)
+        return out
+
+
+class GPT2(nn.Module):
+    """Language model GPT-2.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Of `model_type` "gpt2".
+    """
+
+    base = "transformer"
+    ignored = (".attn.bias", ".attn.masked_bias")
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = GPT2Config.of(config)
+        self.transformer = Transformer(self.config)
+        self.lm_head = skip_init(
+            nn.Linear, self.config.n_embd, self.config.vocab_size, bias=False
+        )
+        self.lm_head.weight = self.transformer.wte.weight
+
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        """Return logits of the token after each; as of `Llama.forward`."""
+        out: Tensor = self.lm_head(self.transformer(tokens, cache))
+        return out
+
+    def new_cache(
+        self,
+        batch: int,
+        length: int,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> KeyValueCache:
+        """Return an empty cache for sequences of `length` tokens."""
+        weight = self.lm_head.weight
+        heads = self.config.n_head
+        return KeyValueCache(
+            self.config.n_layer,
+            batch,
+            heads,
+            length,
+            self.config.n_embd // heads,
+            weight.device if device is None else device,
+            weight.dtype if dtype is None else dtype,
+        )

@@ -1,0 +1,156 @@
+"""Models from checkpoints: the family is told by `model_type`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import nn
+from ..base.dtype import DTypeLike
+from ..base.errors import FileFormatError
+from ..tensor.factories import DeviceLike
+from ..tensor.tensor import Tensor
+from . import gpt2, llama, qwen
+from .checkpoint import Checkpoint, open_checkpoint, read_json
+from .config import ModelConfig
+
+FAMILIES: dict[str, Callable[[ModelConfig], nn.Module]] = {
+    **dict.fromkeys(llama.TYPES, llama.Llama),
+    **dict.fromkeys(qwen.TYPES, qwen.Qwen),
+    **dict.fromkeys(gpt2.TYPES, gpt2.GPT2),
+}
+"""Models by `model_type`."""
+
+
+def load(
+    path: str | Path,
+    device: DeviceLike = None,
+    dtype: DTypeLike | None = None,
+) -> nn.Module:
+    """Return the model of a folder, ready to run, in evaluation mode.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder with `config.json` and weights, as `transformers` saves it.
+    device : Device, str or None, default the host
+        Where the parameters go, one after the other.
+    dtype : DType, str or None
+        Of the parameters; None as they are stored.
+
+    Returns
+    -------
+    nn.Module
+        Of the class in `FAMILIES`.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the configuration or weights are missing.
+    FileFormatError
+        If the configuration is of no known model, a file is damaged, or a parameter is
+        missing, of another shape, or not of the model.
+
+    Examples
+    --------
+    >>> model = fw.models.load("SmolLM2-135M", "gpu")  # doctest: +SKIP
+    """
+    path = Path(path)
+    where = path / "config.json"
+    if not where.exists():
+        raise FileNotFoundError(f"load: {path} has no config.json")
+    config = ModelConfig(read_json(where), str(where))
+    kind = config.get("model_type", str)
+    if kind not in FAMILIES:
+        raise FileFormatError(
+            f"{where}: `model_type` is {kind!r}; accepted:"
+            f" {', '.join(map(repr, FAMILIES))}"
+        )
+    model = FAMILIES[kind](config)
+    fill(model, open_checkpoint(path), device, dtype)
+    return model.eval()
+
+
+def fill(
+    model: nn.Module,
+    checkpoint: Checkpoint,
+    device: DeviceLike = None,
+    dtype: DTypeLike | None = None,
+) -> None:
+    """Give a model the parameters of a checkpoint; nothing changes if one is wrong.
+
+    Parameters
+    ----------
+    model : nn.Module
+        Names of its parameters are those of the checkpoint; the checkpoint's may lack
+        the first part, and those of tied parameters.
+    checkpoint : Checkpoint
+    device, dtype
+        As of `load`.
+
+    Raises
+    ------
+    FileFormatError
+        If a parameter is missing, of another shape, or not of the model.
+    """
+    wanted = model.state_dict()
+    sources = _sources(model, checkpoint)
+    for name, source in sources.items():
+        if checkpoint.shape(source) != tuple(wanted[name].shape):
+            raise FileFormatError(
+                f"{checkpoint.path}: `{source}` has shape {checkpoint.shape(source)};"
+                f" the model has {tuple(wanted[name].shape)}"
+            )
+    found: dict[str, Tensor] = {}
+    for name, source in sources.items():
+        found[name] = checkpoint[source].to(device or "cpu", dtype)
+    tied = _tied(model)
+    for name, other in tied.items():
+        found.setdefault(name, found[other])
+    model.load_state_dict(found, assign=True)
+    for name, other in tied.items():
+        _set_parameter(model, name, model.get_parameter(other))
+
+
+def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
+    """Return the checkpoint's name of each parameter of a model."""
+    ignored = tuple(getattr(model, "ignored", ()))
+    stored = [name for name in checkpoint if not name.endswith(ignored or ("\0",))]
+    tied = _tied(model)
+    names = [name for name in model.state_dict() if name not in tied]
+    prefix = f"{model.base}." if hasattr(model, "base") else ""
+    if prefix and not any(name.startswith(prefix) for name in stored):
+        sources = {name: name.removeprefix(prefix) for name in names}
+    else:
+        sources = {name: name for name in names}
+    missing = [source for source in sources.values() if source not in checkpoint]
+    if missing:
+        raise FileFormatError(
+            f"{checkpoint.path}: `{missing[0]}` is missing, of {len(missing)} in all;"
+            f" the model has {len(sources)} parameters"
+        )
+    known = {*sources.values(), *tied, *(name.removeprefix(prefix) for name in tied)}
+    strange = [name for name in stored if name not in known]
+    if strange:
+        raise FileFormatError(
+            f"{checkpoint.path}: `{strange[0]}` is not of the model"
+            f" {type(model).__name__}, as {len(strange)} in all"
+        )
+    return sources
+
+
+def _tied(model: nn.Module) -> dict[str, str]:
+    """Return the names of parameters that are others, with the names of those."""
+    first: dict[int, str] = {}
+    tied: dict[str, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        known = first.setdefault(id(parameter), name)
+        if known != name:
+            tied[name] = known
+    return tied
+
+
+def _set_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
+    """Make a parameter the one under a name."""
+    owner, _, attribute = name.rpartition(".")
+    setattr(model.get_submodule(owner), attribute, parameter)

@@ -1,0 +1,91 @@
+"""Generation: how tokens are chosen, where it ends, and what is replayed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.models.small import small_llama
+from vkbackend.errors import ArgumentError
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.models import generation
+
+PROMPT = np.array([[1, 2, 3], [4, 5, 6]])
+
+
+def test_greedy_text_is_that_of_whole_passes(place: Any) -> None:
+    model = small_llama().to(place)
+    tokens = fw.tensor(PROMPT, device=place)
+    found = fw.models.generate(model, tokens, 7)
+    for _ in range(7):
+        newest = model(tokens)[:, -1].argmax(-1, keepdim=True)
+        tokens = fw.cat([tokens, newest], 1)
+    np.testing.assert_array_equal(found.numpy(), tokens.numpy())
+
+
+def test_steps_are_replayed(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def kept(function: Any) -> Any:
+        made.append(fw.jit(function))
+        return made[-1]
+
+    monkeypatch.setattr(generation, "jit", kept)
+    fw.models.generate(small_llama().to(gpu), fw.tensor(PROMPT, device=gpu), 8)
+    (step,) = made
+    assert (step.traces, step.replays) == (1, 6)
+
+
+def test_a_sequence_that_ended_is_filled() -> None:
+    model = small_llama()
+    tokens = fw.tensor(PROMPT)
+    whole = fw.models.generate(model, tokens, 7).numpy()
+    end = int(whole[0, 4])
+    found = fw.models.generate(model, tokens, 7, stop=[end]).numpy()
+    for row, expected in zip(found, whole, strict=True):
+        ended = np.flatnonzero(expected[3:] == end)
+        place = 3 + ended[0] if len(ended) else len(row)
+        np.testing.assert_array_equal(
+            row[: place + 1], expected[: place + 1][: len(row)]
+        )
+        assert (row[place:] == end).all()
+
+
+def test_drawn_tokens() -> None:
+    logits = fw.tensor(np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32)))
+    rows = logits.expand(2000, 4)
+
+    def shares(**settings: Any) -> np.ndarray:
+        values = {"top_k": None, "top_p": None, "generator": fw.Generator(), **settings}
+        drawn = generation._chosen(rows, 1.0, **values).numpy()
+        return np.bincount(drawn[:, 0], minlength=4) / 2000
+
+    np.testing.assert_allclose(shares(), [0.5, 0.3, 0.15, 0.05], atol=0.05)
+    np.testing.assert_allclose(shares(top_k=2), [0.625, 0.375, 0, 0], atol=0.05)
+    np.testing.assert_allclose(shares(top_p=0.6), [0.625, 0.375, 0, 0], atol=0.05)
+    np.testing.assert_allclose(shares(top_p=0.5), [1, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"count": -1}, ArgumentError, "count is -1"),
+        ({"temperature": -1.0}, ArgumentError, r"temperature is -1\.0"),
+        ({"top_k": 0}, ArgumentError, "top_k is 0"),
+        ({"top_p": 0.0}, ArgumentError, r"top_p is 0\.0"),
+        ({"tokens": fw.zeros(3, dtype=fw.int64)}, ShapeError, r"tokens is \(3,\)"),
+    ],
+)
+def test_arguments_are_checked(
+    settings: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    given = {"tokens": fw.tensor(PROMPT), "count": 2, **settings}
+    with pytest.raises(error, match=message):
+        fw.models.generate(small_llama(), **given)
+
+
+def test_no_token_to_add() -> None:
+    tokens = fw.tensor(PROMPT)
+    found = fw.models.generate(small_llama(), tokens, 0)
+    np.testing.assert_array_equal(found.numpy(), PROMPT)
