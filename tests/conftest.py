@@ -5,7 +5,6 @@ A test needs no device (`null`) unless it uses the fixture `device` or has the m
 `VKBACKEND_DEVICE` chooses the device; the header of the report names it.
 """
 
-import collections
 import functools
 import gc
 import os
@@ -25,6 +24,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.gate_cases import ParametrizedCase, left_out
 from vkbackend.config import CACHE
 from vkbackend.driver import instance
 from vkbackend.framework.base.device import GpuDevice, opened_devices
@@ -38,7 +38,6 @@ DEVICE_LAYER = Path(__file__).parent / "vkbackend"
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
-GOLDEN = (5**0.5 - 1) / 2
 SCRATCH_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
@@ -91,7 +90,7 @@ def pytest_collection_modifyitems(
 ) -> None:
     for item in items:
         _give_tier(item)
-    _sample(items)
+    _leave_to_the_wide_tier(items)
     if not any(item.get_closest_marker("gpu") for item in items):
         return
     info = _info()
@@ -128,23 +127,23 @@ def _give_tier(item: pytest.Item) -> None:
         item.add_marker("core")
 
 
-def _sample(items: Sequence[pytest.Item]) -> None:
-    """Leave most cases of a test with the marker `sampled` to the wide tier.
-
-    Of n one is kept. The cases kept are spread by the golden ratio: whatever the period
-    of a parameter, each of its values is met.
-    """
-    met: collections.Counter[object] = collections.Counter()
+def _leave_to_the_wide_tier(items: Sequence[pytest.Item]) -> None:
+    """Mark what cases of parametrized tests the gate leaves out."""
+    tests: dict[object, list[pytest.Function]] = {}
     for item in items:
-        sampled = item.get_closest_marker("sampled")
-        if sampled is None or item.get_closest_marker("wide"):
-            continue
-        # Of what is of one tier, so that none loses all.
-        tiers = frozenset(marker.name for marker in item.iter_markers())
-        case = item.parent, getattr(item, "originalname", item.name), tiers
-        if met[case] * GOLDEN % 1 >= 1 / sampled.args[0]:
-            item.add_marker("wide")
-        met[case] += 1
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            if not item.get_closest_marker("wide"):
+                tests.setdefault((item.parent, item.originalname), []).append(item)
+    for some in tests.values():
+        sampled = some[0].get_closest_marker("sampled")
+        cases = [_case(item) for item in some]
+        for number in left_out(cases, *(sampled.args if sampled else ())):
+            some[number].add_marker("wide")
+
+
+def _case(item: pytest.Function) -> ParametrizedCase:
+    names = frozenset(marker.name for marker in item.iter_markers())
+    return ParametrizedCase(item.callspec.params, item.callspec.indices, names)
 
 
 @pytest.fixture(autouse=True)

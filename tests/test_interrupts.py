@@ -46,7 +46,6 @@ def test_nor_do_two_of_them(which: int, check: Check) -> None:
     assert count > 0
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("error", ["no memory", "no memory any more", "no kernel"])
 @pytest.mark.parametrize("place", ["memory", "submission"])
 def test_an_error_loses_nothing(error: str, place: str, check: Check) -> None:

@@ -174,7 +174,6 @@ SHAPES = [
 ]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(("shape", "dims"), SHAPES)
 @pytest.mark.parametrize(("group", "fast"), [(1, 0), (8, 0), (8, 1), (64, 0)])

@@ -53,7 +53,6 @@ def product(
     return subgroup, groups, {**tile, "LOCAL_X": lanes}
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "tile", [pytest.param(tile, marks=marks_of(tile)) for tile in IMPLICIT_GEMM_NCHW]
 )
@@ -200,7 +199,6 @@ def test_conv2d(device: Device, tile: dict[str, int], case: Any) -> None:
     close(out, it.out(), it.depth)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> None:
     it = Convolution(case)
@@ -213,7 +211,6 @@ def test_conv2d_input_vjp(device: Device, tile: dict[str, int], case: Any) -> No
     close(out, it.grad_x(), it.weight.size)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("tile", "case"), TILED_CONVOLUTIONS)
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_conv2d_weight_vjp(

@@ -13,9 +13,10 @@ Every step runs, also after one has failed; the exit status says whether all pas
 it in the environment that tools/setup makes.
 
 The gate holds what a change can break; what repeats it for other sizes and dtypes has
-the marker `wide`. The wide tier runs that too, the whole suite on other drivers, and
-the searches: random programs, interrupts, failing Vulkan calls. It ends a larger piece
-of work.
+the marker `wide`, and gets it where it combines what other cases of a test have
+(`tests/gate_cases.py`). The wide tier runs that too, the whole suite on other drivers,
+and the searches: random programs, interrupts, failing Vulkan calls. It ends a larger
+piece of work.
 """
 
 import argparse

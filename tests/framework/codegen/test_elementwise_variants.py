@@ -194,7 +194,6 @@ def _over(x: fw.Tensor) -> Tensors:
     return (weight.detach(),)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize(
     "make", [_chain, _cast, _back, _views, _broadcast, _drawn, _siblings, _over]

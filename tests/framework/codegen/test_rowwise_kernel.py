@@ -176,7 +176,6 @@ PLAIN = (
 SIZES = ((40, 64), (3, 7), (40, 37), (5, 4, 6), (2, 1, 8), (1, 600), (100, 3))
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("function", PLAIN)
 @pytest.mark.parametrize("shape", SIZES)
@@ -205,7 +204,6 @@ def views(x: fw.Tensor) -> list[fw.Tensor]:
     return [*cut, x[1:2].expand(x.shape), x[:, :1].expand(x.shape)]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("which", range(6))
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
@@ -219,7 +217,6 @@ def test_views_are_read_where_they_are(dtype: str, which: int, gpu: GpuDevice) -
     np.testing.assert_allclose(found, expected, within.relative * 8, within.absolute)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.core
 @pytest.mark.parametrize("shape", [(3, 40), (40, 12), (40, 7)])
 @pytest.mark.parametrize(
@@ -443,7 +440,6 @@ def like_gpu(gpu: GpuDevice, shuffling: bool) -> vkbackend.DeviceInfo:
     )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("shuffling", [False, True])
 @pytest.mark.parametrize("shape", [(40, 64), (3, 7), (70, 130), (9, 601), (3, 5000)])

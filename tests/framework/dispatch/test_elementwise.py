@@ -84,7 +84,6 @@ def test_numbers_beyond_float32_are_infinite(place: Device) -> None:
     assert [each.add(1e39).tolist() for each in eight] == [[inf] * 3] * 8
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", ["uint8", "int8", "uint16", "int16"])
 @pytest.mark.parametrize("value", [256, -1, 200, 70_000, (1 << 33) + 5])
 def test_wider_tensors_without_dimensions_wrap(
@@ -110,7 +109,6 @@ MIXED = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("pair", MIXED, ids=str)
 def test_mixed_dtypes_are_as_in_torch(

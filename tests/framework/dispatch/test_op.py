@@ -240,7 +240,6 @@ def test_on_host(
         check(CASES[name], sample, dtype.name, layout, CPU)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "sample", "dtype", "layouts"), list(device_calls()))
 def test_on_device(
     name: str, sample: Sample, dtype: DType, layouts: Sequence[str], gpu: GpuDevice
@@ -304,7 +303,6 @@ def test_gradient_is_as_in_torch(name: str, sample: Sample) -> None:
         assert_close(found, wanted, scale=case.scale)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "sample"), list(differentiable(device=True)))
 def test_gradient_on_device(name: str, sample: Sample, gpu: GpuDevice) -> None:
     case = CASES[name]

@@ -73,7 +73,6 @@ def test_copies_fit_shared_memory_and_the_numbers(discrete: DeviceInfo) -> None:
             assert clear.constants["PASS"] == 0
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("count", [1, 15, 17, 4097, 100_003])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.6, 1.0])
 def test_places_of_true_elements(place: GpuDevice, count: int, share: float) -> None:

@@ -80,14 +80,12 @@ def check(device: GpuDevice, data: torch.Tensor, dim: int, descending: bool) -> 
         assert np.array_equal(np.signbit(values)[signed], signs[signed])
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("count", [13, 100, 700])
 def test_dtypes(dtype: torch.dtype, count: int, radix: GpuDevice) -> None:
     check(radix, sample(dtype, (3, count)), 1, descending=count == 100)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize(
     ("shape", "dim"),
@@ -175,7 +173,6 @@ CHUNKED = [
 ]
 
 
-@pytest.mark.sampled(6)
 @pytest.mark.core
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("dtype", CHUNKED, ids=str)

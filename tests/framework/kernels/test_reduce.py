@@ -199,7 +199,6 @@ def test_one_result_of_quads_takes_one_dispatch(device: vkbackend.Device) -> Non
     assert len(reduce_dispatches(info, sums(), placed((2, 1 << 22)), (1,))) == 2
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("shape", [(7, 4), (3, 1000), (2, 40_004), (5, 30), (33, 256)])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 def test_four_elements_at_a_time(

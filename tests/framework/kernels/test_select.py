@@ -38,7 +38,6 @@ def check(device: GpuDevice, data: np.ndarray, k: int, dim: int, largest: bool) 
     )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("largest", [False, True])
 @pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "u1", "i1", "i2", "i4", "i8"])
 def test_dtypes(dtype: str, largest: bool, selecting: GpuDevice) -> None:

@@ -23,7 +23,6 @@ def pair(
     return ours, theirs
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "size"),
     [

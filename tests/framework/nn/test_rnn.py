@@ -52,7 +52,6 @@ def compare(ours: Any, theirs: Any, found: Any, expected: Any) -> None:
         assert_close(mine.grad, other.grad.numpy(), scale=100)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_is_as_in_torch(
@@ -86,7 +85,6 @@ def test_projections(
     compare(ours, theirs, ours(fw.tensor(x, device=place)), theirs(torch.tensor(x)))
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("enforce_sorted", [True, False])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_packed(

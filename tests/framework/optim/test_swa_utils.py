@@ -46,7 +46,6 @@ def assert_states_equal(own: nn.Module, other: torch.nn.Module) -> None:
         assert_close(mine[name].numpy(), each.numpy())
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:jit. step runs without replay")
 @pytest.mark.parametrize("jitted", [False, True])
 @pytest.mark.parametrize("use_buffers", [False, True])

@@ -390,7 +390,6 @@ def shape_for(name: str, gpu: GpuDevice) -> tuple[int, int]:
 
 
 # The other dtype of floats repeats the candidates of float32.
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [

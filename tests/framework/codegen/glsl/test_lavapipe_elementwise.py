@@ -114,7 +114,6 @@ def test_values(blocks: GpuDevice, count: int) -> None:
     )
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("count", [4608, 5001])
 @pytest.mark.parametrize("name", ["bool", "int8", "float16", "int64", "complex64"])

@@ -56,7 +56,6 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[str]]]:
     yield from on_any_device(monkeypatch, direct, *PASSES)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(
     ("x", "weight", "options"),
@@ -86,7 +85,6 @@ def test_result_and_gradients(
     assert set(taken) == set(PASSES)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
     ("x", "weight", "options"),

@@ -173,7 +173,6 @@ def test_result_and_gradients(
     assert count(taken, "matmul/gemm_simt") == (2 if gaps else 3)
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "config",
     [
@@ -224,7 +223,6 @@ GROUPED: list[tuple[Convolved, int]] = [
 ]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("row", "bundle"),
     [
@@ -277,7 +275,6 @@ SPLIT: list[tuple[Convolved, bool]] = [
 ]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("row", "bias"),
     [

@@ -141,7 +141,6 @@ def placed(
     return StridedSpec(layout.shape, dtype, layout)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("config", "sizes", "turned"), products(), ids=name_of)
 def test_against_numpy(
     gpu: Device,

@@ -43,7 +43,6 @@ def masks(rng: np.random.Generator, kind: str) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("kind", ["none", "keys", "queries", "both", "numbers"])
 def test_is_as_in_torch(

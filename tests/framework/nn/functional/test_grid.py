@@ -28,7 +28,6 @@ MODES = [
 ]  # fmt: skip
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("mode", "padding", "aligned"), MODES)
 def test_images(mode: str, padding: str, aligned: bool, place: Device) -> None:
     beside(

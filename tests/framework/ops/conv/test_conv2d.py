@@ -33,7 +33,6 @@ CONVOLUTIONS: list[Convolved] = [
 IDS = [name_of(row) for row in CONVOLUTIONS]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize(("x", "weight", "options"), CONVOLUTIONS, ids=IDS)
 def test_result_and_gradients(

@@ -45,7 +45,6 @@ def test_remainders_are_exact(name: str, make: Make) -> None:
     assert_close(getattr(ops, name)(make(x), make(y)), BINARY[name](x, y), exact=True)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", INTEGER, ids=str)
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "floor_divide", "remainder"])
 def test_integers_wrap(name: str, dtype: DType, place: Device) -> None:
@@ -124,7 +123,6 @@ def test_bools_combine(name: str, make: Make) -> None:
     assert found.tolist() == expected.tolist()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "name", ["sqrt", "exp", "log", "sin", "tanh", "erf", "logsumexp"]
 )

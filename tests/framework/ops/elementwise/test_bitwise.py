@@ -16,7 +16,6 @@ from vkbackend.framework.base.errors import DTypeError
 Make = Callable[..., fw.Tensor]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", INTEGER, ids=str)
 @pytest.mark.parametrize("name", ["left_shift", "right_shift"])
 def test_shifts_of_any_length(name: str, dtype: DType, place: Device) -> None:

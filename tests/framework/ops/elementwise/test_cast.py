@@ -29,7 +29,6 @@ CASTS = [
 ]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("source", "target"), CASTS)
 def test_cast(source: DType, target: DType, place: Device) -> None:
     need(source, place)

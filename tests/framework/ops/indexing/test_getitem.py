@@ -200,7 +200,6 @@ def ints_first(data: np.ndarray, index: Any) -> tuple[np.ndarray, Any]:
     return data[tuple(first)], tuple(each for each in parts if type(each) is not int)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(len(ARRAYS)))
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int16", "float64"])
 def test_arrays(number: int, dtype: str, place: Device) -> None:

@@ -22,7 +22,6 @@ def drawn(dtype: str) -> tuple[np.ndarray, np.ndarray]:
     return x.astype(dtype), src.astype(dtype)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:scatter_reduce:UserWarning")
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "float64"])

@@ -40,7 +40,6 @@ def wanted_for(
     return loss.detach().float().numpy(), twin.grad.float().numpy()
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("reduction", "smoothing"), OPTIONS)
 @pytest.mark.parametrize("shape", [(5, 128), (7, 1031), (9, 67)])
 def test_is_as_in_torch(

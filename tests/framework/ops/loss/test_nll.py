@@ -16,7 +16,6 @@ from vkbackend.framework.base.device import GpuDevice
 Make = Callable[..., fw.Tensor]
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("shape", [(7, 5), (5,), (3, 4, 2, 3)])

@@ -110,7 +110,6 @@ def kernels(
     yield from as_discrete(monkeypatch, "large_tile_gemm", rule)
 
 
-@pytest.mark.sampled(2)
 @each_cut
 def test_words_of_four(gpu: Device, kernels: list[str]) -> None:
     for sizes, turned in itertools.product(SIZES, ["", "a", "b", "ab"]):

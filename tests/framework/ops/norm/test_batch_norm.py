@@ -19,7 +19,6 @@ def draw(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).uniform(0.5, 2, shape).astype(np.float32)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("shape", [(7, 3), (5, 3, 4), (2, 3, 4, 5), (1, 3, 2, 2)])

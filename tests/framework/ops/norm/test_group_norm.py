@@ -15,7 +15,6 @@ from vkbackend.framework import ops
 Make = Callable[..., fw.Tensor]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("groups", [1, 2, 6])
 @pytest.mark.parametrize("shape", [(3, 6), (3, 6, 5), (2, 6, 4, 3), (1, 6, 2, 3, 2)])
 def test_group_norm(shape: tuple[int, ...], groups: int, make: Make) -> None:

@@ -27,7 +27,6 @@ def test_special_values(name: str, make: Make) -> None:
     assert_close(getattr(ops, name)(make(data), 1), wanted.numpy())
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
 @pytest.mark.parametrize(
     ("shape", "dim"),
@@ -41,7 +40,6 @@ def test_sizes(name: str, shape: tuple[int, ...], dim: int, make: Make) -> None:
 
 
 # What a GPU runs, on whatever device there is.
-@pytest.mark.sampled(3)
 @pytest.mark.core
 @pytest.mark.parametrize("count", [1, 3, 64, 700, 4096, 9001])
 @pytest.mark.parametrize("inner", [1, 5])
@@ -86,7 +84,6 @@ def test_gradient_of_minus_infinity_is_0(make: Make) -> None:
     assert x.grad.tolist() == [[0, 0], [0, 1]]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 @pytest.mark.parametrize("shape", [(5, 128), (2, 3, 1031), (9, 33), (40, 64)])
 def test_quads_in_registers(

@@ -34,7 +34,6 @@ MODES = [
 ]
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize(("mode", "shape", "aligned"), MODES)
 def test_result_and_gradient(

@@ -15,7 +15,6 @@ from vkbackend.framework.base.errors import ShapeError
 Make = Callable[..., fw.Tensor]
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float16", "float32"])
 @pytest.mark.parametrize("shape", [(7, 11), (3001,), (1,), (), (0, 3)])
 def test_against_numpy(dtype: str, shape: tuple[int, ...], make: Make) -> None:
@@ -31,7 +30,6 @@ def test_against_numpy(dtype: str, shape: tuple[int, ...], make: Make) -> None:
     assert_close(alone, values)
 
 
-@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32"])
 @pytest.mark.parametrize(
     ("shape", "dim"),
