@@ -82,8 +82,8 @@ SLOW_WORDS = 1 << 21
 """Words of a buffer that keep a device busy for some tens of milliseconds or more."""
 
 # lavapipe ends a loop after 65,535 rounds; there, far fewer take long enough.
-_ROUNDS = {"software": 400}
-_ROUNDS_OF_DRIVERS = {"SwiftShader driver": 100}
+_ROUNDS = {"software": 60}
+_ROUNDS_OF_DRIVERS = {"SwiftShader driver": 20}
 _MOST_ROUNDS = 60_000
 
 
