@@ -47,7 +47,7 @@ def test_the_command(
     assert said.count("`matmul/gemv` | 24, 16 | 24, 16") == len(family_table.DTYPES)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(16)
 @pytest.mark.device
 @pytest.mark.usefixtures("radv")
 @pytest.mark.parametrize("dtype", family_table.DTYPES)
