@@ -162,17 +162,25 @@ def into(
 ) -> Any:
     """Return the result of a call, written into its argument `out` if that is given."""
     rest = {name: value for name, value in kwargs.items() if name != "out"}
+    out, name = kwargs["out"], getattr(function, "__name__", "out")
+    if name in COMPUTED_AS_OUT and rest.get("dtype") is None and hasattr(out, "dtype"):
+        rest["dtype"] = out.dtype
     result = function(*args, **rest)
-    if kwargs["out"] is None:
+    if out is None:
         return result
-    return _writers[0](getattr(function, "__name__", "out"), kwargs["out"], result)
+    return _writers[0](name, out, result, (*args, *rest.values()))
 
 
-_writers: list[Callable[[str, Any, Any], Any]] = []
+COMPUTED_AS_OUT = frozenset({"cumprod", "cumsum", "prod", "sum"})
+"""Functions that compute in the dtype of `out`, if they are given no other."""
+
+_writers: list[Callable[[str, Any, Any, Iterable[Any]], Any]] = []
 
 
-def register_writer(write: Callable[[str, Any, Any], Any]) -> None:
-    """Set what writes results into `out`: from the function's name, `out`, the results.
+def register_writer(write: Callable[[str, Any, Any, Iterable[Any]], Any]) -> None:
+    """Set what writes results into `out`.
+
+    It takes the function's name, `out`, the results and the function's arguments.
 
     Changes in place are declared above this package, so none can be imported here.
     """

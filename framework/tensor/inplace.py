@@ -39,6 +39,7 @@ from ..ops.indexing.symbolic_index import (
     symbolic_index,
     written_places,
 )
+from .overlap import refuse_partial_overlap
 from .overwrite import record_overwrite
 
 if TYPE_CHECKING:
@@ -183,8 +184,10 @@ def change(
         If the result has fractions where `x` has none, or numbers where it has bools.
     DeviceMismatchError
         If an operand is on another device, and not a zero-dimensional one of the host.
-    GradError, ShapeError
+    GradError
         As `assign`.
+    ShapeError
+        As `assign`; or if an operand shares a part of the memory of `x`, but not all.
     """
     others = [operand(x, y) if isinstance(y, np.ndarray) else y for y in operands]
     if batching.depth:
@@ -192,6 +195,9 @@ def change(
         if rules is not None:
             return cast("Tensor", rules.change(x, op, tuple(others), options))
     recorded = _is_recorded(x, *others, *options.values())
+    for each in others:
+        if isinstance(each, TensorCore) and each.array is x.array:
+            refuse_partial_overlap("in place", x, (each,))
     with x.device.lock:
         # Of a storage of its own, which the tape may save: `x` itself is overwritten.
         target = x.alias() if recorded else x.detach()

@@ -18,6 +18,7 @@ from ..inplace import (
     fill_normal,
     fill_uniform,
 )
+from ..overlap import refuse_partial_overlap
 from .operand import Number, Operand, in_place
 
 if TYPE_CHECKING:
@@ -52,12 +53,16 @@ class FillMethods:
         GradError
             If gradients are being recorded and this is a leaf that requires one.
         ShapeError
-            If `source` does not broadcast to this shape.
+            If `source` does not broadcast to this shape, or shares a part of the memory
+            of this tensor, but not all.
         """
-        return assign(self, operand(self, source, "copy_"))
+        new = operand(self, source, "copy_")
+        if isinstance(new, TensorCore) and new.array is self.array:
+            refuse_partial_overlap("copy_", self, (new,))
+        return assign(self, new)
 
     def fill_(self: Tensor, value: Tensor | Number) -> Tensor:
-        """Set every element to one value.
+        """Set every element to one value, also of an expanded tensor.
 
         Parameters
         ----------
@@ -74,11 +79,13 @@ class FillMethods:
                 f"fill_: value is {tuple(value.shape)}; it must have no dimension"
             )
         name = "FillBackward3" if isinstance(value, TensorCore) else "FillBackward2"
-        return _shown(assign(self, value), name)
+        assign(_unexpanded(self), value)
+        return _shown(self, name)
 
     def zero_(self: Tensor) -> Tensor:
-        """Set every element to 0."""
-        return _shown(assign(self, 0), "ZeroBackward0")
+        """Set every element to 0, also of an expanded tensor."""
+        assign(_unexpanded(self), 0)
+        return _shown(self, "ZeroBackward0")
 
     masked_fill_ = in_place(ops.masked_fill)
     index_fill_ = in_place(ops.index_fill)
@@ -297,3 +304,14 @@ def _uniform_angle(x: Tensor, generator: Generator | None) -> Tensor:
     drawn = ops.draw_uniform(x.detach(), x.shape, float32, generator)
     angle: Tensor = (drawn - (0.5 - 2.0**-25)) * math.pi
     return angle
+
+
+def _unexpanded(x: Tensor) -> Tensor:
+    """Return a view of `x` that has each element of an expanded dimension once."""
+    pairs = [*zip(x.layout.strides, x.layout.shape, strict=True)]
+    if all(stride or size < 2 for stride, size in pairs):
+        return x
+    view: Tensor = ops.slice_(
+        x, tuple(slice(None) if stride else slice(1) for stride, _ in pairs)
+    )
+    return view
