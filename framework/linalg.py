@@ -13,6 +13,7 @@ from .dispatch.keywords import takes_keywords as _taking
 from .ops import linear_algebra as _functions
 from .ops import lu as _lu
 from .ops import matrix_functions as _others
+from .ops.matmul.combined import vecdot as _vecdot
 
 if TYPE_CHECKING:
     from .tensor.tensor import Tensor
@@ -93,7 +94,7 @@ svd = _taking(_functions.svd)
 svdvals = _taking(_functions.svdvals)
 tensorinv = _taking(_others.tensorinv)
 tensorsolve = _taking(_others.tensorsolve)
-vecdot = _taking(_others.vecdot)
+vecdot = _vecdot
 vector_norm = _taking(_others.vector_norm)
 
 

@@ -5,8 +5,9 @@ Error (vkbackend.errors)
 │   ├── IndexRangeError (IndexError)   an index or dimension that is not there
 │   └── DatasetError (TypeError, AssertionError)   datasets that do not fit
 ├── DomainError (RuntimeError) a number for which an op has no value
-├── DTypeError (TypeError, RuntimeError)    a dtype that an op or device does not take
-│   └── Float8Error (NotImplementedError)   floats of 8 bits, which are only stored
+├── DTypeError (TypeError, RuntimeError, NotImplementedError)   a dtype not taken
+│   ├── IndexDTypeError (IndexError)   indices that are no integers or bools
+│   └── Float8Error   floats of 8 bits, which are only stored
 ├── LinAlgError (RuntimeError) a matrix that has no such factors or solution
 ├── GradError (RuntimeError)   a gradient that cannot be computed
 │   └── GradArgumentError (ValueError)   what a transform cannot take
@@ -43,11 +44,18 @@ class LinAlgError(Error, RuntimeError):
     """A matrix that has no such factors or solution, as a singular one's inverse."""
 
 
-class DTypeError(Error, TypeError, RuntimeError):
-    """A dtype that an op, or the device it runs on, does not support."""
+class DTypeError(Error, TypeError, NotImplementedError):
+    """A dtype that an op, or the device it runs on, does not support.
+
+    PyTorch raises TypeError, RuntimeError or NotImplementedError, by the function.
+    """
 
 
-class Float8Error(DTypeError, NotImplementedError):
+class IndexDTypeError(DTypeError, IndexError):
+    """Indices of a dtype that is neither of integers nor of bools."""
+
+
+class Float8Error(DTypeError):
     """An operation that computes was given floats of 8 bits, which are only stored."""
 
 

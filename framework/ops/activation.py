@@ -22,7 +22,7 @@ from ..dispatch.autocast_policy import (
 )
 from ..dispatch.declare import elementwise
 from ..kernels.shader_types import check_float
-from .elementwise.cast import need_float, need_one_dtype
+from .elementwise.cast import need_float, need_one_dtype, need_real_float
 from .elementwise.compare import where
 from .elementwise.complex_numbers import _real_part, conj_physical
 from .elementwise.exponential import exp, sigmoid
@@ -404,6 +404,8 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
 
     Raises
     ------
+    DTypeError
+        If `x` is not of real floats.
     ShapeError
         If its size is odd.
 
@@ -411,7 +413,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     -----
     Source: Dauphin et al., arXiv:1612.08083.
     """
-    need_float("glu", x=x)
+    need_real_float("glu", x=x)
     at = normalize_dim("glu", dim, len(x.layout.shape))
     if x.layout.shape[at] % 2:
         raise ShapeError(

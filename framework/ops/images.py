@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..base.dtype import INT, uint8
 from ..base.errors import ShapeError
 from ..base.shape import Shape
 from ..base.validation import as_ints
@@ -29,12 +30,19 @@ def autocast_passthrough(out: Tensor, x: Tensor, dims: int) -> Tensor:
     return reshape(out, (*batch, out.layout.shape[1], *out.layout.shape[4 - dims :]))
 
 
-def check_images(name: str, x: Tensor, dims: int, complexes: bool = False) -> None:
+POOLED_INTEGERS = (uint8, *INT)
+"""Dtypes without fractions that images may have, of which the largest are taken."""
+
+
+def check_images(
+    name: str, x: Tensor, dims: int, complexes: bool = False, integers: bool = False
+) -> None:
     """Raise an error if `x` is no float batch of signals or images, nor one alone.
 
-    `complexes` says whether one of complex numbers is taken too.
+    `complexes` and `integers` say whether one of such numbers is taken too.
     """
-    if not (complexes and x.dtype.is_complex):
+    taken = complexes and x.dtype.is_complex
+    if not taken and not (integers and x.dtype in POOLED_INTEGERS):
         check_float(name, x)
     if len(x.layout.shape) not in (dims + 1, dims + 2):
         raise ShapeError(
@@ -53,15 +61,16 @@ def pooling_window(
     dilation: int | Shape,
     ceil_mode: bool,
     dims: int,
+    integers: bool = False,
 ) -> Window:
-    """Return the window of a pooling over signals or images `x`.
+    """Return the window of a pooling over signals or images `x`, perhaps of integers.
 
     Raises
     ------
     ShapeError
         If it does not fit, or an argument is out of range.
     """
-    check_images(name, x, dims)
+    check_images(name, x, dims, integers=integers)
     kernel = pair(f"{name}: kernel_size", kernel_size, 1, dims)
     steps = kernel
     if stride is not None and stride not in ((), []):

@@ -23,7 +23,6 @@ from ..dispatch.autocast_policy import (
 )
 from .elementwise.cast import cast, need_one_dtype
 from .elementwise.compare import ne, where
-from .elementwise.complex_numbers import conj
 from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, read, turned
 from .factorization_results import QR
@@ -291,21 +290,6 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
 
 
 @autocast_low_precision
-def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return sums of products along a dimension.
-
-    Parameters
-    ----------
-    x : Tensor
-        Of complex numbers the conjugates are taken.
-    y : Tensor
-        Of a shape that broadcasts with that of `x`.
-    dim : int, default -1
-        Which the result lacks.
-    """
-    return sum(conj(x) * y, dim)
-
-
 def linalg_diagonal(
     A: Tensor,  # noqa: N803
     *,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base.dtype import DTypeLike, as_dtype, float32, int64
+from ..base.dtype import INTEGER, DTypeLike, as_dtype, float32, int64
 from ..base.errors import DTypeError, ShapeError
 from ..base.validation import as_int
 from .factories import DeviceLike
@@ -257,6 +257,8 @@ def _triangle(
         )
     places = np.nonzero(within(np.arange(rows)[:, None], np.arange(columns)))
     kind = int64 if dtype is None else as_dtype(dtype)
+    if kind not in INTEGER:
+        raise DTypeError(f"{name}: dtype is {kind.name}; it must be an integer one")
     return tensor(np.stack(places).astype(kind.numpy), kind, device)
 
 
@@ -294,6 +296,8 @@ def tril_indices(
     ------
     ShapeError
         If a size is below 0.
+    DTypeError
+        If the dtype is not an integer one.
     """
     return _triangle(
         "tril_indices", row, col, dtype, device, lambda i, j: j - i <= offset

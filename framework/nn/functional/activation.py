@@ -13,7 +13,7 @@ from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
-from ...ops.elementwise.cast import refuse_bool
+from ...ops.elementwise.cast import need_real_float, refuse_bool, refuse_complex
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
 
@@ -53,6 +53,8 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     -------
     Tensor, shape and dtype of `input`
     """
+    refuse_bool("relu6", input=input)
+    refuse_complex("relu6", input=input)
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
@@ -78,7 +80,11 @@ def hardtanh(
     ------
     ValueError
         If `min_val` is above `max_val`.
+    DTypeError
+        If `input` is of bools or complex numbers.
     """
+    refuse_bool("hardtanh", input=input)
+    refuse_complex("hardtanh", input=input)
     if min_val > max_val:
         raise ValueError(
             f"hardtanh: min_val is {min_val}, max_val {max_val}; min_val must be the"
@@ -418,6 +424,11 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Returns
     -------
     Tensor, shape and dtype of `input`
+
+    Raises
+    ------
+    DTypeError
+        If `input` is not of real floats.
     """
     return input.hardshrink(lambd)
 
@@ -440,7 +451,10 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     ------
     DomainError
         If `lambd` is below 0.
+    DTypeError
+        If `input` is not of real floats.
     """
+    need_real_float("softshrink", input=input)
     if lambd < 0:
         raise DomainError(f"softshrink: lambd is {lambd}; it must be at least 0")
     lower = ops.where(input < -lambd, input + lambd, input * 0.0)

@@ -6,7 +6,7 @@ Integers wrap. Where an operand is a number, it takes the dtype of the tensors.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...base.errors import DomainError, DTypeError
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from ..source import fill_like
-from .cast import converted, result_type
+from .cast import converted, need_float, need_one_dtype, result_type
 from .compare import both, either
 from .unary import flat, sign, trunc
 
@@ -454,10 +454,27 @@ def lerp(x: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
     ------
     ShapeError
         If the shapes do not broadcast.
+    DTypeError
+        If tensors with dimensions are of several dtypes, or a number is complex where
+        they are not.
     """
 
 
 lerp.only_tensors("x", "end")
+
+
+@lerp.refuses
+def lerp_refuses(x: Tensor, end: Tensor, weight: Tensor | float) -> None:
+    if isinstance(weight, TensorCore):
+        weights = {"weight": weight} if weight.ndim else {}
+        need_one_dtype("lerp", x=x, end=end, **weights)
+        return
+    need_one_dtype("lerp", x=x, end=end)
+    need_float("lerp", x=x, end=end)
+    if isinstance(weight, complex) and not x.dtype.is_complex:
+        raise DTypeError(
+            f"lerp: weight is {weight}, x is {x.dtype.name}; the weight must be real"
+        )
 
 
 lerp.complexes(
@@ -508,6 +525,12 @@ def _addcmul_vjp(
     return grad, scaled * b if needs[1] else None, scaled * a if needs[2] else None
 
 
+def _number(value: Any) -> Any:
+    """Return a factor, of a tensor without dimensions its number."""
+    is_tensor = isinstance(value, TensorCore) and not value.ndim
+    return value.item() if is_tensor else value
+
+
 def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) -> Tensor:
     """Return x + value * tensor1 * tensor2.
 
@@ -522,7 +545,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
     ShapeError
         If the shapes do not broadcast.
     """
-    return _addcmul(x, tensor1, tensor2, value)
+    return _addcmul(x, tensor1, tensor2, _number(value))
 
 
 @elementwise(
@@ -574,4 +597,4 @@ def addcdiv(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
             f"addcdiv: tensor2 is {tensor2.dtype.name}, tensor1 is"
             f" {tensor1.dtype.name}; one of them must be of floats; cast it"
         )
-    return _addcdiv(x, tensor1, tensor2, value)
+    return _addcdiv(x, tensor1, tensor2, _number(value))

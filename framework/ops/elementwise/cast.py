@@ -93,11 +93,29 @@ def need_float(name: str, **tensors: Tensor) -> None:
             )
 
 
+def need_real_float(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError unless all tensors are of floats, and not complex."""
+    for key, x in tensors.items():
+        if not x.dtype.is_float:
+            raise DTypeError(
+                f"{name}: {key} is {x.dtype.name}; it must be of real floats, cast it"
+            )
+
+
 def refuse_bool(name: str, **tensors: Tensor) -> None:
     """Raise DTypeError if one of the tensors is of bools."""
     for key, x in tensors.items():
         if x.dtype is bool_:
             raise DTypeError(f"{name}: {key} is bool; it must be of numbers, cast it")
+
+
+def refuse_complex(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError if one of the tensors is of complex numbers."""
+    for key, x in tensors.items():
+        if x.dtype.is_complex:
+            raise DTypeError(
+                f"{name}: {key} is {x.dtype.name}; it must be of real numbers"
+            )
 
 
 def at_least(x: Tensor, dtype: DType) -> Tensor:

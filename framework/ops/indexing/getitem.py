@@ -15,7 +15,7 @@ import numpy as np
 
 from ...autograd.tape import Edge, ShownNode, edge_of, show_as, shown_as
 from ...base.dtype import bool_
-from ...base.errors import DTypeError, IndexRangeError, ShapeError
+from ...base.errors import DTypeError, IndexDTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, broadcast_shapes
 from ...base.symbolic_number import live
@@ -140,7 +140,9 @@ def _entry(entry: Any) -> Any:
         name = entry.dtype.name
         if name == "bool" or name.startswith(("int", "uint")):
             return entry
-        raise DTypeError(f"index: an array is {name}; it must be of integers or bools")
+        raise IndexDTypeError(
+            f"index: an array is {name}; it must be of integers or bools"
+        )
     if entry is None or entry is Ellipsis or isinstance(entry, slice):
         return entry
     if isinstance(entry, bool | np.bool_):

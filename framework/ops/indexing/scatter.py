@@ -343,7 +343,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     dim : int
     index : Tensor, any integer dtype
         Negative ones count from the end.
-    value : number or Tensor of one element
+    value : number or Tensor without dimensions
         Cast to the dtype of `x`.
 
     Raises
@@ -351,11 +351,17 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     IndexRangeError
         If an index is out of range: on the host at once, on a device by the next read;
         see `set_index_checks`.
+    ShapeError
+        If `value` is a tensor with dimensions.
     """
     at = normalize_dim("index_fill", dim, len(x.layout.shape) or 1)
     sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):
-        value = cast(reshape(value, ()), x.dtype)
+        if value.ndim:
+            raise ShapeError(
+                f"index_fill: value is {tuple(value.shape)}; it must have no dimension"
+            )
+        value = cast(value, x.dtype)
         if value.requires_grad:
             # Where several name one place, its gradient counts once.
             blank = fill_like(x, x.layout.shape, 0, int32)

@@ -12,7 +12,12 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
-from ..elementwise.cast import converted, need_one_dtype
+from ..elementwise.cast import (
+    converted,
+    need_one_dtype,
+    need_real_float,
+    refuse_complex,
+)
 from ..elementwise.compare import clamp_min, eq, where
 from ..elementwise.exponential import exp, log, log1p, log_sigmoid
 from ..elementwise.unary import abs, square
@@ -91,6 +96,7 @@ def mse_loss(x: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     ShapeError
         If the shapes do not broadcast, or the reduction is unknown.
     """
+    refuse_complex("mse_loss", x=x, target=target)
     _check("mse_loss", x, target, reduction)
     x, target = _together(x, target)
     out = reduced(square(x - target), reduction)
@@ -124,6 +130,7 @@ def smooth_l1_loss(
     """
     _check("smooth_l1_loss", x, target, reduction)
     x, target = _together(x, target)
+    need_real_float("smooth_l1_loss", x=x)
     if beta < 0:
         raise ShapeError(f"smooth_l1_loss: beta is {beta}; it must be at least 0")
     if beta == 0:
@@ -154,6 +161,7 @@ def huber_loss(
     -----
     Source: Huber, Robust Estimation of a Location Parameter, 1964.
     """
+    refuse_complex("huber_loss", x=x, target=target)
     _check("huber_loss", x, target, reduction)
     result = x.dtype
     if not result.is_float:
@@ -307,6 +315,7 @@ def kl_div(
     -----
     Source: Kullback and Leibler, On Information and Sufficiency, 1951.
     """
+    need_real_float("kl_div", x=x, target=target)
     broadcast_shapes("kl_div", x.layout.shape, target.layout.shape)
     check_reduction("kl_div", reduction, (*REDUCTIONS[:2], "batchmean", "none"))
     if log_target:

@@ -14,7 +14,7 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision_on_device,
 )
 from ..elementwise.binary import mul, sub
-from ..elementwise.cast import cast, converted, need_one_dtype
+from ..elementwise.cast import cast, converted, need_float, need_one_dtype
 from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
@@ -380,9 +380,20 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Return the sums of products along a dimension; the shapes broadcast."""
-    if x.dtype is not y.dtype:
-        raise DTypeError(
-            f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
-        )
+    """Return sums of products along a dimension.
+
+    Parameters
+    ----------
+    x, y : Tensor, float or complex, of one dtype
+        Shapes broadcast. Of complex numbers the conjugates of `x` are taken.
+    dim : int, default -1
+        Which the result lacks.
+
+    Raises
+    ------
+    DTypeError
+        If the dtypes differ, or are of integers.
+    """
+    need_float("vecdot", x=x, y=y)
+    need_one_dtype("vecdot", x=x, y=y)
     return sum(mul(conj(x), y), dim)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
+from ...eager.base_tensor import operand
 from ...kernels.conv.window import Pair, Window
 from ..images import (
+    POOLED_INTEGERS,
     autocast_passthrough,
     check_images,
     images,
     output_size,
     pooling_window,
 )
+from ..indexing.scatter import gather, index_select
 from ..reduce.common import as_places
+from ..reduce.minmax import argmax
+from ..view import expand, reshape
 from .max_pool2d import _adaptive_max_pool2d, _max_pool2d
 
 if TYPE_CHECKING:
@@ -64,9 +72,9 @@ def max_pool1d_with_indices(
 ) -> tuple[Tensor, Tensor]:
     """Return what `max_pool1d` does, and where each element was."""
     window = pooling_window(
-        "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1
+        "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1, True
     )
-    return with_places(_like(x, 1, _max_pool2d(images(x, 1), window)))
+    return with_places(_like(x, 1, _largest(images(x, 1), window)))
 
 
 def max_pool2d(
@@ -82,7 +90,8 @@ def max_pool2d(
     Parameters
     ----------
     x : Tensor, shape (batch, channels, height, width) or without batch
-        Float. Padding never wins; a NaN in a window does.
+        Float, or signed integers or uint8. Padding never wins; a NaN in
+        a window does.
     kernel_size : int or (int, int)
         Size of the window.
     stride : int or (int, int), default `kernel_size`
@@ -104,9 +113,9 @@ def max_pool2d(
         If `x` is no image, the window does not fit, or padding exceeds half of it.
     """
     window = pooling_window(
-        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
+        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2, True
     )
-    return _like(x, 2, _max_pool2d(images(x, 2), window))[0]
+    return _like(x, 2, _largest(images(x, 2), window))[0]
 
 
 def max_pool2d_with_indices(
@@ -130,9 +139,39 @@ def max_pool2d_with_indices(
         The elements, and their row-major positions in the plane.
     """
     window = pooling_window(
-        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2
+        "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2, True
     )
-    return with_places(_like(x, 2, _max_pool2d(images(x, 2), window)))
+    return with_places(_like(x, 2, _largest(images(x, 2), window)))
+
+
+def _largest(pixels: Tensor, window: Window) -> tuple[Tensor, Tensor]:
+    """Return the largest elements, and their places in the plane, also of integers."""
+    if pixels.dtype not in POOLED_INTEGERS:
+        return _max_pool2d(pixels, window)
+    *batch, height, width = pixels.layout.shape
+    rows, columns = (_taps(window, (height, width), dim) for dim in range(2))
+    flat = rows[:, None, :, None] * width + columns[None, :, None, :]
+    shape = (*flat.shape[:2], math.prod(window.kernel))
+    table = operand(pixels, flat.reshape(-1).astype(np.int32))
+    planes = reshape(pixels, (*batch, height * width))
+    values = reshape(index_select(planes, 2, table), (*batch, *shape))
+    best = argmax(values, -1, keepdim=True)
+    places = expand(reshape(table, shape), values.layout.shape)
+    found = (gather(each, -1, best) for each in (values, places))
+    out, chosen = (reshape(each, (*batch, *shape[:2])) for each in found)
+    return out, chosen
+
+
+def _taps(window: Window, size: Pair, dim: int) -> np.ndarray:
+    """Return where the elements of each window lie along a dimension, of (out, kernel).
+
+    Those in the padding are replaced by the nearest element of the window that is not.
+    """
+    kernel, step = window.kernel[dim], window.dilation[dim]
+    start = np.arange(window.output(*size)[dim]) * window.stride[dim]
+    start = (start - window.padding[dim])[:, None]
+    last = (size[dim] - 1 - start) // step
+    return np.asarray(start + np.clip(np.arange(kernel), -(start // step), last) * step)
 
 
 def _like(x: Tensor, dims: int, found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import bool_, int32, int64
-from ...base.errors import ShapeError
+from ...base.dtype import INTEGER, bool_, int32, int64
+from ...base.errors import DTypeError, ShapeError
 from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
 from ...eager.base_tensor import TensorCore
@@ -179,7 +179,13 @@ def unravel_index(indices: Tensor, shape: int | Sequence[int]) -> tuple[Tensor, 
     ------
     ShapeError
         If a size is below 0.
+    DTypeError
+        If `indices` is not of integers.
     """
+    if indices.dtype not in INTEGER:
+        raise DTypeError(
+            f"unravel_index: indices is {indices.dtype.name}; it must be of integers"
+        )
     given = (shape,) if isinstance(shape, int) else shape
     sizes = as_ints("unravel_index: shape", given)
     if min(sizes, default=0) < 0:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ... import ops
 from ...base.errors import ShapeError
 from ...ops import matrix_functions
+from ...ops.elementwise.cast import need_real_float
 from ..inplace import change
 from .operand import in_place
 
@@ -26,7 +27,13 @@ class DerivedMethods:
         ----------
         lambd : number, default 0.5
             At least 0.
+
+        Raises
+        ------
+        DTypeError
+            If the dtype is not a float one.
         """
+        need_real_float("hardshrink", input=self)
         return ops.where(ops.abs(self) <= lambd, 0.0, self)
 
     addbmm = ops.addbmm

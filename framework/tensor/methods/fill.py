@@ -10,6 +10,7 @@ from ...autograd.tape import ShownNode
 from ...base.dtype import float32
 from ...base.errors import DomainError, ShapeError
 from ...eager.base_tensor import TensorCore, operand
+from ...ops.elementwise.cast import need_real_float, refuse_bool, refuse_complex
 from ..inplace import (
     assign,
     fill_bernoulli,
@@ -189,7 +190,10 @@ class FillMethods:
         ------
         DomainError
             If `sigma` is not above 0.
+        DTypeError
+            If the dtype is not a float one.
         """
+        need_real_float("cauchy_", x=self)
         if not sigma > 0:
             raise DomainError(f"cauchy_: sigma is {sigma!r}; it must be above 0")
         return assign(self, _uniform_angle(self, generator).tan() * sigma + median)
@@ -217,6 +221,7 @@ class FillMethods:
         DTypeError
             If the dtype is not a float one.
         """
+        need_real_float("log_normal_", x=self)
         if not std > 0:
             raise DomainError(f"log_normal_: std is {std!r}; it must be above 0")
         like = self.detach()
@@ -239,7 +244,11 @@ class FillMethods:
         ------
         DomainError
             If `p` is not between 0 and 1.
+        DTypeError
+            If the dtype is bool or complex.
         """
+        refuse_bool("geometric_", x=self)
+        refuse_complex("geometric_", x=self)
         if not 0 < p < 1:
             raise DomainError(f"geometric_: p is {p!r}; it must be between 0 and 1")
         like = self.detach()
@@ -263,7 +272,10 @@ class FillMethods:
         ------
         ShapeError
             If a number is not from 0 to 1, or shapes do not broadcast.
+        DTypeError
+            If the dtype is complex.
         """
+        refuse_complex("bernoulli_", x=self)
         return fill_bernoulli(self, p, generator)
 
     def random_(
@@ -293,6 +305,7 @@ class FillMethods:
         DTypeError
             If the dtype does not hold them all.
         """
+        refuse_complex("random_", x=self)
         high = to if high is None else high
         if high is None:
             low, high = None, low

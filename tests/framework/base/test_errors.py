@@ -13,6 +13,8 @@ from vkbackend.framework.base import errors
         (errors.ShapeError, RuntimeError),
         (errors.DTypeError, TypeError),
         (errors.DTypeError, RuntimeError),
+        (errors.DTypeError, NotImplementedError),
+        (errors.IndexDTypeError, IndexError),
         (errors.GradError, RuntimeError),
         (errors.DeviceMismatchError, RuntimeError),
         (errors.StateError, RuntimeError),
