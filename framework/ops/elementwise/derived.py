@@ -340,10 +340,16 @@ def ldexp(input: Tensor, other: Tensor) -> Tensor:
     Returns
     -------
     Tensor
-        float32 if both are of integers.
+        float32 if both are of integers or bools.
+
+    Raises
+    ------
+    DTypeError
+        If `input` is of floats and `other` of bools.
     """
     need_tensors("ldexp", input=input, other=other)
-    refuse_bool("ldexp", other=other)
+    if input.dtype.is_float:
+        refuse_bool("ldexp", other=other)
     if input.dtype.is_float and other.dtype in INTEGER:
         return _scaled_by_power(input, other)
     power = exp2(_fractional(other))
