@@ -394,6 +394,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     DTypeError
         If the dtypes differ, or are of integers.
     """
+    if x.dtype is not y.dtype:
+        raise DTypeError(
+            f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
+        )
     need_float("vecdot", x=x, y=y)
-    need_one_dtype("vecdot", x=x, y=y)
     return sum(mul(conj(x), y), dim)
