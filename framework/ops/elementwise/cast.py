@@ -95,11 +95,8 @@ def need_float(name: str, **tensors: Tensor) -> None:
 
 def need_real_float(name: str, **tensors: Tensor) -> None:
     """Raise DTypeError unless all tensors are of floats, and not complex."""
-    for key, x in tensors.items():
-        if not x.dtype.is_float:
-            raise DTypeError(
-                f"{name}: {key} is {x.dtype.name}; it must be of real floats, cast it"
-            )
+    need_float(name, **tensors)
+    refuse_complex(name, **tensors)
 
 
 def refuse_bool(name: str, **tensors: Tensor) -> None:
