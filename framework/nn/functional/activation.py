@@ -13,7 +13,7 @@ from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
-from ...ops.elementwise.cast import need_real_float, refuse_bool, refuse_complex
+from ...ops.elementwise.cast import need_real_float, need_real_numbers, refuse_bool
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
 
@@ -53,8 +53,7 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     -------
     Tensor, shape and dtype of `input`
     """
-    refuse_bool("relu6", input=input)
-    refuse_complex("relu6", input=input)
+    need_real_numbers("relu6", input=input)
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
@@ -83,8 +82,7 @@ def hardtanh(
     DTypeError
         If `input` is of bools or complex numbers.
     """
-    refuse_bool("hardtanh", input=input)
-    refuse_complex("hardtanh", input=input)
+    need_real_numbers("hardtanh", input=input)
     if min_val > max_val:
         raise ValueError(
             f"hardtanh: min_val is {min_val}, max_val {max_val}; min_val must be the"
@@ -424,11 +422,6 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     Returns
     -------
     Tensor, shape and dtype of `input`
-
-    Raises
-    ------
-    DTypeError
-        If `input` is not of real floats.
     """
     return input.hardshrink(lambd)
 

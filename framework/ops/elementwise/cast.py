@@ -115,6 +115,12 @@ def refuse_complex(name: str, **tensors: Tensor) -> None:
             )
 
 
+def need_real_numbers(name: str, **tensors: Tensor) -> None:
+    """Raise DTypeError if one of the tensors is of bools or complex numbers."""
+    refuse_bool(name, **tensors)
+    refuse_complex(name, **tensors)
+
+
 def at_least(x: Tensor, dtype: DType) -> Tensor:
     """Return an operand as a float dtype that a rule computes in, or as it is if wider.
 

@@ -10,7 +10,7 @@ from ...autograd.tape import ShownNode
 from ...base.dtype import float32
 from ...base.errors import DomainError, ShapeError
 from ...eager.base_tensor import TensorCore, operand
-from ...ops.elementwise.cast import need_real_float, refuse_bool, refuse_complex
+from ...ops.elementwise.cast import need_real_float, need_real_numbers, refuse_complex
 from ..inplace import (
     assign,
     fill_bernoulli,
@@ -247,8 +247,7 @@ class FillMethods:
         DTypeError
             If the dtype is bool or complex.
         """
-        refuse_bool("geometric_", x=self)
-        refuse_complex("geometric_", x=self)
+        need_real_numbers("geometric_", x=self)
         if not 0 < p < 1:
             raise DomainError(f"geometric_: p is {p!r}; it must be between 0 and 1")
         like = self.detach()
