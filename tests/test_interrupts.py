@@ -14,7 +14,7 @@ from tests.interrupts import KINDS, Check, inject, quiet, storm, sweep
 # What a kernel cannot be built for is not traced again, which is said.
 pytestmark = pytest.mark.filterwarnings("ignore:jit. made runs without replay")
 
-EVERY = 331
+EVERY = 661
 """Lines from one that is tried to the next."""
 
 SIGNALS = 6

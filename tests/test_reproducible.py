@@ -49,7 +49,7 @@ def test_trainings_have_one_result(name: str, gpu: GpuDevice) -> None:
 
 
 def test_programs_have_one_result(gpu: GpuDevice) -> None:
-    search(programs(), lambda made: check_program(made, gpu), 5, 3, shrink=False)
+    search(programs(), lambda made: check_program(made, gpu), 3, 3, shrink=False)
 
 
 def test_sums_taken_otherwise_are_found(

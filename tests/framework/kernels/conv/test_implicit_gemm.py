@@ -286,6 +286,7 @@ SPLIT: list[tuple[Convolved, bool]] = [
         for number, each in enumerate(SPLIT)
     ],
 )
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("splits", [1, 3])
 def test_float32_split_into_pairs(
     gpu: GpuDevice,

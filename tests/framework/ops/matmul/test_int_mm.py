@@ -111,12 +111,14 @@ def kernels(
 
 
 @each_cut
-def test_words_of_four(gpu: Device, kernels: list[str]) -> None:
-    for sizes, turned in itertools.product(SIZES, ["", "a", "b", "ab"]):
-        kernels.clear()
-        a, b, want = operands(gpu, sizes, turned)
-        np.testing.assert_array_equal(fw.int_mm(a, b).numpy(), want)
-        assert "matmul/gemm_simt" in kernels
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_words_of_four(
+    gpu: Device, kernels: list[str], sizes: GemmSize, turned: str
+) -> None:
+    a, b, want = operands(gpu, sizes, turned)
+    np.testing.assert_array_equal(fw.int_mm(a, b).numpy(), want)
+    assert "matmul/gemm_simt" in kernels
 
 
 @pytest.mark.parametrize("config", [WHOLE], ids=["32x32"])
