@@ -52,12 +52,12 @@ def _rule(name: str) -> Callable[..., Any]:
     return lambda *arguments: elementwise(op, name, *arguments)
 
 
-def _linear(x: Any, weight: Any) -> Any:
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
     if not isinstance(x, NestedTensor) or isinstance(weight, NestedTensor):
         return NotImplemented
     if x.ragged_dim >= x.ndim - 1:
         return NotImplemented
-    return x.with_elements(ops.linear(x.elements, weight))
+    return x.with_elements(ops.linear(x.elements, weight, bias))
 
 
 NestedTensor.rules = {

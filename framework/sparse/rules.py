@@ -161,10 +161,11 @@ def _bmm(a: Any, b: Any, *_: Any) -> Any:
     return products.bmm(a, b)
 
 
-def _linear(x: Any, weight: Any) -> Any:
+def _linear(x: Any, weight: Any, bias: Any) -> Any:
     if x.ndim != 2:
         return NotImplemented
-    return products.product(x, weight.transpose(0, 1))
+    found = products.product(x, weight.transpose(0, 1))
+    return found if bias is None else found + bias
 
 
 def _view(x: Any, shape: Sequence[int]) -> Any:

@@ -379,6 +379,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return reshape(index_select(input, 0, places), (len(rows), r))
 
 
+@autocast_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return sums of products along a dimension.
 
