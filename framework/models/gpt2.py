@@ -171,6 +171,13 @@ class GPT2(nn.Module):
     ----------
     config : ModelConfig
         Of `model_type` "gpt2".
+
+    Attributes
+    ----------
+    base : str
+        First part of names, which the first checkpoints lack.
+    ignored : tuple of str
+        Ends of names in checkpoints that are no parameters: causal masks.
     """
 
     base = "transformer"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import nn
+from ..base.device import default_device, find_device
 from ..base.dtype import DTypeLike
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
@@ -33,8 +34,8 @@ def load(
     ----------
     path : str or Path
         A folder with `config.json` and weights, as `transformers` saves it.
-    device : Device, str or None, default the host
-        Where the parameters go, one after the other.
+    device : Device, str or None
+        Where the parameters go, one after the other; None is the default device.
     dtype : DType, str or None
         Of the parameters; None as they are stored.
 
@@ -101,9 +102,10 @@ def fill(
                 f"{checkpoint.path}: `{source}` has shape {checkpoint.shape(source)};"
                 f" the model has {tuple(wanted[name].shape)}"
             )
+    place = default_device() if device is None else find_device(device)
     found: dict[str, Tensor] = {}
     for name, source in sources.items():
-        found[name] = checkpoint[source].to(device or "cpu", dtype)
+        found[name] = checkpoint[source].to(place, dtype)
     tied = _tied(model)
     for name, other in tied.items():
         found.setdefault(name, found[other])
@@ -115,7 +117,7 @@ def fill(
 def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
     """Return the checkpoint's name of each parameter of a model."""
     ignored = tuple(getattr(model, "ignored", ()))
-    stored = [name for name in checkpoint if not name.endswith(ignored or ("\0",))]
+    stored = [name for name in checkpoint if not name.endswith(ignored)]
     tied = _tied(model)
     names = [name for name in model.state_dict() if name not in tied]
     prefix = f"{model.base}." if hasattr(model, "base") else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -96,7 +97,13 @@ def _step(
 
     def step() -> list[Any]:
         optimizer.zero_grad()
-        with library.autocast("cuda", dtype=library.bfloat16, enabled=using.autocast):
+        # Without a block where there is no autocast: an idle one takes time too.
+        block = (
+            library.autocast("cuda", dtype=library.bfloat16)
+            if using.autocast
+            else contextlib.nullcontext()
+        )
+        with block:
             found = model(x)
         loss = library.nn.functional.cross_entropy(found.float(), y)
         loss.backward()

@@ -36,6 +36,14 @@ def test_on_a_device_in_a_dtype(
         )
 
 
+def test_on_the_default_device(
+    tmp_path: Path, place: Any, state: dict[str, Any]
+) -> None:
+    with place:
+        model = fw.models.load(folder(tmp_path, CONFIG, state))
+    assert {each.device for each in model.parameters()} == {place}
+
+
 def test_tied_parameters_are_one(tmp_path: Path, state: dict[str, Any]) -> None:
     config = {**CONFIG, "tie_word_embeddings": True}
     del state["lm_head.weight"]
