@@ -5,6 +5,7 @@ from .cache import KeyValueCache as KeyValueCache
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import open_checkpoint as open_checkpoint
 from .config import ModelConfig as ModelConfig
+from .gemma import Gemma as Gemma
 from .generation import generate as generate
 from .gpt2 import GPT2 as GPT2
 from .llama import Llama as Llama
@@ -14,6 +15,7 @@ from .qwen import Qwen as Qwen
 __all__ = [
     "GPT2",
     "Checkpoint",
+    "Gemma",
     "KeyValueCache",
     "Llama",
     "ModelConfig",

@@ -27,7 +27,10 @@ class KeyValueCache:
     Attributes
     ----------
     position : Tensor, int64, no dimensions
-        Number of tokens that are held.
+        Number of tokens that are held, padding included.
+    padding : Tensor or None, int64, shape (batch,)
+        Number of tokens at the left of each sequence that are none of it: they are not
+        seen, and positions are counted from the first after them.
     """
 
     def __init__(
@@ -46,10 +49,11 @@ class KeyValueCache:
         self._keys = [zeros(shape, dtype=kind, device=device) for _ in range(layers)]
         self._values = [zeros(shape, dtype=kind, device=device) for _ in range(layers)]
         self.position = zeros((), dtype=int64, device=device)
+        self.padding: Tensor | None = None
         self._places = arange(length, device=device)
 
     def places(self, count: int) -> Tensor:
-        """Return the positions of the next tokens, int64 (count,).
+        """Return where the next tokens are held, int64 (count,).
 
         Raises
         ------
@@ -62,6 +66,15 @@ class KeyValueCache:
                 f" {self.length} in all"
             )
         return ops.narrow(self._places, 0, 0, count) + self.position
+
+    def positions(self, places: Tensor) -> Tensor:
+        """Return positions within sequences, (count,), or with padding (batch, count).
+
+        Those of padding are 0.
+        """
+        if self.padding is None:
+            return places
+        return ops.clamp(places - ops.reshape(self.padding, (-1, 1)), 0)
 
     def extend(
         self, layer: int, places: Tensor, key: Tensor, value: Tensor
@@ -76,8 +89,18 @@ class KeyValueCache:
         return keys, values
 
     def mask(self, places: Tensor, window: int | None = None) -> Tensor:
-        """Return which keys the queries at some positions see, bool (count, length)."""
-        return visible(places, self._places, window)
+        """Return which keys the queries at some places see.
+
+        Returns
+        -------
+        Tensor, bool, shape (count, length), with padding (batch, 1, count, length)
+            Padding sees itself, so that no query sees nothing.
+        """
+        seen = visible(places, self._places, window)
+        if self.padding is None:
+            return seen
+        real = self._places >= ops.reshape(self.padding, (-1, 1, 1, 1))
+        return seen & (real | (ops.reshape(places, (-1, 1)) == self._places))
 
     def advance(self, count: int) -> None:
         """Count tokens that every layer has written."""
@@ -86,6 +109,7 @@ class KeyValueCache:
     def clear(self) -> None:
         """Begin with another sequence."""
         self.position.zero_()
+        self.padding = None
 
 
 def visible(queries: Tensor, keys: Tensor, window: int | None = None) -> Tensor:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
+import numpy as np
+
 from vkbackend.errors import ArgumentError
 
 from .. import ops
@@ -14,6 +16,7 @@ from ..base.dtype import float32
 from ..base.errors import ShapeError
 from ..base.philox import Generator
 from ..jit.trace_cache import jit
+from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache
 
@@ -33,6 +36,7 @@ def generate(
     tokens: Tensor,
     count: int,
     *,
+    mask: Tensor | None = None,
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -46,9 +50,11 @@ def generate(
     model : nn.Module
         A `LanguageModel`, such as `Llama`.
     tokens : Tensor, int64, shape (batch, length)
-        Prompts of one length, on the model's device.
+        Prompts, on the model's device; shorter ones begin with padding.
     count : int
         Number of tokens to add at most.
+    mask : Tensor or None, bool or int64, shape (batch, length)
+        False or 0 for padding, which is at the left; None if there is none.
     temperature : float, default 0
         What logits are divided by before one is drawn; 0 takes the most likely token.
     top_k : int or None
@@ -69,9 +75,10 @@ def generate(
     Raises
     ------
     ShapeError
-        If `tokens` has not two dimensions, or no token.
+        If `tokens` has not two dimensions, or no token, or `mask` another shape.
     ArgumentError
-        If `count` or `temperature` is negative, or `top_k` or `top_p` out of range.
+        If `count` or `temperature` is negative, or `top_k` or `top_p` out of range; if
+        padding follows a token.
 
     Notes
     -----
@@ -84,11 +91,13 @@ def generate(
     >>> fw.models.generate(model, prompt, 64)  # doctest: +SKIP
     """
     _check(tokens, count, temperature, top_k, top_p)
+    padding = None if mask is None else _padding(mask, tokens)
     batch, length = tokens.shape
     if count == 0:
         return tokens
     ends = sorted(stop)
     cache = model.new_cache(batch, length + count, tokens.device)
+    cache.padding = padding
 
     def step(newest: Tensor) -> Tensor:
         logits = model(newest, cache)[:, -1].to(float32)
@@ -141,6 +150,32 @@ def _check(
         raise ArgumentError(f"generate: top_k is {top_k}; it must be at least 1")
     if top_p is not None and not 0 < top_p <= 1:
         raise ArgumentError(f"generate: top_p is {top_p}; it must be in (0, 1]")
+
+
+def _padding(mask: Tensor, tokens: Tensor) -> Tensor | None:
+    """Return how many tokens at the left of each prompt are padding, (batch,)."""
+    if tuple(mask.shape) != tuple(tokens.shape):
+        raise ShapeError(
+            f"generate: mask is {tuple(mask.shape)}, tokens {tuple(tokens.shape)}; they"
+            " must have one shape"
+        )
+    real = mask.numpy().astype(bool)
+    if not real[:, -1].all():
+        raise ArgumentError(
+            f"generate: prompt {int(real[:, -1].argmin())} ends with padding; it must"
+            " be at the left"
+        )
+    changes = real[:, 1:] < real[:, :-1]
+    if changes.any():
+        row, place = (int(each[0]) for each in changes.nonzero())
+        raise ArgumentError(
+            f"generate: prompt {row} has padding at {place + 1}, after a token; it must"
+            " be at the left"
+        )
+    if real.all():
+        return None
+    counts = (~real).sum(-1).astype(np.int64)
+    return tensor(counts, device=tokens.device)
 
 
 def _chosen(

@@ -155,7 +155,8 @@ class Transformer(nn.Module):
         else:
             places = cache.places(length)
             mask = cache.mask(places)
-        x = self.wte(tokens) + self.wpe(places)
+        positions = places if cache is None else cache.positions(places)
+        x = self.wte(tokens) + self.wpe(positions)
         for number, block in enumerate(self.h):
             x = block(x, mask, None if cache is None else (cache, number, places))
         if cache is not None:

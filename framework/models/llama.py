@@ -178,7 +178,8 @@ class Decoder(nn.Module):
             places = arange(length, device=tokens.device)
             if self.window is not None and self.window < length:
                 mask = visible(places, places, self.window)
-        angles = self.rotary.angles(places, x)
+        positions = places if cache is None else cache.positions(places)
+        angles = self.rotary.angles(positions, x)
         for number, layer in enumerate(self.layers):
             x = layer(
                 x, angles, mask, None if cache is None else (cache, number, places)

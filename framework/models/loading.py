@@ -11,13 +11,14 @@ from ..base.dtype import DTypeLike
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
-from . import gpt2, llama, qwen
+from . import gemma, gpt2, llama, qwen
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 
 FAMILIES: dict[str, Callable[[ModelConfig], nn.Module]] = {
     **dict.fromkeys(llama.TYPES, llama.Llama),
     **dict.fromkeys(qwen.TYPES, qwen.Qwen),
+    **dict.fromkeys(gemma.TYPES, gemma.Gemma),
     **dict.fromkeys(gpt2.TYPES, gpt2.GPT2),
 }
 """Models by `model_type`."""

@@ -177,7 +177,8 @@ class Decoder(nn.Module):
         else:
             places = cache.places(length)
             mask = cache.mask(places)
-        angles = self.rotary.angles(places, x)
+        positions = places if cache is None else cache.positions(places)
+        angles = self.rotary.angles(positions, x)
         for number, layer in enumerate(self.layers):
             x = layer(
                 x, angles, mask, None if cache is None else (cache, number, places)

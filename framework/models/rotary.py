@@ -79,9 +79,15 @@ class Rotary:
         self._turns = turns
 
     def angles(self, places: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-        """Return cosines and sines for positions, (length, head), of `like`'s dtype."""
+        """Return cosines and sines for positions, of `like`'s dtype.
+
+        Positions (length,) give (length, head), those of a batch, (batch, length), give
+        (batch, 1, length, head).
+        """
         turns = tensor(self._turns, device=places.device)
-        angle = ops.reshape(places.to(float32), (-1, 1)) * turns
+        angle = ops.unsqueeze(places.to(float32), -1) * turns
+        if angle.ndim == 3:
+            angle = ops.unsqueeze(angle, 1)
         angle = ops.cat([angle, angle], -1)
         return ops.cos(angle).to(like.dtype), ops.sin(angle).to(like.dtype)
 

@@ -18,6 +18,8 @@ SIZES = {
     "initializer_range": 0.3,
 }
 TOKENS = np.random.default_rng(0).integers(0, SIZES["vocab_size"], (2, 17))
+MASK = np.arange(17) >= np.array([[0], [5]])
+"""False where the shorter of two prompts is padded, at the left."""
 
 
 def saved(folder: Path, kind: str, dtype: Any = None, **settings: Any) -> Any:
@@ -47,14 +49,15 @@ def logits(model: Any, tokens: np.ndarray = TOKENS) -> np.ndarray:
     return found
 
 
-def continued(model: Any, count: int, tokens: np.ndarray = TOKENS) -> np.ndarray:
+def continued(model: Any, count: int, mask: np.ndarray | None = None) -> np.ndarray:
     """Return the tokens of a model of transformers, the most likely ones."""
-    given = torch.from_numpy(tokens)
+    given = torch.from_numpy(TOKENS)
+    seen = torch.ones_like(given) if mask is None else torch.from_numpy(mask).long()
     options = {"do_sample": False, "pad_token_id": 0, "eos_token_id": None}
     with torch.no_grad():
         found: np.ndarray = model.generate(
             given,
-            attention_mask=torch.ones_like(given),
+            attention_mask=seen,
             max_new_tokens=count,
             **options,
         ).numpy()

@@ -74,6 +74,17 @@ def test_drawn_tokens() -> None:
         ({"temperature": -1.0}, ArgumentError, r"temperature is -1\.0"),
         ({"top_k": 0}, ArgumentError, "top_k is 0"),
         ({"top_p": 0.0}, ArgumentError, r"top_p is 0\.0"),
+        ({"mask": fw.ones(2, 2)}, ShapeError, r"mask is \(2, 2\), tokens \(2, 3\)"),
+        (
+            {"mask": fw.tensor([[1, 1, 1], [1, 0, 0]])},
+            ArgumentError,
+            "prompt 1 ends with padding",
+        ),
+        (
+            {"mask": fw.tensor([[1, 0, 1], [1, 1, 1]])},
+            ArgumentError,
+            "prompt 0 has padding at 1, after a token",
+        ),
         ({"tokens": fw.zeros(3, dtype=fw.int64)}, ShapeError, r"tokens is \(3,\)"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.models.agreement import check_family
+from tests.framework.models.agreement import check_family, check_prompts
 from vkbackend.framework.base.errors import FileFormatError
 
 SIZES = {
@@ -36,6 +36,10 @@ def test_agrees_with_transformers(
 ) -> None:
     model = check_family(tmp_path, place, "GPT2", **SIZES, **settings)
     assert type(model) is fw.models.GPT2
+
+
+def test_prompts_of_several_lengths(tmp_path: Path, place: Any) -> None:
+    check_prompts(tmp_path, place, "GPT2", **SIZES)
 
 
 def test_names_what_it_does_not_have() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.models.agreement import check_family
+from tests.framework.models.agreement import check_family, check_prompts
 from tests.framework.models.saved import SIZES
 from vkbackend.framework.base.errors import FileFormatError
 
@@ -32,6 +32,10 @@ def test_agrees_with_transformers(
 ) -> None:
     model = check_family(tmp_path, place, kind, **SIZES, **settings)
     assert type(model) is fw.models.Qwen
+
+
+def test_prompts_of_several_lengths(tmp_path: Path, place: Any) -> None:
+    check_prompts(tmp_path, place, "Qwen3", **SIZES, num_key_value_heads=2)
 
 
 def test_names_what_it_does_not_have() -> None:

@@ -1,0 +1,344 @@
+"""Gemma 2 (arXiv:2408.00118) and the text models of Gemma 3 (arXiv:2503.19786).
+
+Names of modules are those of the checkpoints of `Gemma2ForCausalLM` and
+`Gemma3ForCausalLM`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .. import nn, ops
+from ..base.dtype import DTypeLike, float32
+from ..base.errors import FileFormatError
+from ..nn import functional
+from ..nn.utils import skip_init
+from ..tensor.factories import DeviceLike, zeros
+from ..tensor.from_data import tensor
+from ..tensor.sequences import arange
+from ..tensor.tensor import Tensor
+from .cache import KeyValueCache, visible
+from .config import ModelConfig
+from .rotary import Rotary, frequencies, rotated
+
+TYPES = ("gemma2", "gemma3_text")
+"""Values of `model_type`."""
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+
+class GemmaConfig(NamedTuple):
+    """Sizes and settings of a model, with the names of `config.json`."""
+
+    vocab_size: int
+    hidden_size: int
+    intermediate_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float
+    attention_bias: bool
+    query_pre_attn_scalar: float
+    sliding_window: int
+    layer_types: tuple[str, ...]
+    attn_logit_softcapping: float | None
+    final_logit_softcapping: float | None
+    has_head_norms: bool
+
+    @classmethod
+    def of(cls, config: ModelConfig) -> GemmaConfig:
+        """Return what a configuration says.
+
+        Raises
+        ------
+        FileFormatError
+            If a size is missing or no size, or a setting is not supported.
+        """
+        config.require("hidden_activation", "gelu_pytorch_tanh")
+        config.require("tie_word_embeddings", True)
+        config.require("use_bidirectional_attention", False)
+        older = config.get("model_type", str, "gemma3_text") == "gemma2"
+        layers = config.size("num_hidden_layers")
+        return cls(
+            config.size("vocab_size"),
+            config.size("hidden_size"),
+            config.size("intermediate_size"),
+            layers,
+            config.size("num_attention_heads"),
+            config.size("num_key_value_heads"),
+            config.size("head_dim", 256),
+            config.get("rms_norm_eps", float, 1e-6),
+            config.get("attention_bias", bool, False),
+            config.get("query_pre_attn_scalar", float, 256.0),
+            config.size("sliding_window", 4096),
+            _layer_types(config, layers, 2 if older else 6),
+            _cap(config, "attn_logit_softcapping", 50.0 if older else None),
+            _cap(config, "final_logit_softcapping", 30.0 if older else None),
+            not older,
+        )
+
+
+def _layer_types(config: ModelConfig, layers: int, every: int) -> tuple[str, ...]:
+    """Return what each layer attends to; every so many attend to all tokens."""
+    every = config.size("sliding_window_pattern", every)
+    given = config.settings.get("layer_types")
+    if given is None:
+        return tuple(FULL if (i + 1) % every == 0 else SLIDING for i in range(layers))
+    if (
+        not isinstance(given, list)
+        or len(given) != layers
+        or {*given} - {SLIDING, FULL}
+    ):
+        raise FileFormatError(
+            f"{config.where}: `layer_types` is {given!r}; it must be {layers} of"
+            f" {SLIDING!r} and {FULL!r}"
+        )
+    return tuple(given)
+
+
+def _cap(config: ModelConfig, name: str, default: float | None) -> float | None:
+    """Return a limit of logits; one that is null says that there is none."""
+    if name not in config.settings:
+        return default
+    found: float | None = config.get(name, float, None)
+    return found
+
+
+def _rotaries(config: ModelConfig, head: int, older: bool) -> dict[str, Rotary]:
+    """Return the rotation of each type of layers, whose bases may differ."""
+    if older:
+        rotary = Rotary(frequencies(config, head))
+        return {SLIDING: rotary, FULL: rotary}
+    settings = config.settings
+    given = settings.get("rope_parameters") or {}
+    whole = {
+        "rope_theta": settings.get("rope_theta", 1e6),
+        **(settings.get("rope_scaling") or {}),
+        **(given.get(FULL) or {}),
+    }
+    near = {
+        "rope_theta": settings.get("rope_local_base_freq", 1e4),
+        **(given.get(SLIDING) or {}),
+    }
+    return {
+        kind: Rotary(
+            frequencies(ModelConfig({"rope_parameters": each}, config.where), head)
+        )
+        for kind, each in ((SLIDING, near), (FULL, whole))
+    }
+
+
+def capped(x: Tensor, cap: float | None) -> Tensor:
+    """Return values squeezed smoothly between -cap and cap."""
+    return x if cap is None else ops.tanh(x / cap) * cap
+
+
+class RMSNorm(nn.Module):
+    """Norm whose weight is a difference from 1; the product is taken in float32."""
+
+    def __init__(self, width: int, eps: float) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(zeros(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the norm over the last dimension, of the shape of `x`."""
+        weight = self.weight.to(float32) + 1.0
+        out = functional.rms_norm(x.to(float32), weight.shape, weight, self.eps)
+        return out.to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Attention in which several heads of queries share one of keys and values."""
+
+    def __init__(self, config: GemmaConfig) -> None:
+        super().__init__()
+        self.head = config.head_dim
+        self.scale = config.query_pre_attn_scalar**-0.5
+        self.cap = config.attn_logit_softcapping
+        width, bias = config.hidden_size, config.attention_bias
+        outer = config.num_attention_heads * self.head
+        shared = config.num_key_value_heads * self.head
+        self.q_proj = skip_init(nn.Linear, width, outer, bias=bias)
+        self.k_proj = skip_init(nn.Linear, width, shared, bias=bias)
+        self.v_proj = skip_init(nn.Linear, width, shared, bias=bias)
+        self.o_proj = skip_init(nn.Linear, outer, width, bias=bias)
+        eps = config.rms_norm_eps
+        self.q_norm = RMSNorm(self.head, eps) if config.has_head_norms else None
+        self.k_norm = RMSNorm(self.head, eps) if config.has_head_norms else None
+
+    def forward(
+        self,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        mask: Tensor,
+        cache: tuple[KeyValueCache, int, Tensor] | None,
+    ) -> Tensor:
+        """Return what each token attends to, (batch, length, hidden)."""
+        batch, length, _ = x.shape
+        cut = (batch, length, -1, self.head)
+        q, k = self.q_proj(x).reshape(*cut), self.k_proj(x).reshape(*cut)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = rotated(q.transpose(1, 2), angles), rotated(k.transpose(1, 2), angles)
+        v = self.v_proj(x).reshape(*cut).transpose(1, 2)
+        if cache is not None:
+            held, layer, places = cache
+            k, v = held.extend(layer, places, k, v)
+        found = self._attended(q, k, v, mask)
+        out: Tensor = self.o_proj(found.transpose(1, 2).reshape(batch, length, -1))
+        return out
+
+    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        """Return the mean of the values for each query, its scores capped."""
+        if self.cap is None:
+            return functional.scaled_dot_product_attention(
+                q, k, v, mask, scale=self.scale, enable_gqa=True
+            )
+        batch, heads, length, head = q.shape
+        shared = k.shape[1]
+        q = q.reshape(batch, shared, heads // shared, length, head)
+        k, v = ops.unsqueeze(k, 2), ops.unsqueeze(v, 2)
+        scores = capped((q @ k.transpose(-2, -1)) * self.scale, self.cap)
+        seen = ops.unsqueeze(mask, 2) if mask.ndim == 4 else mask
+        scores = ops.where(seen, scores, float("-inf"))
+        weights = ops.softmax(scores, -1, dtype=float32).to(q.dtype)
+        return (weights @ v).reshape(batch, heads, length, head)
+
+
+class MLP(nn.Module):
+    """Gated feed-forward layer with GELU (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, config: GemmaConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.gate_proj = skip_init(nn.Linear, width, inner, bias=False)
+        self.up_proj = skip_init(nn.Linear, width, inner, bias=False)
+        self.down_proj = skip_init(nn.Linear, inner, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's result, of the shape of `x`."""
+        gate = functional.gelu(self.gate_proj(x), approximate="tanh")
+        out: Tensor = self.down_proj(gate * self.up_proj(x))
+        return out
+
+
+class DecoderLayer(nn.Module):
+    """Attention and feed-forward layer, each between two norms."""
+
+    def __init__(self, config: GemmaConfig) -> None:
+        super().__init__()
+        width, eps = config.hidden_size, config.rms_norm_eps
+        self.input_layernorm = RMSNorm(width, eps)
+        self.self_attn = Attention(config)
+        self.post_attention_layernorm = RMSNorm(width, eps)
+        self.pre_feedforward_layernorm = RMSNorm(width, eps)
+        self.mlp = MLP(config)
+        self.post_feedforward_layernorm = RMSNorm(width, eps)
+
+    def forward(
+        self,
+        x: Tensor,
+        angles: tuple[Tensor, Tensor],
+        mask: Tensor,
+        cache: tuple[KeyValueCache, int, Tensor] | None,
+    ) -> Tensor:
+        """Return the next layer's input, of the shape of `x`."""
+        attended = self.self_attn(self.input_layernorm(x), angles, mask, cache)
+        x = x + self.post_attention_layernorm(attended)
+        found = self.mlp(self.pre_feedforward_layernorm(x))
+        out: Tensor = x + self.post_feedforward_layernorm(found)
+        return out
+
+
+class Decoder(nn.Module):
+    """Embedding, layers and the last norm."""
+
+    def __init__(self, config: GemmaConfig, rotaries: dict[str, Rotary]) -> None:
+        super().__init__()
+        self.types = config.layer_types
+        self.window = config.sliding_window
+        self.scale = config.hidden_size**0.5
+        self.rotaries = rotaries
+        self.embed_tokens = skip_init(
+            nn.Embedding, config.vocab_size, config.hidden_size
+        )
+        self.layers = nn.ModuleList(
+            [DecoderLayer(config) for _ in range(config.num_hidden_layers)]
+        )
+        self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
+
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        """Return the state of each token, (batch, length, hidden)."""
+        length = tokens.shape[1]
+        x = self.embed_tokens(tokens)
+        # The factor itself is rounded to the dtype.
+        x = x * tensor(self.scale, dtype=x.dtype, device=x.device)
+        if cache is None:
+            positions = places = arange(length, device=tokens.device)
+        else:
+            places = cache.places(length)
+            positions = cache.positions(places)
+        angles, masks = {}, {}
+        for kind in {*self.types}:
+            window = self.window if kind == SLIDING else None
+            angles[kind] = self.rotaries[kind].angles(positions, x)
+            if cache is None:
+                masks[kind] = visible(places, places, window)
+            else:
+                masks[kind] = cache.mask(places, window)
+        for number, (kind, layer) in enumerate(
+            zip(self.types, self.layers, strict=True)
+        ):
+            held = None if cache is None else (cache, number, places)
+            x = layer(x, angles[kind], masks[kind], held)
+        if cache is not None:
+            cache.advance(length)
+        out: Tensor = self.norm(x)
+        return out
+
+
+class Gemma(nn.Module):
+    """Language model of the Gemma family.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        Of `model_type` "gemma2" or "gemma3_text".
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = GemmaConfig.of(config)
+        older = not self.config.has_head_norms
+        rotaries = _rotaries(config, self.config.head_dim, older)
+        self.model = Decoder(self.config, rotaries)
+        self.lm_head = skip_init(
+            nn.Linear, self.config.hidden_size, self.config.vocab_size, bias=False
+        )
+        self.lm_head.weight = self.model.embed_tokens.weight
+
+    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+        """Return logits of the token after each; as of `Llama.forward`."""
+        logits = self.lm_head(self.model(tokens, cache))
+        return capped(logits, self.config.final_logit_softcapping)
+
+    def new_cache(
+        self,
+        batch: int,
+        length: int,
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> KeyValueCache:
+        """Return an empty cache for sequences of `length` tokens."""
+        weight = self.lm_head.weight
+        return KeyValueCache(
+            self.config.num_hidden_layers,
+            batch,
+            self.config.num_key_value_heads,
+            length,
+            self.config.head_dim,
+            weight.device if device is None else device,
+            weight.dtype if dtype is None else dtype,
+        )
