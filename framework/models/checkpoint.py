@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
+from .. import ops
 from ..base.dtype import DType, as_dtype
 from ..base.errors import DTypeError, FileFormatError
 from ..io.safetensors import DTYPE_NAMES, RESERVED, host_tensor
@@ -33,6 +34,14 @@ class _Stored(NamedTuple):
     start: int
 
 
+class _Stack(NamedTuple):
+    """Tensors of one shape and dtype that are read as one."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+    parts: tuple[_Stored | _Stack | Tensor, ...]
+
+
 class Checkpoint(Mapping[str, Tensor]):
     """Tensors of a checkpoint by name; each access reads one, onto the host.
 
@@ -40,35 +49,57 @@ class Checkpoint(Mapping[str, Tensor]):
     ----------
     path : Path
         What it is of, for messages.
-    tensors : dict of str to stored tensor or Tensor
+    tensors : dict of str to stored tensor, stack or Tensor
 
     Notes
     -----
     Safetensors are mapped from disk, so that only what is asked for is read.
     """
 
-    def __init__(self, path: Path, tensors: dict[str, _Stored | Tensor]) -> None:
+    def __init__(
+        self, path: Path, tensors: Mapping[str, _Stored | _Stack | Tensor]
+    ) -> None:
         self.path = path
-        self._tensors = tensors
+        self._tensors = dict(tensors)
 
     def __getitem__(self, name: str) -> Tensor:
-        found = self._tensors[name]
-        if isinstance(found, Tensor):
-            return found
-        count = math.prod(found.shape)
-        if not count:
-            flat = np.empty(0, found.dtype.storage)
-        else:
-            flat = np.memmap(
-                found.file, found.dtype.storage, "r", found.start, (count,)
-            )
-        return host_tensor(flat, found.dtype, found.shape)
+        return _read(self._tensors[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def stacked(self, parts: Mapping[str, Sequence[str]]) -> Checkpoint:
+        """Return the checkpoint with some tensors stacked to one, in their place.
+
+        Parameters
+        ----------
+        parts : mapping of str to sequence of str
+            Names of the tensors that each new one consists of.
+
+        Raises
+        ------
+        FileFormatError
+            If one is missing, or of another shape or dtype than the first.
+        """
+        tensors = dict(self._tensors)
+        for name, each in parts.items():
+            first = each[0]
+            for part in each:
+                if part not in self:
+                    raise FileFormatError(f"{self.path}: `{part}` is missing")
+                kinds = [(self.shape(of), self.dtype(of)) for of in (part, first)]
+                if kinds[0] != kinds[1]:
+                    raise FileFormatError(
+                        f"{self.path}: `{part}` is {kinds[0][1]} {kinds[0][0]};"
+                        f" `{first}` is {kinds[1][1]} {kinds[1][0]}; they must be alike"
+                    )
+            shape = (len(each), *self.shape(first))
+            taken = tuple(tensors.pop(part) for part in each)
+            tensors[name] = _Stack(self.dtype(first), shape, taken)
+        return Checkpoint(self.path, tensors)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor, which is not read."""
@@ -80,6 +111,20 @@ class Checkpoint(Mapping[str, Tensor]):
 
     def __repr__(self) -> str:
         return f"Checkpoint({str(self.path)!r}, {len(self)} tensors)"
+
+
+def _read(found: _Stored | _Stack | Tensor) -> Tensor:
+    """Return a tensor, which is mapped from disk if it is stored there."""
+    if isinstance(found, Tensor):
+        return found
+    if isinstance(found, _Stack):
+        return ops.stack([_read(part) for part in found.parts])
+    count = math.prod(found.shape)
+    if not count:
+        flat = np.empty(0, found.dtype.storage)
+    else:
+        flat = np.memmap(found.file, found.dtype.storage, "r", found.start, (count,))
+    return host_tensor(flat, found.dtype, found.shape)
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:

@@ -1,7 +1,7 @@
-"""Llama 3, Mistral and SmolLM (Touvron et al. 2023, arXiv:2302.13971).
+"""Llama 3, Mistral and SmolLM (Touvron et al. 2023, arXiv:2302.13971), and Mixtral.
 
-Names of modules are those of the checkpoints of `LlamaForCausalLM` and
-`MistralForCausalLM`.
+Names of modules are those of the checkpoints of `LlamaForCausalLM`,
+`MistralForCausalLM` and `MixtralForCausalLM`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache, visible
 from .config import ModelConfig
+from .experts import SparseMLP
 from .rotary import Rotary, frequencies, rotated
 
-TYPES = ("llama", "mistral")
+TYPES = ("llama", "mistral", "mixtral")
 """Values of `model_type`."""
 
 
@@ -38,6 +39,8 @@ class LlamaConfig(NamedTuple):
     attention_bias: bool
     mlp_bias: bool
     tie_word_embeddings: bool
+    num_local_experts: int | None
+    num_experts_per_tok: int
 
     @classmethod
     def of(cls, config: ModelConfig) -> LlamaConfig:
@@ -49,6 +52,7 @@ class LlamaConfig(NamedTuple):
             If a size is missing or no size, or a setting is not supported.
         """
         config.require("hidden_act", "silu")
+        mixture = config.get("model_type", str, "llama") == "mixtral"
         hidden = config.size("hidden_size")
         heads = config.size("num_attention_heads")
         return cls(
@@ -59,11 +63,13 @@ class LlamaConfig(NamedTuple):
             heads,
             config.size("num_key_value_heads", heads),
             config.size("head_dim", hidden // heads),
-            config.get("rms_norm_eps", float, 1e-6),
+            config.get("rms_norm_eps", float, 1e-5 if mixture else 1e-6),
             config.size("sliding_window", None),
             config.get("attention_bias", bool, False),
             config.get("mlp_bias", bool, False),
             config.get("tie_word_embeddings", bool, False),
+            config.size("num_local_experts", 8) if mixture else None,
+            config.size("num_experts_per_tok", 2),
         )
 
 
@@ -136,7 +142,19 @@ class DecoderLayer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(
             config.hidden_size, config.rms_norm_eps
         )
-        self.mlp = MLP(config)
+        experts = config.num_local_experts
+        if experts is None:
+            self.mlp = MLP(config)
+        else:
+            self.block_sparse_moe = SparseMLP(
+                experts,
+                config.hidden_size,
+                config.intermediate_size,
+                config.num_experts_per_tok,
+                True,
+                ("w1", "w3", "w2"),
+            )
+        self.is_mixture = experts is not None
 
     def forward(
         self,
@@ -147,7 +165,8 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
         x = x + self.self_attn(self.input_layernorm(x), angles, mask, cache)
-        out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
+        feed_forward = self.block_sparse_moe if self.is_mixture else self.mlp
+        out: Tensor = x + feed_forward(self.post_attention_layernorm(x))
         return out
 
 
@@ -196,7 +215,7 @@ class Llama(nn.Module):
     Parameters
     ----------
     config : ModelConfig
-        Of `model_type` "llama" or "mistral".
+        Of `model_type` "llama", "mistral" or "mixtral".
 
     Examples
     --------

@@ -14,6 +14,7 @@ from ..tensor.tensor import Tensor
 from . import gemma, gpt2, llama, qwen
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
+from .experts import Experts
 
 FAMILIES: dict[str, Callable[[ModelConfig], nn.Module]] = {
     **dict.fromkeys(llama.TYPES, llama.Llama),
@@ -95,6 +96,7 @@ def fill(
     FileFormatError
         If a parameter is missing, of another shape, or not of the model.
     """
+    checkpoint = _stacked(model, checkpoint)
     wanted = model.state_dict()
     sources = _sources(model, checkpoint)
     for name, source in sources.items():
@@ -113,6 +115,17 @@ def fill(
     model.load_state_dict(found, assign=True)
     for name, other in tied.items():
         _set_parameter(model, name, model.get_parameter(other))
+
+
+def _stacked(model: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint in which the weights of experts are stacked."""
+    parts = {
+        f"{name}.{parameter}": [f"{name}.{part}" for part in stored]
+        for name, module in model.named_modules()
+        if isinstance(module, Experts)
+        for parameter, stored in module.parts().items()
+    }
+    return checkpoint.stacked(parts) if parts else checkpoint
 
 
 def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Qwen 2.5 and Qwen 3 (Qwen Team 2025, arXiv:2505.09388).
+"""Qwen 2.5 and Qwen 3 (Qwen Team 2025, arXiv:2505.09388), dense or of experts.
 
-Names of modules are those of the checkpoints of `Qwen2ForCausalLM` and
-`Qwen3ForCausalLM`.
+Names of modules are those of the checkpoints of `Qwen2ForCausalLM`, `Qwen3ForCausalLM`
+and `Qwen3MoeForCausalLM`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache
 from .config import ModelConfig
+from .experts import SparseMLP
 from .rotary import Rotary, frequencies, rotated
 
-TYPES = ("qwen2", "qwen3")
+TYPES = ("qwen2", "qwen3", "qwen3_moe")
 """Values of `model_type`."""
 
 
@@ -37,6 +38,11 @@ class QwenConfig(NamedTuple):
     attention_bias: bool
     has_head_norms: bool
     tie_word_embeddings: bool
+    num_experts: int | None
+    num_experts_per_tok: int
+    moe_intermediate_size: int
+    norm_topk_prob: bool
+    dense_layers: frozenset[int]
 
     @classmethod
     def of(cls, config: ModelConfig) -> QwenConfig:
@@ -49,22 +55,42 @@ class QwenConfig(NamedTuple):
         """
         config.require("hidden_act", "silu")
         config.require("use_sliding_window", False)
-        older = config.get("model_type", str, "qwen3") == "qwen2"
+        kind = config.get("model_type", str, "qwen3")
+        older, mixture = kind == "qwen2", kind == "qwen3_moe"
+        layers = config.size("num_hidden_layers")
         hidden = config.size("hidden_size")
         heads = config.size("num_attention_heads")
         return cls(
             config.size("vocab_size"),
             hidden,
             config.size("intermediate_size"),
-            config.size("num_hidden_layers"),
+            layers,
             heads,
             config.size("num_key_value_heads", heads),
-            config.size("head_dim", hidden // heads if older else 128),
+            config.size("head_dim", 128 if kind == "qwen3" else hidden // heads),
             config.get("rms_norm_eps", float, 1e-6),
             older or config.get("attention_bias", bool, False),
             not older,
             config.get("tie_word_embeddings", bool, False),
+            _experts(config) if mixture else None,
+            config.size("num_experts_per_tok", 8),
+            config.size("moe_intermediate_size", 768),
+            config.get("norm_topk_prob", bool, False),
+            _dense_layers(config, layers),
         )
+
+
+def _experts(config: ModelConfig) -> int:
+    """Return the number of experts, which newer configurations name otherwise."""
+    newer = "num_local_experts" in config.settings
+    return config.size("num_local_experts" if newer else "num_experts")
+
+
+def _dense_layers(config: ModelConfig, layers: int) -> frozenset[int]:
+    """Return the layers of a mixture of experts that have none."""
+    every = config.size("decoder_sparse_step", 1)
+    named = config.settings.get("mlp_only_layers") or ()
+    return frozenset(i for i in range(layers) if i in named or (i + 1) % every)
 
 
 class Attention(nn.Module):
@@ -132,14 +158,23 @@ class MLP(nn.Module):
 class DecoderLayer(nn.Module):
     """Attention and feed-forward layer, each after a norm and added to its input."""
 
-    def __init__(self, config: QwenConfig) -> None:
+    def __init__(self, config: QwenConfig, number: int) -> None:
         super().__init__()
         self.input_layernorm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = Attention(config)
         self.post_attention_layernorm = nn.RMSNorm(
             config.hidden_size, config.rms_norm_eps
         )
-        self.mlp = MLP(config)
+        if config.num_experts is None or number in config.dense_layers:
+            self.mlp: nn.Module = MLP(config)
+        else:
+            self.mlp = SparseMLP(
+                config.num_experts,
+                config.hidden_size,
+                config.moe_intermediate_size,
+                config.num_experts_per_tok,
+                config.norm_topk_prob,
+            )
 
     def forward(
         self,
@@ -163,7 +198,7 @@ class Decoder(nn.Module):
             nn.Embedding, config.vocab_size, config.hidden_size
         )
         self.layers = nn.ModuleList(
-            [DecoderLayer(config) for _ in range(config.num_hidden_layers)]
+            [DecoderLayer(config, i) for i in range(config.num_hidden_layers)]
         )
         self.norm = nn.RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.rotary = rotary
@@ -195,7 +230,7 @@ class Qwen(nn.Module):
     Parameters
     ----------
     config : ModelConfig
-        Of `model_type` "qwen2" or "qwen3".
+        Of `model_type` "qwen2", "qwen3" or "qwen3_moe".
     """
 
     def __init__(self, config: ModelConfig) -> None:

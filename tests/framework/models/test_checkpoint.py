@@ -135,3 +135,16 @@ def test_what_is_no_state_dict(
     torch.save(content, tmp_path / "a.pt")
     with pytest.raises(error, match=message):
         open_checkpoint(tmp_path / "a.pt")
+
+
+def test_tensors_that_are_stacked(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.safetensors", a=ROWS, b=ROWS + 1, c=ROWS[0], d=ROWS)
+    found = open_checkpoint(path)
+    stack = found.stacked({"both": ["a", "b"]})
+    assert {*stack} == {"both", "c", "d"}
+    assert stack.shape("both") == (2, 2, 3)
+    np.testing.assert_array_equal(stack["both"].numpy(), np.stack([ROWS, ROWS + 1]))
+    with pytest.raises(FileFormatError, match="`e` is missing"):
+        found.stacked({"both": ["a", "e"]})
+    with pytest.raises(FileFormatError, match=r"`c` is .* \(3,\); `a` is .* \(2, 3\)"):
+        found.stacked({"both": ["a", "c"]})

@@ -31,8 +31,13 @@ LLAMA3 = {
             marks=pytest.mark.wide,
         ),
         ("Mistral", {"num_key_value_heads": 2, "sliding_window": 8, "head_dim": 16}),
+        pytest.param(
+            "Mixtral",
+            {"num_key_value_heads": 2, "num_local_experts": 4},
+            marks=pytest.mark.wide,
+        ),
     ],
-    ids=["llama3", "tied", "biases", "mistral"],
+    ids=["llama3", "tied", "biases", "mistral", "mixtral"],
 )
 def test_agrees_with_transformers(
     tmp_path: Path, place: Any, kind: str, settings: dict[str, Any]

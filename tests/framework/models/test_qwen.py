@@ -10,6 +10,13 @@ from tests.framework.models.agreement import check_family, check_prompts
 from tests.framework.models.saved import SIZES
 from vkbackend.framework.base.errors import FileFormatError
 
+MIXTURE = {
+    "num_key_value_heads": 2,
+    "num_experts": 7,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 12,
+}
+
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
@@ -19,13 +26,24 @@ from vkbackend.framework.base.errors import FileFormatError
             "Qwen3",
             {"num_key_value_heads": 2, "head_dim": 16, "tie_word_embeddings": True},
         ),
+        ("Qwen3Moe", MIXTURE),
+        pytest.param(
+            "Qwen3Moe",
+            {
+                **MIXTURE,
+                "norm_topk_prob": True,
+                "mlp_only_layers": [0],
+                "num_experts": 20,
+            },
+            marks=pytest.mark.wide,
+        ),
         pytest.param(
             "Qwen3",
             {"num_key_value_heads": 4, "attention_bias": True},
             marks=pytest.mark.wide,
         ),
     ],
-    ids=["qwen2", "qwen3", "biases"],
+    ids=["qwen2", "qwen3", "experts", "many experts", "biases"],
 )
 def test_agrees_with_transformers(
     tmp_path: Path, place: Any, kind: str, settings: dict[str, Any]
