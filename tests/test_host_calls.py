@@ -68,7 +68,7 @@ READ: dict[str, tuple[int, Callable[..., object]]] = {
 def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measure as in a program without inference mode and without sparse tensors."""
     monkeypatch.setattr(inference, "used", False)
-    monkeypatch.setattr(batching, "depth", 0)
+    monkeypatch.setattr(batching, "has_rules", False)
 
 
 WARM = 3

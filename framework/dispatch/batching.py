@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from .op import Op
 
 depth = 0
-"""Batch levels in all threads, and 1 once there are wrappers: a quick test."""
+"""Batch levels in all threads: a quick test."""
+
+has_rules = False
+"""Whether calls may have rules: in batch levels, and ever after the first wrapper."""
 
 levels = ScopedSetting(())
 """Batch levels of a thread, outermost first."""
@@ -74,10 +77,10 @@ def register_wrappers(
     `in_place` is given tensors, and returns how to change them in place if one of them
     is such a tensor, None otherwise.
     """
-    global depth
+    global has_rules
     with _counting:
         _wrappers[:] = [(rule, in_place)]
-        depth = len(_counted) + 1
+        has_rules = True
 
 
 def has_wrappers() -> bool:
@@ -99,10 +102,11 @@ def in_place_rules(*tensors: Any) -> InPlaceRules | None:
 
 def count(scope_frame: ScopeFrame, *, entered: bool) -> None:
     """Count a batch level that was entered or left; may be repeated."""
-    global depth
+    global depth, has_rules
     with _counting:
         (_counted.add if entered else _counted.discard)(scope_frame)
-        depth = len(_counted) + len(_wrappers)
+        depth = len(_counted)
+        has_rules = bool(_counted or _wrappers)
 
 
 def transforming() -> bool:

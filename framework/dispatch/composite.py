@@ -98,7 +98,7 @@ class Composite(Op[P, R]):
         if live:
             given = concrete(given)
         bound = dict(zip(self.names, given))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer

@@ -306,7 +306,7 @@ class Elementwise(Op[P, R]):
     def _slow_path(self, args: tuple[Any, ...], key: CacheKey) -> Any:
         """Check a call and apply the op; on a device, cache the call under `key`."""
         bound = dict(zip(self.names, args))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer

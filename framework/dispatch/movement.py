@@ -113,7 +113,7 @@ class Movement(Op[P, R]):
         if live:
             given = concrete(given)
         bound = dict(zip(self.names, given))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return cast(TensorCore, answer)
@@ -185,7 +185,7 @@ class DerivedView(Movement[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op."""
         bound = dict(zip(self.names, self._given(args, kwargs)))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return cast(R, answer)

@@ -194,7 +194,7 @@ class Op(Generic[P, R]):
         if "out" in kwargs:
             return cast(R, into(self, args, kwargs))
         bound = dict(zip(self.names, self._given(args, kwargs)))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return cast(R, answer)

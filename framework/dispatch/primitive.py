@@ -96,7 +96,7 @@ class Primitive(Op[P, R]):
         if live:
             given = concrete(given)
         bound = dict(zip(self.names, given))
-        if batching.depth:
+        if batching.has_rules:
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer if isinstance(answer, tuple) else (answer,)

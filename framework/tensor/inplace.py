@@ -67,7 +67,7 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         If `source` does not broadcast to the shape of `x`, or elements of `x` share
         memory with each other.
     """
-    if batching.depth:
+    if batching.has_rules:
         rules = batching.in_place_rules(x, source)
         if rules is not None:
             return cast("Tensor", rules.assign(x, source))
@@ -190,7 +190,7 @@ def change(
         As `assign`; or if an operand shares a part of the memory of `x`, but not all.
     """
     others = [operand(x, y) if isinstance(y, np.ndarray) else y for y in operands]
-    if batching.depth:
+    if batching.has_rules:
         rules = batching.in_place_rules(x, *others, *options.values())
         if rules is not None:
             return cast("Tensor", rules.change(x, op, tuple(others), options))
@@ -249,7 +249,7 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         If an index is out of range: a tensor's on a device by the next read, see
         `set_index_checks`, and any other at once.
     """
-    if batching.depth:
+    if batching.has_rules:
         entries = index if isinstance(index, tuple) else (index,)
         rules = batching.in_place_rules(x, value, *entries)
         if rules is not None:

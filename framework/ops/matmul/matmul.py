@@ -176,7 +176,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         )
     if len(shape_a) > 1 and len(shape_b) > 1:
         matrices = len(shape_a) == len(shape_b) == 2
-        if matrices and a.device.is_gpu and not batching.depth:
+        wrapped = a.is_wrapper or b.is_wrapper
+        if matrices and a.device.is_gpu and not (wrapped or batching.depth):
             return _mm(a, b)
         out = broadcast_product("matmul", a, b, bmm)
         if out.grad_node is not None:

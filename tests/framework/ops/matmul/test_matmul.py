@@ -8,7 +8,6 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
-from vkbackend.framework.dispatch import batching
 from vkbackend.framework.dispatch.op import REGISTRY
 
 Make = Callable[..., fw.Tensor]
@@ -124,11 +123,9 @@ def test_a_product_of_matrices_is_one_entry_of_the_tape(make: Make) -> None:
 
 
 def test_a_product_of_a_matrix_with_itself_does_not_slow_others(
-    gpu: fw.device, monkeypatch: pytest.MonkeyPatch
+    gpu: fw.device,
 ) -> None:
     """Of operands that share a value no call is recorded, of the next ones one is."""
-    # Products take another road once another test has made a sparse tensor.
-    monkeypatch.setattr(batching, "depth", 0)
     a, b = (fw.tensor(draw(6, 6, seed=seed), device=gpu) for seed in (1, 2))
     for first, second in ((a, a), (a, a), (a, b), (b, a), (a, b)):
         want = first.numpy() @ second.numpy()
