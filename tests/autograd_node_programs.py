@@ -141,8 +141,8 @@ def graphs_of_functions(torch: Any) -> Any:
         x.index_put((places[0],), y), x.select_scatter(y[0], 0, 0), x.diagonal(),
         x.slice_scatter(y, 0), x.diagonal_scatter(y[0, :2]), x.median(), x.mvlgamma(2),
         x.median(1)[0], x.nanmedian(), x.nanmedian(1)[0], x.mode()[0],
-        x.polygamma(1), torch.special.entr(x), torch.special.i1(x), x.narrow_copy(0,
-        0, 1), torch.vdot(x[0], y[0]), torch.special.erfcx(x), scalar.sum(),
+        x.polygamma(1), torch.special.entr(x), torch.special.i1(x),
+        torch.vdot(x[0], y[0]), torch.special.erfcx(x), scalar.sum(),
         scalar.mean(), scalar.amax(), scalar.cumsum(0), scalar.prod(), scalar.sort()[0],
         torch.diagonal_copy(x), torch.permute_copy(x, (1, 0)), torch.select_copy(x, 0,
         0), torch.view_as_complex(ramp(torch, 3, 2)), torch.linalg.inv(square),
@@ -154,6 +154,10 @@ def graphs_of_functions(torch: Any) -> Any:
         torch.linalg.solve_triangular(square, right, upper=True), x.clone().copy_(y),
     ]  # fmt: skip
     return [_text(each.grad_fn) for each in results]
+
+
+def graph_of_a_copied_part(torch: Any) -> Any:
+    return _text(ramp(torch, 2, 4).narrow_copy(0, 0, 1).grad_fn)
 
 
 def graphs_of_products(torch: Any) -> Any:
