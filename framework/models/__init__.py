@@ -1,25 +1,43 @@
 """Models by family, read from checkpoints, and text generated with them."""
 
 from ..base.public_names import public_names as _public_names
+from .bert import Bert as Bert
+from .bert import BertClassifier as BertClassifier
+from .bert import Roberta as Roberta
+from .bert import RobertaClassifier as RobertaClassifier
 from .cache import KeyValueCache as KeyValueCache
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import open_checkpoint as open_checkpoint
 from .config import ModelConfig as ModelConfig
+from .distilbert import DistilBert as DistilBert
+from .distilbert import DistilBertClassifier as DistilBertClassifier
 from .gemma import Gemma as Gemma
 from .generation import generate as generate
 from .gpt2 import GPT2 as GPT2
 from .llama import Llama as Llama
 from .loading import load as load
+from .mpnet import MPNet as MPNet
+from .mpnet import MPNetClassifier as MPNetClassifier
 from .qwen import Qwen as Qwen
+from .sentence import SentenceEncoder as SentenceEncoder
 
 __all__ = [
     "GPT2",
+    "Bert",
+    "BertClassifier",
     "Checkpoint",
+    "DistilBert",
+    "DistilBertClassifier",
     "Gemma",
     "KeyValueCache",
     "Llama",
+    "MPNet",
+    "MPNetClassifier",
     "ModelConfig",
     "Qwen",
+    "Roberta",
+    "RobertaClassifier",
+    "SentenceEncoder",
     "generate",
     "load",
     "open_checkpoint",

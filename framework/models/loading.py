@@ -11,16 +11,38 @@ from ..base.dtype import DTypeLike
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
-from . import gemma, gpt2, llama, qwen
+from . import bert, distilbert, gemma, gpt2, llama, mpnet, qwen
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
+from .sentence import Dense, SentenceEncoder, module_folder, modules_of, poolings_of
 
-FAMILIES: dict[str, Callable[[ModelConfig], nn.Module]] = {
+Family = Callable[[ModelConfig], nn.Module]
+
+
+def _of_task(encoder: Family, classifier: Family) -> Family:
+    """Return what makes the encoder, or the classifier where one was saved."""
+
+    def made(config: ModelConfig) -> nn.Module:
+        named = config.settings.get("architectures") or [""]
+        is_classifier = str(named[0]).endswith("ForSequenceClassification")
+        return classifier(config) if is_classifier else encoder(config)
+
+    return made
+
+
+FAMILIES: dict[str, Family] = {
     **dict.fromkeys(llama.TYPES, llama.Llama),
     **dict.fromkeys(qwen.TYPES, qwen.Qwen),
     **dict.fromkeys(gemma.TYPES, gemma.Gemma),
     **dict.fromkeys(gpt2.TYPES, gpt2.GPT2),
+    **dict.fromkeys(bert.BERT_TYPES, _of_task(bert.Bert, bert.BertClassifier)),
+    **dict.fromkeys(bert.ROBERTA_TYPES, _of_task(bert.Roberta, bert.RobertaClassifier)),
+    **dict.fromkeys(
+        distilbert.TYPES,
+        _of_task(distilbert.DistilBert, distilbert.DistilBertClassifier),
+    ),
+    **dict.fromkeys(mpnet.TYPES, _of_task(mpnet.MPNet, mpnet.MPNetClassifier)),
 }
 """Models by `model_type`."""
 
@@ -35,7 +57,8 @@ def load(
     Parameters
     ----------
     path : str or Path
-        A folder with `config.json` and weights, as `transformers` saves it.
+        A folder with `config.json` and weights, as `transformers` saves it; or one with
+        `modules.json`, as `sentence-transformers` does.
     device : Device, str or None
         Where the parameters go, one after the other; None is the default device.
     dtype : DType, str or None
@@ -44,7 +67,7 @@ def load(
     Returns
     -------
     nn.Module
-        Of the class in `FAMILIES`.
+        Of the class in `FAMILIES`; a `SentenceEncoder` for `modules.json`.
 
     Raises
     ------
@@ -59,6 +82,13 @@ def load(
     >>> model = fw.models.load("SmolLM2-135M", "gpu")  # doctest: +SKIP
     """
     path = Path(path)
+    if (path / "modules.json").exists():
+        return _sentence_encoder(path, device, dtype).eval()
+    return _transformer(path, device, dtype)
+
+
+def _transformer(path: Path, device: DeviceLike, dtype: DTypeLike | None) -> nn.Module:
+    """Return the model of a folder of transformers."""
     where = path / "config.json"
     if not where.exists():
         raise FileNotFoundError(f"load: {path} has no config.json")
@@ -72,6 +102,40 @@ def load(
     model = FAMILIES[kind](config)
     fill(model, open_checkpoint(path), device, dtype)
     return model.eval()
+
+
+def _sentence_encoder(
+    root: Path, device: DeviceLike, dtype: DTypeLike | None
+) -> SentenceEncoder:
+    """Return the encoder of a folder of sentence-transformers."""
+    encoder: nn.Module | None = None
+    poolings: tuple[str, ...] = ()
+    dense: list[Dense] = []
+    normalized = False
+    for module in modules_of(root):
+        kind = module.get("type", str).rpartition(".")[2]
+        path = module_folder(root, module.get("path", str, ""))
+        if kind == "Transformer":
+            encoder = _transformer(path, device, dtype)
+        elif kind == "Pooling":
+            where = path / "config.json"
+            poolings = poolings_of(ModelConfig(read_json(where), str(where)))
+        elif kind == "Dense":
+            where = path / "config.json"
+            dense.append(Dense(ModelConfig(read_json(where), str(where))))
+            fill(dense[-1], open_checkpoint(path), device, dtype)
+        elif kind == "Normalize":
+            normalized = True
+        else:
+            raise FileFormatError(
+                f"{module.where}: the type of a module is {kind!r}; accepted:"
+                " 'Transformer', 'Pooling', 'Dense', 'Normalize'"
+            )
+    if encoder is None or not poolings:
+        raise FileFormatError(
+            f"{root / 'modules.json'}: it must have a Transformer and a Pooling"
+        )
+    return SentenceEncoder(encoder, poolings, tuple(dense), normalized)
 
 
 def fill(

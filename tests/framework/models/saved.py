@@ -22,14 +22,20 @@ MASK = np.arange(17) >= np.array([[0], [5]])
 """False where the shorter of two prompts is padded, at the left."""
 
 
-def saved(folder: Path, kind: str, dtype: Any = None, **settings: Any) -> Any:
+def saved(
+    folder: Path,
+    kind: str,
+    dtype: Any = None,
+    task: str = "AutoModelForCausalLM",
+    **settings: Any,
+) -> Any:
     """Return a model of transformers, saved to a folder.
 
     Norms and biases have values of their own, which would not show otherwise.
     """
     config = getattr(transformers, f"{kind}Config")(**settings)
     torch.manual_seed(0)
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    model = getattr(transformers, task).from_config(config).eval()
     # Left on PyTorch's own class, whose names another test compares.
     if hasattr(torch.nn.Module, "smart_apply"):
         del torch.nn.Module.smart_apply
