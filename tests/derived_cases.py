@@ -8,8 +8,9 @@ from tests.elementwise_cases import binary, unary
 DERIVED = {
     "gcd": binary("gcd", np.gcd, None, exact=True, gradient=False),
     "lifted": unary("lifted", np.copy, torch.clone, exact=True),
-    "nextafter": binary(
-        "nextafter", np.nextafter, torch.nextafter, exact=True, gradient=False
-    ),
+    **{
+        name: binary(name, np.nextafter, torch.nextafter, exact=True, gradient=False)
+        for name in ("neighbour", "half_neighbour", "bfloat16_neighbour")
+    },
 }
 """Operations of `ops/elementwise/derived.py` and its like."""

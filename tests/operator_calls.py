@@ -151,7 +151,7 @@ def _outcome(function: Any, first: Any, args: Any, kwargs: Any) -> Any:
         warnings.simplefilter("ignore")
         try:
             answer = function(first, *args, **kwargs)
-            for tensor in _tensors(answer):
+            for tensor in tensors(answer):
                 if isinstance(tensor, fw.Tensor):
                     tensor.detach().numpy()
         except Exception as error:
@@ -170,13 +170,13 @@ def _compared(this: Call, sample: Any, device: Device) -> Iterator[Difference]:
             return  # of a layout that is not here
         given = (views.input, views.args, views.kwargs)
     call = _call(sample)
-    leaves = [x for x in _tensors(given) if x.requires_grad]
+    leaves = [x for x in tensors(given) if x.requires_grad]
     try:
         mine = _given(given, device)
         mine = _strided(mine) if this.strided else mine
     except Exception:
         return
-    own = [x for x in _tensors(mine) if x.requires_grad]
+    own = [x for x in tensors(mine) if x.requires_grad]
     wanted, found = _outcome(this.theirs, *given), _outcome(this.ours, *mine)
     if isinstance(wanted, Exception):
         return
@@ -201,7 +201,7 @@ def _compared(this: Call, sample: Any, device: Device) -> Iterator[Difference]:
 
 
 def _results(wanted: Any, found: Any, random: bool) -> Iterator[tuple[str, str]]:
-    one, two = list(_tensors(wanted, numbers=True)), list(_tensors(found, numbers=True))
+    one, two = list(tensors(wanted, numbers=True)), list(tensors(found, numbers=True))
     if len(one) != len(two):
         yield "shape", f"{len(two)} results, not {len(one)}"
         return
@@ -213,20 +213,20 @@ def _results(wanted: Any, found: Any, random: bool) -> Iterator[tuple[str, str]]
                 yield "value", f"{ours}, not {theirs}"
         elif tuple(theirs.shape) != tuple(ours.shape):
             yield "shape", f"{tuple(ours.shape)}, not {tuple(theirs.shape)}"
-        elif not _same_dtype(theirs, ours):
+        elif not same_dtype(theirs, ours):
             yield "dtype", f"{ours.dtype}, not {theirs.dtype}"
         elif ours.requires_grad != theirs.requires_grad and theirs.numel():
             yield "requires_grad", f"{ours.requires_grad}"
-        elif not random and (gap := _gap(theirs, ours)):
-            yield "value", gap
+        elif not random and (between := gap(theirs, ours)):
+            yield "value", between
 
 
 def _gradients(
     wanted: Any, found: Any, leaves: Any, own: Any, second: bool
 ) -> Iterator[str]:
     """Compare the gradients of a weighted sum of what is differentiable."""
-    roots = [x for x in _tensors(wanted) if x.requires_grad]
-    ends = [x for x in _tensors(found) if x.requires_grad]
+    roots = [x for x in tensors(wanted) if x.requires_grad]
+    ends = [x for x in tensors(found) if x.requires_grad]
     if not roots or len(roots) != len(ends):
         return
     rng = np.random.default_rng(0)
@@ -265,8 +265,8 @@ def _gradients(
                     yield f"{two if two is None else 'a gradient'}, not {one}"
             elif tuple(one.shape) != tuple(two.shape):
                 yield f"{tuple(two.shape)}, not {tuple(one.shape)}"
-            elif gap := _gap(one, two):
-                yield gap
+            elif between := gap(one, two):
+                yield between
     except Exception as error:
         yield f"{type(error).__name__}: {error}"
 
@@ -275,13 +275,13 @@ def _weights(rng: np.random.Generator, like: torch.Tensor) -> np.ndarray:
     return np.asarray(rng.uniform(0.5, 1.5, tuple(like.shape)), np.float32)
 
 
-def _same_dtype(theirs: torch.Tensor, ours: Any) -> bool:
+def same_dtype(theirs: torch.Tensor, ours: Any) -> bool:
     names = [str(x.dtype).rpartition(".")[2].rstrip("_") for x in (theirs, ours)]
     # Indices and counts are int32 here; see the notes of `argmax`.
     return names[0] == names[1] or names == ["int64", "int32"]
 
 
-def _gap(theirs: torch.Tensor, ours: Any) -> str:
+def gap(theirs: torch.Tensor, ours: Any) -> str:
     """Return by how much two tensors differ, nothing where they are close."""
     dtype = str(theirs.dtype).rpartition(".")[2]
     if dtype == "bfloat16":
@@ -303,14 +303,14 @@ def _gap(theirs: torch.Tensor, ours: Any) -> str:
     return f"{two[~close][:3]}, not {one[~close][:3]}"
 
 
-def _tensors(value: Any, numbers: bool = False) -> Iterator[Any]:
+def tensors(value: Any, numbers: bool = False) -> Iterator[Any]:
     if isinstance(value, torch.Tensor | fw.Tensor):
         yield value.to_dense() if value.is_sparse else value
     elif isinstance(value, dict):
-        yield from _tensors(list(value.values()), numbers)
+        yield from tensors(list(value.values()), numbers)
     elif isinstance(value, tuple | list):
         for each in value:
-            yield from _tensors(each, numbers)
+            yield from tensors(each, numbers)
     elif numbers and isinstance(value, int | float | complex):
         yield value
 

@@ -564,13 +564,18 @@ def number(name: str, dtype: DType, value: Any) -> float:
     TypeError
         If it is no number.
     DTypeError
-        If `dtype` is an integer one that cannot hold it.
+        If `dtype` is an integer one that cannot hold it, or the number is complex and
+        `dtype` is not, nor bool.
     """
     if dtype.is_complex and isinstance(value, complex | np.complexfloating):
         return complex(value)  # type: ignore[return-value]  # see `parts_of`
-    if isinstance(value, np.complexfloating) or not isinstance(
-        value, int | float | np.number | np.bool_
-    ):
+    if isinstance(value, complex | np.complexfloating):
+        if dtype.kind == "bool":
+            return int(value != 0)
+        raise DTypeError(
+            f"{name}: {value} is no {dtype.name}, which is real; use a real number"
+        )
+    if not isinstance(value, int | float | np.number | np.bool_):
         raise TypeError(
             f"{name}: {_told(value)} is no operand; use a tensor or a real number"
         )

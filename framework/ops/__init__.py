@@ -358,6 +358,7 @@ from .elementwise.unary import (
     trunc as trunc,
 )
 from .selection.unique import unique as unique
+from .elementwise.neighbour import nextafter as nextafter
 from .elementwise.derived import (
     angle as angle,
     deg2rad as deg2rad,
@@ -376,7 +377,6 @@ from .elementwise.derived import (
     logaddexp2 as logaddexp2,
     logit as logit,
     mvlgamma as mvlgamma,
-    nextafter as nextafter,
     positive as positive,
     rad2deg as rad2deg,
     rsub as rsub,

@@ -332,6 +332,11 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:  # noqa: N803
     LinAlgError
         If it is singular.
     """
+    if not 0 < as_int("tensorinv: ind", ind) <= A.ndim:
+        raise ShapeError(
+            f"tensorinv: ind is {ind}, A {tuple(A.shape)}; it must be from 1 to the"
+            " number of dimensions"
+        )
     rows, columns = A.layout.shape[:ind], A.layout.shape[ind:]
     flat = reshape(A, (math.prod(rows), math.prod(columns)))
     return reshape(inv(flat), (*columns, *rows))
@@ -389,6 +394,11 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     Tensor, shape (..., m, n)
     """
     _matrix("householder_product", A, square=False)
+    if tau.ndim != A.ndim - 1:
+        raise ShapeError(
+            f"householder_product: A is {tuple(A.shape)}, tau {tuple(tau.shape)}; tau"
+            " must have one dimension less"
+        )
     rows, columns = A.layout.shape[-2:]
     out = identity(A, rows)
     lower = tril(A, -1)

@@ -128,9 +128,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     ShapeError
         If `start_dim` comes after `end_dim`.
     """
-    if len(x.layout.shape) == 0:
-        return reshape(x, (1,))
-    now = x.layout.shape
+    now = x.layout.shape or (1,)
     start = normalize_dim("flatten", start_dim, len(now))
     end = normalize_dim("flatten", end_dim, len(now))
     if start > end:

@@ -32,6 +32,7 @@ from ..base.symbolic_number import live
 from ..dispatch import batching
 from ..eager.base_tensor import TensorCore, operand
 from ..ir.lazy_graph import Array
+from ..ops.elementwise.cast import need_float, need_numbers
 from ..ops.indexing import getitem
 from ..ops.indexing.symbolic_index import (
     index_with_arrays,
@@ -348,6 +349,12 @@ def fill_bernoulli(
     """
     if isinstance(p, int | float) and not 0 <= p <= 1:
         raise ShapeError(f"bernoulli_: p is {p}; it must be from 0 to 1")
+    if isinstance(p, TensorCore):
+        need_float("bernoulli_", p=p)
+        if not p.is_gpu:
+            found = p.host_view()
+            good = (found >= 0) & (found <= 1)
+            need_numbers("bernoulli_", p, good, "probabilities are from 0 to 1")
     return assign(x, ops.draw_uniform(x.detach(), x.shape, float32, generator) < p)
 
 

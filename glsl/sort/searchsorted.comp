@@ -31,7 +31,8 @@ void main() {
     if (invocation >= push.numel) return;
     uint base = SHARED != 0 ? 0 : invocation / push.entries * count;
     ACC mine = load(push.values, invocation);
-    uint low = 0, high = count;
+    // NaN comes behind all elements, also behind NaN.
+    uint low = mine != mine ? count : 0, high = count;
     while (low < high) {
         uint middle = (low + high) / 2;
         ACC its = load(sorted_, base + middle);

@@ -30,7 +30,7 @@ def chosen_reduction(
     if size_average is None and reduce is None:
         return reduction
     average = True if size_average is None else size_average
-    chosen = ("mean" if average else "sum") if reduce in (None, True) else "none"
+    chosen = ("mean" if average else "sum") if reduce is None or reduce else "none"
     warnings.warn(
         "size_average and reduce are deprecated; please use"
         f" reduction={chosen!r} instead",

@@ -16,6 +16,7 @@ from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...kernels.conv.window import Window
 from ...kernels.shader_types import check_float
+from ..images import POOLED_INTEGERS
 from ..movement.concat import stack
 from ..movement.rearrange import pad
 from ..view import permute, reshape, transpose, unsqueeze
@@ -47,12 +48,15 @@ def triple(name: str, value: int | Shape, least: int) -> Triple:
     return given[0], given[1], given[2]
 
 
-def check_volumes(name: str, x: Tensor, complexes: bool = False) -> None:
+def check_volumes(
+    name: str, x: Tensor, complexes: bool = False, integers: bool = False
+) -> None:
     """Raise an error if `x` is no float batch of volumes, nor one alone.
 
-    `complexes` says whether one of complex numbers is taken too.
+    `complexes` and `integers` say whether one of such numbers is taken too.
     """
-    if not (complexes and x.dtype.is_complex):
+    taken = complexes and x.dtype.is_complex
+    if not taken and not (integers and x.dtype in POOLED_INTEGERS):
         check_float(name, x)
     if len(x.layout.shape) not in (4, 5):
         raise ShapeError(

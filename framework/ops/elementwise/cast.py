@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...base.dtype import STORED, DType, bool_, combined, promote
-from ...base.errors import DTypeError
+from ...base.errors import DomainError, DTypeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
@@ -81,6 +83,13 @@ def need_one_dtype(name: str, **tensors: Tensor) -> None:
     if len({each.dtype for each in tensors.values()}) > 1:
         found = ", ".join(f"{key} is {x.dtype.name}" for key, x in tensors.items())
         raise DTypeError(f"{name}: {found}; they must be the same; cast one")
+
+
+def need_numbers(name: str, x: Tensor, good: np.ndarray, wanted: str) -> None:
+    """Raise `DomainError` with the first number of a host tensor that is not good."""
+    if not good.all():
+        wrong = x.host_view()[~good].flat[0]
+        raise DomainError(f"{name}: a number is {wrong}; {wanted}")
 
 
 def need_float(name: str, **tensors: Tensor) -> None:

@@ -16,7 +16,7 @@ from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
 from .binary import add, div, mul, sub, times_alpha
-from .cast import cast, converted, refuse_bool, result_type
+from .cast import cast, converted, refuse_bool, refuse_complex, result_type
 from .compare import (
     clamp,
     eq,
@@ -446,6 +446,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     from .exponential import logaddexp
 
     need_tensors("logaddexp2", input=input, other=other)
+    refuse_complex("logaddexp2", input=input, other=other)
     kind = result_type(input, other)
     if not kind.is_differentiable:
         raise DTypeError(
@@ -472,7 +473,9 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     x = _fractional(input)
     if eps is not None:
         eps = as_number("logit: eps", eps)
-        x = clamp(x, eps, 1.0 - eps)
+        # The lower bound comes first where `eps` is above a half, as in PyTorch.
+        most = 1.0 - eps
+        x = clamp(x, eps, most) if eps <= most else where(lt(x, eps), eps, most)
     return log(div(x, sub(1.0, x)))
 
 
@@ -557,41 +560,3 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     divisor = gcd(input, other)
     part = div(input, where(eq(divisor, 0), 1, divisor), rounding_mode="trunc")
     return abs(mul(part, other))
-
-
-def _neighbour(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.asarray(np.nextafter(x, y))
-
-
-@elementwise(
-    glsl="neighbour(x, y)",
-    reference=_neighbour,
-    dtypes=(float32, float64),
-)
-def nextafter(x: Tensor, y: Tensor) -> Tensor:
-    """Return the next number from `x` towards `y`.
-
-    Parameters
-    ----------
-    x, y : Tensor, float32 or float64
-        Shapes broadcast, dtypes promote.
-
-    Returns
-    -------
-    Tensor, of the promoted dtype
-        NaN if either is NaN. Its gradient by `x` is 1, and 0 where both are equal; that
-        by `y` is 0.
-
-    Raises
-    ------
-    ShapeError
-        If the shapes do not broadcast.
-    """
-
-
-nextafter.only_tensors("x", "y")
-
-
-@nextafter.vjp
-def nextafter_vjp(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return where(eq(x, y), 0.0, grad), mul(grad, 0.0)

@@ -125,7 +125,7 @@ def _where_form(
 
 
 def _need_real(x: Tensor, value: object, is_complex: bool) -> None:
-    if is_complex and not x.dtype.is_complex:
+    if is_complex and not x.dtype.is_complex and x.dtype is not bool_:
         raise DTypeError(
             f"masked_fill: value is {value}; it must be real, as x is {x.dtype.name}"
         )

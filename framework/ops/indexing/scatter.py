@@ -341,7 +341,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     ----------
     x : Tensor
     dim : int
-    index : Tensor, any integer dtype
+    index : Tensor, any integer dtype, shape (n,) or ()
         Negative ones count from the end.
     value : number or Tensor without dimensions
         Cast to the dtype of `x`.
@@ -352,9 +352,14 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
         If an index is out of range: on the host at once, on a device by the next read;
         see `set_index_checks`.
     ShapeError
-        If `value` is a tensor with dimensions.
+        If `value` is a tensor with dimensions, or `index` has several.
     """
     at = normalize_dim("index_fill", dim, len(x.layout.shape) or 1)
+    if index.ndim > 1:
+        raise ShapeError(
+            f"index_fill: index is {tuple(index.shape)}; it must have at most one"
+            " dimension"
+        )
     sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):
         if value.ndim:

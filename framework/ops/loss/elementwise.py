@@ -8,7 +8,7 @@ import numpy as np
 
 from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, bool_, promote
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
@@ -179,13 +179,20 @@ def huber_loss(
 
 
 def _binary_losses(x: np.ndarray, target: np.ndarray) -> np.ndarray:
+    for name, given in (("x", x), ("target", target)):
+        wrong = ~((given >= 0) & (given <= 1))
+        if wrong.any():
+            raise DomainError(
+                f"binary_cross_entropy: a number of {name} is {given[wrong].flat[0]};"
+                " it must be from 0 to 1"
+            )
     likely = np.maximum(np.log(x), LEAST_LOGARITHM)
     unlikely = np.maximum(np.log1p(-x), LEAST_LOGARITHM)
     return (target - 1) * unlikely - target * likely
 
 
 @elementwise(
-    glsl="(target - 1.0)"
+    glsl="!(target >= 0.0 && target <= 1.0) ? 0.0 / 0.0 : (target - 1.0)"
     " * (precise_log1p(-x) < -100.0 ? -100.0 : precise_log1p(-x))"
     " - target * (precise_log(x) < -100.0 ? -100.0 : precise_log(x))",
     reference=_binary_losses,
@@ -219,10 +226,10 @@ def binary_cross_entropy(
     Parameters
     ----------
     x : Tensor
-        Float probabilities; others give NaN. Logarithms are cut at -100, and their
+        Float probabilities. Logarithms are cut at -100, and their
         slopes at 10^12, as in PyTorch; `binary_cross_entropy_with_logits` needs no cut.
     target : Tensor, shape of `x`
-        Probabilities wanted.
+        Probabilities wanted, from 0 to 1.
     weight : Tensor or None
         Factors of the losses, of a shape that broadcasts to theirs.
     reduction : str, default "mean"
@@ -232,6 +239,8 @@ def binary_cross_entropy(
     ------
     ShapeError
         If the shapes differ, or the reduction is unknown.
+    DomainError
+        If, on the host, a number is not from 0 to 1; on a device its loss is NaN.
     """
     _check_same("binary_cross_entropy", x, target, reduction)
     need_one_dtype("binary_cross_entropy", x=x, target=target)

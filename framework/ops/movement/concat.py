@@ -439,6 +439,8 @@ def meshgrid(
             f" {[tuple(t.shape) for t in listed]};"
             ' it must be "ij" or "xy", and they have at most one dimension'
         )
+    if not listed:
+        raise ShapeError("meshgrid: no tensors are given; there must be at least one")
     need_one_dtype("meshgrid", **{f"tensors[{at}]": x for at, x in enumerate(listed)})
     order = list(range(len(listed)))
     if indexing == "xy" and len(listed) > 1:

@@ -74,7 +74,7 @@ def max_pool1d_with_indices(
     window = pooling_window(
         "max_pool1d", x, kernel_size, stride, padding, dilation, ceil_mode, 1, True
     )
-    return with_places(_like(x, 1, _largest(images(x, 1), window)))
+    return with_places(_like(x, 1, largest(images(x, 1), window)))
 
 
 def max_pool2d(
@@ -115,7 +115,7 @@ def max_pool2d(
     window = pooling_window(
         "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2, True
     )
-    return _like(x, 2, _largest(images(x, 2), window))[0]
+    return _like(x, 2, largest(images(x, 2), window))[0]
 
 
 def max_pool2d_with_indices(
@@ -141,10 +141,10 @@ def max_pool2d_with_indices(
     window = pooling_window(
         "max_pool2d", x, kernel_size, stride, padding, dilation, ceil_mode, 2, True
     )
-    return with_places(_like(x, 2, _largest(images(x, 2), window)))
+    return with_places(_like(x, 2, largest(images(x, 2), window)))
 
 
-def _largest(pixels: Tensor, window: Window) -> tuple[Tensor, Tensor]:
+def largest(pixels: Tensor, window: Window) -> tuple[Tensor, Tensor]:
     """Return the largest elements, and their places in the plane, also of integers."""
     if pixels.dtype not in POOLED_INTEGERS:
         return _max_pool2d(pixels, window)

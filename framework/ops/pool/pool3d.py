@@ -22,8 +22,7 @@ from ..indexing.scatter import gather
 from ..view import reshape
 from .avg_pool import divisor, is_one_part
 from .filter_weights import Averages, Rule, Shares
-from .max_pool import largest_of_parts, with_places
-from .max_pool2d import _max_pool2d
+from .max_pool import largest, largest_of_parts, with_places
 from .resample import resampled
 
 if TYPE_CHECKING:
@@ -40,9 +39,10 @@ def _windows(
     padding: int | Shape,
     dilation: int | Shape,
     ceil_mode: bool,
+    integers: bool = False,
 ) -> tuple[Window, Window]:
     """Return the windows along depth, as the height of images, and over planes."""
-    check_volumes(name, x)
+    check_volumes(name, x, integers=integers)
     kernel = triple(f"{name}: kernel_size", kernel_size, 1)
     steps = kernel if stride is None else triple(f"{name}: stride", stride, 1)
     around = triple(f"{name}: padding", padding, 0)
@@ -168,7 +168,7 @@ def max_pool3d(
     Parameters
     ----------
     x : Tensor, shape (batch, channels, depth, height, width) or without batch
-        Float.
+        Float, or signed integers or uint8.
     kernel_size, stride, padding, dilation, ceil_mode
         As in `max_pool2d`, of three dimensions.
 
@@ -203,13 +203,13 @@ def max_pool3d_with_indices(
         The elements, and their row-major positions in the volume.
     """
     deep, flat = _windows(
-        "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode
+        "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode, True
     )
     depth, height, width = x.layout.shape[-3:]
-    planes = _max_pool2d(reshape(x, (-1, depth, height, width)), flat)
+    planes = largest(reshape(x, (-1, depth, height, width)), flat)
     size = planes[0].shape[2:]
     rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
-    return with_places(_joined(x, planes[1], size, _max_pool2d(rows, deep)))
+    return with_places(_joined(x, planes[1], size, largest(rows, deep)))
 
 
 def _joined(

@@ -13,7 +13,7 @@ from ...base.philox import Generator, Stream, default_generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
 from ..elementwise.binary import add, mul, remainder
-from ..elementwise.cast import cast, converted
+from ..elementwise.cast import cast, converted, need_numbers
 from ..elementwise.compare import clamp_min, eq, lt, where
 from ..elementwise.complex_numbers import numbers_of
 from ..elementwise.unary import with_zero_gradient
@@ -164,13 +164,6 @@ def draw_permutation(
     return argsort_keys(random_bits_like(like, _stream(generator), (n,), uint32))
 
 
-def _need_host(name: str, x: Tensor, good: np.ndarray, wanted: str) -> None:
-    """Raise `DomainError` with the first number of a host tensor that is not good."""
-    if not good.all():
-        wrong = x.host_view()[~good].flat[0]
-        raise DomainError(f"{name}: a number is {wrong}; {wanted}")
-
-
 def bernoulli(
     x: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -206,7 +199,7 @@ def bernoulli(
     if not x.is_gpu:
         chances = x.host_view()
         good = (chances >= 0) & (chances <= 1)
-        _need_host("bernoulli", x, good, "probabilities are from 0 to 1")
+        need_numbers("bernoulli", x, good, "probabilities are from 0 to 1")
     chosen = random_uniform(x, _stream(generator)) < x.detach()
     return with_zero_gradient(cast(chosen, x.dtype), x)
 
@@ -227,7 +220,9 @@ def normal(
     shape = broadcast_shapes("normal", *(each.shape for each in tensors))
     dtype = tensors[0].dtype
     if not isinstance(std, int | float) and not std.is_gpu:
-        _need_host("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
+        need_numbers("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
+    if isinstance(std, int | float) and std < 0:
+        raise ShapeError(f"normal: std is {std}; it must be at least 0")
     drawn = draw_normal(tensors[0], shape, dtype, generator) * std + mean
     return converted(drawn, dtype)
 
@@ -283,7 +278,7 @@ def multinomial(
         positive = np.broadcast_to((found > 0).any(-1, keepdims=True), found.shape)
         good = (found >= 0) & (found < math.inf) & positive
         wanted = "weights are finite, at least 0, and one of a row above 0"
-        _need_host("multinomial", x, good, wanted)
+        need_numbers("multinomial", x, good, wanted)
     weights = cast(x.detach(), float32) if x.dtype is not float32 else x.detach()
     if replacement:
         weights = expand(

@@ -17,7 +17,7 @@ from ...base.errors import DTypeError
 from ...base.philox import Generator, default_generator, philox
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, need_numbers
 from ..elementwise.gamma import host_digamma, host_lgamma
 from ..source import uniform_like
 
@@ -170,6 +170,8 @@ def draw_gamma(x: Tensor, generator: Generator | None = None) -> Tensor:
     ------
     TypeError
         If `x` is no float tensor.
+    DomainError
+        If, on the host, a rate is below 0 or NaN.
     """
     need_float("draw_gamma", x)
     u, v = _keys(x, generator)
@@ -249,7 +251,7 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     Parameters
     ----------
     x : Tensor, float
-        Rates, at least 0; NaN for others.
+        Rates, at least 0; a device gives NaN for others.
     generator : Generator or None
 
     Returns
@@ -269,5 +271,7 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     """
     need_float("poisson", x)
     rate = x.detach()
+    if not x.is_gpu:
+        need_numbers("poisson", x, x.host_view() >= 0, "rates are at least 0")
     u, v = _keys(rate, generator)
     return cast(poisson_from_key(cast(rate, float32), u, v), x.dtype)

@@ -13,6 +13,7 @@ from ...base.shape import broadcast_shapes, normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import sub
+from ..elementwise.cast import need_one_dtype
 from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import abs
 from ..indexing.scatter import index_select
@@ -87,11 +88,14 @@ def cdist(
     ------
     ShapeError
         If shapes do not fit, or `p` is below 0.
+    DTypeError
+        If a dtype is no float, or they are not the same.
     ValueError
         If `compute_mode` is another.
     """
     _need_float("cdist", x1)
     _need_float("cdist", x2)
+    need_one_dtype("cdist", x1=x1, x2=x2)
     if compute_mode not in COMPUTE_MODES:
         raise ValueError(
             f"cdist: compute_mode is {compute_mode!r}; it must be one of"

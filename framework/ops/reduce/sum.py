@@ -27,7 +27,7 @@ from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates
 from ..elementwise.binary import mul
-from ..elementwise.cast import cast
+from ..elementwise.cast import cast, refuse_complex
 from ..elementwise.compare import eq, ne, where
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import unshared
@@ -245,6 +245,7 @@ def nansum(
         To add in; None means the dtype of `x`, or int64 for integers.
     """
     reduced_dims("nansum", dim, len(x.layout.shape))
+    refuse_complex("nansum", x=x)
     numbers = where(eq(x, x), x, 0) if x.dtype.is_differentiable else x
     return sum(numbers, dim, keepdim, dtype=dtype)
 
@@ -322,6 +323,10 @@ def nanmean(
         If neither `dtype` nor that of `x` is a float dtype.
     """
     reduced_dims("nanmean", dim, len(x.layout.shape))
+    if dtype is not None and not as_dtype(dtype).is_differentiable:
+        raise DTypeError(
+            f"nanmean: dtype is {as_dtype(dtype).name}; it must be a float one"
+        )
     if not x.dtype.is_float:
         return mean(x, dim, keepdim, dtype=dtype)
     total_ = nansum(x, dim, keepdim, dtype=dtype)

@@ -11,7 +11,7 @@ from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, floor_divide, mul, remainder, sub
-from ..elementwise.cast import cast, refuse_bool
+from ..elementwise.cast import cast, need_one_dtype, refuse_bool
 from ..elementwise.compare import (
     eq,
     le,
@@ -74,6 +74,9 @@ def isin(
     given = {"elements": elements, "test_elements": test_elements}
     tensors = {name: x for name, x in given.items() if isinstance(x, TensorCore)}
     refuse_bool("isin", **tensors)
+    for name, value in given.items():
+        if isinstance(value, bool | complex):
+            raise DTypeError(f"isin: {name} is {value}; it must be a real number")
     if not isinstance(elements, TensorCore):
         if not isinstance(test_elements, TensorCore):
             raise TypeError(
@@ -247,6 +250,8 @@ def histogram(
     from ..reduce.variance import _need_float
 
     _need_float("histogram", input)
+    if isinstance(bins, TensorCore):
+        need_one_dtype("histogram", input=input, bins=bins)
     if weight is not None and weight.shape != input.layout.shape:
         raise ShapeError(
             f"histogram: weight is {weight.layout.shape}; it must be"

@@ -11,7 +11,7 @@ from ...base.shape import normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
-from ..elementwise.cast import cast, refuse_bool
+from ..elementwise.cast import cast, need_numbers, refuse_bool
 from ..elementwise.compare import (
     clamp,
     clamp_min,
@@ -60,6 +60,9 @@ def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
             raise ShapeError(
                 f"{name}: q is {q.layout.shape}; it must have at most one dimension"
             )
+        if not q.is_gpu:
+            found = q.host_view()
+            need_numbers(name, q, (found >= 0) & (found <= 1), "q is from 0 to 1")
         return reshape(q, (q.numel(),)), q.ndim == 0
     if not 0 <= q <= 1:
         raise ShapeError(f"{name}: q is {q}; it must be from 0 to 1")
@@ -156,7 +159,7 @@ def quantile(
     input : Tensor, float
     q : number or Tensor of the dtype of `input`, shape () or (n,)
         From 0 to 1; several give a dimension in front. Those of a tensor are not
-        checked.
+        checked on a device.
     dim : int or None
         None takes all elements.
     keepdim : bool, default False
@@ -191,7 +194,7 @@ def nanquantile(
     input : Tensor, float32 or float64
     q : number or Tensor of the dtype of `input`, shape () or (n,)
         From 0 to 1; several give a dimension in front. Those of a tensor are not
-        checked.
+        checked on a device.
     dim : int or None
         None takes all elements.
     keepdim : bool, default False

@@ -404,7 +404,8 @@ def _searchsorted_reference(
     side: Literal["left", "right"] = "right" if right else "left"
     rows = np.broadcast_to(sorted_sequence, (len(values), sorted_sequence.shape[1]))
     found = [np.searchsorted(row, each, side) for row, each in zip(rows, values)]
-    return np.array(found).reshape(values.shape)
+    before = np.array(found).reshape(values.shape)
+    return np.where(values != values, rows.shape[1], before)
 
 
 def searchsorted(
@@ -425,6 +426,7 @@ def searchsorted(
     values : Tensor or number
         Of any shape for a sequence of one dimension, otherwise the sizes but the last
         must be the same. Other dtypes are compared in the one that both promote to.
+        NaN comes behind all elements.
     out_int32 : bool, default False
         Return int32 instead of int64.
     right : bool, default False

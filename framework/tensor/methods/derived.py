@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ... import ops
-from ...base.errors import ShapeError
+from ...base.errors import DTypeError, ShapeError
 from ...ops import matrix_functions
 from ...ops.elementwise.cast import need_real_float
 from ..inplace import change
@@ -35,6 +35,26 @@ class DerivedMethods:
         """
         need_real_float("hardshrink", input=self)
         return ops.where(ops.abs(self) <= lambd, 0.0, self)
+
+    def float_power_(self: Tensor, exponent: Tensor | complex) -> Tensor:
+        """Replace the elements by powers; see `float_power`.
+
+        Parameters
+        ----------
+        exponent : Tensor or number
+
+        Raises
+        ------
+        DTypeError
+            If the tensor is neither float64 nor complex128, of which the powers are.
+        """
+        wide = ops.float_power(self, exponent)
+        if self.dtype is not wide.dtype:
+            raise DTypeError(
+                f"float_power_: the tensor is {self.dtype.name}, its powers are"
+                f" {wide.dtype.name}; write x = x.float_power(exponent)"
+            )
+        return change(self, ops.float_power, exponent)
 
     addbmm = ops.addbmm
     addmv = ops.addmv
@@ -124,7 +144,6 @@ class DerivedMethods:
     deg2rad_ = in_place(ops.deg2rad)
     digamma_ = in_place(ops.digamma)
     erfinv_ = in_place(ops.erfinv)
-    float_power_ = in_place(ops.float_power)
     gcd_ = in_place(ops.gcd)
     heaviside_ = in_place(ops.heaviside)
     i0_ = in_place(ops.i0)

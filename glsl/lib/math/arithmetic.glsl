@@ -104,20 +104,44 @@ float lifted(float x) {
     return int(bits) < 0 ? -value : value;
 }
 
-// The next number from x towards y
-float neighbour(float x, float y) {
-    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
-    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+// Of a float whose lower `shift` bits are 0, to the next such float
+float neighbour_of_width(float x, float y, uint shift) {
+    uint bits = floatBitsToUint(x), size = (bits & 0x7fffffffu) >> shift;
     uint other = floatBitsToUint(y);
     // Compared as integers: a device may take denormal numbers as 0.
     bool both_zero = size == 0u && (other & 0x7fffffffu) == 0u;
     if (bits == other || both_zero) return y;
-    if (size == 0u) return uintBitsToFloat(other & 1u << 31 | 1u);
+    if (size == 0u) return uintBitsToFloat((other & 1u << 31) | 1u << shift);
     int place = int(bits) < 0 ? -int(size) : int(size);
-    int target = int(other & 0x7fffffffu);
+    int target = int((other & 0x7fffffffu) >> shift);
     target = int(other) < 0 ? -target : target;
     bool outwards = (target > place) == (place > 0);
-    return uintBitsToFloat(outwards ? bits + 1u : bits - 1u);
+    return uintBitsToFloat(outwards ? bits + (1u << shift) : bits - (1u << shift));
+}
+
+// The next number from x towards y
+float neighbour(float x, float y) {
+    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
+    return neighbour_of_width(x, y, 0u);
+}
+
+float bfloat16_neighbour(float x, float y) {
+    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
+    return neighbour_of_width(x, y, 16u);
+}
+
+// Numbers below 2^-14 are as far apart as those above; -inf and inf follow 65504.
+float half_neighbour(float x, float y) {
+    if (x != x || y != y) return uintBitsToFloat(0x7fc00000u);
+    if (isinf(x) && x != y) return x > 0.0 ? 65504.0 : -65504.0;
+    float size = abs(x);
+    float step = y > x ? 5.9604645e-8 : -5.9604645e-8;
+    bool inwards = (y > x) == (x < 0.0);
+    if (x != y && (size < 6.1035156e-5 || (size == 6.1035156e-5 && inwards))) {
+        float moved = x + step;
+        return moved == 0.0 ? (x < 0.0 ? -0.0 : 0.0) : moved;
+    }
+    return neighbour_of_width(x, y, 13u);
 }
 
 #ifdef FLOAT64

@@ -111,7 +111,9 @@ def test_searchsorted(right: bool, make: Make) -> None:
     sought = np.array([[0, 1, 3], [4, INF, NAN]], np.float32)
     found = ops.searchsorted(make(steps), make(sought), right=right)
     side = "right" if right else "left"
-    assert_close(found, np.searchsorted(steps, sought, side).astype(np.int64))
+    wanted = np.searchsorted(steps, sought, side).astype(np.int64)
+    wanted[1, 2] = 6  # NaN comes behind NaN, as in PyTorch
+    assert_close(found, wanted)
     assert ops.searchsorted(make(steps), 3, right=right).item() == (3 if right else 1)
     assert_close(ops.bucketize(make(sought), make(steps), right=right), found.numpy())
     assert ops.searchsorted(make(steps[:0]), make(sought)).tolist() == [[0] * 3] * 2
