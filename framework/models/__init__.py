@@ -18,6 +18,8 @@ from .llama import Llama as Llama
 from .loading import load as load
 from .mpnet import MPNet as MPNet
 from .mpnet import MPNetClassifier as MPNetClassifier
+from .phi import Phi as Phi
+from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
 from .sentence import SentenceEncoder as SentenceEncoder
 
@@ -34,6 +36,8 @@ __all__ = [
     "MPNet",
     "MPNetClassifier",
     "ModelConfig",
+    "Phi",
+    "Phi3",
     "Qwen",
     "Roberta",
     "RobertaClassifier",

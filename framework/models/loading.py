@@ -11,7 +11,7 @@ from ..base.dtype import DTypeLike
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
-from . import bert, distilbert, gemma, gpt2, llama, mpnet, qwen
+from . import bert, distilbert, gemma, gpt2, llama, mpnet, phi, phi3, qwen
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
@@ -36,6 +36,8 @@ FAMILIES: dict[str, Family] = {
     **dict.fromkeys(qwen.TYPES, qwen.Qwen),
     **dict.fromkeys(gemma.TYPES, gemma.Gemma),
     **dict.fromkeys(gpt2.TYPES, gpt2.GPT2),
+    **dict.fromkeys(phi.TYPES, phi.Phi),
+    **dict.fromkeys(phi3.TYPES, phi3.Phi3),
     **dict.fromkeys(bert.BERT_TYPES, _of_task(bert.Bert, bert.BertClassifier)),
     **dict.fromkeys(bert.ROBERTA_TYPES, _of_task(bert.Roberta, bert.RobertaClassifier)),
     **dict.fromkeys(
@@ -172,7 +174,8 @@ def fill(
     place = default_device() if device is None else find_device(device)
     found: dict[str, Tensor] = {}
     for name, source in sources.items():
-        found[name] = checkpoint[source].to(place, dtype)
+        stored = checkpoint[source]
+        found[name] = stored.to(place, dtype if stored.is_floating_point() else None)
     tied = _tied(model)
     for name, other in tied.items():
         found.setdefault(name, found[other])

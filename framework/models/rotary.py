@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,15 +33,9 @@ def frequencies(config: ModelConfig, head: int, theta: float = 10000.0) -> np.nd
         If the scaling is of another type than default, linear or llama3, or lacks a
         number.
     """
-    scaling: dict[str, Any] = {
-        "rope_theta": config.get("rope_theta", float, theta),
-        **(config.settings.get("rope_scaling") or {}),
-        **(config.settings.get("rope_parameters") or {}),
-    }
-    given = ModelConfig(scaling, f"{config.where}: rope_parameters")
-    kind = given.get("rope_type", str, given.get("type", str, "default"))
-    base = given.get("rope_theta", float)
-    turns = 1.0 / base ** (np.arange(0, head, 2, dtype=np.float32) / np.float32(head))
+    given = _parameters(config, theta)
+    kind = _kind(given)
+    turns = _plain(given, head)
     if kind == "linear":
         turns = turns / given.get("factor", float)
     elif kind == "llama3":
@@ -52,6 +46,45 @@ def frequencies(config: ModelConfig, head: int, theta: float = 10000.0) -> np.nd
             " 'llama3'"
         )
     return np.asarray(turns, np.float32)
+
+
+def _parameters(config: ModelConfig, theta: float) -> ModelConfig:
+    """Return the settings of rotary positions, wherever they are."""
+    scaling: dict[str, Any] = {
+        "rope_theta": config.get("rope_theta", float, theta),
+        **(config.settings.get("rope_scaling") or {}),
+        **(config.settings.get("rope_parameters") or {}),
+    }
+    return ModelConfig(scaling, f"{config.where}: rope_parameters")
+
+
+def _kind(given: ModelConfig) -> str:
+    found: str = given.get("rope_type", str, given.get("type", str, "default"))
+    return found
+
+
+def _plain(given: ModelConfig, head: int) -> np.ndarray:
+    """Return the angles per position without scaling, float32."""
+    shares = np.arange(0, head, 2, dtype=np.float32) / np.float32(head)
+    found: np.ndarray = 1.0 / given.get("rope_theta", float) ** shares
+    return found
+
+
+def rotary_size(config: ModelConfig, head: int, share: float = 1.0) -> int:
+    """Return how many elements of a head are turned, where a part of it is.
+
+    Parameters
+    ----------
+    config : ModelConfig
+        With `partial_rotary_factor`, there or in `rope_parameters`.
+    head : int
+        Elements of a head.
+    share : float
+        The factor where the configuration has none.
+    """
+    given = _parameters(config, 10000.0)
+    share = config.get("partial_rotary_factor", float, share)
+    return int(head * given.get("partial_rotary_factor", float, share))
 
 
 def _llama3(given: ModelConfig, turns: np.ndarray) -> np.ndarray:
@@ -73,10 +106,13 @@ class Rotary:
     ----------
     turns : ndarray, shape (head / 2,)
         Angle per position, as `frequencies` returns it.
+    scale : float, default 1
+        What cosines and sines are multiplied with.
     """
 
-    def __init__(self, turns: np.ndarray) -> None:
+    def __init__(self, turns: np.ndarray, scale: float = 1.0) -> None:
         self._turns = turns
+        self._scale = scale
 
     def angles(self, places: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines for positions, of `like`'s dtype.
@@ -89,14 +125,88 @@ class Rotary:
         if angle.ndim == 3:
             angle = ops.unsqueeze(angle, 1)
         angle = ops.cat([angle, angle], -1)
-        return ops.cos(angle).to(like.dtype), ops.sin(angle).to(like.dtype)
+        cosine, sine = ops.cos(angle), ops.sin(angle)
+        if self._scale != 1.0:
+            cosine, sine = cosine * self._scale, sine * self._scale
+        return cosine.to(like.dtype), sine.to(like.dtype)
+
+
+class Rotaries(NamedTuple):
+    """Rotations for short and for long texts (Ding et al. 2024, arXiv:2402.13753).
+
+    Attributes
+    ----------
+    short, long : Rotary
+    limit : int or None
+        Number of tokens up to which a text is short; None if all are.
+    """
+
+    short: Rotary
+    long: Rotary
+    limit: int | None
+
+    @classmethod
+    def of_config(cls, config: ModelConfig, head: int) -> Rotaries:
+        """Return what a configuration says, of type longrope or as of `frequencies`.
+
+        Parameters
+        ----------
+        config : ModelConfig
+        head : int
+            Elements of a head, of which a part may be turned.
+
+        Raises
+        ------
+        FileFormatError
+            As of `frequencies`; if factors are missing, or not as many as frequencies.
+        """
+        size = rotary_size(config, head)
+        given = _parameters(config, 10000.0)
+        if _kind(given) not in ("longrope", "su"):
+            rotary = Rotary(frequencies(config, size))
+            return cls(rotary, rotary, None)
+        limit = given.size(
+            "original_max_position_embeddings",
+            config.size("original_max_position_embeddings", None),
+        )
+        if limit is None:
+            raise FileFormatError(
+                f"{given.where}: `original_max_position_embeddings` is missing"
+            )
+        ratio = config.size("max_position_embeddings", limit) / limit
+        factor = given.get("factor", float, ratio)
+        grown = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor, limit))
+        scale = given.get("attention_factor", float, grown)
+        turns = _plain(given, size)
+        short = turns / _factors(given, "short_factor", len(turns))
+        long = turns / _factors(given, "long_factor", len(turns))
+        return cls(Rotary(short, scale), Rotary(long, scale), limit)
+
+    def of(self, length: int) -> Rotary:
+        """Return the rotation for a text of so many tokens in all."""
+        return self.long if self.limit and length > self.limit else self.short
+
+
+def _factors(given: ModelConfig, name: str, count: int) -> np.ndarray:
+    """Return what each frequency is divided by, float32 (count,)."""
+    found = given.settings.get(name)
+    if not isinstance(found, list) or len(found) != count:
+        raise FileFormatError(
+            f"{given.where}: `{name}` is {found!r}; it must be {count} numbers"
+        )
+    return np.asarray(found, np.float32)
 
 
 def rotated(x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
     """Return queries or keys (..., length, head) rotated by their angles.
 
-    Element i of the first half and element i of the second are a pair.
+    Element i of the first half and element i of the second are a pair. Where there are
+    fewer angles than elements, the last elements stay as they are.
     """
     cosine, sine = angles
+    size = cosine.shape[-1]
+    if size < x.shape[-1]:
+        turned, rest = ops.split(x, [size, x.shape[-1] - size], -1)
+        return ops.cat([rotated(turned, angles), rest], -1)
     first, second = ops.chunk(x, 2, -1)
     return x * cosine + ops.cat([-second, first], -1) * sine
