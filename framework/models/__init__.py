@@ -8,12 +8,17 @@ from .bert import RobertaClassifier as RobertaClassifier
 from .cache import KeyValueCache as KeyValueCache
 from .checkpoint import Checkpoint as Checkpoint
 from .checkpoint import open_checkpoint as open_checkpoint
+from .clip import CLIP as CLIP
 from .config import ModelConfig as ModelConfig
+from .dinov2 import Dinov2 as Dinov2
+from .dinov2 import Dinov2Classifier as Dinov2Classifier
+from .dinov2 import Dinov2Registers as Dinov2Registers
 from .distilbert import DistilBert as DistilBert
 from .distilbert import DistilBertClassifier as DistilBertClassifier
 from .gemma import Gemma as Gemma
 from .generation import generate as generate
 from .gpt2 import GPT2 as GPT2
+from .images import ImageProcessor as ImageProcessor
 from .llama import Llama as Llama
 from .loading import load as load
 from .mpnet import MPNet as MPNet
@@ -22,15 +27,22 @@ from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
 from .sentence import SentenceEncoder as SentenceEncoder
+from .vit import ViT as ViT
+from .vit import ViTClassifier as ViTClassifier
 
 __all__ = [
+    "CLIP",
     "GPT2",
     "Bert",
     "BertClassifier",
     "Checkpoint",
+    "Dinov2",
+    "Dinov2Classifier",
+    "Dinov2Registers",
     "DistilBert",
     "DistilBertClassifier",
     "Gemma",
+    "ImageProcessor",
     "KeyValueCache",
     "Llama",
     "MPNet",
@@ -42,6 +54,8 @@ __all__ = [
     "Roberta",
     "RobertaClassifier",
     "SentenceEncoder",
+    "ViT",
+    "ViTClassifier",
     "generate",
     "load",
     "open_checkpoint",

@@ -11,7 +11,20 @@ from ..base.dtype import DTypeLike
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
-from . import bert, distilbert, gemma, gpt2, llama, mpnet, phi, phi3, qwen
+from . import (
+    bert,
+    clip,
+    dinov2,
+    distilbert,
+    gemma,
+    gpt2,
+    llama,
+    mpnet,
+    phi,
+    phi3,
+    qwen,
+    vit,
+)
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
@@ -25,7 +38,9 @@ def _of_task(encoder: Family, classifier: Family) -> Family:
 
     def made(config: ModelConfig) -> nn.Module:
         named = config.settings.get("architectures") or [""]
-        is_classifier = str(named[0]).endswith("ForSequenceClassification")
+        is_classifier = str(named[0]).endswith(
+            ("ForSequenceClassification", "ForImageClassification")
+        )
         return classifier(config) if is_classifier else encoder(config)
 
     return made
@@ -45,6 +60,12 @@ FAMILIES: dict[str, Family] = {
         _of_task(distilbert.DistilBert, distilbert.DistilBertClassifier),
     ),
     **dict.fromkeys(mpnet.TYPES, _of_task(mpnet.MPNet, mpnet.MPNetClassifier)),
+    **dict.fromkeys(clip.TYPES, clip.CLIP),
+    **dict.fromkeys(vit.TYPES, _of_task(vit.ViT, vit.ViTClassifier)),
+    **dict.fromkeys(
+        dinov2.PLAIN_TYPES, _of_task(dinov2.Dinov2, dinov2.Dinov2Classifier)
+    ),
+    **dict.fromkeys(dinov2.REGISTER_TYPES, dinov2.Dinov2Registers),
 }
 """Models by `model_type`."""
 
