@@ -24,7 +24,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
-from tests.gate_cases import ParametrizedCase, left_out
+from tests.gate_cases import ParametrizedCase, further, left_out
 from vkbackend.config import CACHE
 from vkbackend.driver import instance
 from vkbackend.framework.base.device import GpuDevice, opened_devices
@@ -88,16 +88,18 @@ def _compiler_line() -> str:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    for item in items:
-        _give_tier(item)
-    _leave_to_the_wide_tier(items)
-    if not any(item.get_closest_marker("gpu") for item in items):
+    markers = [_give_tier(item) for item in items]
+    _leave_to_the_wide_tier(items, markers)
+    if not any("gpu" in names for names in markers):
         return
     info = _info()
     if info is not None and info.kind == "software":
-        dropped = [item for item in items if item.get_closest_marker("gpu")]
+        of_gpu = ["gpu" in names for names in markers]
+        dropped = [item for item, drops in zip(items, of_gpu, strict=True) if drops]
         config.hook.pytest_deselected(items=dropped)
-        items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+        items[:] = [
+            item for item, drops in zip(items, of_gpu, strict=True) if not drops
+        ]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -117,33 +119,43 @@ def _is_of_device_layer(path: Path) -> bool:
     return path.is_relative_to(DEVICE_LAYER)
 
 
-def _give_tier(item: pytest.Item) -> None:
+def _give_tier(item: pytest.Item) -> frozenset[str]:
+    """Give a test the markers that follow from others, and return the names of all."""
+    names = {marker.name for marker in item.iter_markers()}
+    more = []
     uses_device = "device" in getattr(item, "fixturenames", ())
-    if uses_device or item.get_closest_marker("core"):
-        item.add_marker("device")
-    if not any(item.get_closest_marker(tier) for tier in TIERS):
-        item.add_marker("null")
-    if _is_of_device_layer(item.path) and item.get_closest_marker("device"):
-        item.add_marker("core")
+    if uses_device or "core" in names:
+        more.append("device")
+    if names.isdisjoint(TIERS) and not more:
+        more.append("null")
+    if _is_of_device_layer(item.path) and "device" in (*names, *more):
+        more.append("core")
+    for name in more:
+        item.add_marker(name)
+    return frozenset((*names, *more))
 
 
-def _leave_to_the_wide_tier(items: Sequence[pytest.Item]) -> None:
-    """Mark what cases of parametrized tests the gate leaves out."""
-    tests: dict[object, list[pytest.Function]] = {}
-    for item in items:
+def _leave_to_the_wide_tier(
+    items: Sequence[pytest.Item], markers: Sequence[frozenset[str]]
+) -> None:
+    """Mark what cases of parametrized tests the gate leaves out, and further ones."""
+    tests: dict[object, list[tuple[pytest.Function, ParametrizedCase]]] = {}
+    for item, names in zip(items, markers, strict=True):
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            if not item.get_closest_marker("wide"):
-                tests.setdefault((item.parent, item.originalname), []).append(item)
+            if "wide" not in names:
+                spec = item.callspec
+                case = ParametrizedCase(spec.params, spec.indices, names)
+                tests.setdefault((item.parent, item.originalname), []).append(
+                    (item, case)
+                )
     for some in tests.values():
-        sampled = some[0].get_closest_marker("sampled")
-        cases = [_case(item) for item in some]
-        for number in left_out(cases, *(sampled.args if sampled else ())):
-            some[number].add_marker("wide")
-
-
-def _case(item: pytest.Function) -> ParametrizedCase:
-    names = frozenset(marker.name for marker in item.iter_markers())
-    return ParametrizedCase(item.callspec.params, item.callspec.indices, names)
+        sampled = some[0][0].get_closest_marker("sampled")
+        cases = [case for _, case in some]
+        left = left_out(cases, *(sampled.args if sampled else ()))
+        for number in left:
+            some[number][0].add_marker("wide")
+        for number in further(cases, left):
+            some[number][0].add_marker("further")
 
 
 @pytest.fixture(autouse=True)

@@ -1,11 +1,12 @@
 """Which cases of a test the gate runs; the wide tier runs the others too.
 
 On a device, whose compiler takes most of the time, it runs as many as meet each value
-of each parameter. They stand for the products of the values.
+of each parameter. They stand for the products of the values. Where another driver only
+repeats what one has shown of a kernel, it runs one case of each test.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,26 @@ def left_out(cases: Sequence[ParametrizedCase], share: int = 1) -> set[int]:
         met = met.union(*(values[number] for number in numbers))
         kept.update(numbers)
     return set(range(len(cases))) - kept
+
+
+def further(cases: Sequence[ParametrizedCase], left: Container[int]) -> set[int]:
+    """Return the numbers of all cases of a test but the first, for each set of markers.
+
+    Parameters
+    ----------
+    cases : sequence of ParametrizedCase
+        All of the test.
+    left : container of int
+        The numbers of the cases that the gate leaves out, none of which is the first.
+    """
+    met: set[frozenset[str]] = set()
+    found = set()
+    for number, case in enumerate(cases):
+        if number in left or case.markers in met:
+            found.add(number)
+        else:
+            met.add(case.markers)
+    return found
 
 
 def spread(count: int, share: int) -> list[int]:

@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from tests.gate_cases import LEAST, ParametrizedCase, left_out, spread
+from tests.gate_cases import LEAST, ParametrizedCase, further, left_out, spread
 
 DTYPES = ("float32", "float16", "int32", "int64", "bool")
 SIZES = (1, 2, 3, 5, 7, 11, 13)
@@ -113,3 +113,13 @@ def test_a_share_is_of_each_tier_whatever_the_values(
 def test_a_share_meets_each_value_of_a_parameter_that_comes_again(period: int) -> None:
     assert 0 in spread(1, 4)
     assert {number % period for number in spread(100, 4)} == set(range(period))
+
+
+def test_all_but_the_first_case_of_a_tier_are_further_ones() -> None:
+    cases = [*products("device"), *products("device", "core")]
+    left = left_out(cases)
+    found = further(cases, left)
+    assert left <= found
+    assert {0, len(cases) // 2} == {*range(len(cases))} - further(cases, ())
+    tiers = [case.markers for n, case in enumerate(cases) if n not in found]
+    assert tiers == [frozenset({"device", "core"})]

@@ -20,6 +20,7 @@ piece of work.
 """
 
 import argparse
+import contextlib
 import os
 import shutil
 import subprocess
@@ -29,9 +30,11 @@ import tempfile
 import time
 import venv
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from . import drivers
 
@@ -42,9 +45,9 @@ WORKERS = "2"
 # Folders that the installed namespace has under `vkbackend`.
 MAPPED = ("framework", "glsl", "tools")
 # What of an installed copy may differ from the checkout: what is exported and imported,
-# its data, commands, documentation, examples.
+# its data, which are shaders, commands, documentation, examples.
 INSTALLED = (
-    "tests/vkbackend",
+    "tests/vkbackend/shader",
     "tests/tools",
     "tests/framework/examples",
     *(
@@ -63,7 +66,8 @@ TABLES = tuple(
 # Where the core tests are that drivers run in the gate. Another driver may compile
 # kernels and answer the device layer otherwise. Each op is tried on one other driver,
 # and so are generated kernels; the wide tier tries all on each. What is made of ops is
-# tested on the system's driver.
+# tested on the system's driver. The newer lavapipe, which differs the least from it,
+# runs one case of each test.
 LAYERS = (
     "tests/vkbackend",
     "tests/framework/kernels",
@@ -71,7 +75,11 @@ LAYERS = (
     *(str(path.relative_to(ROOT)) for path in sorted(ROOT.glob("tests/test_kern*.py"))),
 )
 OTHER_DRIVERS: dict[str, tuple[str, ...]] = {
-    "lavapipe25": (*LAYERS, "tests/framework/codegen"),
+    "lavapipe25": (
+        *("-m", "core and not wide and not further"),
+        *LAYERS,
+        "tests/framework/codegen",
+    ),
     # It has no 64-bit numbers, so that indices and labels are words, and few features.
     "swiftshader": (
         *LAYERS,
@@ -108,6 +116,9 @@ ENDS_HANGS = (
     *("-o", f"faulthandler_timeout={HANG_SECONDS}"),
     *("-o", "faulthandler_exit_on_timeout=true"),
 )
+# Each worker begins with files of its own, the tests of which share kernels and plans;
+# one that is done takes tests of the other.
+SHARED_OUT = ("-n", WORKERS, "--dist", "worksteal")
 
 
 class StepFailed(Exception):
@@ -135,11 +146,16 @@ class GateStep:
     name : str
         What `--only` and `--skip` call it.
     run : callable
-        Raises `StepFailed`, or returns a note for the summary.
+        Raises `StepFailed`, or returns a note for the summary. It is given what
+        `prepare` returned, if there is such.
+    prepare : callable, optional
+        What of the step can be done beside the ones before, some of which leave a core
+        idle, as does waiting for a download. It may raise `StepFailed` too.
     """
 
     name: str
-    run: Callable[[], str]
+    run: Callable[..., str]
+    prepare: Callable[[], Any] | None = None
 
 
 def run(
@@ -195,7 +211,7 @@ def pytest(
     try:
         chosen = drivers.environment(driver)
         printed = run(
-            *(str(python), "-m", "pytest", "-n", WORKERS, *ENDS_HANGS, *arguments),
+            *(str(python), "-m", "pytest", *SHARED_OUT, *ENDS_HANGS, *arguments),
             folder=folder,
             echo=True,
             variables={**chosen, **COMPILE_ONCE, **(variables or {})},
@@ -263,19 +279,34 @@ def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(notes)
 
 
-def installed() -> str:
-    """Build sdist and wheel, and test an installed copy away from the checkout."""
-    with tempfile.TemporaryDirectory(prefix="vkbackend-") as scratch:
-        away = Path(scratch)
-        run(sys.executable, "-m", "build", "--no-isolation", "--outdir", away, ROOT)
-        venv.create(away / "venv", with_pip=True, symlinks=True)
-        python = away / "venv" / "bin" / "python"
-        (wheel,) = away.glob("*.whl")
-        run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
-        _lend_packages(python)
-        compiled = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / "tests", away / "tests", ignore=compiled)
-        shutil.copy(ROOT / "pyproject.toml", away)
+def fetch_drivers() -> None:
+    """Fetch what the other drivers' step needs, which says what cannot be had."""
+    for name in OTHER_DRIVERS:
+        with contextlib.suppress(drivers.DriverError):
+            drivers.environment(name)
+
+
+def install() -> "tempfile.TemporaryDirectory[str]":
+    """Build sdist and wheel, and return a folder with an installed copy and tests."""
+    scratch = tempfile.TemporaryDirectory(prefix="vkbackend-")
+    away = Path(scratch.name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", away, ROOT)
+    venv.create(away / "venv", with_pip=True, symlinks=True)
+    python = _python_of(away)
+    (wheel,) = away.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    _lend_packages(python)
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tests", away / "tests", ignore=compiled)
+    shutil.copy(ROOT / "pyproject.toml", away)
+    return scratch
+
+
+def installed(scratch: "tempfile.TemporaryDirectory[str]") -> str:
+    """Test an installed copy away from the checkout."""
+    with scratch as folder:
+        away = Path(folder)
+        python = _python_of(away)
         ask = "import vkbackend; print(vkbackend.__file__)"
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
@@ -288,6 +319,10 @@ def installed() -> str:
             folder=away,
             variables=QUICK_COMPILES,
         )
+
+
+def _python_of(away: Path) -> Path:
+    return away / "venv" / "bin" / "python"
 
 
 def _lend_packages(python: Path) -> None:
@@ -304,8 +339,8 @@ WHOLE = (
     *FAST[:-1],
     GateStep("host", host),
     GateStep("device", device),
-    GateStep("installed", installed),
-    GateStep("drivers", lambda: core_tier(OTHER_DRIVERS)),
+    GateStep("installed", installed, prepare=install),
+    GateStep("drivers", lambda _: core_tier(OTHER_DRIVERS), prepare=fetch_drivers),
 )
 
 
@@ -329,14 +364,19 @@ WIDE = (
 def perform(steps: Sequence[GateStep]) -> bool:
     """Run steps, print a table of them, and return whether all passed."""
     rows = []
-    for step in steps:
-        print(f"--- {step.name}", flush=True)
-        start = time.monotonic()
-        try:
-            note, passed = step.run(), True
-        except StepFailed as failure:
-            note, passed = str(failure), False
-        rows.append((step.name, passed, time.monotonic() - start, note))
+    with ThreadPoolExecutor(1) as beside:
+        prepared = {
+            step.name: beside.submit(step.prepare) for step in steps if step.prepare
+        }
+        for step in steps:
+            print(f"--- {step.name}", flush=True)
+            start = time.monotonic()
+            try:
+                given = [prepared[step.name].result()] if step.prepare else []
+                note, passed = step.run(*given), True
+            except StepFailed as failure:
+                note, passed = str(failure), False
+            rows.append((step.name, passed, time.monotonic() - start, note))
     print("\nstep        result  seconds")
     for name, passed, seconds, note in rows:
         print(f"{name:11} {'ok' if passed else 'FAILED':6} {seconds:8.1f}  {note}")

@@ -25,6 +25,21 @@ def test_a_failed_step_fails_the_gate_after_the_others_ran(
     assert check.perform(steps[1:])
 
 
+def test_what_is_prepared_is_given_to_its_step(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    steps = [
+        check.GateStep("first", lambda: "alone"),
+        check.GateStep("second", lambda found: f"{found} apples", lambda: 3),
+        check.GateStep("third", lambda found: "not run", fail),
+    ]
+    assert not check.perform(steps)
+    table = capsys.readouterr().out
+    assert "3 apples" in table
+    assert "third       FAILED" in table
+    assert "not run" not in table
+
+
 def test_run_shows_what_a_failed_command_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
