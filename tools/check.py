@@ -280,8 +280,8 @@ def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
 
 
 def fetch_drivers() -> None:
-    """Fetch what the other drivers' step needs, which says what cannot be had."""
-    for name in OTHER_DRIVERS:
+    """Fetch what steps need of other drivers; they say what cannot be had."""
+    for name in (*drivers.COMPILERS, *OTHER_DRIVERS):
         with contextlib.suppress(drivers.DriverError):
             drivers.environment(name)
 
@@ -364,7 +364,7 @@ WIDE = (
 def perform(steps: Sequence[GateStep]) -> bool:
     """Run steps, print a table of them, and return whether all passed."""
     rows = []
-    with ThreadPoolExecutor(1) as beside:
+    with ThreadPoolExecutor(2) as beside:
         prepared = {
             step.name: beside.submit(step.prepare) for step in steps if step.prepare
         }

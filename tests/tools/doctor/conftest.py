@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from tests.tools import kept_drivers
 from vkbackend import config
 from vkbackend.driver import features
-from vkbackend.tools import drivers
 from vkbackend.tools.doctor import requirements
 
 DEVICE: dict[str, Any] = {
@@ -146,16 +146,6 @@ def doctor(tmp_path: Path) -> Callable[..., Told]:
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
+def driver() -> Callable[[str], dict[str, str]]:
     """Return a function that gives the environment of a driver, or skips the test."""
-
-    def environment(name: str) -> dict[str, str]:
-        with monkeypatch.context() as patch:
-            # Drivers are kept in the user's cache, not in that of the tests.
-            patch.delenv(config.CACHE.name, raising=False)
-            try:
-                return drivers.environment(name)
-            except drivers.DriverError as error:
-                pytest.skip(str(error))
-
-    return environment
+    return kept_drivers.environment

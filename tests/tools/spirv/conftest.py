@@ -2,13 +2,10 @@
 
 import pytest
 
-from vkbackend.tools import drivers
+from tests.tools import kept_drivers
 
 
 @pytest.fixture(scope="session")
 def radv() -> None:
     """Skip where the driver of AMD GPUs cannot be fetched."""
-    try:
-        drivers.environment("radv")
-    except drivers.DriverError as error:
-        pytest.skip(str(error))
+    kept_drivers.environment("radv")
