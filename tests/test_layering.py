@@ -1,6 +1,7 @@
 """Imports point down: the folders have an order, lowest first."""
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -109,8 +110,13 @@ def rank(module: str) -> tuple[int, int]:
     return list(ORDER).index(folder), line
 
 
-def imports(module: str, path: Path) -> Iterator[str]:
-    """Yield what a module imports when it runs, by absolute name."""
+@functools.cache
+def imports(module: str, path: Path) -> tuple[str, ...]:
+    """Return what a module imports when it runs, by absolute name."""
+    return tuple(_imports(module, path))
+
+
+def _imports(module: str, path: Path) -> Iterator[str]:
     is_package = path.name == "__init__.py"
     pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
     while pending:
