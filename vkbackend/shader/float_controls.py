@@ -122,16 +122,17 @@ def forbid_contraction(words: bytes) -> bytes:
     ShaderError
         If the module is broken.
     """
-    results, decorated, place = [], set(), len(words)
-    for instruction in instructions(words):
-        if instruction.opcode in _CONTRACTED:
-            results.append(instruction.require(2)[1])
+    results, decorated = [], set()
+    for instruction in instructions(words, {*_CONTRACTED, Opcode.DECORATE}):
         if instruction.opcode == Opcode.DECORATE:
             target, decoration = instruction.require(2)[:2]
             if decoration == Decoration.NO_CONTRACTION:
                 decorated.add(target)
-        if instruction.opcode not in _BEFORE_DECORATIONS:
-            place = min(place, 4 * instruction.offset)
+        else:
+            results.append(instruction.require(2)[1])
+    after = (i for i in instructions(words) if i.opcode not in _BEFORE_DECORATIONS)
+    first = next(after, None)
+    place = len(words) if first is None else 4 * first.offset
     requests = [
         _instruction(Opcode.DECORATE, result, Decoration.NO_CONTRACTION)
         for result in results

@@ -20,7 +20,6 @@ from .spirv_reader import (
     ModuleTables,
     Opcode,
     SpirvInstruction,
-    instructions,
 )
 
 MAX_BLOCK_SIZE = 16384
@@ -182,8 +181,7 @@ def read_module(words: bytes) -> ShaderModule:
 def read_tables(words: bytes) -> ModuleTables:
     """Return the tables of a module."""
     tables = ModuleTables()
-    for instruction in instructions(words):
-        tables.take(instruction)
+    tables.read(words)
     return tables
 
 

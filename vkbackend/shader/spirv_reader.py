@@ -4,7 +4,7 @@ Numbers are those of the SPIR-V specification, unified revision, section 3.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -163,13 +163,18 @@ class SpirvInstruction(NamedTuple):
         return raw.decode("utf-8", "replace")
 
 
-def instructions(words: bytes) -> Iterator[SpirvInstruction]:
+def instructions(
+    words: bytes, opcodes: Container[int] | None = None
+) -> Iterator[SpirvInstruction]:
     """Yield every instruction of a module, in order.
 
     Parameters
     ----------
     words : bytes
         The module, little-endian.
+    opcodes : container of int, optional
+        Which operations to yield, all if not given. Most instructions of a module are
+        those of its functions, which few callers look at.
 
     Yields
     ------
@@ -201,7 +206,8 @@ def instructions(words: bytes) -> Iterator[SpirvInstruction]:
                 f"SPIR-V word {offset}: operation {opcode} is {length} words long;"
                 f" 1 to {count - offset} are left"
             )
-        yield SpirvInstruction(offset, opcode, values[offset + 1 : offset + length])
+        if opcodes is None or opcode in opcodes:
+            yield SpirvInstruction(offset, opcode, values[offset + 1 : offset + length])
         offset += length
 
 
@@ -223,6 +229,11 @@ class ModuleTables:
         self.computed: dict[int, SpirvInstruction] = {}
         self.variables: list[SpirvInstruction] = []
         self.push_variable: SpirvInstruction | None = None
+
+    def read(self, words: bytes) -> None:
+        """Enter all instructions of a module."""
+        for instruction in instructions(words, _FILLERS):
+            self.take(instruction)
 
     def take(self, instruction: SpirvInstruction) -> None:
         """Enter one instruction into the tables; what the host need not know passes."""
