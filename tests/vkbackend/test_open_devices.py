@@ -74,7 +74,7 @@ def test_an_opening_interrupted_at_any_line_leaves_nothing(
 
     monkeypatch.setattr(LogicalDevice, "open", opened)
     before = list(module._devices)
-    for one in each_interruption(lambda: Device(chosen), step=3):
+    for one in each_interruption(lambda: Device(chosen), step=7):
         assert module._devices == before, one.where
         for each in made:
             assert each.live_objects() == {}, one.where

@@ -396,7 +396,7 @@ def shape_for(name: str, gpu: GpuDevice) -> tuple[int, int]:
         pytest.param(
             name,
             dtype,
-            marks=[pytest.mark.wide] if dtype == "bfloat16" and name != "bmm" else [],
+            marks=[pytest.mark.wide] if dtype == "bfloat16" else [],
         )
         for name in CALLS
         for dtype in ("float32", "int32", "bfloat16")

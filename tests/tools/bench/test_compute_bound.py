@@ -14,11 +14,11 @@ SMALL = [
     for workload in WORKLOADS
     if workload.make.__module__ == compute_bound.__name__ and "small" in workload.sizes
 ]
-# What the others measure is tested where it is.
-FEW = [*SMALL[:1], *(pytest.param(each, marks=pytest.mark.wide) for each in SMALL[1:])]
 
 
-@pytest.mark.parametrize("workload", FEW, ids=lambda w: w.title("small"))
+# What they measure is tested where it is, and software computes it for long.
+@pytest.mark.wide
+@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.title("small"))
 def test_agrees_with_numpy(workload: Workload, peer: Peer, place: Any) -> None:
     found = measure(workload, "small", peer, place, 1)
     assert found.seconds > 0

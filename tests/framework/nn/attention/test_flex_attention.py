@@ -67,12 +67,13 @@ def dense(q: Any, k: Any, v: Any, **options: Any) -> Any:
 
 @pytest.mark.int64
 @pytest.mark.filterwarnings("ignore")
-def test_is_as_in_torch(place: Device, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.wide)])
+def test_is_as_in_torch(share: int, place: Device, rng: np.random.Generator) -> None:
     arrays = [rng.normal(size=(2, 4, 40, 8)).astype(np.float32) for _ in range(3)]
     seed = rng.normal(size=(2, 4, 40, 8)).astype(np.float32)
     found = programs(fw, ours, lambda x: fw.tensor(x, device=place))
     wanted = programs(torch, theirs, torch.tensor)
-    for one, other in zip(found, wanted):
+    for one, other in zip(found[::share], wanted[::share]):
         x = [fw.tensor(each, device=place, requires_grad=True) for each in arrays]
         y = [torch.tensor(each, requires_grad=True) for each in arrays]
         result = ours.flex_attention(*x, **one)
