@@ -7,7 +7,6 @@
 //         those of conv/line_segment.glsl
 // source  definition
 // lint    scalar-load: of filters, which all invocations of a plane share
-// lint    integer-division: one for each invocation
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

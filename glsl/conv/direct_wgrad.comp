@@ -8,7 +8,6 @@
 // consts  KERNEL_*, STRIDE_*, DILATION_*; WHOLE: lines of grad are whole segments;
 //         GRAD_VECTORS: and whole vectors of four; those of conv/line_segment.glsl
 // source  definition
-// lint    integer-division: two for each workgroup
 // lint    scalar-load: a line with its padding, which begins at any element
 #version 460
 #extension GL_EXT_buffer_reference : require

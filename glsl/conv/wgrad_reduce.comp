@@ -5,7 +5,6 @@
 // out     out_ (rows, channels, taps)
 // consts  SHARERS: invocations that share a result, each with every SHARERS-th slice
 // source  definition
-// lint    integer-division: two for each result, which is many loads
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/dtype.glsl"

@@ -8,7 +8,6 @@
 //         which counts without an end; SIZE: bytes per element; ITEMS
 // source  numpy.pad, numpy.roll, numpy.flip
 // lint    integer-division: of a fifth dimension, and a sixth
-// lint    private-array: one of two words, which is a selection
 //
 // With VECTORS elements are 16 bytes, of which sizes and counts are numbers too; the
 // innermost dimension is then not mapped.

@@ -8,7 +8,6 @@
 // out     out_
 // consts  PAIRED: rows begin and end at even words in out_
 // source  memcpy of rows; see lib/uniform_row.glsl
-// lint    scalar-load: words that are the same for a workgroup
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

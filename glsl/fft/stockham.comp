@@ -5,7 +5,6 @@
 // consts  N: a product of the radices; ROWS; INVERSE: the conjugate factors
 // source  Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992,
 //         section 1.7: the mixed-radix Stockham autosort framework
-// lint    integer-division: once for each result, before its loop over a radix
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

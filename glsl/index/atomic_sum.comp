@@ -4,8 +4,6 @@
 // out     out_ (outer, rows_out, inner) T, zeros before
 // consts  none; FLOAT_SWAPS: floats are added without atomic_float; WIDE_ATOMICS: 64 bits
 // source  sums of floats depend on the order of atomics in their last bits
-// lint    scalar-load: neighbours load neighbours
-// lint    atomic-in-loop: an exchange is tried again only where another came between
 #version 460
 #extension GL_EXT_buffer_reference : require
 #ifndef FLOAT_SWAPS

@@ -7,7 +7,6 @@
 // out     out_ (outer, entries, width); error: an index out of range
 // consts  INDEX_WORDS, INDEX_SIGNED, FROM_END; PAIRED: rows begin at even words
 // source  numpy.take; see lib/uniform_row.glsl
-// lint    scalar-load: words that are the same for a workgroup
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require

@@ -5,7 +5,6 @@
 // out     as matmul/gemm_simt.comp, without IMPLICIT_GEMM and BIAS
 // consts  as matmul/gemm_simt.comp
 // source  matmul/gemm_simt.comp
-// lint    bank-conflict: stores along k run only where neighbours load along k
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

@@ -8,7 +8,6 @@
 //         of two, which divides the workgroup
 // source  Blelloch, Prefix Sums and Their Applications, 1990
 // lint    scalar-load: neighbours load neighbours
-// lint    bank-conflict: lines of ITEMS numbers are padded by one
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

@@ -5,7 +5,6 @@
 //         of `sort/key_range.glsl`: PASS 1
 // consts  PASS; DESCENDING
 // source  extremes do not depend on the order
-// lint    scalar-load: elements of any size
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

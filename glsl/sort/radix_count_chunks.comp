@@ -4,7 +4,6 @@
 // out     counts (lines, 256, tiles), where tiles are the chunks of a line
 // consts  CHUNK: elements; DESCENDING; RANGED
 // source  counting sort; for software devices, whose invocations share nothing
-// lint    scalar-load: digits decide what is counted
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "sort/keys.glsl"

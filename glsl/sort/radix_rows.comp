@@ -7,7 +7,6 @@
 //         which no two elements of a line differ are left out
 // source  LSD radix sort by digits of 8 bits; ranks by votes as in Adinets and Merrill,
 //         Onesweep, 2022
-// lint    bank-conflict: digits decide who writes where
 // lint    divergent-barrier: all invocations make the passes that shared words say
 // lint    atomic-in-loop: an invocation has few elements; atomics are in shared memory
 #version 460

@@ -9,7 +9,6 @@
 // consts  ITEMS: elements of an invocation; SUBGROUPS: most in a workgroup; DESCENDING;
 //         IS_FIRST; HAS_VALUES: 0 leaves `values` unwritten; RANGED
 // source  LSD radix sort; ranks by votes as in Adinets and Merrill, Onesweep, 2022
-// lint    bank-conflict: digits decide who writes where
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

@@ -9,7 +9,6 @@
 //         is told apart by its place
 // lint    atomic-in-loop: the digits of an invocation differ; atomics are in shared
 // lint    divergent-barrier: rounds end by what all read from shared memory
-// lint    scalar-load: neighbours load neighbours
 // lint    bank-conflict: digits decide who counts where
 #version 460
 #extension GL_EXT_buffer_reference : require

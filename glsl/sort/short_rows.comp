@@ -6,7 +6,6 @@
 //         leaves `values` unwritten
 // source  Batcher, Sorting Networks and Their Applications, 1968; places settle ties
 // lint    integer-division: two rounds
-// lint    bank-conflict: neighbours compare neighbours, but for the mirrored half
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "sort/keys.glsl"
