@@ -50,7 +50,7 @@ COMPUTED = {
     "max_pool1d_with_indices", "max_pool3d_with_indices", "max_unpool1d",
     "max_unpool2d", "max_unpool3d", "mode", "multi_head_attention_forward",
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss",
-    "mvlgamma", "nanmedian", "nanquantile", "pairwise_distance", "pdist",
+    "mvlgamma", "nanmedian", "nanquantile", "nextafter", "pairwise_distance", "pdist",
     "poisson_nll_loss", "polygamma", "quantile", "rad2deg", "relu_", "rrelu_",
     "rsub", "selu_", "signbit", "sinc", "soft_margin_loss", "softmin", "softshrink",
     "tanhshrink", "threshold_", "triplet_margin_loss",
