@@ -27,8 +27,11 @@ from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
 from .sentence import SentenceEncoder as SentenceEncoder
+from .speech import SpeechProcessor as SpeechProcessor
 from .vit import ViT as ViT
 from .vit import ViTClassifier as ViTClassifier
+from .whisper import Whisper as Whisper
+from .whisper import transcribe as transcribe
 
 __all__ = [
     "CLIP",
@@ -54,11 +57,14 @@ __all__ = [
     "Roberta",
     "RobertaClassifier",
     "SentenceEncoder",
+    "SpeechProcessor",
     "ViT",
     "ViTClassifier",
+    "Whisper",
     "generate",
     "load",
     "open_checkpoint",
+    "transcribe",
 ]
 
 

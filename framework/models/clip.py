@@ -184,6 +184,7 @@ class VisionEmbeddings(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Return the first layer's input, (batch, 1 + patches, hidden)."""
         check_images(images, self.channels, (self.patch, self.patch))
+        images = images.to(self.patch_embedding.weight.dtype)
         patches = ops.flatten(self.patch_embedding(images), 2).transpose(1, 2)
         x = ops.cat([self.class_embedding.expand(len(images), 1, -1), patches], 1)
         wanted = (images.shape[2] // self.patch, images.shape[3] // self.patch)

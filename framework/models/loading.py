@@ -24,6 +24,7 @@ from . import (
     phi3,
     qwen,
     vit,
+    whisper,
 )
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
@@ -61,6 +62,7 @@ FAMILIES: dict[str, Family] = {
     ),
     **dict.fromkeys(mpnet.TYPES, _of_task(mpnet.MPNet, mpnet.MPNetClassifier)),
     **dict.fromkeys(clip.TYPES, clip.CLIP),
+    **dict.fromkeys(whisper.TYPES, whisper.Whisper),
     **dict.fromkeys(vit.TYPES, _of_task(vit.ViT, vit.ViTClassifier)),
     **dict.fromkeys(
         dinov2.PLAIN_TYPES, _of_task(dinov2.Dinov2, dinov2.Dinov2Classifier)

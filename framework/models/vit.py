@@ -94,6 +94,7 @@ class Patches(nn.Module):
             patch.
         """
         check_images(images, self.channels, self.patch)
+        images = images.to(self.projection.weight.dtype)
         return ops.flatten(self.projection(images), 2).transpose(1, 2)
 
 
@@ -288,7 +289,7 @@ class ViT(nn.Module):
         Parameters
         ----------
         images : Tensor, float, shape (batch, channels, height, width)
-            As an `ImageProcessor` makes them. For another size than the
+            As an `ImageProcessor` makes them, of any dtype. For another size than the
             configuration's, positions are interpolated.
 
         Returns
