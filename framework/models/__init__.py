@@ -26,6 +26,8 @@ from .mpnet import MPNetClassifier as MPNetClassifier
 from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
+from .resnet import ResNet as ResNet
+from .resnet import ResNetClassifier as ResNetClassifier
 from .sentence import SentenceEncoder as SentenceEncoder
 from .speech import SpeechProcessor as SpeechProcessor
 from .vit import ViT as ViT
@@ -54,6 +56,8 @@ __all__ = [
     "Phi",
     "Phi3",
     "Qwen",
+    "ResNet",
+    "ResNetClassifier",
     "Roberta",
     "RobertaClassifier",
     "SentenceEncoder",

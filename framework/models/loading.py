@@ -23,6 +23,7 @@ from . import (
     phi,
     phi3,
     qwen,
+    resnet,
     vit,
     whisper,
 )
@@ -62,6 +63,7 @@ FAMILIES: dict[str, Family] = {
     ),
     **dict.fromkeys(mpnet.TYPES, _of_task(mpnet.MPNet, mpnet.MPNetClassifier)),
     **dict.fromkeys(clip.TYPES, clip.CLIP),
+    **dict.fromkeys(resnet.TYPES, _of_task(resnet.ResNet, resnet.ResNetClassifier)),
     **dict.fromkeys(whisper.TYPES, whisper.Whisper),
     **dict.fromkeys(vit.TYPES, _of_task(vit.ViT, vit.ViTClassifier)),
     **dict.fromkeys(
@@ -199,6 +201,9 @@ def fill(
     for name, source in sources.items():
         stored = checkpoint[source]
         found[name] = stored.to(place, dtype if stored.is_floating_point() else None)
+    for name, each in model.named_buffers():
+        if name not in found and name in wanted:
+            found[name] = each.to(place)
     tied = _tied(model)
     for name, other in tied.items():
         found.setdefault(name, found[other])
@@ -229,6 +234,13 @@ def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
         sources = {name: name.removeprefix(prefix) for name in names}
     else:
         sources = {name: name for name in names}
+    aliases: dict[str, str] = getattr(model, "aliases", {})
+    if aliases and not any(source in checkpoint for source in sources.values()):
+        sources = {name: aliases.get(name, name) for name in names}
+    for name in names:
+        # Older checkpoints do not count batches.
+        if name.endswith("num_batches_tracked") and sources[name] not in checkpoint:
+            del sources[name]
     missing = [source for source in sources.values() if source not in checkpoint]
     if missing:
         raise FileFormatError(

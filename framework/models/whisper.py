@@ -205,6 +205,11 @@ class Decoder(nn.Module):
         )
         self.layer_norm = nn.LayerNorm(width)
 
+    def heard(self, states: Tensor) -> Pairs:
+        """Return keys and values of what is heard."""
+        attentions = [layer.get_submodule("encoder_attn") for layer in self.layers]
+        return [each.pair(states) for each in attentions if isinstance(each, Attention)]
+
     def forward(self, tokens: Tensor, heard: Pairs, cache: KeyValueCache) -> Tensor:
         """Return the state of each token, (batch, length, d_model)."""
         places = cache.places(tokens.shape[1])
