@@ -29,7 +29,10 @@ from .qwen import Qwen as Qwen
 from .resnet import ResNet as ResNet
 from .resnet import ResNetClassifier as ResNetClassifier
 from .sentence import SentenceEncoder as SentenceEncoder
+from .sentence import embed as embed
 from .speech import SpeechProcessor as SpeechProcessor
+from .tokenizer import Tokenizer as Tokenizer
+from .tokenizer import TokenStream as TokenStream
 from .vit import ViT as ViT
 from .vit import ViTClassifier as ViTClassifier
 from .whisper import Whisper as Whisper
@@ -62,9 +65,12 @@ __all__ = [
     "RobertaClassifier",
     "SentenceEncoder",
     "SpeechProcessor",
+    "TokenStream",
+    "Tokenizer",
     "ViT",
     "ViTClassifier",
     "Whisper",
+    "embed",
     "generate",
     "load",
     "open_checkpoint",

@@ -139,11 +139,15 @@ def _sentence_encoder(
     poolings: tuple[str, ...] = ()
     dense: list[Dense] = []
     normalized = False
+    longest = 512
     for module in modules_of(root):
         kind = module.get("type", str).rpartition(".")[2]
         path = module_folder(root, module.get("path", str, ""))
         if kind == "Transformer":
             encoder = _transformer(path, device, dtype)
+            where = path / "sentence_bert_config.json"
+            settings = read_json(where) if where.exists() else {}
+            longest = ModelConfig(settings, str(where)).size("max_seq_length", longest)
         elif kind == "Pooling":
             where = path / "config.json"
             poolings = poolings_of(ModelConfig(read_json(where), str(where)))
@@ -162,7 +166,7 @@ def _sentence_encoder(
         raise FileFormatError(
             f"{root / 'modules.json'}: it must have a Transformer and a Pooling"
         )
-    return SentenceEncoder(encoder, poolings, tuple(dense), normalized)
+    return SentenceEncoder(encoder, poolings, tuple(dense), normalized, longest)
 
 
 def fill(

@@ -175,7 +175,8 @@ class Stem(nn.Module):
         check_images(images, self.channels, (1, 1))
         images = images.to(self.embedder.convolution.weight.dtype)
         x = functional.relu(self.embedder(images))
-        return functional.max_pool2d(x, 3, 2, 1)
+        out: Tensor = functional.max_pool2d(x, 3, 2, 1)
+        return out
 
 
 class Encoder(nn.Module):

@@ -7,17 +7,24 @@ arXiv:1908.10084).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from vkbackend.errors import ArgumentError
+
 from .. import nn, ops
+from ..autograd.engine import no_grad
 from ..base.errors import FileFormatError
 from ..nn import functional
 from ..nn.utils import skip_init
 from ..tensor.factories import ones
+from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .config import ModelConfig
+from .tokenizer import Tokenizer
 
 POOLINGS = {
     "pooling_mode_cls_token": "cls",
@@ -109,6 +116,8 @@ class SentenceEncoder(nn.Module):
         Applied one after the other.
     normalized : bool
         Whether vectors are divided by their lengths.
+    longest : int, default 512
+        Number of tokens from which on `embed` cuts a text off.
     """
 
     def __init__(
@@ -117,9 +126,11 @@ class SentenceEncoder(nn.Module):
         poolings: tuple[str, ...] = ("mean",),
         dense: tuple[Dense, ...] = (),
         normalized: bool = False,
+        longest: int = 512,
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.longest = longest
         self.poolings = poolings
         self.dense = nn.ModuleList(dense)
         self.normalized = normalized
@@ -191,3 +202,54 @@ def module_folder(root: Path, path: str) -> Path:
             f"{root / 'modules.json'}: `path` is {path!r}; it must be a folder in it"
         )
     return root / path
+
+
+def embed(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    batch_size: int = 32,
+) -> Tensor:
+    """Return a vector for each text.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A `SentenceEncoder`; of another encoder the states' mean is taken.
+    tokenizer : Tokenizer
+    texts : sequence of str
+    batch_size : int, default 32
+        Number of texts at once. Those of about one length are together.
+
+    Returns
+    -------
+    Tensor, shape (texts, width)
+        On the model's device.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no text, or `batch_size` is below 1.
+
+    Examples
+    --------
+    >>> model = fw.models.load("all-MiniLM-L6-v2", "gpu")  # doctest: +SKIP
+    >>> tokenizer = fw.models.Tokenizer("all-MiniLM-L6-v2")  # doctest: +SKIP
+    >>> fw.models.embed(model, tokenizer, ["A text"]).shape  # doctest: +SKIP
+    torch.Size([1, 384])
+    """
+    if batch_size < 1:
+        raise ArgumentError(f"embed: batch_size is {batch_size}; it must be above 0")
+    if not texts:
+        raise ArgumentError("embed: texts has no text; give at least one")
+    encoder = model if isinstance(model, SentenceEncoder) else SentenceEncoder(model)
+    device = next(model.parameters()).device
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    found = []
+    with no_grad():
+        for start in range(0, len(order), batch_size):
+            some = [texts[i] for i in order[start : start + batch_size]]
+            batch = tokenizer.batch(some, device, side="right", longest=encoder.longest)
+            found.append(encoder(*batch))
+    places = tensor(np.argsort(order), device=device)
+    return ops.index_select(ops.cat(found), 0, places)

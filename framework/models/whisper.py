@@ -207,8 +207,11 @@ class Decoder(nn.Module):
 
     def heard(self, states: Tensor) -> Pairs:
         """Return keys and values of what is heard."""
-        attentions = [layer.get_submodule("encoder_attn") for layer in self.layers]
-        return [each.pair(states) for each in attentions if isinstance(each, Attention)]
+        return [
+            layer.encoder_attn.pair(states)
+            for layer in self.layers
+            if isinstance(layer, DecoderLayer)
+        ]
 
     def forward(self, tokens: Tensor, heard: Pairs, cache: KeyValueCache) -> Tensor:
         """Return the state of each token, (batch, length, d_model)."""
@@ -287,10 +290,7 @@ class Listener:
     ) -> None:
         self._model = model
         states = model.model.encoder(features)
-        decoder = model.model.decoder
-        self._heard: Pairs = [
-            layer.encoder_attn.pair(states) for layer in decoder.layers
-        ]
+        self._heard = model.model.decoder.heard(states)
         self._suppressed: Tensor | None = None
         if suppressed:
             words = arange(model.config.vocab_size, device=features.device)

@@ -10,6 +10,8 @@ import pytest
 import vkbackend.framework as fw
 from tests.framework.models.encoders import MASK, PADDED, SHARED, theirs
 from tests.framework.models.saved import saved
+from tests.framework.models.words import word_pieces
+from vkbackend.errors import ArgumentError
 from vkbackend.framework.base.errors import FileFormatError
 
 
@@ -97,3 +99,30 @@ def test_folders_that_do_not_fit(
     (tmp_path / "modules.json").write_text("{}")
     with pytest.raises(FileFormatError, match="must be a list of JSON objects"):
         fw.models.load(tmp_path)
+
+
+TEXTS = ["a cat sat", "the dog", "a cat sat on the mat and the dog sat on a cat", "mat"]
+
+
+def test_texts(tmp_path: Path, place: Any) -> None:
+    model = sentence_folder(tmp_path, {"pooling_mode": "mean"})
+    word_pieces(tmp_path)
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
+    ours = fw.models.load(tmp_path, place)
+    tokenizer = fw.models.Tokenizer(tmp_path)
+    wanted = []
+    for text in TEXTS:
+        numbers = tokenizer.encode(text)
+        # The last token, which ends a text, is kept.
+        numbers = numbers if len(numbers) <= 9 else [*numbers[:8], numbers[-1]]
+        states = theirs(model, input_ids=np.array([numbers])).last_hidden_state
+        wanted.append(states[0].mean(0).numpy())
+    found = fw.models.embed(ours, tokenizer, TEXTS, 2)
+    assert found.device is place
+    np.testing.assert_allclose(found.numpy(), np.stack(wanted), rtol=1e-4, atol=1e-4)
+    plain = fw.models.embed(ours.encoder, tokenizer, TEXTS[:2]).numpy()
+    np.testing.assert_allclose(plain, np.stack(wanted[:2]), rtol=1e-4, atol=1e-4)
+    with pytest.raises(ArgumentError, match="texts has no text"):
+        fw.models.embed(ours, tokenizer, [])
+    with pytest.raises(ArgumentError, match="batch_size is 0"):
+        fw.models.embed(ours, tokenizer, TEXTS, 0)
