@@ -225,7 +225,7 @@ class Decoder(nn.Module):
         return out
 
 
-class Parts(nn.Module):
+class EncoderDecoder(nn.Module):
     """Encoder and decoder."""
 
     def __init__(self, config: WhisperConfig) -> None:
@@ -246,7 +246,7 @@ class Whisper(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = WhisperConfig.of(config)
-        self.model = Parts(self.config)
+        self.model = EncoderDecoder(self.config)
         self.proj_out = skip_init(
             nn.Linear, self.config.d_model, self.config.vocab_size, bias=False
         )
@@ -270,11 +270,11 @@ class Whisper(nn.Module):
         ShapeError
             If `features` has another shape.
         """
-        listener = Listener(self, features)
-        return listener(tokens, listener.new_cache(len(tokens), tokens.shape[1]))
+        decoder = SpeechDecoder(self, features)
+        return decoder(tokens, decoder.new_cache(len(tokens), tokens.shape[1]))
 
 
-class Listener:
+class SpeechDecoder:
     """Decoder of the text of some speech, as `generate` takes it.
 
     Parameters
@@ -365,5 +365,5 @@ def transcribe(
             f" has {longest} positions"
         )
     with no_grad():
-        listener = Listener(model, features, suppressed)
-    return generate(listener, prompt, count, stop=stop)
+        decoder = SpeechDecoder(model, features, suppressed)
+    return generate(decoder, prompt, count, stop=stop)
