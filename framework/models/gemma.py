@@ -1,7 +1,7 @@
 """Gemma 2 (arXiv:2408.00118) and the text models of Gemma 3 (arXiv:2503.19786).
 
 Names of modules are those of the checkpoints of `Gemma2ForCausalLM` and
-`Gemma3ForCausalLM`.
+`Gemma3ForCausalLM`, or of `Gemma3ForConditionalGeneration` those for texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .cache import KeyValueCache, visible
 from .config import ModelConfig
 from .rotary import Rotary, frequencies, rotated
 
-TYPES = ("gemma2", "gemma3_text")
+TYPES = ("gemma2", "gemma3", "gemma3_text")
 """Values of `model_type`."""
 
 SLIDING, FULL = "sliding_attention", "full_attention"
@@ -61,12 +61,12 @@ class GemmaConfig(NamedTuple):
         older = config.get("model_type", str, "gemma3_text") == "gemma2"
         layers = config.size("num_hidden_layers")
         return cls(
-            config.size("vocab_size"),
+            config.size("vocab_size", 256000 if older else 262208),
             config.size("hidden_size"),
             config.size("intermediate_size"),
             layers,
-            config.size("num_attention_heads"),
-            config.size("num_key_value_heads"),
+            config.size("num_attention_heads", 8),
+            config.size("num_key_value_heads", 4),
             config.size("head_dim", 256),
             config.get("rms_norm_eps", float, 1e-6),
             config.get("attention_bias", bool, False),
@@ -305,11 +305,23 @@ class Gemma(nn.Module):
     Parameters
     ----------
     config : ModelConfig
-        Of `model_type` "gemma2" or "gemma3_text".
+        Of `model_type` "gemma2", "gemma3_text" or "gemma3", which has more parts.
+
+    Attributes
+    ----------
+    aliases : dict of str to str
+        Names in a checkpoint that has more parts.
+    foreign : tuple of str
+        Beginnings of the names of these parts.
     """
+
+    foreign = ("multi_modal_projector.", "vision_tower.")
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        texts = config.settings.get("text_config")
+        if isinstance(texts, dict):
+            config = ModelConfig(texts, f"{config.where}: text_config")
         self.config = GemmaConfig.of(config)
         older = not self.config.has_head_norms
         rotaries = _rotaries(config, self.config.head_dim, older)
@@ -318,6 +330,8 @@ class Gemma(nn.Module):
             nn.Linear, self.config.hidden_size, self.config.vocab_size, bias=False
         )
         self.lm_head.weight = self.model.embed_tokens.weight
+        names = [*self.state_dict()]
+        self.aliases = {name: f"language_model.{name}" for name in names}
 
     def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
         """Return logits of the token after each; as of `Llama.forward`."""

@@ -230,7 +230,12 @@ def _stacked(model: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
 def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
     """Return the checkpoint's name of each parameter of a model."""
     ignored = tuple(getattr(model, "ignored", ()))
-    stored = [name for name in checkpoint if not name.endswith(ignored)]
+    foreign = tuple(getattr(model, "foreign", ()))
+    stored = [
+        name
+        for name in checkpoint
+        if not (name.endswith(ignored) or name.startswith(foreign))
+    ]
     tied = _tied(model)
     names = [name for name in model.state_dict() if name not in tied]
     prefix = f"{model.base}." if hasattr(model, "base") else ""
@@ -251,7 +256,12 @@ def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
             f"{checkpoint.path}: `{missing[0]}` is missing, of {len(missing)} in all;"
             f" the model has {len(sources)} parameters"
         )
-    known = {*sources.values(), *tied, *(name.removeprefix(prefix) for name in tied)}
+    known = {
+        *sources.values(),
+        *tied,
+        *(name.removeprefix(prefix) for name in tied),
+        *(aliases[name] for name in tied if name in aliases),
+    }
     strange = [name for name in stored if name not in known]
     if strange:
         raise FileFormatError(

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import vkbackend.framework as fw
 from tests.framework.models.agreement import check_family, check_prompts
-from tests.framework.models.saved import SIZES
+from tests.framework.models.saved import SIZES, TOKENS, logits, saved, torch
 from vkbackend.framework.base.errors import FileFormatError
 
 SHARED = {
@@ -39,9 +40,45 @@ def test_agrees_with_transformers(
     assert type(model) is fw.models.Gemma
 
 
+def test_texts_of_a_model_with_images(tmp_path: Path) -> None:
+    vision = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+        "image_size": 16,
+        "patch_size": 8,
+    }
+    settings = {
+        "text_config": {**SIZES, **SHARED},
+        "vision_config": vision,
+        "image_token_index": 60,
+        "mm_tokens_per_image": 4,
+        "task": "AutoModelForImageTextToText",
+    }
+    theirs = saved(tmp_path, "Gemma3", **settings)
+    tokens = TOKENS % 60
+    found = fw.models.load(tmp_path)(fw.tensor(tokens)).detach().numpy()
+    np.testing.assert_allclose(found, logits(theirs, tokens), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["Gemma3Text", "Gemma2"])
 def test_prompts_of_several_lengths(tmp_path: Path, place: Any, kind: str) -> None:
     check_prompts(tmp_path, place, kind, **SIZES, **SHARED)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_half_precision(tmp_path: Path, place: Any, dtype: str) -> None:
+    theirs = saved(tmp_path, "Gemma3Text", torch.bfloat16, **SIZES, **SHARED)
+    ours = fw.models.load(tmp_path, place, dtype)
+    tokens = fw.tensor(TOKENS, device=place)
+    found = ours(tokens)
+    assert found.dtype is getattr(fw, dtype)
+    error = found.detach().to(fw.float32).numpy() - logits(theirs.float())
+    assert abs(error).mean() < 0.1
+    text = fw.models.generate(ours, tokens, 3)
+    assert text.shape == (2, 20)
 
 
 @pytest.mark.wide
