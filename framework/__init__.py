@@ -587,6 +587,10 @@ if _TYPE_CHECKING:  # what is loaded when it is asked for; see `addresses.table`
     from .io.archive_reader import PyTorchFileReader as PyTorchFileReader
     from .io.serialization import load as load, save as save
     from .optim.grad_scaler import GradScaler as GradScaler
+    from .tensor.quantized import (
+        QuantizedTensor as QuantizedTensor,
+        quantize as quantize,
+    )
     from .sparse.construct import (
         sparse_compressed_tensor as sparse_compressed_tensor,
         sparse_coo_tensor as sparse_coo_tensor,

@@ -15,6 +15,7 @@ from tests.indexing_cases import INDEXING
 from tests.loss_cases import LOSSES
 from tests.movement_cases import CREATION, MOVEMENT
 from tests.norm_cases import NORMALIZATION
+from tests.quantized_cases import QUANTIZED
 from tests.recurrent_cases import RECURRENT
 from tests.reduce_cases import REDUCTIONS
 from tests.special_cases import SPECIAL
@@ -35,5 +36,6 @@ CASES: dict[str, Case] = (
     | DERIVED
     | FACTORIZATIONS
     | COMPLEX
+    | QUANTIZED
 )
 """Every op of the registry, by its name there."""

@@ -154,6 +154,7 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from .quantized import QEmbedding, QLinear, QuantizationReport, quantize
 from .rnn import GRU, LSTM, RNN, RNNBase
 from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
@@ -296,6 +297,9 @@ __all__ = [
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNLLLoss",
+    "QEmbedding",
+    "QLinear",
+    "QuantizationReport",
     "RMSNorm",
     "RNNBase",
     "RNNCell",
@@ -344,6 +348,7 @@ __all__ = [
     "ZeroPad3d",
     "functional",
     "init",
+    "quantize",
     "utils",
 ]
 

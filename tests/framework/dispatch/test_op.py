@@ -63,6 +63,9 @@ NEVER_ALONE = {
     "std": "has an infinite slope where all are the same",
     "lstm_steps": "has four gates",
     "gru_steps": "has three gates",
+    "dequantize_blocks": "takes blocks",
+    "quantized_gemv": "takes blocks",
+    "quantized_product": "takes blocks",
 }
 # PyTorch computes nothing in these.
 NO_TORCH = ("uint16", "uint32", "uint64")

@@ -22,7 +22,10 @@ REACHED_BY: Mapping[str, str] = {
 """Ops that a function of the sweep reaches through a module or a method."""
 
 NOT_SWEPT: Mapping[str, str] = {
+    "dequantize_blocks": "PyTorch has no such formats",
     "move": "it crosses to another device, which `bench.transfers` measures",
+    "quantized_gemv": "PyTorch has no such formats",
+    "quantized_product": "PyTorch has no such formats",
 }
 """Ops that the sweep has not, and why."""
 

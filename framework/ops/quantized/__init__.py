@@ -1,0 +1,1 @@
+"""Ops with quantized weights, and what their formats mean."""

@@ -1,0 +1,258 @@
+"""Products with quantized weights, and their elements as floats."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.dtype import INTEGER, DType, bfloat16, float16, float32, float64, uint8
+from ...base.errors import DTypeError, ShapeError
+from ...base.quantized_format import find_format
+from ...base.shape import TensorSpec
+from ...dispatch.autocast_policy import autocast_low_precision
+from ...dispatch.declare import composite, primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.quantized import dequantize_dispatch, gemv_dispatch
+from ...kernels.shader_types import check_same_dtype
+from ..elementwise.binary import add
+from ..elementwise.cast import cast
+from ..indexing.gather import take_rows
+from ..matmul.matmul import matmul
+from ..reduce.sum import sum
+from ..view import flatten, reshape, transpose, unsqueeze
+from .decode import decode
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+WEIGHTS = (float32, float16, bfloat16)
+"""Dtypes of activations, and of elements."""
+
+MOST_GEMV_ROWS = 32
+"""Rows up to which weights are decoded in registers; more take a temporary copy."""
+
+
+@primitive(dtypes=(uint8,))
+def dequantize_blocks(
+    blocks: Tensor, format: str, columns: int, dtype: DType
+) -> Tensor:
+    """Return quantized weights as floats.
+
+    Parameters
+    ----------
+    blocks : Tensor, uint8, shape (..., row_size)
+    format : str
+        Name of a format; see `QuantizedTensor`.
+    columns : int
+    dtype : DType
+        float32, float16 or bfloat16.
+
+    Returns
+    -------
+    Tensor, shape (..., columns)
+        In float32 the bits that the package gguf computes. No gradient.
+
+    Raises
+    ------
+    ShapeError
+        If rows of the format have other sizes.
+    """
+
+
+@dequantize_blocks.spec
+def dequantize_blocks_spec(
+    blocks: TensorSpec, format: str, columns: int, dtype: DType
+) -> TensorSpec:
+    _check_blocks("dequantize_blocks", blocks, format, columns)
+    return TensorSpec((*blocks.shape[:-1], columns), dtype)
+
+
+@dequantize_blocks.kernel
+def dequantize_blocks_kernel(
+    gpu: DeviceInfo, blocks: StridedSpec, format: str, columns: int, dtype: DType
+) -> Dispatch:
+    kind = find_format(format)
+    out = TensorSpec((*blocks.shape[:-1], columns), dtype)
+    return dequantize_dispatch(gpu, blocks, kind, out)
+
+
+@dequantize_blocks.reference
+def dequantize_blocks_reference(
+    blocks: np.ndarray, format: str, columns: int, dtype: DType
+) -> np.ndarray:
+    return decode(blocks, find_format(format), columns).astype(dtype.numpy)
+
+
+def _check_blocks(name: str, blocks: TensorSpec, format: str, columns: int) -> None:
+    kind = find_format(format, name)
+    kind.check(name, columns)
+    wanted = kind.row_size(columns)
+    if not blocks.shape or blocks.shape[-1] != wanted:
+        raise ShapeError(
+            f"{name}: blocks is {tuple(blocks.shape)}; rows of {columns} columns in"
+            f" {format} take {wanted} bytes"
+        )
+
+
+@primitive(dtypes={"x": WEIGHTS, "blocks": (uint8,), "bias": WEIGHTS}, typed="x")
+def _quantized_gemv(
+    x: Tensor, blocks: Tensor, bias: Tensor | None, format: str
+) -> Tensor:
+    """Return the product of few rows with the rows of quantized weights."""
+
+
+@_quantized_gemv.spec
+def quantized_gemv_spec(
+    x: TensorSpec, blocks: TensorSpec, bias: TensorSpec | None, format: str
+) -> TensorSpec:
+    check_same_dtype("quantized_linear", x=x, bias=bias)
+    return TensorSpec((x.shape[0], blocks.shape[0]), x.dtype)
+
+
+@_quantized_gemv.kernel
+def quantized_gemv_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    blocks: StridedSpec,
+    bias: StridedSpec | None,
+    format: str,
+) -> Dispatch:
+    kind = find_format(format)
+    return gemv_dispatch(gpu, x, blocks, kind, bias is not None)
+
+
+@_quantized_gemv.reference
+def quantized_gemv_reference(
+    x: np.ndarray, blocks: np.ndarray, bias: np.ndarray | None, format: str
+) -> np.ndarray:
+    weight = decode(blocks, find_format(format), x.shape[1])
+    out = x.astype(np.float32) @ weight.T
+    if bias is not None:
+        out = out + bias.astype(np.float32)
+    return out.astype(x.dtype)
+
+
+@composite(
+    dtypes={
+        "x": (*WEIGHTS, float64),
+        "blocks": (uint8,),
+        "bias": (*WEIGHTS, float64),
+    }
+)
+def _quantized_product(
+    x: Tensor, blocks: Tensor, bias: Tensor | None, format: str
+) -> Tensor:
+    """Return x W^T + b for a matrix x."""
+    rows, k = x.layout.shape
+    columns = blocks.layout.shape[0]
+    if x.dtype is not float64 and 0 < rows <= MOST_GEMV_ROWS and columns:
+        return _quantized_gemv(x, blocks, bias, format)
+    out = matmul(x, transpose(_elements(blocks, format, k, x.dtype), 0, 1))
+    return out if bias is None else add(out, bias)
+
+
+@_quantized_product.vjp
+def _quantized_product_vjp(
+    grad: Tensor,
+    x_spec: TensorSpec,
+    blocks: Tensor,
+    format: str,
+    bias_spec: TensorSpec | None,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, None, Tensor | None]:
+    # Weights are decoded anew, for their elements would take memory until now.
+    grad_x = None
+    if needs[0]:
+        k = x_spec.shape[1]
+        grad_x = matmul(grad, _elements(blocks, format, k, grad.dtype))
+    return grad_x, None, sum(grad, 0) if needs[2] else None
+
+
+def _elements(blocks: Tensor, format: str, columns: int, dtype: DType) -> Tensor:
+    if dtype in WEIGHTS:
+        return dequantize_blocks(blocks, format, columns, dtype)
+    return cast(dequantize_blocks(blocks, format, columns, float32), dtype)
+
+
+def quantized_embedding(
+    index: Tensor, blocks: Tensor, format: str, columns: int, dtype: DType
+) -> Tensor:
+    """Return rows of a quantized table by number; only these are decoded.
+
+    Parameters
+    ----------
+    index : Tensor, any integer dtype
+        Numbers of rows, from 0.
+    blocks : Tensor, uint8, shape (rows, row_size)
+    format : str
+    columns : int
+    dtype : DType
+        Of the result, a float.
+
+    Returns
+    -------
+    Tensor, shape (*index.shape, columns)
+        Without a gradient.
+
+    Raises
+    ------
+    DTypeError
+        If `index` is not of an integer dtype.
+    IndexRangeError
+        If a number is no row: on the host at once, on a device by the next read.
+    """
+    if index.dtype not in INTEGER:
+        raise DTypeError(
+            f"quantized_embedding: index is {index.dtype.name}; it must be an integer"
+            " dtype"
+        )
+    rows = take_rows(unsqueeze(blocks, 0), flatten(index), "embedding: weight")
+    found = reshape(rows, (*index.layout.shape, blocks.layout.shape[1]))
+    return _elements(found, format, columns, dtype)
+
+
+@autocast_low_precision
+def quantized_linear(
+    x: Tensor, blocks: Tensor, bias: Tensor | None, format: str
+) -> Tensor:
+    """Return x W^T + b for weights in blocks of few bits.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., in_features), float
+    blocks : Tensor, uint8, shape (out_features, row_size)
+    bias : Tensor, shape (out_features,), or None
+        Of the dtype of `x`.
+    format : str
+        Name of a format; see `QuantizedTensor`.
+
+    Returns
+    -------
+    Tensor, shape (..., out_features)
+        Sums are of float32. With few rows weights are decoded in registers; with more
+        they are a temporary matrix of the dtype of `x`. The weights get no gradient.
+
+    Raises
+    ------
+    ShapeError
+        If sizes do not fit each other or the format.
+    """
+    shape = x.layout.shape
+    if not shape or len(blocks.layout.shape) != 2:
+        raise ShapeError(
+            f"quantized_linear: x is {tuple(shape)}, blocks is"
+            f" {tuple(blocks.layout.shape)}; x needs a dimension, blocks two"
+        )
+    _check_blocks("quantized_linear", blocks.spec, format, shape[-1])
+    columns = blocks.layout.shape[0]
+    if bias is not None and bias.layout.shape != (columns,):
+        raise ShapeError(
+            f"quantized_linear: bias is {tuple(bias.layout.shape)}; it must be"
+            f" ({columns},)"
+        )
+    rows = reshape(x, (-1 if x.numel() else 0, shape[-1]))
+    out = _quantized_product(rows, blocks, bias, format)
+    return reshape(out, (*shape[:-1], columns))

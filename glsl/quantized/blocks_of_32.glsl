@@ -1,0 +1,73 @@
+// GGUF's Q4_0, Q4_1, Q5_0 and Q5_1: float16 scale, minimum, high bits, then nibbles, of
+// which the low ones are the first 16 elements
+//
+// source  ggml, ggml-common.h
+// lint    scalar-load: blocks begin at any even byte
+
+#define PIECE 32
+#define RUNS 1
+#define PADDED(quad) ((quad) + (quad) / 8)
+#if FORMAT == FORMAT_Q4_0 || FORMAT == FORMAT_Q5_0
+#define HAS_OFFSET 1
+#define HAS_SHIFT 0
+#else
+#define HAS_OFFSET 0
+#define HAS_SHIFT 1
+#endif
+
+struct Piece {
+    uvec4 nibbles;
+    uint high;
+    float scale[RUNS];
+    float shift[RUNS];
+    float offset;
+};
+
+Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+    Piece piece;
+    piece.high = 0;
+    piece.shift[0] = 0.0;
+    piece.offset = 0.0;
+#if HAS_OFFSET
+    const uint SIZE = FORMAT == FORMAT_Q4_0 ? 18 : 22;
+    uint start = row + number * SIZE, first = start / 4;
+    bool odd = (start & 2) != 0;
+    uint head = blocks.at[first];
+    uvec4 words = uvec4(blocks.at[first + 1], blocks.at[first + 2],
+                        blocks.at[first + 3], blocks.at[first + 4]);
+    piece.scale[0] = unpackHalf2x16(odd ? head >> 16 : head).x;
+#if FORMAT == FORMAT_Q4_0
+    piece.offset = 8.0;
+    piece.nibbles = odd ? words : uvec4(head, words.xyz) >> 16 | words << 16;
+#else
+    piece.offset = 16.0;
+    uint last = blocks.at[first + 5];
+    piece.high = odd ? words.x : head >> 16 | words.x << 16;
+    uvec4 next = uvec4(words.yzw, last);
+    piece.nibbles = odd ? next : words >> 16 | next << 16;
+#endif
+#else
+    uint first = (row + number * (FORMAT == FORMAT_Q4_1 ? 20 : 24)) / 4;
+    vec2 scales = unpackHalf2x16(blocks.at[first]);
+    piece.scale[0] = scales.x;
+    piece.shift[0] = scales.y;
+#if FORMAT == FORMAT_Q5_1
+    first += 1;
+    piece.high = blocks.at[first];
+#endif
+    piece.nibbles = uvec4(blocks.at[first + 1], blocks.at[first + 2],
+                          blocks.at[first + 3], blocks.at[first + 4]);
+#endif
+    return piece;
+}
+
+uint codes(Piece piece, uint i) {
+    uint low = piece.nibbles[i % 4] >> 4 * (i / 4) & 0x0f0f0f0fu;
+#if FORMAT == FORMAT_Q5_0 || FORMAT == FORMAT_Q5_1
+    // Four neighbouring bits, each to the lowest of its byte.
+    low |= ((piece.high >> 4 * i & 15u) * 0x204081u & 0x01010101u) << 4;
+#endif
+    return low;
+}
+
+uint quad_place(uint number, uint i) { return number * 8 + i; }

@@ -1,0 +1,79 @@
+// Quantized weights: pieces of PIECE elements of a row, decoded in registers
+//
+// The host defines FORMAT as one of the names below, or it is Q4_0
+// (framework/kernels/quantized.py). An element is
+//     scale * (code - offset) + shift
+// where the RUNS runs of a piece have their own scale and shift.
+//
+//   Blocks             bytes in memory, as words or as vectors of 16 bytes
+//   fetch(Blocks, row, number, table)
+//                      a piece of the row that starts at byte `row`; `table` is where a
+//                      row of int4 has scales, in bytes from its start
+//   codes(piece, i)    four codes, one in each byte; with SIGNED_CODES signed ones
+//   quad_place(number, i)
+//                      where these are in their row, in elements divided by four
+//   PADDED(quad)       index in shared memory without bank conflicts, at most 1.1875
+//                      times as large
+//   HAS_OFFSET, HAS_SHIFT
+//                      whether there are such
+
+#define FORMAT_Q4_0 0
+#define FORMAT_Q4_1 1
+#define FORMAT_Q5_0 2
+#define FORMAT_Q5_1 3
+#define FORMAT_Q8_0 4
+#define FORMAT_Q4_K 5
+#define FORMAT_Q5_K 6
+#define FORMAT_Q6_K 7
+#define FORMAT_INT8 8
+#define FORMAT_INT4 9
+
+#ifndef FORMAT
+#define FORMAT FORMAT_Q4_0
+#endif
+
+#if FORMAT == FORMAT_Q4_K || FORMAT == FORMAT_Q5_K || FORMAT >= FORMAT_INT8
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Blocks { uvec4 at[]; };
+#else
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
+    buffer Blocks { uint at[]; };
+
+// The 16 bits at an even byte.
+uint half_word(Blocks blocks, uint start) {
+    return blocks.at[start / 4] >> 8 * (start & 2) & 0xffffu;
+}
+
+// Four words from an even byte on; nothing is read beyond the word of the last byte.
+uvec4 four_words(Blocks blocks, uint start) {
+    uint first = start / 4, odd = start >> 1 & 1;
+    uvec4 low = uvec4(blocks.at[first], blocks.at[first + 1], blocks.at[first + 2],
+                      blocks.at[first + 3]);
+    uvec4 high = uvec4(low.yzw, blocks.at[first + 3 + odd]);
+    return odd != 0 ? low >> 16 | high << 16 : low;
+}
+#endif
+
+#if FORMAT <= FORMAT_Q5_1
+#include "quantized/blocks_of_32.glsl"
+#elif FORMAT == FORMAT_Q8_0
+#include "quantized/q8_0.glsl"
+#elif FORMAT == FORMAT_Q6_K
+#include "quantized/q6_k.glsl"
+#elif FORMAT <= FORMAT_Q5_K
+#include "quantized/q4_k.glsl"
+#else
+#include "quantized/rows.glsl"
+#endif
+
+const uint QUADS = PIECE / 4;
+const uint RUN = QUADS / RUNS;  // quads of a run
+
+// Four codes as floats.
+vec4 floats_of(uint word) {
+#ifdef SIGNED_CODES
+    return vec4(ivec4(int(word)) << ivec4(24, 16, 8, 0) >> 24);
+#else
+    return vec4(uvec4(word, word >> 8, word >> 16, word >> 24) & 0xffu);
+#endif
+}

@@ -1,0 +1,59 @@
+import pytest
+
+import vkbackend
+from vkbackend.framework.base.dtype import DType, float32, uint8
+from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.base.quantized_format import FORMATS
+from vkbackend.framework.base.shape import Layout, TensorSpec
+from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
+from vkbackend.framework.kernels.quantized import (
+    PADDING,
+    WORKGROUP,
+    dequantize_dispatch,
+    gemv_dispatch,
+)
+
+
+def spec(dtype: DType, *shape: int) -> StridedSpec:
+    return StridedSpec(shape, dtype, Layout.contiguous(shape))
+
+
+def chosen(info: vkbackend.DeviceInfo, rows: int, columns: int, k: int) -> Dispatch:
+    kind = FORMATS["q4_k"]
+    blocks = spec(uint8, columns, kind.row_size(k))
+    return gemv_dispatch(info, spec(float32, rows, k), blocks, kind, False)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 64])
+@pytest.mark.parametrize("k", [256, 4096, 14336])
+def test_shared_memory_suffices(
+    rows: int, k: int, discrete: vkbackend.DeviceInfo, device: vkbackend.Device
+) -> None:
+    for info in (discrete, device.info):
+        constants = chosen(info, rows, 4096, k).constants
+        quads, outputs = constants["STAGE"], constants["OUTPUTS"]
+        assert quads > 0
+        assert quads % 64 == 0
+        size = 16 * PADDING * quads * constants["ROWS"] + 4 * outputs * WORKGROUP
+        assert size <= info.max_shared_memory
+
+
+def test_wide_products_have_several_outputs_an_invocation(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    few, many = (chosen(discrete, 1, n, 4096) for n in (256, 1 << 16))
+    assert few.constants["OUTPUTS"] == 1
+    assert many.constants["OUTPUTS"] == 4
+    assert chosen(discrete, 20, 256, 256).grid[2] == 3
+
+
+def test_sizes_that_shaders_cannot_number_are_refused(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    with pytest.raises(ShapeError, match="a device takes fewer than 4294967296"):
+        chosen(discrete, 1, 1 << 20, 8192)
+    kind = FORMATS["q4_0"]
+    blocks = spec(uint8, 1 << 20, kind.row_size(4096))
+    out = TensorSpec((1 << 20, 4096), float32)
+    with pytest.raises(ShapeError, match="result has 4294967296 elements"):
+        dequantize_dispatch(discrete, blocks, kind, out)

@@ -1,0 +1,170 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
+from vkbackend.framework.base.quantized_format import FORMATS
+from vkbackend.framework.ops.quantized import product
+from vkbackend.framework.ops.quantized.decode import decode
+from vkbackend.framework.ops.quantized.encode import encode
+from vkbackend.framework.ops.quantized.product import (
+    dequantize_blocks,
+    quantized_embedding,
+    quantized_linear,
+)
+
+Make = Callable[..., fw.Tensor]
+
+
+def weights(
+    name: str, rows: int, blocks: int, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return blocks, and their elements, of an odd number of blocks in a row."""
+    kind = FORMATS[name]
+    columns = blocks * kind.multiple
+    given = encode(rng.standard_normal((rows, columns)).astype(np.float32), kind)
+    return given, decode(given, kind, columns)
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", FORMATS)
+def test_dequantized_bits(name: str, make: Make, rng: np.random.Generator) -> None:
+    """Of any bytes with finite scales the bits are those of NumPy."""
+    kind = FORMATS[name]
+    size = kind.row_size(3 * kind.multiple)
+    given = rng.integers(0, 120, (5, size), np.uint8)
+    want = decode(given, kind, 3 * kind.multiple)
+    got = dequantize_blocks(make(given), name, want.shape[1], float32).numpy()
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("name", FORMATS)
+def test_few_rows(name: str, make: Make, rng: np.random.Generator) -> None:
+    given, elements = weights(name, 37, 3, rng)
+    x = rng.standard_normal((1, elements.shape[1])).astype(np.float32)
+    got = quantized_linear(make(x), make(given), None, name).numpy()
+    np.testing.assert_allclose(got, x @ elements.T, rtol=1e-5, atol=1e-4)
+
+
+def check_rows(rows: int, dtype: str, most: float, place: Device) -> None:
+    """Compare a product and a bias with NumPy."""
+    rng = np.random.default_rng(rows)
+    given, elements = weights("q4_k", 67, 1, rng)
+    x = fw.tensor(rng.standard_normal((rows, 1, 256)), dtype, place)
+    bias = fw.tensor(rng.standard_normal(67), dtype, place)
+    blocks = fw.tensor(given, device=place)
+    got = quantized_linear(x, blocks, bias, "q4_k")
+    assert got.shape == (rows, 1, 67)
+    assert got.dtype is x.dtype
+    want = x.float().numpy().astype(np.float64) @ elements.T + bias.float().numpy()
+    change = np.abs(got.float().numpy() - want).max()
+    assert change < most * np.abs(want).max()
+
+
+# As many rows as one pass takes and fewer, several passes, a temporary matrix.
+ROWS = [3, 11, product.MOST_GEMV_ROWS + 1]
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_more_rows_and_a_bias(rows: int, place: Device) -> None:
+    check_rows(rows, "float32", 1e-6, place)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_rows_of_bfloat16(rows: int, half_place: Device) -> None:
+    check_rows(rows, "bfloat16", 5e-3, half_place)
+
+
+def test_depth_beyond_shared_memory(make: Make, rng: np.random.Generator) -> None:
+    given, elements = weights("int4_g32", 5, 129, rng)
+    x = rng.standard_normal((3, elements.shape[1])).astype(np.float32)
+    got = quantized_linear(make(x), make(given), None, "int4_g32").numpy()
+    np.testing.assert_allclose(got, x @ elements.T, rtol=1e-5, atol=1e-3)
+
+
+def test_layouts_of_activations_and_blocks(
+    make: Make, rng: np.random.Generator
+) -> None:
+    given, elements = weights("q8_0", 40, 3, rng)
+    x = rng.standard_normal((96, 2)).astype(np.float32)
+    blocks = make(given)[1::2]
+    got = quantized_linear(make(x).T, blocks, None, "q8_0").numpy()
+    np.testing.assert_allclose(got, x.T @ elements[1::2].T, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+def test_gradients_of_input_and_bias(
+    rows: int, make: Make, rng: np.random.Generator
+) -> None:
+    given, elements = weights("q6_k", 7, 1, rng)
+    x = make(rng.standard_normal((rows, 256)), "float32", True)
+    bias = make(np.zeros(7), "float32", True)
+    weight = rng.standard_normal((rows, 7)).astype(np.float32)
+    out = quantized_linear(x, make(given), bias, "q6_k")
+    (out * make(weight)).sum().backward()
+    assert x.grad is not None
+    assert bias.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), weight @ elements, rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(bias.grad.numpy(), weight.sum(0), rtol=1e-5, atol=1e-5)
+
+
+def test_no_elements_are_kept_for_the_gradient(
+    gpu: GpuDevice, rng: np.random.Generator
+) -> None:
+    given, elements = weights("q8_0", 64, 8, rng)
+    blocks = fw.tensor(given, device=gpu)
+    x = fw.ones((40, elements.shape[1]), device=gpu, requires_grad=True)
+    saved: list[fw.Tensor] = []
+    with fw.autograd.graph.saved_tensors_hooks(
+        lambda each: saved.append(each) or each, lambda each: each
+    ):
+        quantized_linear(x, blocks, None, "q8_0")
+    assert [each.dtype.name for each in saved] == ["uint8"]
+
+
+def test_float64(make: Make, rng: np.random.Generator) -> None:
+    given, elements = weights("q5_1", 3, 2, rng)
+    x = rng.standard_normal((2, 64))
+    try:
+        tensor = make(x)
+        got = quantized_linear(tensor, make(given), None, "q5_1").numpy()
+    except DTypeError:
+        pytest.skip("the device has no float64")
+    np.testing.assert_allclose(got, x @ elements.T, rtol=1e-12, atol=1e-12)
+
+
+def test_autocast_gives_few_bits(half_place: Device, rng: np.random.Generator) -> None:
+    given, _ = weights("q8_0", 3, 2, rng)
+    x, blocks = fw.ones((2, 64), device=half_place), fw.tensor(given, device=half_place)
+    with fw.autocast(half_place.type, fw.bfloat16):
+        assert quantized_linear(x, blocks, None, "q8_0").dtype is fw.bfloat16
+
+
+def test_rows_of_a_table(make: Make, rng: np.random.Generator) -> None:
+    given, elements = weights("q4_0", 11, 3, rng)
+    index = np.array([[3, 10], [0, 3]])
+    got = quantized_embedding(make(index), make(given), "q4_0", 96, float32)
+    np.testing.assert_array_equal(got.numpy(), elements[index])
+
+
+def test_no_row_of_a_table(make: Make, rng: np.random.Generator) -> None:
+    given, _ = weights("q4_0", 11, 1, rng)
+    with pytest.raises(IndexRangeError):
+        quantized_embedding(make([11]), make(given), "q4_0", 32, float32).numpy()
+    with pytest.raises(DTypeError, match="index is float32; it must be an integer"):
+        quantized_embedding(make([1.0]), make(given), "q4_0", 32, float32)
+
+
+def test_refusals() -> None:
+    x, blocks = fw.zeros((2, 64)), fw.zeros((3, 68), dtype="uint8")
+    with pytest.raises(ShapeError, match="of 32 columns in q8_0 take 34 bytes"):
+        quantized_linear(x[:, :32], blocks, None, "q8_0")
+    with pytest.raises(ShapeError, match=r"bias is \(2,\); it must be \(3,\)"):
+        quantized_linear(x, blocks, fw.zeros(2), "q8_0")
+    with pytest.raises(ShapeError, match="x needs a dimension, blocks two"):
+        quantized_linear(x, blocks[0], None, "q8_0")

@@ -1,0 +1,86 @@
+"""Rows of the op table: quantized weights."""
+
+import numpy as np
+
+from tests.case import Bad, Case, Draw, Sample, sample
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.base.quantized_format import find_format
+from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.quantized.decode import decode
+
+FORMAT = "q4_0"
+
+
+def blocks(*shape: int) -> Draw:
+    """Return bytes of which two are a finite float16."""
+    return Draw(shape, 0, 60, "uint8")
+
+
+def elements(given: np.ndarray, columns: int) -> np.ndarray:
+    return decode(given, find_format(FORMAT), columns)
+
+
+def product(
+    x: np.ndarray, given: np.ndarray, bias: np.ndarray | None = None
+) -> np.ndarray:
+    out = x.astype(np.float64) @ elements(given, x.shape[1]).T
+    return (out if bias is None else out + bias).astype(x.dtype)
+
+
+QUANTIZED = {
+    "dequantize_blocks": Case(
+        lambda x: REGISTRY["dequantize_blocks"](x, FORMAT, 64, float32),
+        (sample((7, 36)), sample((0, 36))),
+        lambda x: elements(x, 64),
+        exact=True,
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["dequantize_blocks"](
+                    ones(2, 35, dtype="uint8"), FORMAT, 64, float32
+                ),
+                ShapeError,
+                "dequantize_blocks: blocks is (2, 35); rows of 64 columns in q4_0 take"
+                " 36 bytes",
+            ),
+            Bad(
+                lambda ones: REGISTRY["dequantize_blocks"](
+                    ones(2, 36, dtype="uint8"), FORMAT, 65, float32
+                ),
+                ShapeError,
+                "dequantize_blocks: there are 65 columns; q4_0 takes a multiple of 32"
+                " above 0",
+            ),
+        ),
+    ),
+    "quantized_gemv": Case(
+        lambda x, given: REGISTRY["quantized_gemv"](x, given, None, FORMAT),
+        (
+            Sample((Draw((3, 96)), blocks(37, 54))),
+            Sample((Draw((0, 32)), blocks(3, 18))),
+        ),
+        product,
+        gradient=False,
+        scale=20,  # dozens of terms of size 4, in any order
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["quantized_gemv"](
+                    ones(2, 32, dtype="int32"), ones(2, 18, dtype="uint8"), None, FORMAT
+                ),
+                DTypeError,
+                "quantized_gemv: `x` is int32; accepted: float32, float16, bfloat16;"
+                " call x.float() first",
+            ),
+        ),
+    ),
+    "quantized_product": Case(
+        lambda x, given, bias: REGISTRY["quantized_product"](x, given, bias, FORMAT),
+        (
+            Sample((Draw((5, 64)), blocks(11, 36), Draw((11,)))),
+            Sample((Draw((0, 32)), blocks(3, 18), Draw((3,)))),
+        ),
+        product,
+        scale=20,
+    ),
+}
