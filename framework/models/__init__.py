@@ -17,6 +17,9 @@ from .distilbert import DistilBert as DistilBert
 from .distilbert import DistilBertClassifier as DistilBertClassifier
 from .gemma import Gemma as Gemma
 from .generation import generate as generate
+from .gguf_file import GGUFFile as GGUFFile
+from .gguf_file import read_gguf as read_gguf
+from .gguf_model import save_gguf as save_gguf
 from .gpt2 import GPT2 as GPT2
 from .images import ImageProcessor as ImageProcessor
 from .llama import Llama as Llama
@@ -49,6 +52,7 @@ __all__ = [
     "Dinov2Registers",
     "DistilBert",
     "DistilBertClassifier",
+    "GGUFFile",
     "Gemma",
     "ImageProcessor",
     "KeyValueCache",

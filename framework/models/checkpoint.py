@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,23 +15,30 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from .. import ops
-from ..base.dtype import DType, as_dtype
+from ..base.dtype import DType, as_dtype, float32, uint8
 from ..base.errors import DTypeError, FileFormatError
+from ..base.quantized_format import FORMATS
 from ..io.safetensors import DTYPE_NAMES, RESERVED, host_tensor
 from ..io.serialization import load as load_file
+from ..tensor.quantized import QuantizedTensor
 from ..tensor.tensor import Tensor
+from .gguf_file import read_gguf
 
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Names of weights in a folder, the first choice first; `.index.json` lists parts."""
 
 
 class _Stored(NamedTuple):
-    """A tensor in a safetensors file: where its bytes are."""
+    """A tensor in a safetensors or GGUF file: where its bytes are.
+
+    Where it is quantized `dtype` is that of its elements.
+    """
 
     file: Path
     dtype: DType
     shape: tuple[int, ...]
     start: int
+    format: str | None = None
 
 
 class _Stack(NamedTuple):
@@ -39,7 +46,24 @@ class _Stack(NamedTuple):
 
     dtype: DType
     shape: tuple[int, ...]
-    parts: tuple[_Stored | _Stack | Tensor, ...]
+    parts: tuple[_Stored | _Stack | PackedTensor | Tensor, ...]
+
+
+class PackedTensor(NamedTuple):
+    """A quantized tensor that several tensors are parts of.
+
+    Attributes
+    ----------
+    dtype : DType
+        Of its elements.
+    shape : tuple of int
+    read : callable
+        Returns it.
+    """
+
+    dtype: DType
+    shape: tuple[int, ...]
+    read: Callable[[], QuantizedTensor]
 
 
 class Checkpoint(Mapping[str, Tensor]):
@@ -57,7 +81,9 @@ class Checkpoint(Mapping[str, Tensor]):
     """
 
     def __init__(
-        self, path: Path, tensors: Mapping[str, _Stored | _Stack | Tensor]
+        self,
+        path: Path,
+        tensors: Mapping[str, _Stored | _Stack | PackedTensor | Tensor],
     ) -> None:
         self.path = path
         self._tensors = dict(tensors)
@@ -70,6 +96,13 @@ class Checkpoint(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._tensors)
+
+    def replaced(
+        self, parts: Collection[str], packed: Mapping[str, PackedTensor]
+    ) -> Checkpoint:
+        """Return the checkpoint with quantized tensors in place of their parts."""
+        kept = {name: each for name, each in self._tensors.items() if name not in parts}
+        return Checkpoint(self.path, {**kept, **packed})
 
     def stacked(self, parts: Mapping[str, Sequence[str]]) -> Checkpoint:
         """Return the checkpoint with some tensors stacked to one, in their place.
@@ -101,6 +134,15 @@ class Checkpoint(Mapping[str, Tensor]):
             tensors[name] = _Stack(self.dtype(first), shape, taken)
         return Checkpoint(self.path, tensors)
 
+    def quantized(self, name: str) -> QuantizedTensor | None:
+        """Return a tensor in the blocks that it is stored in, or None if it is not."""
+        found = self._tensors[name]
+        if isinstance(found, PackedTensor):
+            return found.read()
+        if not isinstance(found, _Stored) or found.format is None:
+            return None
+        return _read_blocks(found, found.format)
+
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor, which is not read."""
         return tuple(self._tensors[name].shape)
@@ -113,18 +155,32 @@ class Checkpoint(Mapping[str, Tensor]):
         return f"Checkpoint({str(self.path)!r}, {len(self)} tensors)"
 
 
-def _read(found: _Stored | _Stack | Tensor) -> Tensor:
+def _read(found: _Stored | _Stack | PackedTensor | Tensor) -> Tensor:
     """Return a tensor, which is mapped from disk if it is stored there."""
     if isinstance(found, Tensor):
         return found
+    if isinstance(found, PackedTensor):
+        return found.read().dequantize()
     if isinstance(found, _Stack):
         return ops.stack([_read(part) for part in found.parts])
+    if found.format is not None:
+        return _read_blocks(found, found.format).dequantize()
     count = math.prod(found.shape)
     if not count:
         flat = np.empty(0, found.dtype.storage)
     else:
         flat = np.memmap(found.file, found.dtype.storage, "r", found.start, (count,))
     return host_tensor(flat, found.dtype, found.shape)
+
+
+def _read_blocks(found: _Stored, format: str) -> QuantizedTensor:
+    """Return a quantized tensor, which is mapped from disk."""
+    size = FORMATS[format].row_size(found.shape[-1])
+    shape = (*found.shape[:-1], size)
+    flat = np.empty(0, np.uint8)
+    if math.prod(shape):
+        flat = np.memmap(found.file, np.uint8, "r", found.start, (math.prod(shape),))
+    return QuantizedTensor(host_tensor(flat, uint8, shape), format, found.shape[-1])
 
 
 def open_checkpoint(path: str | Path) -> Checkpoint:
@@ -134,8 +190,9 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
     ----------
     path : str or Path
         A folder with `model.safetensors` or `pytorch_model.bin`, or with the parts that
-        their `.index.json` lists; a safetensors file; or a file of `torch.save`, of
-        which nothing but tensors is read.
+        their `.index.json` lists; a safetensors file; a GGUF file, whose quantized
+        tensors are float32 unless `Checkpoint.quantized` is asked; or a file of
+        `torch.save`, of which nothing but tensors is read.
 
     Raises
     ------
@@ -203,6 +260,8 @@ def _tensors_of(path: Path) -> dict[str, _Stored | Tensor]:
     """Return the tensors of one file."""
     if path.suffix == ".safetensors":
         return _mapped(path)
+    if path.suffix == ".gguf":
+        return _of_gguf(path)
     found = load_file(path)
     if isinstance(found, Mapping):
         strange = [
@@ -216,6 +275,20 @@ def _tensors_of(path: Path) -> dict[str, _Stored | Tensor]:
     else:
         problem = f"it holds a {type(found).__name__}"
     raise FileFormatError(f"{path}: {problem}; it must be tensors by name")
+
+
+def _of_gguf(path: Path) -> dict[str, _Stored | Tensor]:
+    """Return where the tensors of a GGUF file are."""
+    return {
+        name: _Stored(
+            path,
+            float32 if each.kind in FORMATS else as_dtype(each.kind),
+            each.shape,
+            each.start,
+            each.kind if each.kind in FORMATS else None,
+        )
+        for name, each in read_gguf(path).tensors.items()
+    }
 
 
 def _mapped(path: Path) -> dict[str, _Stored | Tensor]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from .. import nn
 from ..base.device import default_device, find_device
-from ..base.dtype import DTypeLike
+from ..base.dtype import DTypeLike, as_dtype
 from ..base.errors import FileFormatError
 from ..tensor.factories import DeviceLike
+from ..tensor.quantized import QuantizedTensor
 from ..tensor.tensor import Tensor
 from . import (
     bert,
@@ -30,6 +32,12 @@ from . import (
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
+from .gguf_file import read_gguf
+from .gguf_model import fill_from_gguf, settings_of
+from .int4_checkpoint import unpacked
+from .parameters import set_module
+from .parameters import set_parameter as _set_parameter
+from .parameters import tied_parameters as _tied
 from .sentence import Dense, SentenceEncoder, module_folder, modules_of, poolings_of
 
 Family = Callable[[ModelConfig], nn.Module]
@@ -79,17 +87,20 @@ def load(
     device: DeviceLike = None,
     dtype: DTypeLike | None = None,
 ) -> nn.Module:
-    """Return the model of a folder, ready to run, in evaluation mode.
+    """Return the model of a folder or GGUF file, ready to run, in evaluation mode.
 
     Parameters
     ----------
     path : str or Path
         A folder with `config.json` and weights, as `transformers` saves it; or one with
-        `modules.json`, as `sentence-transformers` does.
+        `modules.json`, as `sentence-transformers` does; or a file ".gguf". Quantized
+        weights of such a file, of AWQ and of GPTQ stay so: their layers are
+        `nn.QLinear` and `nn.QEmbedding`.
     device : Device, str or None
         Where the parameters go, one after the other; None is the default device.
     dtype : DType, str or None
-        Of the parameters; None as they are stored.
+        Of the parameters; None as they are stored, in a GGUF file as the embedding is,
+        or float32 where that is quantized.
 
     Returns
     -------
@@ -109,6 +120,8 @@ def load(
     >>> model = fw.models.load("SmolLM2-135M", "gpu")  # doctest: +SKIP
     """
     path = Path(path)
+    if path.suffix == ".gguf":
+        return _load_gguf(path, device, dtype)
     if (path / "modules.json").exists():
         return _sentence_encoder(path, device, dtype).eval()
     return _transformer(path, device, dtype)
@@ -127,7 +140,16 @@ def _transformer(path: Path, device: DeviceLike, dtype: DTypeLike | None) -> nn.
             f" {', '.join(map(repr, FAMILIES))}"
         )
     model = FAMILIES[kind](config)
-    fill(model, open_checkpoint(path), device, dtype)
+    fill(model, unpacked(open_checkpoint(path), config), device, dtype)
+    return model.eval()
+
+
+def _load_gguf(path: Path, device: DeviceLike, dtype: DTypeLike | None) -> nn.Module:
+    file = read_gguf(path)
+    config = settings_of(file)
+    model = FAMILIES[config.get("model_type", str)](config)
+    place = default_device() if device is None else find_device(device)
+    fill_from_gguf(model, file, place, None if dtype is None else as_dtype(dtype))
     return model.eval()
 
 
@@ -202,7 +224,14 @@ def fill(
             )
     place = default_device() if device is None else find_device(device)
     found: dict[str, Tensor] = {}
+    quantized: dict[str, QuantizedTensor] = {}
     for name, source in sources.items():
+        blocks = checkpoint.quantized(source)
+        layer = name.removesuffix(".weight")
+        if blocks is not None and isinstance(model.get_submodule(layer), nn.Linear):
+            kind = blocks.dtype if dtype is None else as_dtype(dtype)
+            quantized[layer] = blocks.to(place)._replace(dtype=kind)
+            continue
         stored = checkpoint[source]
         found[name] = stored.to(place, dtype if stored.is_floating_point() else None)
     for name, each in model.named_buffers():
@@ -211,7 +240,10 @@ def fill(
     tied = _tied(model)
     for name, other in tied.items():
         found.setdefault(name, found[other])
-    model.load_state_dict(found, assign=True)
+    model.load_state_dict(found, assign=True, strict=not quantized)
+    for layer, blocks in quantized.items():
+        linear: Any = model.get_submodule(layer)
+        set_module(model, layer, nn.QLinear.from_quantized(blocks, linear.bias))
     for name, other in tied.items():
         _set_parameter(model, name, model.get_parameter(other))
 
@@ -269,20 +301,3 @@ def _sources(model: nn.Module, checkpoint: Checkpoint) -> dict[str, str]:
             f" {type(model).__name__}, as {len(strange)} in all"
         )
     return sources
-
-
-def _tied(model: nn.Module) -> dict[str, str]:
-    """Return the names of parameters that are others, with the names of those."""
-    first: dict[int, str] = {}
-    tied: dict[str, str] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        known = first.setdefault(id(parameter), name)
-        if known != name:
-            tied[name] = known
-    return tied
-
-
-def _set_parameter(model: nn.Module, name: str, parameter: nn.Parameter) -> None:
-    """Make a parameter the one under a name."""
-    owner, _, attribute = name.rpartition(".")
-    setattr(model.get_submodule(owner), attribute, parameter)

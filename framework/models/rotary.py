@@ -30,8 +30,8 @@ def frequencies(config: ModelConfig, head: int, theta: float = 10000.0) -> np.nd
     Raises
     ------
     FileFormatError
-        If the scaling is of another type than default, linear or llama3, or lacks a
-        number.
+        If the scaling is of another type than default, linear, llama3 or factors, or
+        lacks a number.
     """
     given = _parameters(config, theta)
     kind = _kind(given)
@@ -40,10 +40,12 @@ def frequencies(config: ModelConfig, head: int, theta: float = 10000.0) -> np.nd
         turns = turns / given.get("factor", float)
     elif kind == "llama3":
         turns = _llama3(given, turns)
+    elif kind == "factors":
+        turns = turns / _factors(given, "factors", len(turns))
     elif kind != "default":
         raise FileFormatError(
             f"{given.where}: the type is {kind!r}; accepted: 'default', 'linear',"
-            " 'llama3'"
+            " 'llama3', 'factors'"
         )
     return np.asarray(turns, np.float32)
 
@@ -113,6 +115,21 @@ class Rotary:
     def __init__(self, turns: np.ndarray, scale: float = 1.0) -> None:
         self._turns = turns
         self._scale = scale
+
+    def base(self) -> tuple[float, np.ndarray | None]:
+        """Return the base of the frequencies, and what they are divided by, or None.
+
+        The first frequencies, which are the quickest, are those that scaling leaves.
+        """
+        count = len(self._turns)
+        theta = 10000.0
+        if count > 1:
+            theta = float(self._turns[1]) ** -float(count)
+        theta = float(np.float32(theta))
+        steps = np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(2 * count)
+        factors = 1.0 / theta**steps / self._turns
+        plain = np.allclose(factors, 1, rtol=1e-5)
+        return theta, None if plain else factors.astype(np.float32)
 
     def angles(self, places: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
         """Return cosines and sines for positions, of `like`'s dtype.

@@ -104,6 +104,31 @@ def test_a_file_that_was_cut_off(tmp_path: Path) -> None:
             open_checkpoint(path)
 
 
+def test_damaged_headers_of_safetensors(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    """Whatever bytes become, there is an error of one sentence, or whole tensors."""
+    tensors = {"a": fw.ones(3, 5), "b": fw.ones(7, dtype="int64"), "c": fw.zeros(0, 4)}
+    fw.save(tensors, tmp_path / "a.safetensors")
+    content = (tmp_path / "a.safetensors").read_bytes()
+    header = 8 + int.from_bytes(content[:8], "little")
+    damaged = tmp_path / "damaged.safetensors"
+    for _ in range(100):
+        changed = bytearray(content)
+        for at in rng.integers(0, header, rng.integers(1, 4)):
+            changed[at] = rng.choice([0, 34, 44, 57, 91, 123, 125, 255])
+        damaged.write_bytes(changed)
+        problem = ""
+        try:
+            found = fw.models.open_checkpoint(damaged)
+        except (FileFormatError, DTypeError) as raised:
+            problem = str(raised)
+        if problem:
+            assert problem.startswith(f"{damaged}: ")
+        else:
+            assert all(found[name].numpy().size >= 0 for name in found)
+
+
 def test_a_dtype_that_there_is_not(tmp_path: Path) -> None:
     header = {"a": {"dtype": "F8_E8M0", "shape": [2], "data_offsets": [0, 2]}}
     text = json.dumps(header).encode()

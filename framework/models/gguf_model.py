@@ -1,0 +1,483 @@
+"""Models from GGUF files, and to them: names, settings and order of rows.
+
+Source: the package gguf, `constants.py` and `tensor_mapping.py`; llama.cpp's
+`convert_hf_to_gguf.py` for the rows of queries and keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vkbackend.errors import ArgumentError
+
+from .. import nn
+from ..base.device import Device
+from ..base.dtype import DType, as_dtype, float32
+from ..base.errors import FileFormatError
+from ..base.quantized_format import FORMATS
+from ..io.safetensors import host_tensor
+from ..tensor.from_data import tensor
+from ..tensor.quantized import QuantizedTensor, encode_finite
+from ..tensor.tensor import Tensor
+from .config import ModelConfig
+from .experts import Experts
+from .gguf_file import GGUFFile, GGUFTensor, write_gguf
+from .gpt2 import GPT2, Conv1D
+from .llama import Llama
+from .parameters import set_module, set_parameter, tied_parameters
+from .qwen import Qwen
+
+Layer = nn.Linear | nn.Embedding | Conv1D
+
+_TOP = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "transformer.wte": "token_embd",
+    "transformer.wpe": "position_embd",
+    "transformer.ln_f": "output_norm",
+}
+
+_IN_LAYER = {
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "self_attn.q_norm": "attn_q_norm",
+    "self_attn.k_norm": "attn_k_norm",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+    "ln_1": "attn_norm",
+    "attn.c_attn": "attn_qkv",
+    "attn.c_proj": "attn_output",
+    "ln_2": "ffn_norm",
+    "mlp.c_fc": "ffn_up",
+    "mlp.c_proj": "ffn_down",
+}
+
+_FACTORS = "rope_freqs.weight"
+"""What the frequencies of positions are divided by."""
+
+ARCHITECTURES = ("llama", "qwen2", "qwen3", "gpt2")
+
+PLAIN = ("float32", "float16", "bfloat16")
+"""Dtypes of parameters in a file."""
+
+
+def settings_of(file: GGUFFile) -> ModelConfig:
+    """Return what a file says of its model, with the names of `config.json`.
+
+    Raises
+    ------
+    FileFormatError
+        If it is of no known architecture, or a setting is missing or not supported.
+    """
+    given = ModelConfig(file.metadata, str(file.path))
+    kind = given.get("general.architecture", str)
+    if kind not in ARCHITECTURES:
+        raise FileFormatError(
+            f"{file.path}: `general.architecture` is {kind!r}; accepted:"
+            f" {', '.join(map(repr, ARCHITECTURES))}"
+        )
+    if given.get(f"{kind}.expert_count", int, 0):
+        raise FileFormatError(
+            f"{file.path}: `{kind}.expert_count` is"
+            f" {file.metadata[f'{kind}.expert_count']}; mixtures of experts are read"
+            " from safetensors only"
+        )
+    if "token_embd.weight" not in file.tensors:
+        raise FileFormatError(f"{file.path}: tensor `token_embd.weight` is missing")
+    found: dict[str, Any] = {"model_type": kind}
+    found["vocab_size"] = file.tensors["token_embd.weight"].shape[0]
+    sizes = _GPT2_SIZES if kind == "gpt2" else _SIZES
+    found |= {name: given.size(f"{kind}.{theirs}") for name, theirs in sizes.items()}
+    if kind == "gpt2":
+        eps = given.get(f"{kind}.attention.layer_norm_epsilon", float, 1e-5)
+        found["layer_norm_epsilon"] = eps
+        return ModelConfig(found, str(file.path))
+    heads = given.size(f"{kind}.attention.head_count")
+    head = given.size(
+        f"{kind}.attention.key_length", max(1, found["hidden_size"] // heads)
+    )
+    turned = given.size(f"{kind}.rope.dimension_count", head)
+    if turned != head:
+        raise FileFormatError(
+            f"{file.path}: `{kind}.rope.dimension_count` is {turned}; it must be that"
+            f" of a head, {head}"
+        )
+    shared = given.size(f"{kind}.attention.head_count_kv", heads)
+    found |= {"num_key_value_heads": shared, "head_dim": head}
+    eps = given.get(f"{kind}.attention.layer_norm_rms_epsilon", float, 1e-6)
+    found["rms_norm_eps"] = eps
+    found["rope_theta"] = given.get(f"{kind}.rope.freq_base", float, 10000.0)
+    found["sliding_window"] = given.size(f"{kind}.attention.sliding_window", None)
+    found["tie_word_embeddings"] = "output.weight" not in file.tensors
+    found["attention_bias"] = "blk.0.attn_q.bias" in file.tensors
+    found["mlp_bias"] = "blk.0.ffn_down.bias" in file.tensors
+    found["rope_scaling"] = _scaling(file, given, kind)
+    return ModelConfig(found, str(file.path))
+
+
+_SIZES = {
+    "hidden_size": "embedding_length",
+    "intermediate_size": "feed_forward_length",
+    "num_hidden_layers": "block_count",
+    "num_attention_heads": "attention.head_count",
+}
+
+_GPT2_SIZES = {
+    "n_embd": "embedding_length",
+    "n_inner": "feed_forward_length",
+    "n_layer": "block_count",
+    "n_head": "attention.head_count",
+    "n_positions": "context_length",
+}
+
+
+def _scaling(file: GGUFFile, given: ModelConfig, kind: str) -> dict[str, Any] | None:
+    """Return how the frequencies of positions are scaled."""
+    scaling = given.get(f"{kind}.rope.scaling.type", str, "none")
+    if scaling not in ("none", "linear"):
+        raise FileFormatError(
+            f"{file.path}: `{kind}.rope.scaling.type` is {scaling!r}; accepted: 'none',"
+            " 'linear'"
+        )
+    if _FACTORS in file.tensors:
+        factors: list[float] = _plain(file, _FACTORS).to(float32).tolist()
+        if 0.0 in factors:
+            raise FileFormatError(
+                f"{file.path}: tensor `{_FACTORS}` has a 0, by which frequencies would"
+                " be divided"
+            )
+        return {"rope_type": "factors", "factors": factors}
+    if scaling == "linear":
+        factor = given.get(f"{kind}.rope.scaling.factor", float)
+        return {"rope_type": "linear", "factor": factor}
+    return None
+
+
+def fill_from_gguf(
+    model: nn.Module, file: GGUFFile, place: Device, dtype: DType | None
+) -> None:
+    """Give a model the parameters of a file, one tensor after the other.
+
+    Quantized weights stay so: their layers become `nn.QLinear` and `nn.QEmbedding`.
+
+    Parameters
+    ----------
+    model : nn.Module
+        As `settings_of` describes it; of no use after an error.
+    file : GGUFFile
+    place : Device
+    dtype : DType or None
+        Of parameters and activations; None is that of the embedding, float32 if this
+        is quantized.
+
+    Raises
+    ------
+    FileFormatError
+        If a tensor is missing, of another shape, or not of the model.
+    """
+    sources = _checked_sources(model, file)
+    if dtype is None:
+        kind = file.tensors["token_embd.weight"].kind
+        dtype = as_dtype(kind) if kind in PLAIN else float32
+    tied = {
+        name: other
+        for name, other in tied_parameters(model).items()
+        if name not in sources
+    }
+    for name, source in sources.items():
+        module_name, _, attribute = name.rpartition(".")
+        layer = model.get_submodule(module_name)
+        kept = file.tensors[source].kind in FORMATS and attribute == "weight"
+        if kept and isinstance(layer, Layer):
+            _set_quantized(
+                model, module_name, _blocks(model, file, name, source), place, dtype
+            )
+        else:
+            found = _ours(model, name, layer, _plain(file, source))
+            set_parameter(model, name, nn.Parameter(found.to(place, dtype)))
+    for name, other in tied.items():
+        if name in sources:
+            continue
+        module_name = name.rpartition(".")[0]
+        first = model.get_submodule(other.rpartition(".")[0])
+        if isinstance(first, nn.QEmbedding):
+            _set_quantized(model, module_name, first.weight, place, dtype)
+        else:
+            set_parameter(model, name, model.get_parameter(other))
+
+
+def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
+    """Return the file's name of each parameter that it has."""
+    tied = tied_parameters(model)
+    sources: dict[str, str] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        source = gguf_name(name)
+        if source not in file.tensors:
+            if name in tied:
+                continue
+            raise FileFormatError(f"{file.path}: tensor `{source}` is missing")
+        shape = tuple(parameter.shape)
+        if _is_turned(model, name):
+            shape = shape[::-1]
+        if file.tensors[source].shape != shape:
+            raise FileFormatError(
+                f"{file.path}: tensor `{source}` has shape"
+                f" {file.tensors[source].shape}; the model has {shape}"
+            )
+        sources[name] = source
+    strange = {*file.tensors} - {*sources.values(), _FACTORS}
+    if strange:
+        raise FileFormatError(
+            f"{file.path}: tensor `{min(strange)}` is not of the model"
+            f" {type(model).__name__}, as {len(strange)} in all"
+        )
+    return sources
+
+
+def gguf_name(name: str) -> str:
+    """Return what a GGUF file calls a parameter."""
+    module, _, kind = name.rpartition(".")
+    found = re.fullmatch(r"(?:model\.layers|transformer\.h)\.(\d+)\.(.+)", module)
+    if found:
+        return f"blk.{found[1]}.{_IN_LAYER[found[2]]}.{kind}"
+    return f"{_TOP[module]}.{kind}"
+
+
+def _is_turned(model: nn.Module, name: str) -> bool:
+    """Return whether a parameter is stored as (inner, outer) here."""
+    module, _, kind = name.rpartition(".")
+    return kind == "weight" and isinstance(model.get_submodule(module), Conv1D)
+
+
+def _heads(model: nn.Module, name: str) -> int:
+    """Return how many heads the rows of a parameter are of, if they have an order.
+
+    GGUF's Llama pairs neighbouring elements of a head; here, and in its other models,
+    the halves of a head are paired.
+    """
+    if not isinstance(model, Llama):
+        return 0
+    if ".q_proj." in name:
+        return model.config.num_attention_heads
+    return model.config.num_key_value_heads if ".k_proj." in name else 0
+
+
+def _to_halves(rows: np.ndarray, heads: int) -> np.ndarray:
+    pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
+    return pairs.swapaxes(1, 2).reshape(rows.shape)
+
+
+def _to_pairs(rows: np.ndarray, heads: int) -> np.ndarray:
+    halves = rows.reshape(heads, 2, -1, *rows.shape[1:])
+    return halves.swapaxes(1, 2).reshape(rows.shape)
+
+
+def stored_tensor(file: GGUFFile, name: str) -> Tensor | QuantizedTensor:
+    """Return a tensor of a file on the host, mapped from disk."""
+    found: GGUFTensor = file.tensors[name]
+    data = file.data(name)
+    if found.kind in FORMATS:
+        size = FORMATS[found.kind].row_size(found.shape[-1])
+        blocks = host_tensor(data, as_dtype("uint8"), (*found.shape[:-1], size))
+        return QuantizedTensor(blocks, found.kind, found.shape[-1])
+    dtype = as_dtype(found.kind)
+    return host_tensor(data.view(dtype.storage), dtype, found.shape)
+
+
+def _plain(file: GGUFFile, name: str) -> Tensor:
+    found = stored_tensor(file, name)
+    return found if isinstance(found, Tensor) else found.dequantize()
+
+
+def _ours(model: nn.Module, name: str, layer: nn.Module, found: Tensor) -> Tensor:
+    """Return a parameter of a file in the order that the model has."""
+    heads = _heads(model, name)
+    if heads:
+        kind = found.dtype
+        rows = _to_halves(found.to(float32).numpy(), heads)
+        return tensor(np.ascontiguousarray(rows)).to(kind)
+    return found.T.contiguous() if _is_turned(model, name) else found
+
+
+def _blocks(
+    model: nn.Module, file: GGUFFile, name: str, source: str
+) -> QuantizedTensor:
+    """Return quantized weights in the order that the model has."""
+    found = stored_tensor(file, source)
+    assert isinstance(found, QuantizedTensor)
+    heads = _heads(model, name)
+    if not heads:
+        return found
+    rows = _to_halves(found.blocks.numpy(), heads)
+    return found._replace(blocks=tensor(np.ascontiguousarray(rows)))
+
+
+def _set_quantized(
+    model: nn.Module,
+    name: str,
+    weight: QuantizedTensor,
+    place: Device,
+    dtype: DType,
+) -> None:
+    """Put a quantized layer in the place of another."""
+    layer: Any = model.get_submodule(name)
+    placed = weight.to(place)._replace(dtype=dtype)
+    if isinstance(layer, nn.Embedding):
+        made: nn.Module = nn.QEmbedding.from_quantized(placed)
+    else:
+        made = nn.QLinear.from_quantized(placed, layer.bias)
+    set_module(model, name, made)
+
+
+def save_gguf(
+    model: nn.Module,
+    path: str | Path,
+    format: str = "float16",
+    *,
+    context_length: int = 4096,
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a model as a GGUF file, which `load` and other programs read.
+
+    Parameters
+    ----------
+    model : nn.Module
+        `Llama`, `Qwen` or `GPT2`, without experts.
+    path : str or Path
+        A file there is replaced once the new one is whole.
+    format : str, default "float16"
+        Of the weights of linear and embedding layers: a dtype of float32, float16 and
+        bfloat16, or a format of GGUF of `QuantizedTensor`. Rows that are no number of
+        its blocks are float16; layers that are quantized stay as they are. Norms and
+        biases are float32.
+    context_length : int, default 4096
+        What the file says of it; of `GPT2` it is that of the model.
+    metadata : mapping of str to value, or None
+        Further entries, such as those of the tokenizer in another file.
+
+    Raises
+    ------
+    ArgumentError
+        If the model or the format is of no kind that GGUF files have.
+    DTypeError
+        If a weight to be quantized has an element that is no finite number.
+    """
+    if format not in PLAIN and (format not in FORMATS or FORMATS[format].gguf is None):
+        of_gguf = [name for name, kind in FORMATS.items() if kind.gguf is not None]
+        raise ArgumentError(
+            f"save_gguf: format is {format!r}; accepted: {', '.join(PLAIN)},"
+            f" {', '.join(of_gguf)}"
+        )
+    described, factors = _described(model, context_length)
+    tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {}
+    if factors is not None:
+        tensors[_FACTORS] = ("float32", factors.shape, factors)
+    seen: set[int] = set()
+    for name, module in model.named_modules():
+        if isinstance(module, nn.QLinear | nn.QEmbedding):
+            weight = module.weight
+            if id(weight.blocks) not in seen:
+                tensors[gguf_name(f"{name}.weight")] = _kept(model, name, weight)
+            seen.add(id(weight.blocks))
+        for attribute, parameter in module.named_parameters(recurse=False):
+            full = f"{name}.{attribute}"
+            if id(parameter) not in seen:
+                tensors[gguf_name(full)] = _written(model, full, parameter, format)
+            seen.add(id(parameter))
+    write_gguf(path, {**described, **(metadata or {})}, tensors)
+
+
+def _kept(
+    model: nn.Module, name: str, weight: QuantizedTensor
+) -> tuple[str, tuple[int, ...], np.ndarray]:
+    """Return quantized weights as they are written."""
+    if FORMATS.get(weight.format) is None or FORMATS[weight.format].gguf is None:
+        raise ArgumentError(
+            f"save_gguf: layer `{name}` is quantized as {weight.format}, which GGUF"
+            " files have not; use another format"
+        )
+    rows, heads = weight.blocks.cpu().numpy(), _heads(model, f"{name}.weight")
+    if heads:
+        rows = _to_pairs(rows, heads)
+    return weight.format, tuple(weight.shape), rows
+
+
+def _written(
+    model: nn.Module, name: str, parameter: Tensor, format: str
+) -> tuple[str, tuple[int, ...], np.ndarray]:
+    """Return a parameter as it is written."""
+    found = parameter.detach().cpu()
+    values = found.to(float32).numpy()
+    heads = _heads(model, name)
+    if heads:
+        values = _to_pairs(values, heads)
+    if _is_turned(model, name):
+        values = values.T
+    values = np.ascontiguousarray(values)
+    layer = model.get_submodule(name.rpartition(".")[0])
+    if values.ndim != 2 or not isinstance(layer, Layer):
+        return "float32", values.shape, values
+    if format in FORMATS and values.shape[1] % FORMATS[format].multiple == 0:
+        blocks = encode_finite(f"save_gguf: `{name}`", values, FORMATS[format])
+        return format, values.shape, blocks
+    kind = format if format in PLAIN else "float16"
+    stored = tensor(values).to(as_dtype(kind))
+    return kind, values.shape, stored.host_view().view(np.uint8)
+
+
+def _described(
+    model: nn.Module, context_length: int
+) -> tuple[dict[str, Any], np.ndarray | None]:
+    """Return metadata, and what the frequencies of positions are divided by."""
+    if isinstance(model, GPT2):
+        sizes = model.config
+        found = {"general.architecture": "gpt2"}
+        return found | {
+            "gpt2.context_length": sizes.n_positions,
+            "gpt2.embedding_length": sizes.n_embd,
+            "gpt2.feed_forward_length": sizes.n_inner,
+            "gpt2.block_count": sizes.n_layer,
+            "gpt2.attention.head_count": sizes.n_head,
+            "gpt2.attention.layer_norm_epsilon": sizes.layer_norm_epsilon,
+        }, None
+    mixture = any(isinstance(each, Experts) for each in model.modules())
+    if not isinstance(model, Llama | Qwen) or mixture:
+        raise ArgumentError(
+            f"save_gguf: the model is {type(model).__name__}; accepted: Llama, Qwen and"
+            " GPT2, without experts"
+        )
+    config: Any = model.config
+    kind = "llama"
+    if isinstance(model, Qwen):
+        kind = "qwen3" if model.config.has_head_norms else "qwen2"
+    theta, factors = model.model.rotary.base()
+    sizes_of = {
+        "context_length": context_length,
+        "embedding_length": config.hidden_size,
+        "feed_forward_length": config.intermediate_size,
+        "block_count": config.num_hidden_layers,
+        "attention.head_count": config.num_attention_heads,
+        "attention.head_count_kv": config.num_key_value_heads,
+        "attention.key_length": config.head_dim,
+        "attention.value_length": config.head_dim,
+        "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
+        "rope.dimension_count": config.head_dim,
+        "rope.freq_base": theta,
+        "vocab_size": config.vocab_size,
+    }
+    window = getattr(config, "sliding_window", None)
+    if window is not None:
+        sizes_of["attention.sliding_window"] = window
+    named = {f"{kind}.{name}": value for name, value in sizes_of.items()}
+    return {"general.architecture": kind, **named}, factors
