@@ -78,6 +78,8 @@ __all__ = [
     "generate",
     "load",
     "open_checkpoint",
+    "read_gguf",
+    "save_gguf",
     "transcribe",
 ]
 
