@@ -309,7 +309,7 @@ class NodeSignature:
     outputs : tuple of (int, DType)
         Element count and dtype of each output.
     rebased : (NodeSignature, tuple of int) or None
-        The signature with operands that start within their first `START_CLASS`
+        The signature with operands that start within their first `start_class`
         elements, and how many elements of each are before; None if it is that itself.
         One plan then does for all places in a value that is in memory: its steps, rows
         or batches.
@@ -347,8 +347,17 @@ class NodeSignature:
         self.rebased: tuple[NodeSignature, tuple[int, ...]] | None = None
 
 
-START_CLASS = 64
-"""Elements by which an operand's start may move without another kernel being chosen."""
+START_BYTES = 16
+"""Bytes by which an operand's start may move without another kernel being chosen."""
+
+START_ELEMENTS = 4
+"""Elements by which it may in any case: some kernels read as many at once."""
+
+
+def start_class(dtype: DType) -> int:
+    """Return by how many elements of a dtype starts may move."""
+    return max(START_ELEMENTS, START_BYTES // dtype.itemsize)
+
 
 MOST_SIGNATURES = 1 << 16
 """Limit of interned signatures; past it, the table is cleared."""
@@ -405,8 +414,9 @@ def signature_of(
         if len(_signatures) >= MOST_SIGNATURES:
             _signatures.clear()
         signature = NodeSignature(op, params, operands, layouts, dtypes, numbers)
-        if any([layout.offset >= START_CLASS for layout in operands]):
-            starts = [layout.offset % START_CLASS for layout in operands]
+        classes = list(map(start_class, taken))
+        if any([each.offset >= size for each, size in zip(operands, classes)]):
+            starts = [each.offset % size for each, size in zip(operands, classes)]
             parts = [
                 Operand(value, layout._replace(offset=start))
                 for (value, layout), start in zip(inputs, starts)
