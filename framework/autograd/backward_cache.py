@@ -191,13 +191,15 @@ def _replay(
     ]
     # At once, or another thread's flush could drop values that only the tape refers to.
     with device.lock:
-        append_all(device, nodes, whole=True)
+        device.pending += nodes
         # Leaves last: their gradients can be computed, wherever an interrupt comes.
         for entry in tape.holders:
             entry.saved = None
         for leaf, grad in zip(tape.leaves, grads):
             if grad is not None:
                 leaf.own_grad = grad
+        # Where they are submitted, what only the tape held is dead, as in other passes.
+        append_all(device, (), whole=True)
 
 
 def _record(
