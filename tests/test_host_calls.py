@@ -65,8 +65,11 @@ READ: dict[str, tuple[int, Callable[..., object]]] = {
 
 
 @pytest.fixture(autouse=True)
-def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measure as in a program without inference mode and without sparse tensors."""
+def _plain(monkeypatch: pytest.MonkeyPatch, _no_collector: None) -> None:
+    """Measure as in a program without inference mode and without sparse tensors.
+
+    The collector would call the finalizers of other tests' garbage meanwhile.
+    """
     monkeypatch.setattr(inference, "used", False)
     monkeypatch.setattr(batching, "has_rules", False)
 
