@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import inspect
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..base.errors import GradError
-from ..base.shape import TensorSpec
+from ..base.shape import TensorSpec, size_of
 from ..eager.base_tensor import TensorCore, assembled
 from .gradient_hooks import (
     Hooks,
@@ -19,12 +20,13 @@ from .gradient_hooks import (
     put,
     register_on_leaf,
 )
-from .shown_hooks import ShownHooks, ShownInput
+from .shown_hooks import MAX_NODES, ShownHooks, ShownInput
 
 if TYPE_CHECKING:
     from ..base.device import Device
+    from ..base.dtype import DType
     from ..base.hooks import RemovableHandle
-    from ..base.shape import Layout
+    from ..base.shape import Layout, Size
     from ..ir.lazy_graph import Array
 
 
@@ -59,6 +61,16 @@ class Saved(NamedTuple):
     def tensor(self) -> Any:
         """Return the saved tensor, off the tape."""
         return assembled(self.kind, self.array, self.layout, self.device)
+
+
+class OutputMetadata(NamedTuple):
+    """What the gradient that a node takes for an output is like."""
+
+    shape: Size
+    dtype: DType
+    device: Device | None
+    is_nested_tensor: bool = False
+    is_cpp_nested_tensor: bool = False
 
 
 class ShownNode:
@@ -195,6 +207,7 @@ class GradNode:
         "kind",
         "noted",
         "op_name",
+        "outputs",
         "saved",
         "sequence",
         "shown",
@@ -202,6 +215,7 @@ class GradNode:
     )
 
     shown: ShownNode
+    outputs: dict[int, OutputMetadata]
 
     has_rule = True
     """Whether `apply` takes the gradient of its one output; or else `run` does."""
@@ -313,6 +327,39 @@ class GradNode:
             self.noted: dict[Any, Any] = {}
             return self.noted
 
+    @property
+    def _input_metadata(self) -> list[OutputMetadata | None]:
+        """What the gradients that it takes are like; None where nothing led there."""
+        found = getattr(self, "outputs", {})
+        count = max(self.output_count, *found, 1)
+        return [found.get(at) for at in range(count)]
+
+    def note_output(self, at: int, like: OutputMetadata) -> None:
+        """Note what an output is like, by which the program came to the node."""
+        try:
+            self.outputs[at] = like
+        except AttributeError:
+            self.outputs = {at: like}
+
+    def _like_along(self, edge: Edge) -> TensorSpec | None:
+        """Return what the gradient along an edge is like, of it or of nodes behind."""
+        left: list[GradNode] = [self]
+        for node in itertools.islice(iter(left), MAX_NODES):
+            for other, spec in zip(node.edges, node.specs):
+                if other is None:
+                    continue
+                if other.target is edge.target and other.output == edge.output:
+                    return spec
+                if isinstance(other.target, GradNode):
+                    left.append(other.target)
+        return None
+
+    def _device(self) -> Device | None:
+        """Return the device of an output by which the program came here."""
+        for like in getattr(self, "outputs", {}).values():
+            return cast("OutputMetadata", like).device
+        return None
+
     def _sequence_nr(self) -> int:
         return self.sequence
 
@@ -345,6 +392,12 @@ class GradNode:
             elif isinstance(edge, ShownNode):
                 found.append((named(edge.node()), 0))
             elif isinstance(edge.target, GradNode):
+                spec = self._like_along(edge)
+                if spec is not None:
+                    like = OutputMetadata(
+                        size_of(spec.shape), spec.dtype, self._device()
+                    )
+                    edge.target.note_output(edge.output, like)
                 found.append((named(edge.target), edge.output))
             else:
                 found.append((AccumulateGrad(edge.target), 0))
@@ -449,21 +502,29 @@ class AccumulateGrad:
 
     next_functions = ()
 
-    def __init__(self, variable: TensorCore) -> None:
-        self.variable = variable
+    variable: TensorCore
+
+    def __new__(cls, variable: TensorCore) -> AccumulateGrad:
+        """Return the leaf's node, the same one as long as the program has it."""
+        found = _accumulators.get(id(variable))
+        if found is None:
+            found = super().__new__(cls)
+            found.variable = variable
+            found = _accumulators.setdefault(id(variable), found)
+        return found
 
     def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self.variable):#x}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self) -> int:
-        return id(self.variable)
+        return f"<AccumulateGrad object at {id(self):#x}>"
 
     def name(self) -> str:
         """Return the node's name."""
         return "torch::autograd::AccumulateGrad"
+
+    @property
+    def _input_metadata(self) -> list[OutputMetadata | None]:
+        """What the gradient that it takes is like, in a list."""
+        leaf = self.variable
+        return [OutputMetadata(leaf.shape, leaf.dtype, leaf.device)]
 
     @property
     def metadata(self) -> dict[Any, Any]:
@@ -482,6 +543,12 @@ class AccumulateGrad:
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
         """Call `fn` with the tuple of the gradient; it may return another one."""
         return register_on_leaf(self.variable, fn, "before")
+
+
+# By the `id` of their leaves, which they keep alive.
+_accumulators: weakref.WeakValueDictionary[int, AccumulateGrad] = (
+    weakref.WeakValueDictionary()
+)
 
 
 class GradientLike(NamedTuple):

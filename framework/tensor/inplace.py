@@ -14,6 +14,7 @@ import numpy as np
 
 from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.tape import show_as
 from ..autograd.views import (
     DATA,
     UNRECORDED,
@@ -280,7 +281,10 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
         new = ops.fill_like(x.detach(), (), value, x.dtype)
     with x.device.lock:
         before = view.alias() if recorded else view
-        _replace(view, getitem.updated(before, chosen, new), recorded, made=True)
+        after = getitem.updated(before, chosen, new)
+        if recorded:
+            show_as(after, "IndexPutBackward0", before, new)
+        _replace(view, after, recorded, made=True)
 
 
 def _without_leading_ones(value: Tensor) -> Tensor:

@@ -11,11 +11,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from weakref import ref
 
 from .. import ops
 from ..autograd import function
 from ..autograd.engine import Edge, GradNode, edge_of
-from ..autograd.gradient_hooks import move_kept_gradient
+from ..autograd.gradient_hooks import Hooks, hooks_of, move_kept_gradient
+from ..autograd.tape import ShownNode
 from ..autograd.views import sharing_tensors
 from ..base.shape import Layout
 from ..ir.derived_storage import DerivedArray, source_of
@@ -61,9 +63,41 @@ def record_overwrite(tensor: Tensor, new: Tensor, *, made: bool) -> None:
             move_kept_gradient(each, node, index)
         each.needs_grad = True
         each.grad_node, each.grad_index = node, index
+    base = sharing_tensors(tensor)[0]
+    for each, node, _ in entries:
+        if each is not base:
+            node.shown = ShownView(ref(base))
 
 
 function.record_overwrite.append(record_overwrite)
+
+
+class ShownView(ShownNode):
+    """What the graph shows for a view after a change of its base, as PyTorch does.
+
+    A view of what its base is now. It has no reference to the node of the base, which
+    leads to this one where the change was made through the view.
+    """
+
+    __slots__ = ("_base",)
+
+    def __init__(self, base: ref[TensorCore]) -> None:
+        super().__init__("AsStridedBackward0", ())
+        self._base = base
+
+    @property
+    def edges(self) -> tuple[Edge | None]:
+        """The base's, if that is still there."""
+        base = self._base()
+        return (None if base is None else edge_of(base),)
+
+    @edges.setter
+    def edges(self, edges: tuple[()]) -> None:
+        """Keep none."""
+
+    def hooks_of(self, node: GradNode) -> Hooks:
+        """Return the hooks after the rules of the node itself."""
+        return hooks_of(node).after
 
 
 def _rule_of(view: TensorCore, changed: TensorCore) -> Rule:

@@ -20,7 +20,7 @@ from ..autograd.gradient_hooks import (
     retain_grad,
     retains_grad,
 )
-from ..autograd.tape import named
+from ..autograd.tape import OutputMetadata, named
 from ..autograd.views import (
     DATA,
     base_of,
@@ -366,7 +366,11 @@ class Tensor(
 
         It has `name()`, `next_functions`, `register_hook` and `register_prehook`.
         """
-        return named(self.grad_node)
+        node = self.grad_node
+        if node is not None:
+            like = OutputMetadata(self.shape, self.dtype, self.device)
+            node.note_output(self.grad_index, like)
+        return named(node)
 
     @property
     def output_nr(self) -> Int:

@@ -59,7 +59,11 @@ class Operators:
 
     @autocast_float32_on_device
     def __rtruediv__(self: Tensor, other: Operand) -> Tensor:
-        return ops.div(operand(self, other), self)
+        given = operand(self, other)
+        if not isinstance(given, int | float | complex):
+            return ops.div(given, self)
+        # In two roundings, and two nodes of the tape, as PyTorch.
+        return ops.mul(ops.reciprocal(self), given)
 
     def __floordiv__(self: Tensor, other: Operand) -> Tensor:
         return ops.floor_divide(self, operand(self, other))

@@ -1,6 +1,9 @@
 """Nodes of the tape, as programs see them."""
 
+import weakref
+
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.errors import GradError
@@ -20,6 +23,57 @@ def test_nodes_name_themselves_and_their_inputs() -> None:
     assert leaf.next_functions == ()
     assert ((x * fw.ones(2)).grad_fn.next_functions)[1] == (None, 0)
     assert x.grad_fn is None
+
+
+def test_a_leaf_has_one_node() -> None:
+    """Programs that draw the graph tell nodes apart by their `id`."""
+    x = fw.ones(2, requires_grad=True)
+    y = x * 2 + x * 3
+    leaves = [each.next_functions[0][0] for each, _ in y.grad_fn.next_functions]
+    assert leaves[0] is leaves[1]
+    edge = fw.autograd.graph.get_gradient_edge(x)
+    assert edge.node is leaves[0]
+    seen = weakref.ref(leaves[0])
+    del leaves, edge
+    assert seen() is None
+
+
+def test_nodes_say_what_gradients_they_take() -> None:
+    x = fw.ones(3, 4, requires_grad=True)
+    weight = fw.ones(4, 2, dtype=fw.float32, requires_grad=True)
+    total = (x @ weight).relu().double().sum()
+    (found,) = total.grad_fn._input_metadata
+    assert (found.shape, found.dtype) == ((), fw.float64)
+    assert found.device == x.device
+    assert not found.is_nested_tensor
+    node, chain = total.grad_fn, []
+    while node.next_functions:
+        node = node.next_functions[0][0]
+        (like,) = node._input_metadata
+        chain.append((like.shape, like.dtype, like.device))
+    floats = fw.float64, fw.float32
+    assert [kind for _, kind, _ in chain] == [floats[0], *[floats[1]] * 3]
+    assert [shape for shape, _, _ in chain] == [(3, 2)] * 3 + [(3, 4)]
+    assert {str(device) for _, _, device in chain} == {"cpu"}
+    first, last = fw.ones(4, requires_grad=True).split(2)
+    assert first.grad_fn._input_metadata[first.output_nr].shape == (2,)
+    assert last.grad_fn._input_metadata[last.output_nr].shape == (2,)
+
+
+@pytest.mark.parametrize("number", [1, 3, 2.5])
+def test_a_number_by_a_tensor_is_its_reciprocal_times_the_number(
+    number: float,
+) -> None:
+    data = [0.3, -0.7, 3.0, 0.0]
+    x, theirs = fw.tensor(data, requires_grad=True), torch.tensor(data)
+    y = number / x
+    assert y.tolist() == (number / theirs).tolist()
+    assert y.grad_fn.name() == "MulBackward0"
+    assert [each and each.name() for each, _ in y.grad_fn.next_functions] == [
+        "ReciprocalBackward0",
+        None,
+    ]
+    assert (number / fw.tensor([2, 4])).tolist() == [number / 2, number / 4]
 
 
 def test_hooks_that_would_not_be_called_are_refused() -> None:
