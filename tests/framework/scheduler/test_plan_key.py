@@ -126,3 +126,22 @@ def test_a_long_loop_has_the_same_steps_from_wherever(gpu: GpuDevice) -> None:
     for first in (9, 30, 53):
         check(first)
     assert len(gpu.plans) == plans
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])
+def test_starts_that_are_alike_share_a_plan(dtype: str, gpu: GpuDevice) -> None:
+    """Each reads its own elements, also where neighbours share a word."""
+    data = np.arange(240).reshape(40, 6) % 50
+    whole = fw.tensor(data, device=gpu).to(getattr(fw, dtype))
+    fw.eval(whole)
+    known = len(gpu.plans)
+    for start in range(37):
+        rows = whole[start : start + 3]
+        found = rows + 1, rows.sum(), fw.cat([rows, rows]), rows.T + rows.T
+        fw.eval(*found)
+        part = data[start : start + 3]
+        wanted = part + 1, part.sum(), np.concatenate([part, part]), 2 * part.T
+        for ours, theirs in zip(found, wanted):
+            assert np.array_equal(ours.numpy().astype(np.int64), theirs)
+    # Rows of 6 begin at 8 places of 16 at most; the first one is the whole's start.
+    assert len(gpu.plans) - known <= 9
