@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -58,8 +58,11 @@ def _accepted(name: str, x: Tensor) -> Tensor:
 
 
 def _as_complex(name: str, x: Tensor) -> Tensor:
-    x = _accepted(name, x)
-    return cast(x, x.dtype.to_complex())
+    return _complex_of(_accepted(name, x))
+
+
+def _complex_of(x: Tensor) -> Tensor:
+    return x if x.dtype.is_complex else cast(x, x.dtype.to_complex())
 
 
 def _as_real(name: str, x: Tensor) -> Tensor:
@@ -98,10 +101,14 @@ def _along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
 def _complex_1d(
     name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 ) -> Tensor:
-    x = _as_complex(name, x)
+    x = _accepted(name, x)
     at = normalize_dim(name, dim, x.ndim)
     size = _length(name, x.shape[at] if n is None else as_int(f"{name}: n", n))
-    return _along(resized(x, at, size), at, inverse, _scale(name, norm, size, inverse))
+    x, scale = resized(x, at, size), _scale(name, norm, size, inverse)
+    made = _along(_complex_of(x), at, inverse, scale)
+    if x.dtype.is_complex or not inverse:
+        show_as(made, _node(x), x)
+    return made
 
 
 def _node(input: Tensor, n: object = None, *_: object, **options: object) -> str:
@@ -122,7 +129,6 @@ def _real_node(input: Tensor, n: object = None, *_: object, **options: object) -
 
 
 @autocast_float32_on_host
-@shown_as(_node, "input")
 def fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -155,7 +161,6 @@ def fft(
 
 
 @autocast_float32_on_host
-@shown_as(_complex_node, "input")
 def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -175,7 +180,6 @@ def ifft(
 
 
 @autocast_float32_on_host
-@shown_as(_node, "input")
 def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -204,8 +208,10 @@ def rfft(
     at = normalize_dim("rfft", dim, x.ndim)
     size = _length("rfft", x.shape[at] if n is None else as_int("rfft: n", n))
     scale = _scale("rfft", norm, size, False)
-    x = movedim(resized(x, at, size), at, -1)
-    return movedim(_real_forward(x, size, scale), -1, at)
+    x = resized(x, at, size)
+    made = movedim(_real_forward(movedim(x, at, -1), size, scale), -1, at)
+    show_as(made, "FftR2CBackward0", x)
+    return made
 
 
 def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
@@ -227,7 +233,6 @@ def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
 
 
 @autocast_float32_on_host
-@shown_as(_real_node, "input")
 def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None
 ) -> Tensor:
@@ -254,8 +259,10 @@ def _half_inverse(
     size = 2 * (x.shape[at] - 1) if n is None else as_int(f"{name}: n", n)
     size = _length(name, size)
     scale = _scale(name, norm, size, True)
-    x = movedim(resized(x, at, size // 2 + 1), at, -1)
-    return movedim(_real_inverse(x, size, scale), -1, at)
+    x = resized(x, at, size // 2 + 1)
+    made = movedim(_real_inverse(movedim(x, at, -1), size, scale), -1, at)
+    show_as(made, "FftC2RBackward0", x)
+    return made
 
 
 def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:

@@ -106,3 +106,27 @@ def test_what_is_refused() -> None:
         fw.fft.fftn(x, dim=(0, -2))
     with pytest.raises(ShapeError, match="they must be as many"):
         fw.fft.fft2(x, s=(3,))
+
+
+@pytest.mark.parametrize("size", [None, 3, 7])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft"])
+def test_the_graph_shows_one_transform_of_what_was_cut_or_padded(
+    name: str, size: int | None
+) -> None:
+    found = []
+    for library in (torch, fw):
+        lib: Any = library
+        x = lib.arange(10.0).reshape(2, 5).requires_grad_()
+        given = x * 1 if name in ("fft", "rfft") else lib.complex(x * 1, x * 2)
+        out, log = getattr(lib.fft, name)(given, size), []
+        node, names = out.grad_fn, []
+        node.register_hook(lambda grads, _, log=log: log.append(tuple(grads[0].shape)))
+        for _ in range(2):
+            names.append(node.name())
+            node = node.next_functions[0][0]
+        out.abs().sum().backward()
+        found.append((names, log, np.array(x.grad.tolist())))
+    (names, log, wanted), (ours, own_log, grad) = found
+    assert ours == names
+    assert own_log == log
+    assert np.allclose(grad, wanted, rtol=1e-4, atol=1e-5)
