@@ -20,13 +20,13 @@ from .gradient_hooks import (
     put,
     register_on_leaf,
 )
-from .shown_hooks import MAX_NODES, ShownHooks, ShownInput
+from .output_metadata import OutputMetadata, spec_along
+from .shown_hooks import ShownHooks, ShownInput
 
 if TYPE_CHECKING:
     from ..base.device import Device
-    from ..base.dtype import DType
     from ..base.hooks import RemovableHandle
-    from ..base.shape import Layout, Size
+    from ..base.shape import Layout
     from ..ir.lazy_graph import Array
 
 
@@ -61,16 +61,6 @@ class Saved(NamedTuple):
     def tensor(self) -> Any:
         """Return the saved tensor, off the tape."""
         return assembled(self.kind, self.array, self.layout, self.device)
-
-
-class OutputMetadata(NamedTuple):
-    """What the gradient that a node takes for an output is like."""
-
-    shape: Size
-    dtype: DType
-    device: Device | None
-    is_nested_tensor: bool = False
-    is_cpp_nested_tensor: bool = False
 
 
 class ShownNode:
@@ -341,19 +331,6 @@ class GradNode:
         except AttributeError:
             self.outputs = {at: like}
 
-    def _like_along(self, edge: Edge) -> TensorSpec | None:
-        """Return what the gradient along an edge is like, of it or of nodes behind."""
-        left: list[GradNode] = [self]
-        for node in itertools.islice(iter(left), MAX_NODES):
-            for other, spec in zip(node.edges, node.specs):
-                if other is None:
-                    continue
-                if other.target is edge.target and other.output == edge.output:
-                    return spec
-                if isinstance(other.target, GradNode):
-                    left.append(other.target)
-        return None
-
     def _device(self) -> Device | None:
         """Return the device of an output by which the program came here."""
         for like in getattr(self, "outputs", {}).values():
@@ -392,7 +369,7 @@ class GradNode:
             elif isinstance(edge, ShownNode):
                 found.append((named(edge.node()), 0))
             elif isinstance(edge.target, GradNode):
-                spec = self._like_along(edge)
+                spec = spec_along(self, edge)
                 if spec is not None:
                     like = OutputMetadata(
                         size_of(spec.shape), spec.dtype, self._device()

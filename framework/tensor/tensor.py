@@ -20,7 +20,8 @@ from ..autograd.gradient_hooks import (
     retain_grad,
     retains_grad,
 )
-from ..autograd.tape import OutputMetadata, named
+from ..autograd.output_metadata import OutputMetadata
+from ..autograd.tape import named
 from ..autograd.views import (
     DATA,
     base_of,
