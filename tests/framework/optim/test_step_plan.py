@@ -107,11 +107,17 @@ def test_most_steps_ask_for_nothing_anew(
 
 @pytest.mark.core
 def test_gradients_and_step_are_one_submission(pair: Pair) -> None:
-    pair.gradients()
-    before = pair.gpu.gpu.counters.snapshot()
-    pair.optimizer.step()
-    change = pair.gpu.gpu.counters.snapshot() - before
-    assert (change.submits, change.host_reads, change.uploads) == (1, 0, 0)
+    counters, uploads = pair.gpu.gpu.counters, []
+    for _ in range(8):
+        pair.gradients()
+        before = counters.snapshot()
+        pair.optimizer.step()
+        change = counters.snapshot() - before
+        assert (change.submits, change.host_reads) == (1, 0)
+        uploads.append(change.uploads)
+    # Addresses that the pool gives a second time are uploaded with what is recorded.
+    assert {*uploads} <= {0, 1}
+    assert not all(uploads)
     assert pair.optimizer.lengthy == 2
 
 
