@@ -169,7 +169,13 @@ def build_chosen_kernel(
 ) -> LoweredKernel:
     """Return the kernel of `build_kernel`, in the tuned variant if there is one."""
     target = gpu.target
-    default = build_kernel(nodes, live_out, target.uniform_loads, lanes=lanes)
+    default = build_kernel(
+        nodes,
+        live_out,
+        target.uniform_loads,
+        lanes=lanes,
+        by_bits=target.flushes_subnormals,
+    )
     if not target.vec4_loads or dict(default.words)["quads"] < MIN_VEC4S:
         return default
     found, own_variant = variants(gpu, default), default_variant(default)

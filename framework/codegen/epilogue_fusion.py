@@ -246,7 +246,12 @@ def _fuse_epilogue(
     if not takes_epilogue(last.kernel):
         return None
     members = [nodes[number] for number in kernel_group]
-    kernel = build_kernel(members, live_out, product=node.outputs[0])
+    kernel = build_kernel(
+        members,
+        live_out,
+        product=node.outputs[0],
+        by_bits=gpu.target.flushes_subnormals,
+    )
     # Dynamic arguments cannot be push constants of a recording.
     numbers = [members[member].numbers[at] for member, at in kernel.scalars]
     if any(isinstance(number, DYNAMIC) for number in numbers):

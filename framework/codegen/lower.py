@@ -24,6 +24,7 @@ from .ir.program import (
     stride_names,
 )
 from .ir.reductions import Reduction, ReductionStep, RowSpace, reduction
+from .ir.subnormal import compared_by_bits
 
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Node, Operand, Value
@@ -135,6 +136,7 @@ def build_kernel(
     software: bool = False,
     product: Value | None = None,
     lanes: int = 0,
+    by_bits: bool = False,
 ) -> LoweredKernel:
     """Return the kernel that runs `nodes` and writes the values in `live_out`.
 
@@ -150,9 +152,11 @@ def build_kernel(
         Value passed in registers instead of loaded; see `epilogue_fusion`.
     lanes : int, default 0
         Subgroup size of a software device for uniform vector loads; 0 disables them.
+    by_bits : bool, default False
+        Compare floats by their bits; see `ir.subnormal`.
     """
     space = RowSpace(nodes[0].layouts[0].shape, 0)
-    lowering = Lowering(nodes, live_out, space, product)
+    lowering = Lowering(nodes, live_out, space, product, by_bits)
     vec4s = ceil_div(space.columns, 4)
     if lanes and 4 * vec4s >= MIN_UNIFORM_LOAD_ELEMENTS:
         program = lowering.program._replace(rounds=BLOCK_ROUNDS, lanes=lanes)
@@ -212,6 +216,7 @@ class Lowering:
         live_out: set[int],
         space: RowSpace,
         product: Value | None = None,
+        by_bits: bool = False,
     ) -> None:
         self.nodes = nodes
         self.space = space
@@ -246,6 +251,8 @@ class Lowering:
                 for value in self.written
             ),
         )
+        if by_bits:
+            self.program = compared_by_bits(self.program)
 
     def kernel(
         self, program: KernelProgram, grid: Grid, workgroup: int

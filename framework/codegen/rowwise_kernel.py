@@ -133,7 +133,8 @@ def build_rows(
         Row tile, without uniform vector loads; None chooses.
     """
     space = space_of_all(nodes)
-    lowering = Lowering(nodes, live_out, space)
+    by_bits = gpu.target.flushes_subnormals
+    lowering = Lowering(nodes, live_out, space, by_bits=by_bits)
     if tile is None and _profits_from_uniform_loads(space, gpu):
         group = subgroup_of(gpu)
         tile = RowTile(group, BLOCKS_TOGETHER * group, space.columns // (4 * group))

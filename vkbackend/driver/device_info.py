@@ -63,7 +63,8 @@ class DeviceInfo:
     `special_value_widths` holds the bits of the floats whose NaN, infinities and signs
     of zero the driver keeps when a shader asks for it. `rounds_to_float16` is whether
     shaders have no other conversion to float16 than to the nearest, ties to even,
-    denormal numbers kept. `subgroup_operations` are `VkSubgroupFeatureFlags`.
+    denormal numbers kept. `preserves_subnormals` is whether float32 arithmetic can be
+    asked to keep denormal numbers. `subgroup_operations` are `VkSubgroupFeatureFlags`.
     """
 
     name: str
@@ -94,6 +95,7 @@ class DeviceInfo:
     supported: frozenset[str] = field(repr=False)
     flexible_matrix: tuple[FlexibleMatrix, ...] = ()
     rounds_to_float16: bool = False
+    preserves_subnormals: bool = True
     subgroup_operations: int = 0
 
     @cached_property

@@ -166,6 +166,7 @@ class PhysicalDevice:
             and not v12.shaderRoundingModeRTZFloat16
             and bool(v12.shaderDenormPreserveFloat16)
             and not v12.shaderDenormFlushToZeroFloat16,
+            preserves_subnormals=bool(v12.shaderDenormPreserveFloat32),
             subgroup_operations=v11.subgroupSupportedOperations
             if v11.subgroupSupportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
             else 0,

@@ -48,6 +48,8 @@ class Target:
         Subgroup shuffles are quicker than shared memory.
     converts_to_float16 : bool
         Conversion to float16, rounding to the nearest, is one instruction.
+    flushes_subnormals : bool
+        Arithmetic in float32, comparisons too, may take subnormal numbers for 0.
     compiles_row_kernels : bool
         Functions with branches that are called in a loop compile in seconds;
         SwiftShader, a software device without 64-bit integers, takes minutes.
@@ -70,6 +72,7 @@ class Target:
     broadcasts_registers: bool
     fast_shuffles: bool
     converts_to_float16: bool
+    flushes_subnormals: bool
     compiles_row_kernels: bool
     prefers_composition: bool
     shares_processor: bool
@@ -91,6 +94,7 @@ def target_of(info: DeviceInfo) -> Target:
         broadcasts_registers=software and info.subgroup_shuffle,
         fast_shuffles=not software and info.subgroup_shuffle,
         converts_to_float16=not software and info.rounds_to_float16,
+        flushes_subnormals=not software and not info.preserves_subnormals,
         compiles_row_kernels=not software or info.shader_int64,
         prefers_composition=software,
         shares_processor=software,
