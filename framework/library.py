@@ -10,6 +10,7 @@ from typing import Any
 from . import ops
 from .autograd.function import Function
 from .base.errors import GradError
+from .base.late_modules import resolved
 from .base.public_names import public_names as _public_names
 from .tensor.tensor import Tensor
 
@@ -244,8 +245,10 @@ def custom_op(
     return define if fn is None else define(fn)
 
 
-def _namespace(space: str) -> SimpleNamespace:
-    """Return the ops of a program's namespace, which `fw.ops` is asked for."""
+def _namespace(space: str) -> Any:
+    """Return the ops of a namespace, which `fw.ops` is asked for."""
+    if space == "aten":
+        return resolved("aten:aten")
     names = {
         name.partition("::")[2]: op
         for name, op in _ops.items()

@@ -54,7 +54,7 @@ ORDER = {
         utils
         streams futures
         amp backends cpu cuda distributed fft linalg mps profiler random runtime special
-        version xpu
+        version xpu aten
         interception
         accelerator addresses compiler hub library multiprocessing overrides
         testing

@@ -106,3 +106,4 @@ def install() -> None:
         below.setdefault(f"{ROOT}.{parent}" if parent else ROOT, set()).add(name)
     for parent, children in below.items():
         register(parent, children, LAZY_NAMES if parent == ROOT else {})
+    register(f"{ROOT}.ops", (), {"aten": "aten:aten"})

@@ -2,6 +2,7 @@
 
 from types import FunctionType as _Function
 
+from ..base.late_modules import give_attributes as _give_attributes
 from ..dispatch.keywords import takes_keywords as _takes_keywords
 from ..dispatch.op import REGISTRY as REGISTRY
 from .elementwise import optimizer_step as _optimizer_step  # noqa: F401 - declares ops
@@ -474,3 +475,5 @@ globals().update(
         if isinstance(globals()[name], _Function)
     }
 )
+
+_give_attributes(__name__)
