@@ -44,7 +44,6 @@ from .autograd.grad_mode import (
 )
 from .nn.functional import (
     adaptive_avg_pool1d as adaptive_avg_pool1d,
-    adaptive_max_pool1d as adaptive_max_pool1d,
     avg_pool1d as avg_pool1d,
     bilinear as bilinear,
     celu as celu,
@@ -78,6 +77,7 @@ from .nn.functional import (
     threshold_ as threshold_,
 )
 from .nn.native import (
+    adaptive_max_pool1d as adaptive_max_pool1d,
     affine_grid_generator as affine_grid_generator,
     alpha_dropout as alpha_dropout,
     alpha_dropout_ as alpha_dropout_,

@@ -32,7 +32,7 @@ FREE = ("svd", "eig", "eigh", "qr", "lobpcg", "pca", "svd_lowrank", "pca_lowrank
 RANDOM = (
     "dropout", "rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential",
     "geometric", "uniform", "rrelu", "fractional", "empty", "gumbel", "lowrank",
-    "poisson", "scaled_dot_product", "multi_head_attention",
+    "poisson", "binomial", "scaled_dot_product", "multi_head_attention",
 )  # fmt: skip
 TOLERANCE = {"float16": 1e-2, "float32": 1e-3, "complex64": 1e-3, "bfloat16": 2e-2}
 

@@ -557,11 +557,16 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
 
 def _is_of_numbers(data: Any) -> bool:
     """Return whether data are Python's numbers, in sequences of any depth."""
+    row: Any = (data,)
     while isinstance(data, list | tuple) and data:
-        data = data[0]
-    if isinstance(data, TensorCore):
-        return data.dtype.itemsize < 8
+        row, data = data, data[0]
+    tensors = [each for each in row if isinstance(each, TensorCore)]
+    if tensors:
+        return not any(each.dtype.name in _DOUBLES for each in tensors)
     return not isinstance(data, np.ndarray | np.generic)
+
+
+_DOUBLES = ("float64", "complex128")
 
 
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:

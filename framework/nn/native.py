@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from .. import ops
 from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
+from ..eager.base_tensor import need_tensors
 from ..tensor.tensor import Tensor
 from . import functional
 from .functional.dropout import drop_channels
@@ -170,6 +171,14 @@ def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     return functional.feature_alpha_dropout(input, p, train, True)
 
 
+@shares_parameters(functional.adaptive_max_pool1d)
+def adaptive_max_pool1d(
+    input: Tensor, output_size: int | tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """Return the largest element of each part of signals, and where each was."""
+    return functional.adaptive_max_pool1d_with_indices(input, output_size)
+
+
 def embedding(
     weight: Tensor,
     indices: Tensor,
@@ -191,6 +200,7 @@ def embedding(
     sparse : bool
         Without effect.
     """
+    need_tensors("embedding", weight=weight, indices=indices)
     padding = None if padding_idx == -1 else padding_idx
     return functional.embedding(
         indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq
@@ -213,6 +223,7 @@ def embedding_renorm_(
     norm_type : number
         Order of the norm.
     """
+    need_tensors("embedding_renorm_", weight=weight, indices=indices)
     renormalize(indices, weight, max_norm, norm_type)
     return weight
 

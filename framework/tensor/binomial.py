@@ -6,6 +6,7 @@ from .. import ops
 from ..autograd.grad_mode import no_grad
 from ..base.errors import DTypeError
 from ..base.philox import Generator
+from ..eager.base_tensor import need_tensors
 from .tensor import Tensor
 
 MOST_TRIALS = 4096
@@ -38,6 +39,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     Single trials are drawn and counted, so the cost grows with their number. The draws
     are other numbers than PyTorch's for one seed.
     """
+    need_tensors("binomial", count=count, prob=prob)
     if count.dtype is not prob.dtype or not count.dtype.is_floating_point:
         raise DTypeError(
             f"binomial: `count` is {count.dtype}, `prob` {prob.dtype}; both must be of"

@@ -690,7 +690,7 @@ def gumbel_softmax(
     like = logits.detach()
     draws = ops.draw_exponential(like, logits.layout.shape, logits.dtype)
     noise = -ops.log(ops.clamp_min(draws, LEAST_DRAW))
-    soft = ops.softmax((logits + noise) * (1.0 / tau), dim)
+    soft = ops.softmax((logits + noise) / tau, dim)
     if not hard:
         return soft
     values = soft.detach()

@@ -7,6 +7,7 @@ import warnings
 
 from ... import ops
 from ...autograd.tape import shown_as
+from ...base.defaults import get_default_dtype
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
 from ...dispatch.autocast_policy import autocast_float32
@@ -474,7 +475,7 @@ def poisson_nll_loss(
         If shapes do not broadcast, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
-    if not target.dtype.is_float:
+    if not target.dtype.is_differentiable:
         target = target.to(input.dtype)
     eps = as_number("poisson_nll_loss: eps", eps)
     if log_input:
@@ -533,7 +534,10 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
         if var < 0:
             raise ShapeError(f"gaussian_nll_loss: var is {var}; it must be at least 0")
         filled: Tensor = ops.fill_like(
-            input.detach(), input.layout.shape, var, input.dtype
+            input.detach(),
+            input.layout.shape,
+            var,
+            input.dtype if input.dtype.is_float else get_default_dtype(),
         )
         return filled
     if not var.is_gpu and var.numel() and var.host_copy().min() < 0:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ... import ops
 from ...autograd.tape import shown_as
 from ...base.dtype import int32
-from ...base.errors import ShapeError
+from ...base.errors import DTypeError, ShapeError
 from ...dispatch.autocast_policy import autocast_float32
 from ...ops.loss.elementwise import check_reduction
 from ...tensor.tensor import Tensor
@@ -253,6 +253,11 @@ def multilabel_margin_loss(
             f"multilabel_margin_loss: input is {tuple(input.shape)}, target"
             f" {tuple(target.shape)};"
             " both must be (batch, classes), or without batch"
+        )
+    if target.dtype.kind not in ("int", "uint"):
+        raise DTypeError(
+            f"multilabel_margin_loss: target is {target.dtype.name}; it must be of"
+            " integers"
         )
     classes = input.layout.shape[-1]
     if not classes:

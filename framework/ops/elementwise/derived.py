@@ -475,7 +475,10 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
         eps = as_number("logit: eps", eps)
         # The lower bound comes first where `eps` is above a half, as in PyTorch.
         most = 1.0 - eps
-        x = clamp(x, eps, most) if eps <= most else where(lt(x, eps), eps, most)
+        if eps <= most:
+            x = clamp(x, eps, most)
+        else:
+            x = where(lt(x, eps), clamp(x, eps, eps), clamp(x, most, most))
     return log(div(x, sub(1.0, x)))
 
 

@@ -38,7 +38,7 @@ _SWAPPED = {None: "forward", "backward": "forward", "forward": "backward"}
 def _scale(name: str, norm: str | None, n: int, inverse: bool) -> float:
     """Return the factor of a transform of `n` numbers."""
     if norm not in (None, "backward", "ortho", "forward"):
-        raise ValueError(
+        raise ShapeError(
             f'{name}: norm is {norm!r}; it must be "backward", "ortho", "forward" or'
             " None"
         )

@@ -22,7 +22,7 @@ from ...base.symbolic_number import live
 from ...dispatch.autocast_policy import autocast_promote
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul
-from ..elementwise.compare import lt, minimum, where
+from ..elementwise.compare import lt, minimum, ne, where
 from ..movement.rearrange import flip
 from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
@@ -129,15 +129,18 @@ def _basic_region(basic: tuple[Any, ...], shape: Shape) -> Region:
     return region(tuple(index), shape)
 
 
-def _entry(entry: Any) -> Any:
+def _entry(index: Any) -> Any:
     """Return an index as an int, a slice, None, Ellipsis, or an array."""
-    if isinstance(entry, list | range):
+    entry = index
+    if isinstance(entry, list | tuple | range):
         array = np.asarray(entry)
         entry = array.astype(np.int64) if array.size == 0 else array
     if isinstance(entry, np.ndarray) and entry.ndim == 0 and entry.dtype.kind in "iu":
         return int(entry)
     if isinstance(entry, np.ndarray | TensorCore):
         name = entry.dtype.name
+        if name == "uint8":  # a mask, as in PyTorch
+            return entry.astype(bool) if isinstance(entry, np.ndarray) else ne(index, 0)
         if name == "bool" or name.startswith(("int", "uint")):
             return entry
         raise IndexDTypeError(

@@ -117,7 +117,8 @@ def scatter_reduce(
         As for `scatter_add`.
     src : Tensor of the dtype of `x`
     reduce : str
-        "sum", "prod", "mean" (of integers rounded down), "amax" or "amin".
+        "sum", "prod", "mean" (of integers rounded down), "amax" or "amin", of which
+        "max" and "min" are other names.
     include_self : bool, default True
         Whether the element of `x` in a place counts too; where nothing goes, it stays.
 
@@ -137,6 +138,7 @@ def scatter_reduce(
     result is the same in each run. The gradient of an extreme is shared evenly among
     equal elements.
     """
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in MODES:
         raise ShapeError(
             f"scatter_reduce: reduce is {reduce!r}; it must be one of {MODES}"

@@ -13,6 +13,7 @@ from ...base.shape import broadcast_shapes
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import elementwise
 from ..elementwise.cast import (
+    cast,
     converted,
     need_one_dtype,
     need_real_float,
@@ -291,7 +292,9 @@ def binary_cross_entropy_with_logits(
         likely = likely * (target * (pos_weight - 1.0) + 1.0)
     # As in PyTorch, which computes the losses where it has inverted the target.
     losses = converted((1.0 - target) * x - likely, target.dtype)
-    out = reduced(losses if weight is None else losses * weight, reduction)
+    if weight is not None:
+        losses = converted(losses * weight, losses.dtype)
+    out = reduced(losses, reduction)
     if out.grad_node is not None:
         show_as(out, "BinaryCrossEntropyWithLogitsBackward0", x, target)
     return out
@@ -348,6 +351,8 @@ def hinge_embedding_loss(
     _check("hinge_embedding_loss", x, target, reduction)
     apart = clamp_min(margin - x, 0.0)
     losses = where(eq(target, -1.0), 0.0, x) + where(eq(target, 1.0), 0.0, apart)
+    if not x.dtype.is_differentiable:
+        losses = cast(losses, x.dtype)
     return reduced(losses, reduction)
 
 
@@ -365,6 +370,11 @@ def margin_ranking_loss(
         "margin_ranking_loss", x1.layout.shape, x2.layout.shape, target.layout.shape
     )
     check_reduction("margin_ranking_loss", reduction)
+    if not x1.ndim == x2.ndim == target.ndim:
+        raise ShapeError(
+            f"margin_ranking_loss: x1 is {tuple(x1.shape)}, x2 {tuple(x2.shape)},"
+            f" target {tuple(target.shape)}; they must have as many dimensions"
+        )
     apart = target * (x1 - x2)
     losses = margin - apart if apart.dtype.is_signed else margin + -apart
     return reduced(clamp_min(losses, 0.0), reduction)

@@ -13,6 +13,7 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_low_precision_on_device,
 )
+from ...eager.base_tensor import need_tensors
 from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast, converted, need_float, need_one_dtype
 from ..elementwise.compare import both, either
@@ -395,6 +396,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     DTypeError
         If the dtypes differ, or are of integers.
     """
+    need_tensors("vecdot", x=x, y=y)
     if x.dtype is not y.dtype:
         raise DTypeError(
             f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"

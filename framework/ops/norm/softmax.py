@@ -165,7 +165,7 @@ def _softmax_along(
 
 
 @autocast_float32_on_device
-def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+def softmax(x: Tensor, dim: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """Return exponentials normalised to sum to one along one dimension.
 
     Computed as exp(x - max) / sum(exp(x - max)), so it does not overflow.
@@ -203,7 +203,7 @@ def softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tens
 
 
 @autocast_float32_on_device
-def log_softmax(x: Tensor, dim: int = -1, *, dtype: DTypeLike | None = None) -> Tensor:
+def log_softmax(x: Tensor, dim: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """Return the logarithm of `softmax`, which stays finite where that is nearly 0.
 
     Parameters

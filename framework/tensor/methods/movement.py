@@ -74,7 +74,7 @@ class MovementMethods:
         ShapeError
             If the shape needs a copy; `reshape` makes one.
         DTypeError
-            If the dtypes differ in size, or one is bool.
+            If one of the dtypes is bool.
         """
         if len(shape) == 1 and isinstance(shape[0], DType):
             dtype = shape[0]
@@ -305,24 +305,34 @@ def viewed(x: Tensor, shape: Shape) -> Tensor:
 
 
 def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
-    """Return a copy of the elements' bits as another dtype of the same size.
+    """Return a copy of the elements' bits as another dtype.
 
+    Of a dtype of another size the last dimension has as many more or fewer elements.
     Unlike PyTorch's it is no view: later changes in place are not shared. It waits for
     the elements, and has no gradient.
 
     Raises
     ------
     DTypeError
-        If the sizes differ.
+        If one of them is bool.
+    ShapeError
+        If the bytes of the last dimension are no whole number of elements.
     """
     if dtype is x.dtype:
         return another(x, x, "ViewBackward0")
-    if dtype.itemsize != x.dtype.itemsize or bool_ in (dtype, x.dtype):
+    if bool_ in (dtype, x.dtype):
         raise DTypeError(
-            f"view: {x.dtype.name} elements as {dtype.name}: the dtypes must have the"
-            " same size, and neither be bool"
+            f"view: {x.dtype.name} elements as {dtype.name}: neither dtype may be bool"
         )
+    shape, size = x.layout.shape, x.dtype.itemsize
+    if size != dtype.itemsize:
+        if not shape or shape[-1] * size % dtype.itemsize:
+            raise ShapeError(
+                f"view: {tuple(shape)} of {x.dtype.name} as {dtype.name}: the last"
+                f" dimension must be a multiple of {dtype.itemsize} bytes"
+            )
+        shape = (*shape[:-1], shape[-1] * size // dtype.itemsize)
     flat = x.detach().stored().reshape(-1).view(dtype.storage)
-    layout = Layout.contiguous(x.layout.shape)
+    layout = Layout.contiguous(shape)
     made: Tensor = type(x).results.from_stored(flat, layout, x.device, dtype)
     return made

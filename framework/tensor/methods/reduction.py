@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ... import ops
 
@@ -34,9 +34,18 @@ class ReductionMethods:
     @overload
     def max(self: Tensor, dim: Tensor) -> Tensor: ...
     @overload
+    def max(self: Tensor, *, other: Tensor) -> Tensor: ...
+    @overload
     def max(self: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @overload
+    def max(self: Tensor, *, axis: int, keepdim: bool = False) -> ValuesIndices: ...
     def max(
-        self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
+        self: Tensor,
+        dim: Tensor | int | None = None,
+        keepdim: bool = False,
+        *,
+        axis: int | None = None,
+        other: Tensor | None = None,
     ) -> Tensor | ValuesIndices:
         """Return the largest element; along a dimension, also where it is.
 
@@ -46,6 +55,10 @@ class ReductionMethods:
             None takes all elements. A tensor means `maximum`.
         keepdim : bool, default False
             Keep the dimension with size 1.
+        axis : int or None
+            Another name of `dim`.
+        other : Tensor or None
+            Another name of a `dim` that is a tensor.
 
         Returns
         -------
@@ -58,16 +71,30 @@ class ReductionMethods:
         ShapeError
             If there are no elements to choose from.
         """
-        return ops.max(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
+        given = [each for each in (dim, axis, other) if each is not None]
+        if len(given) > 1:
+            raise TypeError("max: dim, axis and other are one argument; give one")
+        over: Any = given[0] if given else None
+        found: Tensor | ValuesIndices = ops.max(self, over, keepdim)
+        return found
 
     @overload
     def min(self: Tensor) -> Tensor: ...
     @overload
     def min(self: Tensor, dim: Tensor) -> Tensor: ...
     @overload
+    def min(self: Tensor, *, other: Tensor) -> Tensor: ...
+    @overload
     def min(self: Tensor, dim: int, keepdim: bool = False) -> ValuesIndices: ...
+    @overload
+    def min(self: Tensor, *, axis: int, keepdim: bool = False) -> ValuesIndices: ...
     def min(
-        self: Tensor, dim: Tensor | int | None = None, keepdim: bool = False
+        self: Tensor,
+        dim: Tensor | int | None = None,
+        keepdim: bool = False,
+        *,
+        axis: int | None = None,
+        other: Tensor | None = None,
     ) -> Tensor | ValuesIndices:
         """Return the smallest element; along a dimension, also where it is.
 
@@ -77,6 +104,10 @@ class ReductionMethods:
             None takes all elements. A tensor means `minimum`.
         keepdim : bool, default False
             Keep the dimension with size 1.
+        axis : int or None
+            Another name of `dim`.
+        other : Tensor or None
+            Another name of a `dim` that is a tensor.
 
         Returns
         -------
@@ -89,7 +120,12 @@ class ReductionMethods:
         ShapeError
             If there are no elements to choose from.
         """
-        return ops.min(self, dim, keepdim)  # type: ignore[arg-type]  # dim may be a tensor
+        given = [each for each in (dim, axis, other) if each is not None]
+        if len(given) > 1:
+            raise TypeError("min: dim, axis and other are one argument; give one")
+        over: Any = given[0] if given else None
+        found: Tensor | ValuesIndices = ops.min(self, over, keepdim)
+        return found
 
     median = ops.median
     var = ops.var
