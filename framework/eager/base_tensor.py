@@ -24,6 +24,7 @@ from ..base.dtype import (
     decode,
     default_dtype,
     encode,
+    float64,
 )
 from ..base.errors import DTypeError, GradError, ShapeError
 from ..base.shape import Layout, Size, TensorSpec, size_of, spec_of
@@ -555,18 +556,13 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
     return array, kind
 
 
-def _is_of_numbers(data: Any) -> bool:
+def _is_of_numbers(data: Any, row: Any = ()) -> bool:
     """Return whether data are Python's numbers, in sequences of any depth."""
-    row: Any = (data,)
     while isinstance(data, list | tuple) and data:
         row, data = data, data[0]
-    tensors = [each for each in row if isinstance(each, TensorCore)]
-    if tensors:
-        return not any(each.dtype.name in _DOUBLES for each in tensors)
+    if isinstance(data, TensorCore):
+        return not {getattr(x, "dtype", None) for x in row} & {float64, complex128}
     return not isinstance(data, np.ndarray | np.generic)
-
-
-_DOUBLES = ("float64", "complex128")
 
 
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:
