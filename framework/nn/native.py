@@ -347,7 +347,7 @@ def margin_ranking_loss(
         0 is "none", 1 "mean", 2 "sum".
     """
     how = _reduction("margin_ranking_loss", reduction)
-    return functional.margin_ranking_loss(input1, input2, target, margin, reduction=how)
+    return ops.margin_ranking_loss(input1, input2, target, margin=margin, reduction=how)
 
 
 def cosine_embedding_loss(

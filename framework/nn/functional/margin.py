@@ -79,6 +79,12 @@ def margin_ranking_loss(
         If shapes do not broadcast, or the reduction is unknown.
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise ShapeError(
+            f"margin_ranking_loss: input1 is {tuple(input1.shape)}, input2"
+            f" {tuple(input2.shape)}, target {tuple(target.shape)}; they must have as"
+            " many dimensions"
+        )
     return ops.margin_ranking_loss(
         input1, input2, target, margin=margin, reduction=reduction
     )

@@ -370,11 +370,6 @@ def margin_ranking_loss(
         "margin_ranking_loss", x1.layout.shape, x2.layout.shape, target.layout.shape
     )
     check_reduction("margin_ranking_loss", reduction)
-    if not x1.ndim == x2.ndim == target.ndim:
-        raise ShapeError(
-            f"margin_ranking_loss: x1 is {tuple(x1.shape)}, x2 {tuple(x2.shape)},"
-            f" target {tuple(target.shape)}; they must have as many dimensions"
-        )
     apart = target * (x1 - x2)
     losses = margin - apart if apart.dtype.is_signed else margin + -apart
     return reduced(clamp_min(losses, 0.0), reduction)

@@ -20,6 +20,7 @@ from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
 from ..movement.concat import cat
 from ..movement.rearrange import roll
+from ..reduce.common import whole_dtype
 from ..reduce.scan import cumprod
 from ..reduce.sum import sum
 from ..source import band_like, fill_like
@@ -320,11 +321,12 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     count = x.layout.shape[0] if N is None else as_int("vander: N", N)
     if count < 0:
         raise ShapeError(f"vander: N is {count}; it must be at least 0")
-    ones = fill_like(x, (x.layout.shape[0], min(count, 1)), 1, x.dtype)
+    kind = x.dtype if x.dtype.is_differentiable else whole_dtype(x)
+    ones = fill_like(x, (x.layout.shape[0], min(count, 1)), 1, kind)
     powers = ones
     if count > 1:
         wide = expand(unsqueeze(x, 1), (x.layout.shape[0], count - 1))
-        powers = cat([ones, cumprod(wide, 1, dtype=x.dtype)], 1)
+        powers = cat([ones, cumprod(wide, 1, dtype=kind)], 1)
     if increasing:
         return powers
     from ..movement.rearrange import flip
