@@ -27,7 +27,7 @@ import vkbackend.framework as fw
 from tests.gate_cases import ParametrizedCase, further, left_out
 from vkbackend.config import CACHE
 from vkbackend.driver import instance
-from vkbackend.framework.base.device import GpuDevice, opened_devices
+from vkbackend.framework.base.device import MAX_PENDING, GpuDevice, opened_devices
 from vkbackend.shader import compiler
 
 TIERS = ("null", "device", "gpu")
@@ -211,6 +211,13 @@ def gpu(device: vkbackend.Device) -> GpuDevice:
     assert isinstance(found, GpuDevice)
     fw.eval()
     return found
+
+
+@pytest.fixture
+def long_graphs(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no device begin before the lazy graph is full."""
+    monkeypatch.setattr(gpu, "first_submitted", MAX_PENDING)
+    monkeypatch.setattr(gpu, "max_pending", MAX_PENDING)
 
 
 @pytest.fixture

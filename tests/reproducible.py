@@ -24,15 +24,14 @@ from tests.program_steps import programs
 from tests.reproducible_chains import chains
 from tests.reproducible_models import MODELS, Size, train
 from tests.search import parser, search_on
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError
-from vkbackend.framework.scheduler import scheduler
 
 Answer = Sequence[np.ndarray | None]
 
 
 class RandomLimit:
-    """Stands for `scheduler.MAX_PENDING`: reached now and then, whatever is pending."""
+    """Stands for `GpuDevice.max_pending`: reached now and then, whatever is pending."""
 
     def __init__(self, chance: float, number: int) -> None:
         self._chance = chance
@@ -41,21 +40,37 @@ class RandomLimit:
     def __le__(self, pending: int) -> bool:
         return self._random.random() < self._chance
 
+    def __rmul__(self, factor: int) -> "RandomLimit":
+        return self
+
+    def __gt__(self, most: int) -> bool:
+        return False
+
+
+class FixedLimit(int):
+    """A limit of `GpuDevice.max_pending` that does not grow."""
+
+    def __rmul__(self, factor: int) -> "FixedLimit":
+        return self
+
 
 @contextmanager
-def cutting(limit: object) -> Iterator[None]:
-    """Submit the lazy graph where a limit says so."""
-    usual = scheduler.MAX_PENDING
-    scheduler.MAX_PENDING = limit  # type: ignore[assignment]
+def cutting(device: Device, limit: object) -> Iterator[None]:
+    """Submit the lazy graph of a Vulkan device where a limit says so."""
+    if not isinstance(device, GpuDevice):
+        yield
+        return
+    usual = device.first_submitted
+    device.first_submitted = device.max_pending = limit  # type: ignore[assignment]
     try:
         yield
     finally:
-        scheduler.MAX_PENDING = usual
+        device.first_submitted = device.max_pending = usual
 
 
 CUTS: dict[str, Callable[[int], object]] = {
-    "cut after each operation": lambda number: 1,
-    "cut after every third": lambda number: 3,
+    "cut after each operation": lambda number: FixedLimit(1),
+    "cut after every third": lambda number: FixedLimit(3),
     "cut at random": lambda number: RandomLimit(0.3, number),
     "cut seldom": lambda number: RandomLimit(0.05, number),
 }
@@ -97,11 +112,11 @@ def run_program(program: Program, device: Device, jitted: bool) -> Answer:
 
 def check_program(program: Program, device: Device) -> None:
     """Raise AssertionError if a program has another result in some way."""
-    found = check_ways(lambda jitted: run_program(program, device, jitted))
+    found = check_ways(device, lambda jitted: run_program(program, device, jitted))
     assert not found, f"{'; '.join(found)}\n{program!r}"
 
 
-def check_ways(run: Callable[[bool], Answer]) -> list[str]:
+def check_ways(device: Device, run: Callable[[bool], Answer]) -> list[str]:
     """Return in which ways a run, which is told whether to be jitted, differs."""
     expected = run(False)
     found = {
@@ -109,7 +124,7 @@ def check_ways(run: Callable[[bool], Answer]) -> list[str]:
         "jitted": differing(expected, run(True)),
     }
     for number, (way, limit) in enumerate(CUTS.items()):
-        with cutting(limit(number)):
+        with cutting(device, limit(number)):
             found[way] = differing(expected, run(False))
     return [
         f"{way}: {len(rows)} of {len(expected)} arrays, {rows[0]}"
@@ -118,10 +133,10 @@ def check_ways(run: Callable[[bool], Answer]) -> list[str]:
     ]
 
 
-def check_or_refuse(run: Callable[[bool], Answer]) -> list[str]:
+def check_or_refuse(device: Device, run: Callable[[bool], Answer]) -> list[str]:
     """Return what `check_ways` does; nothing where the device has not the dtype."""
     try:
-        return check_ways(run)
+        return check_ways(device, run)
     except DTypeError as error:
         print(f"left out: {error}")
         return []
@@ -142,7 +157,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures, start = 0, time.monotonic()
     large = chosen.size == "large"
     for chain in chains(large) if chosen.chains else ():
-        found = check_or_refuse(lambda jitted, chain=chain: chain.run(device, jitted))
+        found = check_or_refuse(
+            device, lambda jitted, chain=chain: chain.run(device, jitted)
+        )
         failures += bool(found)
         if found:
             print(f"{chain}: {found}", flush=True)

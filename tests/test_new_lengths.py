@@ -92,9 +92,11 @@ def test_what_a_read_left_does_not_move_where_a_long_graph_is_cut(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps of other lengths before it give a step no plan that is new."""
-    monkeypatch.setattr(scheduler, "MAX_PENDING", 16)
     place = fw.device(device.info.name)
     assert isinstance(place, GpuDevice)
+    monkeypatch.setattr(place, "first_submitted", 16)
+    monkeypatch.setattr(place, "max_pending", 16)
+    monkeypatch.setattr(scheduler, "MAX_PENDING", 16)
     x = fw.ones(5, device=place)
 
     def step(length: int, left: int) -> int:
@@ -144,6 +146,7 @@ def gradients(model: Recurrence, x: fw.Tensor) -> list[fw.Tensor]:
 
 
 @pytest.mark.core
+@pytest.mark.usefixtures("long_graphs")
 def test_more_steps_are_not_more_kernels_to_plan(
     device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

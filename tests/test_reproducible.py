@@ -33,7 +33,7 @@ REPEATS = ("moments", "square_sums", "columns")
 def test_chains_have_one_result(name: str, gpu: GpuDevice) -> None:
     dtype = "float16" if name == "softmax" else "float32"
     chain = Chain(name, SHAPES.get(name, (5, 37)), dtype)
-    assert check_ways(lambda jitted: chain.run(gpu, jitted)) == []
+    assert check_ways(gpu, lambda jitted: chain.run(gpu, jitted)) == []
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_chains_have_one_result(name: str, gpu: GpuDevice) -> None:
 )
 def test_trainings_have_one_result(name: str, gpu: GpuDevice) -> None:
     size = Size(large=False, dtype="float32")
-    assert check_ways(lambda jitted: train(name, size, 2, gpu, jitted)) == []
+    assert check_ways(gpu, lambda jitted: train(name, size, 2, gpu, jitted)) == []
 
 
 def test_programs_have_one_result(gpu: GpuDevice) -> None:
@@ -60,7 +60,7 @@ def test_sums_taken_otherwise_are_found(
         "vkbackend.framework.scheduler.plan._Builder._is_generated", _elementwise
     )
     chain = Chain("layer_norm", (40, 384), "float32")
-    ways = check_ways(lambda jitted: chain.run(gpu, jitted))
+    ways = check_ways(gpu, lambda jitted: chain.run(gpu, jitted))
     gpu.plans.clear()
     assert any(way.startswith("cut after each operation") for way in ways)
 

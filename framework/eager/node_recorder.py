@@ -16,7 +16,6 @@ from ..base.device import GpuDevice
 from ..base.shape import Layout
 from ..base.trace_hooks import TraceHooks
 from ..ir.lazy_graph import Array, Node, NodeSignature, Value, notify
-from ..scheduler import scheduler
 from ..scheduler.scheduler import append, append_all
 from .base_tensor import TensorCore
 
@@ -64,7 +63,7 @@ def recorded_result(
     tensor.hooks = None
     tensor.views = None
     pending = device.pending
-    if trace_hooks.running or len(pending) + 1 >= scheduler.MAX_PENDING:
+    if trace_hooks.running or len(pending) + 1 >= device.max_pending:
         append(device, node)
     else:
         pending.append(node)

@@ -26,18 +26,15 @@ import vkbackend
 
 from ..autotune import autotune
 from ..base import trace_hooks
-from ..base.device import KEPT_PLANS, GpuDevice
+from ..base.device import KEPT_PLANS, MAX_PENDING, GpuDevice
 from ..ir.lazy_graph import Array, Failed, Node, Value
 from .executor import plan_batch
-from .graph_cut import cut_place
+from .graph_cut import cut_by_content, cut_place
 from .kernel_search import autotuned_plan
 from .lowering_cache import lowering_cache
 from .plan import Plan, build_plan
 from .plan_key import ValueSlice, external_of, nodes_to_plan, plan_key
 from .submission import Flush, split_dependents
-
-MAX_PENDING = 1024
-"""Pending nodes after which a device is flushed on its own."""
 
 EARLY_SUBMIT_NODES = 32
 """Pending nodes from which a backward pass submits the lazy graph as it begins.
@@ -82,7 +79,7 @@ def append(device: GpuDevice, node: Node) -> None:
             trace.on_node(device, node)
             return
     device.pending.append(node)
-    if len(device.pending) >= MAX_PENDING:
+    if len(device.pending) >= device.max_pending:
         _limit_pending(device)
 
 
@@ -90,7 +87,7 @@ def append_all(device: GpuDevice, nodes: Sequence[Node], whole: bool = False) ->
     """Add nodes to the lazy graph, also within `jit`; if `whole`, not cut apart."""
     with device.lock:
         device.pending += nodes
-        if len(device.pending) >= MAX_PENDING:
+        if len(device.pending) >= device.max_pending:
             _limit_pending(device, whole)
 
 
@@ -116,8 +113,8 @@ def append_replacing(
                 array.version += 1
         finally:
             device.running = None
-        if len(device.pending) >= MAX_PENDING:
-            _limit_pending(device)
+        if len(device.pending) >= device.max_pending:
+            _limit_pending(device, whole=True)
 
 
 def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
@@ -132,7 +129,9 @@ def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
     with device.lock:
         cut = device.left
         if not 0 < cut < len(device.pending):
-            cut = 0 if whole else cut_place(device.pending)
+            full = len(device.pending) >= MAX_PENDING
+            place = cut_place if full else cut_by_content
+            cut = 0 if whole else place(device.pending)
         nodes, rest = device.pending[:cut], device.pending[cut:]
         if not nodes or not rest:
             flush(device)
@@ -143,6 +142,7 @@ def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
             _run(Flush(device, nodes, rest))
         finally:
             device.running = None
+        device.max_pending = min(2 * device.max_pending, MAX_PENDING)
 
 
 def flush(
@@ -189,6 +189,7 @@ def _flush(
 ) -> Plan | None:
     older = device.left
     device.reads = device.left = 0
+    device.max_pending = device.first_submitted
     # A copy, as more may be added before an interrupted flush is settled.
     nodes = device.pending.copy()
     if nodes:
@@ -220,6 +221,7 @@ def compute(device: GpuDevice, value: Value) -> None:
             return
         device.begin()
         try:
+            device.max_pending = device.first_submitted
             if value.node is None:
                 device.left = len(device.pending)
                 return

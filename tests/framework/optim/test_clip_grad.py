@@ -51,6 +51,7 @@ def test_nothing_is_read_back(gpu: GpuDevice) -> None:
     assert (gpu.gpu.counters.snapshot() - before).host_reads == 0
 
 
+@pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("count", [100, 150])
 def test_many_gradients_are_few_dispatches(
     count: int, gpu: GpuDevice, rng: np.random.Generator

@@ -5,11 +5,10 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.device import MAX_PENDING, Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.ops.elementwise.optimizer_step import sgd_step
 from vkbackend.framework.optim.foreach import assign_, assign_each, snapshot
-from vkbackend.framework.scheduler.scheduler import MAX_PENDING
 
 
 def test_assign_replaces_all_or_a_part(place: Device) -> None:

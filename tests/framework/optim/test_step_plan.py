@@ -13,10 +13,9 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import optim
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import MAX_PENDING, GpuDevice
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.eager.base_tensor import evaluate
-from vkbackend.framework.scheduler.scheduler import MAX_PENDING
 
 SHAPES = ((3, 5), (7,), (), (2, 2))
 

@@ -2,6 +2,9 @@
 
 import random
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,8 +12,8 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import nn
-from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.scheduler.scheduler import MAX_PENDING
+from vkbackend.framework.base.device import MAX_PENDING, GpuDevice
+from vkbackend.framework.scheduler.graph_cut import cut_by_content
 
 BATCH, INPUTS, HIDDEN = 3, 5, 8
 WARM = (20, 30, 37)
@@ -135,3 +138,56 @@ def test_a_loop_is_cut_before_its_step(gpu: GpuDevice) -> None:
         kept.append(gpu.pending[0].op.name)
         fw.eval(y)
     assert len(set(kept)) == 1
+
+
+def begins_early(gpu: GpuDevice, patch: pytest.MonkeyPatch, first: int) -> None:
+    """Let a device get the first nodes as early as one with its own processors."""
+    patch.setattr(gpu, "first_submitted", first)
+    patch.setattr(gpu, "max_pending", first)
+
+
+def test_an_idle_device_begins_early(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets a small piece of a long graph first, and then larger ones."""
+    begins_early(gpu, monkeypatch, 16)
+    x = fw.full((4, 4), 0.25, device=gpu)
+    for _ in range(2):
+        fw.eval(x)
+        y, sizes, submitted = x, [], gpu.gpu.counters.submits
+        for step in range(100):
+            y = (y @ x) * (2 + step)
+            y = y / (1 + step)
+            if gpu.gpu.counters.submits > submitted:
+                submitted = gpu.gpu.counters.submits
+                sizes.append(3 * (step + 1) - sum(sizes) - len(gpu.pending))
+        assert len(sizes) == 4
+        for size, most in zip(sizes, (16, 32, 64, 128)):
+            assert most // 2 - 3 <= size <= most + 3
+        expected = np.full((4, 4), 0.25)
+        for step in range(100):
+            expected = expected * (2 + step) / (1 + step)
+        assert_close(y, expected.astype(np.float32), scale=100)
+
+
+def test_cuts_depend_on_the_content() -> None:
+    """Not on what was pending before; also where a step is longer than a piece."""
+    signatures = [Mock(**{"op.is_elementwise": k % 3 > 0}) for k in range(150)]
+    for k, signature in enumerate(signatures):
+        signature.op.name = f"op{k % 7}"
+        signature.operands = [SimpleNamespace(shape=(k, 4))]
+    step: list[Any] = [SimpleNamespace(signature=each) for each in signatures]
+
+    def cuts(before: int) -> list[int]:
+        """Return where in its step each cut is."""
+        nodes, found, start = step[len(step) - before :] + step * 9, [], 0
+        while len(nodes) - start >= 64:
+            start += cut_by_content(nodes[start : start + 64])
+            found.append((start - before) % len(step))
+        return found
+
+    places = {*cuts(0)[3:]}
+    assert len(places) <= 5
+    for before in range(1, 64):
+        assert {*cuts(before)[3:]} == places
+    assert all(not signatures[place].op.is_elementwise for place in places)

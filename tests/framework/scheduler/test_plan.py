@@ -213,6 +213,7 @@ def test_siblings_are_one_dispatch(name: str, gpu: GpuDevice) -> None:
     assert counted.uploads == 0
 
 
+@pytest.mark.usefixtures("long_graphs")
 def test_many_siblings_are_several_dispatches(gpu: GpuDevice) -> None:
     base = np.arange(2800, dtype=np.float32)
     x = fw.tensor(base, device=gpu)

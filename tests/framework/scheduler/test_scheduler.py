@@ -17,14 +17,13 @@ from tests.compare import assert_close
 from tests.memory_limit import room_for
 from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.command.dispatch_sequence import SequenceSubmission
-from vkbackend.framework.base.device import KEPT_PLANS, GpuDevice
+from vkbackend.framework.base.device import KEPT_PLANS, MAX_PENDING, GpuDevice
 from vkbackend.framework.ir import lazy_graph
 from vkbackend.framework.scheduler import scheduler
 from vkbackend.framework.scheduler.plan_key import plan_key
 from vkbackend.framework.scheduler.scheduler import (
     EARLY_SUBMIT_NODES,
     MAX_PARTIAL_READS,
-    MAX_PENDING,
 )
 
 pytestmark = pytest.mark.core
@@ -172,6 +171,7 @@ def test_least_used_schedules_go(gpu: GpuDevice) -> None:
     assert len(gpu.plans) == KEPT_PLANS
 
 
+@pytest.mark.usefixtures("long_graphs")
 def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     x = tensor(gpu, 5)
     watch.since()
@@ -184,6 +184,7 @@ def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
 
 
+@pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("kind", ["software", "discrete"])
 def test_a_backward_pass_starts_what_is_pending_before_it(
     kind: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
