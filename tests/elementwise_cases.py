@@ -72,6 +72,9 @@ PAIRS = (
 )
 
 
+EQUAL = (((7, 11),) * 2, ((5,),) * 2, ((0, 3),) * 2, ((1,),) * 2)
+
+
 def binary(
     name: str,
     numpy: Oracle,
@@ -187,6 +190,23 @@ ACTIVATION = {
     "elu": activation("elu", F.elu, ops.elu, {"alpha": 0.7}),
     "gelu_exact": activation("gelu_exact", F.gelu, ops.gelu),
     "gelu_grad": activation("gelu_grad", gelu_grad),
+    "slope_above_zero": Case(
+        REGISTRY["slope_above_zero"],
+        tuple(sample(*shapes) for shapes in EQUAL),
+        lambda slope, x: np.where(x <= 0, 0, slope),
+        # A gradient of zero for the second.
+        lambda slope, x: torch.where(x <= 0, 0, slope) + 0 * x,
+        exact=True,
+    ),
+    "slope_between": Case(
+        REGISTRY["slope_between"],
+        tuple(sample(*shapes, low=-0.5, high=1.25) for shapes in EQUAL),
+        lambda slope, x, low, high: np.where((x <= low) | (x >= high), 0, slope),
+        lambda slope, x, low, high: (
+            torch.where((x <= low) | (x >= high), 0, slope) + 0 * x
+        ),
+        exact=True,
+    ),
     "piecewise_grad": Case(
         REGISTRY["piecewise_grad"],
         tuple(

@@ -48,7 +48,12 @@ def _piecewise_grad(slope: Tensor, x: Tensor) -> Tensor:
 
 @_piecewise_grad.vjp
 def _piecewise_grad_vjp(grad: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-    return grad, fill_like(x, x.shape, 0, x.dtype)
+    return grad, _no_slope(x)
+
+
+def _no_slope(x: Tensor) -> Tensor:
+    """Return the gradient of what does not change with `x`, though it depends on it."""
+    return fill_like(x, x.shape, 0, x.dtype)
 
 
 def piecewise(grad: Tensor, x: Tensor) -> Tensor:
@@ -63,6 +68,38 @@ def piecewise(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
+    glsl="x <= low || x >= high ? 0 : slope",
+    reference=lambda slope, x, low, high: np.where((x <= low) | (x >= high), 0, slope),
+    dtypes=FLOAT,
+)
+def _slope_between(slope: Tensor, x: Tensor, low: float, high: float) -> Tensor:
+    """Return a gradient, but 0 where `x` is at a bound or beyond; at NaN it flows."""
+
+
+@_slope_between.vjp
+def _slope_between_vjp(
+    grad: Tensor, x: Tensor, low: float, high: float, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    return _slope_between(grad, x, low, high), _no_slope(x) if needs[1] else None
+
+
+@elementwise(
+    glsl="x <= 0 ? 0 : slope",
+    reference=lambda slope, x: np.where(x <= 0, 0, slope),
+    dtypes=FLOAT,
+)
+def _slope_above_zero(slope: Tensor, x: Tensor) -> Tensor:
+    """Return a gradient, but 0 where `x` is at most 0; at NaN it flows."""
+
+
+@_slope_above_zero.vjp
+def _slope_above_zero_vjp(
+    grad: Tensor, x: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    return _slope_above_zero(grad, x), _no_slope(x) if needs[1] else None
+
+
+@elementwise(
     glsl="x < 0 ? 0 : x", reference=lambda x: np.where(x < 0, 0, x), dtypes=NUMERIC
 )
 def relu(x: Tensor) -> Tensor:
@@ -71,7 +108,7 @@ def relu(x: Tensor) -> Tensor:
 
 @relu.vjp
 def relu_vjp(grad: Tensor, out: Tensor) -> Tensor:
-    return piecewise(where(out <= 0.0, 0.0, grad), out)
+    return _slope_above_zero(grad, out)
 
 
 @elementwise(
@@ -90,8 +127,7 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 @hardtanh.vjp
 def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
-    inner = where(x >= max_val, 0.0, grad)
-    return piecewise(where(x <= min_val, 0.0, inner), x)
+    return _slope_between(grad, x, min_val, max_val)
 
 
 def relu6(x: Tensor) -> Tensor:
