@@ -1,5 +1,7 @@
 """Rows of the op table for normalisation and embedding."""
 
+from typing import Any
+
 import numpy as np
 import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
@@ -29,6 +31,23 @@ def norm_sums(
     )
     normalized = (x - mean[:, None]) * inverse_std[:, None]
     return grad.sum((0, 2)), (grad * normalized).sum((0, 2))
+
+
+CHANNELS = (
+    ((3, 5, 7), (5, 1)),
+    ((2, 3, 4, 5), (2, 3, 1, 1)),
+    ((3, 0, 7), (0, 1)),
+    ((1, 1, 1), (1, 1)),
+)
+"""Shapes of what is normalised, and of its statistics."""
+
+
+def of_normalized(
+    scaled: Any, x: Any, mean: Any, inverse_std: Any, one: Any, two: Any, share: float
+) -> Any:
+    """Return the gradient of what is normalised, in NumPy or PyTorch."""
+    y = (x - mean) * inverse_std
+    return (scaled - one * share - y * (two * share)) * inverse_std
 
 
 def statistic(x: fw.Tensor) -> fw.Tensor:
@@ -129,11 +148,38 @@ NORMALIZATION = {
         gradient=False,
         scale=100,  # sums of hundreds of terms of size 16
     ),
-    "running_average": Case(
-        lambda average, new: REGISTRY["running_average"](average, new, 0.25),
-        (sample((5,), (5,)), sample((0,), (0,)), sample((1,), (1,))),
-        lambda average, new: average * 0.75 + new * 0.25,
-        lambda average, new: average * 0.75 + new * 0.25,
+    "inverse_deviation": Case(
+        REGISTRY["inverse_deviation"],
+        tuple(
+            Sample((Draw(shape, 0.5, 4),), {"eps": 0.25})
+            for shape in ((7, 11), (5, 1), (0, 3), (1,))
+        ),
+        lambda variance, eps: (1 / np.sqrt(variance + eps)).astype(variance.dtype),
+        lambda variance, eps: (variance + eps).rsqrt(),
+        gradient=False,
+        scale=4,  # the oracles round a float16 three times
+    ),
+    "normalized": Case(
+        REGISTRY["normalized"],
+        tuple(sample(whole, *4 * (each,)) for whole, each in CHANNELS),
+        lambda x, mean, inverse_std, weight, bias: (
+            (x - mean) * (inverse_std * weight) + bias
+        ),
+        lambda x, mean, inverse_std, weight, bias: (
+            (x - mean) * (inverse_std * weight) + bias
+        ),
+        gradient=False,
+        scale=16,  # the oracles round a float16 four times
+    ),
+    "normalized_vjp": Case(
+        REGISTRY["normalized_vjp"],
+        tuple(
+            sample(whole, whole, *4 * (each,), share=0.25) for whole, each in CHANNELS
+        ),
+        of_normalized,
+        of_normalized,
+        gradient=False,
+        scale=64,  # the oracles round a float16 eight times
     ),
     "batch_norm_train": Case(
         lambda x, weight, bias: ops.batch_norm(

@@ -8,17 +8,16 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as
-from ...base import trace_hooks
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec
-from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.norm import channel_dispatch
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.compare import clamp_min
+from ..elementwise.optimizer_step import weighted_sum
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of
 from ..reduce.sum import mean as average
@@ -26,6 +25,7 @@ from ..reduce.sum import sum
 from ..reduce.variance import norm
 from ..source import fill_like
 from ..view import reshape
+from .normalized import inverse_deviation, normalized, normalized_vjp
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -112,9 +112,9 @@ def _batch_norm_train(
     """Normalise (batch, channels, ...) with the batch's own statistics."""
     flat = _flat(x)
     mean, variance = batch_norm_moments(flat)
-    inverse_std = rsqrt(variance + eps)
-    scale = inverse_std * weight
-    out = (flat - _channels(mean)) * _channels(scale) + _channels(bias)
+    inverse_std = inverse_deviation(variance, eps)
+    rows = [_channels(each) for each in (mean, inverse_std, weight, bias)]
+    out = normalized(flat, *rows)
     out = reshape(out.to(x.dtype), x.layout.shape)
     return out, mean, variance, inverse_std
 
@@ -134,12 +134,10 @@ def _batch_norm_train_vjp(
         grad_x, of_weight, of_bias = _differentiable_vjp(grad, x, weight, eps)
         return reshape(grad_x, shape), of_weight, of_bias
     count = x.layout.shape[0] * x.layout.shape[2]
-    sum_grad, sum_normalized = batch_norm_sums(grad, x, mean, inverse_std)
-    normalized = (x - _channels(mean)) * _channels(inverse_std)
-    centred = grad - _channels(sum_grad * (1.0 / count))
-    centred = centred - normalized * _channels(sum_normalized * (1.0 / count))
-    grad_x = reshape(centred * _channels(inverse_std * weight), shape)
-    return grad_x, sum_normalized, sum_grad
+    sums = batch_norm_sums(grad, x, mean, inverse_std)
+    rows = [_channels(each) for each in (mean, inverse_std, *sums)]
+    grad_x = normalized_vjp(grad, x, *rows, 1.0 / count) * _channels(weight)
+    return reshape(grad_x, shape), sums[1], sums[0]
 
 
 def _differentiable_vjp(
@@ -264,24 +262,10 @@ def update_running(
     momentum: float,
 ) -> None:
     """Move running statistics, where there are some, towards new ones."""
-    # Calls are told apart by their numbers, which a trace may write anew.
-    replayed = type(momentum) is float and not (trace_hooks.running or batching.depth)
+    kept = 1.0 - momentum
     for running, new in ((running_mean, mean), (running_var, variance)):
         if running is not None:
-            cached = replayed and running.is_gpu
-            move = _running_average if cached else _running_average.function
-            running.copy_(move(running, new.detach(), momentum))
-
-
-@composite(dtypes=FLOAT)
-def _running_average(average: Tensor, new: Tensor, momentum: float) -> Tensor:
-    """Return a running average, moved towards a new value."""
-    return average * (1.0 - momentum) + new * momentum
-
-
-@_running_average.vjp
-def _running_average_vjp(grad: Tensor, momentum: float) -> tuple[Tensor, Tensor]:
-    return grad * (1.0 - momentum), grad * momentum
+            running.copy_(weighted_sum(running, new.detach(), kept, momentum))
 
 
 def _inner(shape: tuple[int, ...]) -> int:

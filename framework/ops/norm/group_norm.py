@@ -19,6 +19,7 @@ from ..reduce.sum import mean, sum
 from ..source import fill_like
 from ..view import reshape
 from .batch_norm import batch_norm, batch_norm_moments, batch_norm_sums, update_running
+from .normalized import inverse_deviation, normalized, normalized_vjp
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -33,9 +34,9 @@ def _group_norm(
     `weight` and `bias` are (groups, channels of a group), statistics (batch * groups).
     """
     centre, variance = batch_norm_moments(_as_channels(x))
-    inverse_std = rsqrt(variance + eps)
-    out = (x - _of_groups(centre, x)) * _of_groups(inverse_std, x)
-    out = out * _of_channels(weight) + _of_channels(bias)
+    inverse_std = inverse_deviation(variance, eps)
+    statistics = _of_groups(centre, x), _of_groups(inverse_std, x)
+    out = normalized(x, *statistics, _of_channels(weight), _of_channels(bias))
     return out.to(x.dtype), centre, variance, inverse_std
 
 
@@ -54,10 +55,9 @@ def _group_norm_vjp(
     flat = as_dtype_of(_as_channels(scaled), x.dtype)
     sums = batch_norm_sums(flat, _as_channels(x), mean, inverse_std)
     share = x.layout.shape[0] * x.layout.shape[1] / max(1, x.numel())
-    mean_grad, mean_product = (_of_groups(each * share, x) for each in sums)
-    spread = _of_groups(inverse_std, x)
-    y = (x - _of_groups(mean, x)) * spread
-    grad_x = (scaled - mean_grad - y * mean_product) * spread
+    rows = [_of_groups(each, x) for each in (mean, inverse_std, *sums)]
+    grad_x = normalized_vjp(scaled, x, *rows, share)
+    y = (x - rows[0]) * rows[1]
     return grad_x, sum(grad * y, (0, 3)), sum(grad, (0, 3))
 
 
