@@ -135,8 +135,10 @@ def _batch_norm_train_vjp(
         return reshape(grad_x, shape), of_weight, of_bias
     count = x.layout.shape[0] * x.layout.shape[2]
     sums = batch_norm_sums(grad, x, mean, inverse_std)
-    rows = [_channels(each) for each in (mean, inverse_std, *sums)]
-    grad_x = normalized_vjp(grad, x, *rows, 1.0 / count) * _channels(weight)
+    centre, spread = _channels(mean), _channels(inverse_std)
+    first, second = [_channels(each) for each in sums]
+    grad_x = normalized_vjp(grad, x, centre, spread, first, second, 1.0 / count)
+    grad_x = grad_x * _channels(weight)
     return reshape(grad_x, shape), sums[1], sums[0]
 
 

@@ -55,9 +55,10 @@ def _group_norm_vjp(
     flat = as_dtype_of(_as_channels(scaled), x.dtype)
     sums = batch_norm_sums(flat, _as_channels(x), mean, inverse_std)
     share = x.layout.shape[0] * x.layout.shape[1] / max(1, x.numel())
-    rows = [_of_groups(each, x) for each in (mean, inverse_std, *sums)]
-    grad_x = normalized_vjp(scaled, x, *rows, share)
-    y = (x - rows[0]) * rows[1]
+    centre, spread = _of_groups(mean, x), _of_groups(inverse_std, x)
+    first, second = [_of_groups(each, x) for each in sums]
+    grad_x = normalized_vjp(scaled, x, centre, spread, first, second, share)
+    y = (x - centre) * spread
     return grad_x, sum(grad * y, (0, 3)), sum(grad, (0, 3))
 
 
