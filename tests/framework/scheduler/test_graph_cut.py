@@ -89,6 +89,7 @@ def compiles_nothing(
     assert (change.shader_compiles, change.pipeline_builds) == (0, 0)
 
 
+@pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
 def test_other_lengths_compile_nothing(
     gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
@@ -97,6 +98,7 @@ def test_other_lengths_compile_nothing(
 
 
 @pytest.mark.wide
+@pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
 def test_no_length_compiles(
     gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
