@@ -69,6 +69,8 @@ def in_float32(function: Any) -> Any:
 def slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Return the derivative of a gamma draw, by many steps of Simpson's rule."""
     a, x = (each[..., None] for each in np.broadcast_arrays(a, x))
+    if a.size == 0:
+        return a[..., 0] * x[..., 0]
     s = np.linspace(0, 1, 10_001) * 60 / a
     density = np.exp(-a * s - x * np.expm1(-s))
     values = (special.digamma(a) - np.log(x) + s) * density

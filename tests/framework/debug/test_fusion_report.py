@@ -72,6 +72,7 @@ def test_what_is_held_is_not_saved(gpu: GpuDevice) -> None:
     assert report.schedules[0].kernels[0].values_written == 2
 
 
+@pytest.mark.usefixtures("long_graphs")
 def test_why_neighbours_stay_apart(gpu: GpuDevice) -> None:
     square, row = ones(gpu, 6, 6), ones(gpu, 6)
 
