@@ -204,7 +204,7 @@ def batch_norm(
     ------
     ShapeError
         If `x` has fewer than two dimensions, training sees one value per channel, or
-        statistics are missing when not training.
+        statistics have another size, or are missing when not training.
     ValueError
         If `eps` is negative, or 0 in training.
 
@@ -223,6 +223,12 @@ def batch_norm(
         raise ValueError(f"batch_norm: eps is {eps}; it must be {bound}")
     shape = x.layout.shape
     channels = shape[1]
+    for name, tracked in ("running_mean", running_mean), ("running_var", running_var):
+        if tracked is not None and tracked.layout.numel != channels:
+            raise ShapeError(
+                f"batch_norm: {name} is {tuple(tracked.shape)}, x has {channels}"
+                f" channels; it must be ({channels},)"
+            )
     scale = fill_like(x, (channels,), 1, x.dtype) if weight is None else weight
     shift = fill_like(x, (channels,), 0, x.dtype) if bias is None else bias
     if not training:

@@ -117,7 +117,3 @@ def program(glsl: str, kind: str, names: str, takes: str, gives: str) -> KernelP
 def test_what_is_written(given: tuple[str, str, str, str, str], wanted: str) -> None:
     (step,) = compared_by_bits(program(*given)).instructions
     assert step.glsl == wanted
-
-
-def test_other_devices_keep_their_kernels(gpu: GpuDevice) -> None:
-    assert not gpu.gpu.info.target.flushes_subnormals
