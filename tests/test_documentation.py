@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.framework.models.small import write_checkpoint
 from tests.test_exports import public_names
 from tests.tree import MODULES, ROOT
 from vkbackend.framework import Tensor
@@ -79,6 +80,7 @@ def readme_programs() -> list[str]:
 def test_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each program may go on from the ones before it."""
     monkeypatch.chdir(tmp_path)
+    write_checkpoint(tmp_path / "SmolLM2-135M-Instruct")
     names: dict[str, object] = {"__name__": "__main__"}
     programs = readme_programs()
     assert programs

@@ -1,5 +1,8 @@
 """A small model, made without a checkpoint."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 
 import vkbackend.framework as fw
@@ -14,11 +17,23 @@ CONFIG = {
 }
 
 
-def small_llama() -> fw.models.Llama:
+def small_llama(**settings: int) -> fw.models.Llama:
     """Return a Llama model with random parameters."""
-    model = fw.models.Llama(fw.models.ModelConfig(CONFIG)).eval()
+    model = fw.models.Llama(fw.models.ModelConfig(CONFIG | settings)).eval()
     rng = np.random.default_rng(0)
     with fw.no_grad():
         for parameter in model.parameters():
             parameter.copy_(fw.tensor(rng.standard_normal(parameter.shape, np.float32)))
     return model
+
+
+def write_checkpoint(folder: Path) -> None:
+    """Write a Llama model and a tokenizer to a new folder."""
+    # Where it is needed: without the package, tests that import it are skipped.
+    from tests.framework.models.words import byte_pairs
+
+    folder.mkdir()
+    byte_pairs(folder)
+    size = {"vocab_size": 300}
+    (folder / "config.json").write_text(json.dumps(CONFIG | size))
+    fw.save(small_llama(**size).state_dict(), folder / "model.safetensors")
