@@ -61,6 +61,7 @@ def cutting(device: Device, limit: object) -> Iterator[None]:
         yield
         return
     usual = device.first_submitted
+    # A limit is compared with integers, and need not be one.
     device.first_submitted = device.max_pending = limit  # type: ignore[assignment]
     try:
         yield

@@ -37,9 +37,9 @@ FIRST_SUBMITTED = 64
 
 It computes these while the host records others; twice as many are submitted next. With
 pieces of 64 nodes throughout, the training step of GPT-2 small in bfloat16 took 42 ms
-instead of 52, of a ResNet-18 19 instead of 24, but that of an LSTM written by hand,
-2700 nodes in 46 pieces, 58 instead of 33: so they grow (NVIDIA H200, driver 580.159.04,
-2026-11-28; growing ones were not timed).
+instead of 52, of a ResNet-18 under "high" 19 instead of 24, but that of an LSTM written
+by hand, 2700 nodes in 46 pieces, 58 instead of 33: so they grow (NVIDIA H200, driver
+580.159.04, 2026-11-28; growing ones were not timed).
 """
 
 
