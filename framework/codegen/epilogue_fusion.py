@@ -243,7 +243,7 @@ def _fuse_epilogue(
     last = dispatches[-1]
     if writers != [last] or last.push["out_"] not in ("out", BufferOffset("out", 0)):
         return None
-    if not takes_epilogue(last.kernel):
+    if not takes_epilogue(last.kernel) or last.push.get("out_column", 1) != 1:
         return None
     members = [nodes[number] for number in kernel_group]
     kernel = build_kernel(

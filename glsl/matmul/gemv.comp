@@ -3,7 +3,8 @@
 //         where the matrix is contiguous along K; z: batch, then split-K slices
 // in      x (batch, ROWS, k), any strides in elements; matrix: vectors of 16 bytes,
 //         contiguous along k or across, strides count vectors
-// out     out_ (split, batch, ...), any strides; DTYPE, or ACC with OUT_ACC
+// out     out_ (split, batch, ...), any strides; DTYPE, or ACC with OUT_ACC; an epilogue
+//         takes rows one after the other
 // consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x has vector loads too; STEPS, COLUMNS;
 //         LOCAL_X is a multiple of ACROSS
 // source  -
@@ -12,6 +13,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "matmul/epilogue_hook.glsl"
 #if DTYPE == DTYPE_INT8
 #include "lib/dot_int8.glsl"
 #endif
@@ -55,10 +57,16 @@ layout(push_constant, std430) uniform Push {
     uint out_row;
     uint out_column;
     uint out_batch;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 // Padding avoids bank conflicts between the columns of a vector.
 shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
+#ifdef EPILOGUE
+shared ACC totals[ACROSS * WIDTH];
+#endif
 
 // Elements 4 * quad to 4 * quad + 3 of a vector.
 ACC4 unpacked(uvec4 vector, uint quad) {
@@ -192,7 +200,21 @@ void main() {
             for (uint other = 0; other < LANES; ++other)
                 total += parts[at % WIDTH][ALONG_K != 0 ? group * LANES + other
                                                         : other * ACROSS + group];
+#ifdef EPILOGUE
+            totals[at] = total;
+#else
             if (n < push.n) store(push.out_, to, total);
+#endif
         }
+#ifdef EPILOGUE
+        barrier();
+        for (uint quad = thread; quad < ACROSS * WIDTH / 4; quad += gl_WorkGroupSize.x) {
+            uint n = first * (ALONG_K != 0 ? 1 : VECTOR) + 4 * quad;
+            ACC4 values = ACC4(totals[4 * quad], totals[4 * quad + 1],
+                totals[4 * quad + 2], totals[4 * quad + 3]);
+            if (n < push.n)
+                epilogue(push.epilogue, (out_from + row * push.out_row + n) / 4, values);
+        }
+#endif
     }
 }

@@ -2,7 +2,7 @@
 // grid    linear in groups of LOCAL_X / LANES * OUTPUTS columns; z: ROWS rows of x
 // in      x (rows, k); blocks (columns, row_size bytes); bias (columns), with HAS_BIAS;
 //         pieces: of a row of blocks; table: see format.glsl
-// out     out_ (rows, columns), DTYPE; sums are float32
+// out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
 // consts  ROWS; LANES: invocations that share a column, a divisor of LOCAL_X; OUTPUTS:
 //         columns of an invocation; STAGE: quads of a row of x in shared memory, a
 //         multiple of 64; HAS_BIAS; GROUP of int4
@@ -12,6 +12,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "matmul/epilogue_hook.glsl"
 #include "lib/vec4_io.glsl"
 #include "quantized/format.glsl"
 
@@ -35,10 +36,16 @@ layout(push_constant, std430) uniform Push {
     uint row_size;
     uint pieces;
     uint table;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
 } push;
 
 shared vec4 staged[ROWS * STRIDE];
 shared float parts[OUTPUTS][gl_WorkGroupSize.x];
+#ifdef EPILOGUE
+shared float totals[TEAMS * OUTPUTS];
+#endif
 
 void main() {
     QuadsIn x = push.x;
@@ -124,10 +131,23 @@ void main() {
             // Each starts elsewhere, so that they read different banks.
             for (uint other = 0; other < LANES; ++other)
                 total += parts[at % OUTPUTS][at / OUTPUTS * LANES + (other + at) % LANES];
-            if (column < push.columns && row < push.rows) {
-                if (HAS_BIAS != 0) total += load(bias, column);
+            if (HAS_BIAS != 0) total += load(bias, min(column, push.columns - 1));
+#ifdef EPILOGUE
+            totals[at] = total;
+#else
+            if (column < push.columns && row < push.rows)
                 store(out_, row * push.columns + column, total);
-            }
+#endif
         }
+#ifdef EPILOGUE
+        barrier();
+        for (uint quad = thread; quad < TEAMS * OUTPUTS / 4; quad += gl_WorkGroupSize.x) {
+            uint column = group + 4 * quad;
+            vec4 values = vec4(totals[4 * quad], totals[4 * quad + 1],
+                totals[4 * quad + 2], totals[4 * quad + 3]);
+            if (column < push.columns && row < push.rows)
+                epilogue(push.epilogue, (row * push.columns + column) / 4, values);
+        }
+#endif
     }
 }

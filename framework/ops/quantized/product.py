@@ -97,7 +97,11 @@ def _check_blocks(name: str, blocks: TensorSpec, format: str, columns: int) -> N
         )
 
 
-@primitive(dtypes={"x": WEIGHTS, "blocks": (uint8,), "bias": WEIGHTS}, typed="x")
+@primitive(
+    dtypes={"x": WEIGHTS, "blocks": (uint8,), "bias": WEIGHTS},
+    typed="x",
+    epilogue_dims=1,
+)
 def _quantized_gemv(
     x: Tensor, blocks: Tensor, bias: Tensor | None, format: str
 ) -> Tensor:

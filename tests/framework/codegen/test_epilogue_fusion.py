@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.ops.large import change_costs
+from tests.framework.ops.large import as_discrete, change_costs, change_model
 from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
 from vkbackend.framework import nn
@@ -23,6 +23,7 @@ from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels import tensor_cores
 from vkbackend.framework.kernels.gemm import candidates, select, small
+from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
 from vkbackend.framework.scheduler.plan import built_plans
 from vkbackend.framework.scheduler.scheduler import unfused
 
@@ -196,6 +197,67 @@ def test_the_sum_of_slices_takes_an_epilogue(
         for found in sources
         for source in found
     )
+
+
+@pytest.fixture
+def skinny(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
+    """Let products of few rows run on the kernels that GPUs have for them."""
+    skip_where_it_crashes(gpu.gpu.info)
+    change_model(monkeypatch, gemv_smallest=1)
+    for _ in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
+        yield gpu
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("turned", [True, False])
+def test_products_of_few_rows_take_an_epilogue(
+    skinny: GpuDevice, dtype: str, turned: bool
+) -> None:
+    if dtype == "bfloat16" and not skinny.gpu.info.storage_16bit:
+        pytest.skip("the device cannot store 16-bit floats")
+
+    def gated(x: fw.Tensor, w: fw.Tensor, g: fw.Tensor, r: fw.Tensor) -> fw.Tensor:
+        w = w.T if turned else w
+        return nn.functional.silu(g) * (x @ w) + r
+
+    for rows in (1, 3):
+        size = (44, 64) if turned else (64, 40)
+        columns = size[1 - turned]
+        shapes = ((rows, 64), size, (rows, columns), (rows, columns))
+        operands = operands_of(skinny, shapes, dtype)
+        got, kernels = counted(skinny, gated, operands)
+        with unfused(skinny):
+            wanted, _ = counted(skinny, gated, operands)
+        compare(got.float(), wanted.float())
+        assert kernels == 1
+
+
+def test_columns_of_few_rows_stay_apart(skinny: GpuDevice) -> None:
+    """What is stored across rows has no neighbours in a row."""
+    operands = operands_of(skinny, ((200, 64), (64, 4), (200, 4)), "float32")
+    got, kernels = counted(skinny, lambda x, w, r: x @ w + r, operands)
+    with unfused(skinny):
+        wanted, _ = counted(skinny, lambda x, w, r: x @ w + r, operands)
+    compare(got, wanted)
+    assert kernels == 2
+
+
+@pytest.mark.parametrize("format", ["q8_0", "q4_k", "int4_g128"])
+def test_quantized_products_take_an_epilogue(gpu: GpuDevice, format: str) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    linear = nn.Linear(256, 20).requires_grad_(False)
+    layer = nn.QLinear.from_linear(linear, format).to(gpu)
+
+    def added(x: fw.Tensor, r: fw.Tensor) -> fw.Tensor:
+        return layer(x).relu() * 0.5 + r
+
+    for rows in (1, 9):
+        operands = operands_of(gpu, ((rows, 256), (rows, 20)), "float32")
+        got, kernels = counted(gpu, added, operands)
+        with unfused(gpu):
+            wanted, _ = counted(gpu, added, operands)
+        compare(got, wanted)
+        assert kernels == 1
 
 
 @pytest.mark.gpu
