@@ -105,6 +105,10 @@ class Dispatch:
         Specialization constants by name.
     defines : mapping of str to str
         Macros for types.
+    copies : (str, str) or None
+        Input and output, of which this makes the second equal to the first, before
+        later dispatches of the node change a part of it. It is left out where the
+        output may have the input's memory.
     """
 
     kernel: str
@@ -112,6 +116,7 @@ class Dispatch:
     push: Mapping[str, Argument]
     constants: Mapping[str, int | float | bool] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
+    copies: tuple[str, str] | None = None
 
 
 class SortedArguments(NamedTuple):

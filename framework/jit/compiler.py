@@ -214,7 +214,14 @@ class _TraceCompiler:
             Slots that must be copied at the end, their destinations and sizes.
         """
         final_copies = []
-        order = _AccessOrder(self.launches)
+        pairs = {
+            (self.slots.get(id(before)), self.slots[id(array.value)])
+            for array, before in self.trace.rebound_arrays.values()
+        }
+        order = _AccessOrder(
+            [each for each in self.launches if each.copies not in pairs]
+        )
+        needless = set()
         for array, before in self.trace.rebound_arrays.values():
             after = array.value
             old, new = self.slots.get(id(before)), self.slots[id(after)]
@@ -222,8 +229,10 @@ class _TraceCompiler:
             self.result.memory[id(after)] = buffer
             if old is None or order.may_overwrite(old, new):
                 self.buffers[new] = buffer
+                needless.add((old, new))
             else:
                 final_copies.append((new, buffer, after.nbytes))
+        self.launches = [each for each in self.launches if each.copies not in needless]
         return final_copies
 
     def _allocate_outputs(self, plan: Plan) -> None:

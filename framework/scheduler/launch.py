@@ -75,6 +75,9 @@ class Launch(NamedTuple):
         second may alias the first.
     buffers : tuple of Buffer
         Buffers besides slots, which no other launch uses.
+    copies : (int, int) or None
+        Slots of which it makes the second equal to the first: not needed where they
+        share memory.
     """
 
     pipeline: vkbackend.Pipeline
@@ -90,6 +93,7 @@ class Launch(NamedTuple):
     buffers: tuple[vkbackend.Buffer, ...] = ()
     address_fields: tuple[tuple[str, int], ...] = ()
     scalar_fields: tuple[tuple[str, int], ...] = ()
+    copies: tuple[int, int] | None = None
 
 
 class KernelCall(NamedTuple):
@@ -103,6 +107,8 @@ class KernelCall(NamedTuple):
         Program by which calls are grouped for horizontal fusion; None if it cannot be.
     addresses, words, scalars : mapping
         Arguments by name; see `Launch`.
+    copies : (int, int) or None
+        See `Launch`.
     buffers : tuple of Buffer
         Buffers besides slots; only if it has no `program`.
     """
@@ -118,6 +124,7 @@ class KernelCall(NamedTuple):
     in_place: tuple[tuple[int, int], ...] = ()
     program: Hashable | None = None
     buffers: tuple[vkbackend.Buffer, ...] = ()
+    copies: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +236,7 @@ def _single_launch(call: KernelCall, known: dict[Hashable, Packing]) -> Launch:
         call.buffers,
         address_fields=packing.address_fields,
         scalar_fields=packing.scalar_fields,
+        copies=call.copies,
     )
 
 
@@ -344,9 +352,9 @@ def execution_plan(
     check = gpu.batch().check_grid
     for launch in made:
         check(launch.pipeline, launch.grid)
-    busy = _in_level_order([launch for launch in made if math.prod(launch.grid)])
-    intervals = barrier_intervals([(launch.reads, launch.writes) for launch in busy])
-    aliases = _aliases(busy, intervals)
+    busy, intervals, aliases = _without_copies(
+        [launch for launch in made if math.prod(launch.grid)]
+    )
     reads = dict.fromkeys(_concatenated([launch.reads for launch in busy]))
     aliased = set(aliases.values())
     memory: dict[int, int] = {}
@@ -382,6 +390,25 @@ def execution_plan(
         tuple(dict.fromkeys(_concatenated([launch.writes for launch in busy]))),
         _concatenated([launch.buffers for launch in busy]),
     )
+
+
+def _without_copies(
+    made: Sequence[Launch],
+) -> tuple[list[Launch], list[int], dict[int, int]]:
+    """Return launches in order, their barrier intervals, and aliases.
+
+    Left out are copies to slots that alias what they would be copied from.
+    """
+    candidates = set(_concatenated([launch.in_place for launch in made]))
+    spared = {launch.copies for launch in made if launch.copies in candidates}
+    while True:
+        busy = _in_level_order([each for each in made if each.copies not in spared])
+        intervals = barrier_intervals([(each.reads, each.writes) for each in busy])
+        aliases = _aliases(busy, intervals)
+        needed = {pair for pair in spared if pair and aliases.get(pair[1]) != pair[0]}
+        if not needed:
+            return busy, intervals, aliases
+        spared -= needed
 
 
 def _live_ranges(
@@ -427,7 +454,7 @@ def _aliases(made: Sequence[Launch], intervals: Sequence[int]) -> dict[int, int]
     used: set[int] = set()
     for k, launch in enumerate(made):
         for old, new in launch.in_place:
-            others = [at for at in readers[old] if at != k]
+            others = [at for at in readers.get(old, ()) if at != k]
             earlier = not others or intervals[others[-1]] < intervals[k]
             if earlier and old not in used and new not in aliases:
                 aliases[new] = old

@@ -233,6 +233,7 @@ class _Builder:
         self.state = state
         self.external = external
         self.donated = donated if state is None else state
+        self.free = {slots[key] for key in self.donated if key in slots}
         self.wide_words = gpu.info.target.uniform_loads
         self.table = NodeTable(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.info.name)
@@ -516,6 +517,7 @@ class _Builder:
             outputs["out"] = (self.slots[id(results[0])], 0)
             allocate, dispatches = self._memory(results), fused.dispatches
         scratch: dict[Scratch, Address] = {}
+        changed: dict[int, int] = {}
         for dispatch in dispatches:
             arguments = self._arguments(dispatch)
             for area in arguments.scratch:
@@ -525,8 +527,18 @@ class _Builder:
                     self.plan.slots += 1
             epilogue = fused if dispatch is dispatches[-1] else None
             words = self._plan_dispatch(
-                dispatch, arguments, inputs, outputs, scratch, allocate, epilogue
+                dispatch,
+                arguments,
+                inputs,
+                outputs,
+                scratch,
+                allocate,
+                changed,
+                epilogue,
             )
+            if dispatch.copies is not None:
+                source, target = dispatch.copies
+                changed[outputs[target][0]] = inputs[source][0]
             for name, wanted in arguments.index_slots:
                 self.index_slots.append((number, words, name, wanted))
             allocate = []
@@ -567,12 +579,21 @@ class _Builder:
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
+        changed: Mapping[int, int],
         fused: FusedEpilogue | None = None,
     ) -> dict[str, float]:
-        """Plan one dispatch; return the words of its call."""
+        """Plan one dispatch; return the words of its call.
+
+        `changed` are the slots of which it changes a part, and what they began as.
+        """
         addresses: dict[str, Address] = {}
         words = dict(arguments.words)
         reads, writes, external = [], [], []
+        copies = None
+        if dispatch.copies is not None:
+            begun, target = dispatch.copies
+            copies = inputs[begun][0], outputs[target][0]
+            changed = {}
         for name, wanted in arguments.persistent:
             external.append(persistent_scratch(self.gpu, wanted.size))
             words[name] = external[-1].address
@@ -587,7 +608,14 @@ class _Builder:
             else:
                 slot, start = outputs[memory]
                 writes.append(slot)
+                # Of what it begins with, a part stays.
+                reads += [slot] if slot in changed else []
             addresses[name] = (slot, start + offset)
+        in_place = [
+            (old, new)
+            for new, old in changed.items()
+            if new in writes and old in self.free
+        ]
         name, source, more = dispatch.kernel, None, NO_EPILOGUE
         if fused is not None:
             name, source = f"{name}+{fused.kernel.name}", fused.source
@@ -617,7 +645,9 @@ class _Builder:
             reads,
             writes,
             allocate,
+            tuple(in_place),
             external=external,
+            copies=copies,
         )
         return words
 
@@ -634,6 +664,7 @@ class _Builder:
         in_place: tuple[tuple[int, int], ...] = (),
         program: Hashable | None = None,
         external: Sequence[vkbackend.Buffer] = (),
+        copies: tuple[int, int] | None = None,
     ) -> None:
         call = KernelCall(
             pipeline,
@@ -647,6 +678,7 @@ class _Builder:
             in_place,
             program,
             tuple(external),
+            copies,
         )
         self.calls.append(call)
 
