@@ -12,6 +12,7 @@ from tests.norm_cases import statistic
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.attention import cached
 
 NAME = "scaled_dot_product_attention"
 SCALE = 0.25
@@ -109,6 +110,38 @@ def heads(
 ) -> Sample:
     """Return queries and keys of shapes without the vectors' `size`."""
     return sample((*query, size), (*key, size), (*key, size), **options)
+
+
+def held(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, keys: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return queries, and a cache with keys and values from token 2 on."""
+    keys, values = keys.copy(), values.copy()
+    count = k.shape[2]
+    keys[:, :, 2 : 2 + count], values[:, :, 2 : 2 + count] = k, v
+    return q, keys, values
+
+
+def seen_in_cache(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Return what queries from token 2 on see, in float64."""
+    group, count = q.shape[1] // k.shape[1], q.shape[2]
+    wide = q.astype(np.float64)
+    keys, values = (np.repeat(x, group, 1).astype(np.float64) for x in (k, v))
+    scores = wide @ keys.swapaxes(2, 3) * SCALE
+    future = np.arange(k.shape[2]) > np.arange(2, 2 + count)[:, None]
+    weights = np.exp(np.where(future, -np.inf, scores))
+    found = weights / weights.sum(-1, keepdims=True) @ values
+    return found.swapaxes(1, 2).astype(q.dtype)
+
+
+def from_token_2(name: str, *given: fw.Tensor) -> Any:
+    """Call an op of a cache that holds two tokens."""
+    inputs = [each.contiguous() for each in given]
+    position = fw.tensor(2, dtype="int64", device=given[0].device)
+    if name == "extend_cache":
+        q, k, v, keys, values = inputs
+        return cached._extend_cache(q, k, v, None, None, keys, values, position)
+    return cached._cached_attention(*inputs, position, None, SCALE, None, None)
 
 
 ATTENTION = {
@@ -214,6 +247,63 @@ ATTENTION = {
                 ShapeError,
                 "rope: positions are (1, 2), x is (2, 3, 4); positions must be (3,) or"
                 " (2, 3)",
+            ),
+        ),
+    ),
+    "extend_cache": Case(
+        lambda *given: from_token_2("extend_cache", *given),
+        (
+            sample(*[(2, 4, 3, 5)], *[(2, 2, 3, 5)] * 2, *[(2, 2, 7, 5)] * 2),
+            sample(*[(1, 1, 1, 1)] * 3, *[(1, 1, 3, 1)] * 2),
+        ),
+        held,
+        exact=True,
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: from_token_2(
+                    "extend_cache",
+                    *[ones(1, 2, 1, 4)] * 2,
+                    ones(1, 2, 1, 3),
+                    *[ones(1, 2, 5, 4)] * 2,
+                ),
+                ShapeError,
+                "extend_cache: q is (1, 2, 1, 4), k (1, 2, 1, 4), v (1, 2, 1, 3), keys"
+                " (1, 2, 5, 4), values (1, 2, 5, 4); they must be (batch, heads, count,"
+                " head), twice (batch, key_heads, count, head), and twice (batch,"
+                " key_heads, room, head)",
+            ),
+            Bad(
+                lambda ones: from_token_2(
+                    "extend_cache",
+                    *[ones(1, 2, 1, 4)] * 3,
+                    *[ones(1, 2, 5, 4, dtype="float64")] * 2,
+                ),
+                DTypeError,
+                "extend_cache: q is float32, k is float32, v is float32, keys is"
+                " float64, values is float64; they must be the same",
+            ),
+        ),
+    ),
+    "cached_attention": Case(
+        lambda *given: from_token_2("cached_attention", *given),
+        (
+            sample((2, 4, 3, 5), *[(2, 2, 7, 5)] * 2),
+            sample((1, 2, 1, 1), *[(1, 1, 3, 1)] * 2),
+        ),
+        seen_in_cache,
+        gradient=False,
+        scale=4,  # exponentials, and sums of them
+        bad=(
+            Bad(
+                lambda ones: from_token_2(
+                    "cached_attention",
+                    ones(1, 2, 1, 4),
+                    *[ones(1, 2, 5, 4, dtype="float64")] * 2,
+                ),
+                DTypeError,
+                "cached_attention: q is float32, k is float64, v is float64; they must"
+                " be the same",
             ),
         ),
     ),

@@ -5,10 +5,15 @@ from __future__ import annotations
 from vkbackend.errors import ArgumentError
 
 from .. import ops
-from ..base.dtype import DType, DTypeLike, as_dtype, float32, int64
+from ..autograd.engine import is_grad_enabled, no_grad
+from ..base.dtype import DType, DTypeLike, as_dtype, float32, float64, int64
+from ..nn.functional import scaled_dot_product_attention
+from ..ops.attention.cached import cached_attention, extend_cache, reads_cache
 from ..tensor.factories import DeviceLike, zeros
+from ..tensor.inplace import assign
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
+from .rotary import rotated
 
 
 class KeyValueCache:
@@ -76,17 +81,22 @@ class KeyValueCache:
             return places
         return ops.clamp(places - ops.reshape(self.padding, (-1, 1)), 0)
 
-    def extend(
-        self, layer: int, places: Tensor, key: Tensor, value: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Write the keys and values of new tokens, and return all, (..., length, head).
+    def pair(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Return the keys and values of a layer, (batch, heads, length, head).
 
         Elements past the last token are 0, or of an earlier sequence: see `mask`.
         """
-        keys, values = self._keys[layer], self._values[layer]
-        keys.index_copy_(2, places, key)
-        values.index_copy_(2, places, value)
-        return keys, values
+        return self._keys[layer], self._values[layer]
+
+    def step(self, count: int, window: int | None = None) -> CacheStep:
+        """Return the next tokens, which see `window` others at most.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no room for as many.
+        """
+        return CacheStep(self, count, window)
 
     def mask(self, places: Tensor, window: int | None = None) -> Tensor:
         """Return which keys the queries at some places see.
@@ -110,6 +120,177 @@ class KeyValueCache:
         """Begin with another sequence."""
         self.position.zero_()
         self.padding = None
+
+
+class CacheStep:
+    """Tokens that are added to a cache together, in each layer.
+
+    Parameters
+    ----------
+    cache : KeyValueCache
+    count : int
+        Number of tokens.
+    window : int or None
+        Number of tokens that each sees at most, the nearest ones.
+
+    Attributes
+    ----------
+    positions : Tensor, int64, shape (count,), or with padding (batch, count)
+        Positions within sequences.
+    """
+
+    def __init__(
+        self, cache: KeyValueCache, count: int, window: int | None = None
+    ) -> None:
+        self._cache = cache
+        self._window = window
+        self._places = cache.places(count)
+        self.positions = cache.positions(self._places)
+        self._mask: Tensor | None = None
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        angles: tuple[Tensor, Tensor] | None = None,
+        *,
+        scale: float | None = None,
+        cap: float | None = None,
+    ) -> Tensor:
+        """Add the keys and values of a layer, and return what each token attends to.
+
+        Parameters
+        ----------
+        layer : int
+        query : Tensor, shape (batch, heads, count, head)
+        key, value : Tensor, shape (batch, key_heads, count, head)
+        angles : (Tensor, Tensor) or None
+            What queries and keys are rotated by; see `Rotary.angles`.
+        scale : float or None
+            As of `scaled_dot_product_attention`.
+        cap : float or None
+            Limit of the scores; see `capped`.
+
+        Returns
+        -------
+        Tensor, shape (batch, heads, count, head)
+
+        Raises
+        ------
+        IndexRangeError
+            If the cache is full: on the host at once, on a device by the next read.
+
+        Notes
+        -----
+        Of few tokens, without gradients, only those are read that they see.
+        """
+        keys, values = self._cache.pair(layer)
+        given = query, key, value
+        if is_grad_enabled() and any(x.needs_grad for x in (*given, keys, values)):
+            return self._recorded(layer, *given, angles, scale, cap)
+        on_device = query.is_gpu and query.dtype is float64
+        if on_device or not query.dtype is key.dtype is value.dtype is keys.dtype:
+            return self._recorded(layer, *given, angles, scale, cap)
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        with no_grad():
+            cosine, sine = (None, None) if angles is None else map(_table, angles)
+            query, new_keys, new_values = extend_cache(
+                *given,
+                cosine,
+                sine,
+                keys,
+                values,
+                self._cache.position,
+            )
+            assign(keys, new_keys)
+            assign(values, new_values)
+            if reads_cache(query, keys):
+                found = cached_attention(
+                    query,
+                    keys,
+                    values,
+                    self._cache.position,
+                    self._cache.padding,
+                    scale,
+                    self._window,
+                    cap,
+                )
+                return found.transpose(1, 2)
+            return attention(query, keys, values, self._seen(), scale, cap)
+
+    def _recorded(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        angles: tuple[Tensor, Tensor] | None,
+        scale: float | None,
+        cap: float | None,
+    ) -> Tensor:
+        """Return the same with ops that have gradients, and take every dtype."""
+        if angles is not None:
+            query, key = rotated(query, angles), rotated(key, angles)
+        keys, values = self._cache.pair(layer)
+        keys.index_copy_(2, self._places, key)
+        values.index_copy_(2, self._places, value)
+        return attention(query, keys, values, self._seen(), scale, cap)
+
+    def _seen(self) -> Tensor:
+        if self._mask is None:
+            self._mask = self._cache.mask(self._places, self._window)
+        return self._mask
+
+
+def _table(angles: Tensor) -> Tensor:
+    """Return cosines or sines as (1 or batch, count, size)."""
+    return ops.reshape(angles, (-1, *angles.shape[-2:]))
+
+
+def capped(x: Tensor, cap: float | None) -> Tensor:
+    """Return values squeezed smoothly between -cap and cap."""
+    return x if cap is None else ops.tanh(x / cap) * cap
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float | None,
+    cap: float | None,
+) -> Tensor:
+    """Return the mean of the values for each query, its scores capped.
+
+    Parameters
+    ----------
+    query : Tensor, shape (batch, heads, count, head)
+    key, value : Tensor, shape (batch, key_heads, length, head)
+    mask : Tensor or None, bool, shape (count, length) or (batch, 1, count, length)
+        None hides nothing.
+    scale, cap : float or None
+
+    Returns
+    -------
+    Tensor, shape of `query`
+    """
+    if cap is None:
+        return scaled_dot_product_attention(
+            query, key, value, mask, scale=scale, enable_gqa=True
+        )
+    batch, heads, length, head = query.shape
+    shared = key.shape[1]
+    q = query.reshape(batch, shared, heads // shared, length, head)
+    k, v = ops.unsqueeze(key, 2), ops.unsqueeze(value, 2)
+    scale = head**-0.5 if scale is None else scale
+    scores = capped((q @ k.transpose(-2, -1)) * scale, cap)
+    if mask is not None:
+        seen = ops.unsqueeze(mask, 2) if mask.ndim == 4 else mask
+        scores = ops.where(seen, scores, float("-inf"))
+    weights = ops.softmax(scores, -1, dtype=float32).to(q.dtype)
+    return (weights @ v).reshape(batch, heads, length, head)
 
 
 def visible(queries: Tensor, keys: Tensor, window: int | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .. import nn, ops
+from .. import nn
 from ..base.dtype import DTypeLike, float32
 from ..base.errors import FileFormatError
 from ..nn import functional
@@ -17,7 +17,7 @@ from ..tensor.factories import DeviceLike, zeros
 from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import KeyValueCache, visible
+from .cache import CacheStep, KeyValueCache, attention, capped, visible
 from .config import ModelConfig
 from .rotary import Rotary, frequencies, rotated
 
@@ -129,11 +129,6 @@ def _rotaries(config: ModelConfig, head: int, older: bool) -> dict[str, Rotary]:
     }
 
 
-def capped(x: Tensor, cap: float | None) -> Tensor:
-    """Return values squeezed smoothly between -cap and cap."""
-    return x if cap is None else ops.tanh(x / cap) * cap
-
-
 class RMSNorm(nn.Module):
     """Norm whose weight is a difference from 1; the product is taken in float32."""
 
@@ -172,8 +167,8 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        mask: Tensor | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, (batch, length, hidden)."""
         batch, length, _ = x.shape
@@ -181,30 +176,16 @@ class Attention(nn.Module):
         q, k = self.q_proj(x).reshape(*cut), self.k_proj(x).reshape(*cut)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k = rotated(q.transpose(1, 2), angles), rotated(k.transpose(1, 2), angles)
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
         v = self.v_proj(x).reshape(*cut).transpose(1, 2)
-        if cache is not None:
-            held, layer, places = cache
-            k, v = held.extend(layer, places, k, v)
-        found = self._attended(q, k, v, mask)
+        if cache is None:
+            q, k = rotated(q, angles), rotated(k, angles)
+            found = attention(q, k, v, mask, self.scale, self.cap)
+        else:
+            step, layer = cache
+            found = step.attend(layer, q, k, v, angles, scale=self.scale, cap=self.cap)
         out: Tensor = self.o_proj(found.transpose(1, 2).reshape(batch, length, -1))
         return out
-
-    def _attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        """Return the mean of the values for each query, its scores capped."""
-        if self.cap is None:
-            return functional.scaled_dot_product_attention(
-                q, k, v, mask, scale=self.scale, enable_gqa=True
-            )
-        batch, heads, length, head = q.shape
-        shared = k.shape[1]
-        q = q.reshape(batch, shared, heads // shared, length, head)
-        k, v = ops.unsqueeze(k, 2), ops.unsqueeze(v, 2)
-        scores = capped((q @ k.transpose(-2, -1)) * self.scale, self.cap)
-        seen = ops.unsqueeze(mask, 2) if mask.ndim == 4 else mask
-        scores = ops.where(seen, scores, float("-inf"))
-        weights = ops.softmax(scores, -1, dtype=float32).to(q.dtype)
-        return (weights @ v).reshape(batch, heads, length, head)
 
 
 class MLP(nn.Module):
@@ -241,8 +222,8 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        mask: Tensor | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
         attended = self.self_attn(self.input_layernorm(x), angles, mask, cache)
@@ -275,24 +256,21 @@ class Decoder(nn.Module):
         x = self.embed_tokens(tokens)
         # The factor itself is rounded to the dtype.
         x = x * tensor(self.scale, dtype=x.dtype, device=x.device)
-        if cache is None:
-            positions = places = arange(length, device=tokens.device)
-        else:
-            places = cache.places(length)
-            positions = cache.positions(places)
-        angles, masks = {}, {}
+        angles, masks, steps = {}, {}, {}
         for kind in {*self.types}:
             window = self.window if kind == SLIDING else None
-            angles[kind] = self.rotaries[kind].angles(positions, x)
             if cache is None:
-                masks[kind] = visible(places, places, window)
+                positions = arange(length, device=tokens.device)
+                masks[kind] = visible(positions, positions, window)
             else:
-                masks[kind] = cache.mask(places, window)
+                steps[kind] = cache.step(length, window)
+                positions = steps[kind].positions
+            angles[kind] = self.rotaries[kind].angles(positions, x)
         for number, (kind, layer) in enumerate(
             zip(self.types, self.layers, strict=True)
         ):
-            held = None if cache is None else (cache, number, places)
-            x = layer(x, angles[kind], masks[kind], held)
+            held = None if cache is None else (steps[kind], number)
+            x = layer(x, angles[kind], masks.get(kind), held)
         if cache is not None:
             cache.advance(length)
         out: Tensor = self.norm(x)

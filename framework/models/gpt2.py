@@ -14,7 +14,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import KeyValueCache
+from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
 
 TYPES = ("gpt2",)
@@ -78,19 +78,17 @@ class Attention(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, (batch, length, n_embd)."""
         batch, length, width = x.shape
         cut = (batch, length, 3, self.heads, width // self.heads)
         q, k, v = self.c_attn(x).reshape(*cut).permute(2, 0, 3, 1, 4).unbind(0)
-        if cache is not None:
-            held, layer, places = cache
-            k, v = held.extend(layer, places, k, v)
-        found = functional.scaled_dot_product_attention(
-            q, k, v, mask, is_causal=mask is None
-        )
+        if cache is None:
+            found = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            step, layer = cache
+            found = step.attend(layer, q, k, v)
         out: Tensor = self.c_proj(found.transpose(1, 2).reshape(batch, length, width))
         return out
 
@@ -128,11 +126,10 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return the next block's input, of the shape of `x`."""
-        x = x + self.attn(self.ln_1(x), mask, cache)
+        x = x + self.attn(self.ln_1(x), cache)
         out: Tensor = x + self.mlp(self.ln_2(x))
         return out
 
@@ -150,15 +147,14 @@ class Transformer(nn.Module):
     def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
         """Return the state of each token, (batch, length, n_embd)."""
         length = tokens.shape[1]
-        if cache is None:
-            places, mask = arange(length, device=tokens.device), None
+        step = None if cache is None else cache.step(length)
+        if step is None:
+            positions = arange(length, device=tokens.device)
         else:
-            places = cache.places(length)
-            mask = cache.mask(places)
-        positions = places if cache is None else cache.positions(places)
+            positions = step.positions
         x = self.wte(tokens) + self.wpe(positions)
         for number, block in enumerate(self.h):
-            x = block(x, mask, None if cache is None else (cache, number, places))
+            x = block(x, None if step is None else (step, number))
         if cache is not None:
             cache.advance(length)
         out: Tensor = self.ln_f(x)

@@ -15,7 +15,7 @@ from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .activation import ACTIVATIONS, activation_name
-from .cache import KeyValueCache
+from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
 from .rotary import Rotary, frequencies, rotary_size, rotated
 
@@ -81,8 +81,7 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, of the shape of `x`."""
         cut = (*x.shape[:2], -1, self.head)
@@ -92,13 +91,14 @@ class Attention(nn.Module):
         )
         if self.has_norms:
             q, k = self.q_layernorm(q), self.k_layernorm(k)
-        q, k = rotated(q, angles), rotated(k, angles)
-        if cache is not None:
-            held, layer, places = cache
-            k, v = held.extend(layer, places, k, v)
-        found = functional.scaled_dot_product_attention(
-            q, k, v, mask, is_causal=mask is None, enable_gqa=True
-        )
+        if cache is None:
+            q, k = rotated(q, angles), rotated(k, angles)
+            found = functional.scaled_dot_product_attention(
+                q, k, v, is_causal=True, enable_gqa=True
+            )
+        else:
+            step, layer = cache
+            found = step.attend(layer, q, k, v, angles)
         out: Tensor = self.dense(found.transpose(1, 2).reshape(x.shape))
         return out
 
@@ -131,12 +131,11 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
         normed = self.input_layernorm(x)
-        attended = self.self_attn(normed, angles, mask, cache)
+        attended = self.self_attn(normed, angles, cache)
         out: Tensor = attended + self.mlp(normed) + x
         return out
 
@@ -159,17 +158,14 @@ class Decoder(nn.Module):
         """Return the state of each token, (batch, length, hidden)."""
         length = tokens.shape[1]
         x = self.embed_tokens(tokens)
-        if cache is None:
-            positions = places = arange(length, device=tokens.device)
-            mask = None
+        step = None if cache is None else cache.step(length)
+        if step is None:
+            positions = arange(length, device=tokens.device)
         else:
-            places = cache.places(length)
-            positions = cache.positions(places)
-            mask = cache.mask(places)
+            positions = step.positions
         angles = self.rotary.angles(positions, x)
         for number, layer in enumerate(self.layers):
-            held = None if cache is None else (cache, number, places)
-            x = layer(x, angles, mask, held)
+            x = layer(x, angles, None if step is None else (step, number))
         if cache is not None:
             cache.advance(length)
         out: Tensor = self.final_layernorm(x)

@@ -14,7 +14,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import KeyValueCache, visible
+from .cache import CacheStep, KeyValueCache, visible
 from .config import ModelConfig
 from .rotary import Rotaries, rotated
 
@@ -75,7 +75,7 @@ class Attention(nn.Module):
         x: Tensor,
         angles: tuple[Tensor, Tensor],
         mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, (batch, length, hidden)."""
         batch, length, _ = x.shape
@@ -84,13 +84,14 @@ class Attention(nn.Module):
             part.reshape(*cut).transpose(1, 2)
             for part in ops.split(self.qkv_proj(x), self.sizes, -1)
         )
-        q, k = rotated(q, angles), rotated(k, angles)
-        if cache is not None:
-            held, layer, places = cache
-            k, v = held.extend(layer, places, k, v)
-        found = functional.scaled_dot_product_attention(
-            q, k, v, mask, is_causal=mask is None, enable_gqa=True
-        )
+        if cache is None:
+            q, k = rotated(q, angles), rotated(k, angles)
+            found = functional.scaled_dot_product_attention(
+                q, k, v, mask, is_causal=mask is None, enable_gqa=True
+            )
+        else:
+            step, layer = cache
+            found = step.attend(layer, q, k, v, angles)
         out: Tensor = self.o_proj(found.transpose(1, 2).reshape(batch, length, -1))
         return out
 
@@ -128,7 +129,7 @@ class DecoderLayer(nn.Module):
         x: Tensor,
         angles: tuple[Tensor, Tensor],
         mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
         x = x + self.self_attn(self.input_layernorm(x), angles, mask, cache)
@@ -155,21 +156,18 @@ class Decoder(nn.Module):
         """Return the state of each token, (batch, length, hidden)."""
         length = tokens.shape[1]
         x = self.embed_tokens(tokens)
-        mask = None
+        mask, step = None, None
         if cache is not None:
-            places = cache.places(length)
-            mask = cache.mask(places, self.window)
+            step = cache.step(length, self.window)
+            positions = step.positions
         else:
-            places = arange(length, device=tokens.device)
+            positions = arange(length, device=tokens.device)
             if self.window is not None and self.window < length:
-                mask = visible(places, places, self.window)
-        positions = places if cache is None else cache.positions(places)
+                mask = visible(positions, positions, self.window)
         whole = length if cache is None else cache.length
         angles = self.rotaries.of(whole).angles(positions, x)
         for number, layer in enumerate(self.layers):
-            x = layer(
-                x, angles, mask, None if cache is None else (cache, number, places)
-            )
+            x = layer(x, angles, mask, None if step is None else (step, number))
         if cache is not None:
             cache.advance(length)
         out: Tensor = self.norm(x)

@@ -15,7 +15,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import KeyValueCache
+from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
 from .experts import SparseMLP
 from .rotary import Rotary, frequencies, rotated
@@ -116,8 +116,7 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, (batch, length, hidden)."""
         batch, length, _ = x.shape
@@ -125,14 +124,16 @@ class Attention(nn.Module):
         q, k = self.q_proj(x).reshape(*cut), self.k_proj(x).reshape(*cut)
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
-        q, k = rotated(q.transpose(1, 2), angles), rotated(k.transpose(1, 2), angles)
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
         v = self.v_proj(x).reshape(*cut).transpose(1, 2)
-        if cache is not None:
-            held, layer, places = cache
-            k, v = held.extend(layer, places, k, v)
-        found = functional.scaled_dot_product_attention(
-            q, k, v, mask, is_causal=mask is None, enable_gqa=True
-        )
+        if cache is None:
+            q, k = rotated(q, angles), rotated(k, angles)
+            found = functional.scaled_dot_product_attention(
+                q, k, v, is_causal=True, enable_gqa=True
+            )
+        else:
+            step, layer = cache
+            found = step.attend(layer, q, k, v, angles)
         out: Tensor = self.o_proj(found.transpose(1, 2).reshape(batch, length, -1))
         return out
 
@@ -180,11 +181,10 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         angles: tuple[Tensor, Tensor],
-        mask: Tensor | None,
-        cache: tuple[KeyValueCache, int, Tensor] | None,
+        cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
-        x = x + self.self_attn(self.input_layernorm(x), angles, mask, cache)
+        x = x + self.self_attn(self.input_layernorm(x), angles, cache)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
@@ -207,17 +207,14 @@ class Decoder(nn.Module):
         """Return the state of each token, (batch, length, hidden)."""
         length = tokens.shape[1]
         x = self.embed_tokens(tokens)
-        if cache is None:
-            places, mask = arange(length, device=tokens.device), None
+        step = None if cache is None else cache.step(length)
+        if step is None:
+            positions = arange(length, device=tokens.device)
         else:
-            places = cache.places(length)
-            mask = cache.mask(places)
-        positions = places if cache is None else cache.positions(places)
+            positions = step.positions
         angles = self.rotary.angles(positions, x)
         for number, layer in enumerate(self.layers):
-            x = layer(
-                x, angles, mask, None if cache is None else (cache, number, places)
-            )
+            x = layer(x, angles, None if step is None else (step, number))
         if cache is not None:
             cache.advance(length)
         out: Tensor = self.norm(x)

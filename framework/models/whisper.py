@@ -20,7 +20,7 @@ from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .activation import ACTIVATIONS, activation_name
-from .cache import KeyValueCache
+from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
 from .generation import generate
 
@@ -91,12 +91,21 @@ class Attention(nn.Module):
         return self.heads(self.k_proj(x)), self.heads(self.v_proj(x))
 
     def forward(
-        self, x: Tensor, pair: tuple[Tensor, Tensor], mask: Tensor | None = None
+        self,
+        x: Tensor,
+        pair: tuple[Tensor, Tensor],
+        cache: tuple[CacheStep, int] | None = None,
     ) -> Tensor:
-        """Return what each token attends to, of the shape of `x`."""
-        found = functional.scaled_dot_product_attention(
-            self.heads(self.q_proj(x)), *pair, mask
-        )
+        """Return what each token attends to, of the shape of `x`.
+
+        With a cache the pair is added to it, otherwise each token sees all of it.
+        """
+        query = self.heads(self.q_proj(x))
+        if cache is None:
+            found = functional.scaled_dot_product_attention(query, *pair)
+        else:
+            step, layer = cache
+            found = step.attend(layer, query, *pair)
         out: Tensor = self.out_proj(found.transpose(1, 2).reshape(x.shape))
         return out
 
@@ -176,14 +185,11 @@ class DecoderLayer(nn.Module):
         self,
         x: Tensor,
         heard: tuple[Tensor, Tensor],
-        mask: Tensor,
-        cache: tuple[KeyValueCache, int, Tensor],
+        cache: tuple[CacheStep, int],
     ) -> Tensor:
         """Return the next layer's input, of the shape of `x`."""
-        held, layer, places = cache
         normed = self.self_attn_layer_norm(x)
-        pair = held.extend(layer, places, *self.self_attn.pair(normed))
-        x = x + self.self_attn(normed, pair, mask)
+        x = x + self.self_attn(normed, self.self_attn.pair(normed), cache)
         x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), heard)
         inner = self.activation(self.fc1(self.final_layer_norm(x)))
         out: Tensor = x + self.fc2(inner)
@@ -215,11 +221,10 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor, heard: Pairs, cache: KeyValueCache) -> Tensor:
         """Return the state of each token, (batch, length, d_model)."""
-        places = cache.places(tokens.shape[1])
-        mask = cache.mask(places)
-        x = self.embed_tokens(tokens) + self.embed_positions(cache.positions(places))
+        step = cache.step(tokens.shape[1])
+        x = self.embed_tokens(tokens) + self.embed_positions(step.positions)
         for number, layer in enumerate(self.layers):
-            x = layer(x, heard[number], mask, (cache, number, places))
+            x = layer(x, heard[number], (step, number))
         cache.advance(tokens.shape[1])
         out: Tensor = self.layer_norm(x)
         return out

@@ -38,6 +38,8 @@ void main() {
     float total = 0.0, whole = 0.0;
     for (uint s = 0; s < slices; ++s) {
         uint from = s * rows + row;
+        // A slice that has nothing to see need not have sums.
+        if (statistics.at[from * 2] == -INFINITE) continue;
         float factor = quick_exp(statistics.at[from * 2] - reference);
         total = fma(factor, statistics.at[from * 2 + 1], total);
         whole = fma(factor, sums.at[from * VALUE_HEAD + column], whole);

@@ -6,7 +6,11 @@
 //         statistics (slices, batch, heads, queries, 2): greatest score, or -inf, and
 //         the total of exponentials; for attention/flash_combine.comp
 // consts  HEAD, VALUE_HEAD, HAS_MASK; ROWS, SPAN keys of a tile, powers of two up to
-//         LOCAL_X; ALIGNED: vectors of k and v are whole words of 16 bytes
+//         LOCAL_X; ALIGNED: vectors of k and v are whole words of 16 bytes; with CACHED:
+//         HAS_PADDING; CAPPED: scores become cap * tanh(score / cap)
+// macros  CACHED: k and v are a cache, and only keys that a query sees are read: the
+//         first query is token `position`, each sees itself and those before, the
+//         nearest `window` of them, if that is not 0, and after `padding` (batch) ones
 // lint    scalar-load: of vectors that are no whole words alone
 // lint    bank-conflict: none, for ROW_PITCH puts the rows into different banks
 // source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
@@ -19,6 +23,10 @@
 #include "lib/math/exponential.glsl"
 #include "lib/philox.glsl"
 #include "lib/vec4_io.glsl"
+#ifdef CACHED
+#include "lib/index_buffers.glsl"
+#include "lib/math/hyperbolic.glsl"
+#endif
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint VALUE_HEAD = 64;
@@ -26,13 +34,28 @@ layout(constant_id = 5) const uint ROWS = 4;
 layout(constant_id = 6) const uint SPAN = 32;
 layout(constant_id = 7) const uint HAS_MASK = 0;
 layout(constant_id = 8) const uint ALIGNED = 1;
+#ifdef CACHED
+layout(constant_id = 9) const uint HAS_PADDING = 0;
+layout(constant_id = 10) const uint CAPPED = 0;
+#endif
 const uint DROPOUT = 0;
 
 #define VECTORS In
+// clang-format off
+#ifdef CACHED
+#define OWN_FIELDS                                                                       \
+    AccOut sums; AccOut statistics; IntIn position; IntIn padding; uint slice_keys;      \
+    uint slices; uint window; float cap;
+#else
 #define OWN_FIELDS AccOut sums; AccOut statistics; uint slice_keys; uint slices;
+#endif
+// clang-format on
 #include "attention/arguments.glsl"
 
 float scale = all.scale;
+#ifdef CACHED
+float cap = all.cap;
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Words { uvec4 at[]; };
@@ -93,6 +116,14 @@ vec4 quad_of(uvec4 word, uint i) {
 #endif
 }
 
+#ifdef CACHED
+// An int64 that is not below 0, at most `most`.
+uint bounded(IntIn x, uint index, uint most) {
+    int lower = x.at[2 * index], upper = x.at[2 * index + 1];
+    return upper < 0 ? 0 : upper > 0 ? most : min(uint(lower), most);
+}
+#endif
+
 #define FETCH_KEYS(from)                                                                 \
     [[unroll]] for (uint n_ = 0; n_ < LOADS; ++n_) {                                     \
         uint key_ = min(from + line + n_ * LINES, end - 1);                              \
@@ -108,7 +139,31 @@ void main() {
     if (pair >= all.batch * key_heads) return;
     uint batch = pair / key_heads, key_head = pair % key_heads;
     uint k_at = k_base(batch, key_head), v_at = v_base(batch, key_head);
+    uint all_rows = all.batch * heads * queries;
+    uint first_of_all = slice * all_rows + pair * rows + first_row;
+#ifdef CACHED
+    IntIn position = all.position, padding = all.padding;
+    uint window = all.window;
+    uint newest = bounded(position, 0, keys - 1);
+    uint padded = HAS_PADDING != 0 ? bounded(padding, batch, keys) : 0;
+    uint high = min(newest + queries, keys);
+    uint low = window != 0 && window <= newest ? newest + 1 - window : 0;
+    // Padding sees itself.
+    low = max(low, min(padded, newest));
+    uint share_keys = max(all.slice_keys, (high - low - 1) / slices + 1);
+    share_keys = (share_keys - 1) / SPAN * SPAN + SPAN;
+    uint start = low + slice * share_keys, end = min(start + share_keys, high);
+    if (start >= high) {
+        AccOut none = all.statistics;
+        if (at < ROWS && first_row + at < rows) {
+            none.at[(first_of_all + at) * 2] = -INFINITE;
+            none.at[(first_of_all + at) * 2 + 1] = 0.0;
+        }
+        return;
+    }
+#else
     uint start = slice * all.slice_keys, end = min(start + all.slice_keys, keys);
+#endif
     uint line = at / WORDS, word = at % WORDS;
     uint value_line = at / VALUE_WORDS, value_word = at % VALUE_WORDS;
 
@@ -177,6 +232,12 @@ void main() {
                 for (uint p = 0; p < PARTS; ++p)
                     score += parts[row * ROW_PITCH + p * SPAN + place];
                 score *= scale;
+#ifdef CACHED
+                if (CAPPED != 0) score = cap * precise_tanh(score / cap);
+                uint own_place = newest + true_row % queries;
+                bool seen = key <= own_place && (window == 0 || own_place - key < window);
+                if (!seen || (key < padded && key != own_place)) score = -INFINITE;
+#endif
                 if (HAS_MASK != 0) score += load(mask, mask_at + key * mask_column);
             }
             scores[n] = score;
@@ -217,8 +278,6 @@ void main() {
     partial[at] = total;
     barrier();
     AccOut sums = all.sums, statistics = all.statistics;
-    uint all_rows = all.batch * heads * queries;
-    uint first_of_all = slice * all_rows + pair * rows + first_row;
     if (share == 0 && first_row + row < rows) {
         float whole = 0.0;
         for (uint p = 0; p < SHARE; ++p) whole += partial[p * ROWS + row];

@@ -6,6 +6,8 @@ kernel combines the slices.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import float64
@@ -28,6 +30,9 @@ LEAST_KEYS = 256
 
 LEAST_SLICE = 128
 """Least keys of a slice, whose results are written and read once more."""
+
+LEAST_CACHED_SLICE = 64
+"""Least keys of a slice of a cache, which are divided up on the device."""
 
 GROUPS = 8
 """Workgroups per multiprocessor that the slices are to make."""
@@ -138,31 +143,90 @@ def fills_tensor_cores(gpu: DeviceInfo, q: TensorSpec) -> bool:
     return q.shape[2] > QUERIES_WITH_TENSOR_CORES and heads >= most
 
 
+def fits_cache(gpu: DeviceInfo, q: TensorSpec, k: TensorSpec) -> bool:
+    """Return whether `cached_dispatches` has a tile for queries of a cache."""
+    few = 0 < q.shape[2] <= MOST_QUERIES and 0 < q.shape[3] <= MOST_HEAD
+    if not few or 0 in (*q.shape, *k.shape):
+        return False
+    return split_tile(q, k, k).shared_memory <= gpu.max_shared_memory
+
+
+def cached_dispatches(
+    call: AttentionCall,
+    padding: StridedSpec | None,
+    window: int | None,
+    cap: float | None,
+) -> list[Dispatch]:
+    """Return the dispatches of attention over a cache.
+
+    The device divides the keys up to its position among the slices, of which there are
+    as many as fill the device, if each has `LEAST_CACHED_SLICE` keys; without keys they
+    end at once.
+    """
+    tile = split_tile(call.q, call.k, call.v)
+    blocks = _blocks(call, tile)
+    wanted = ceil_div(GROUPS * model_of(call.gpu).multiprocessors, blocks)
+    slices = max(1, min(wanted, ceil_div(call.k.shape[2], LEAST_CACHED_SLICE)))
+    own: dict[str, Argument] = {"position": "position"}
+    own |= {"padding": "padding" if padding else "position"}
+    own |= {"slice_keys": LEAST_CACHED_SLICE, "slices": slices}
+    own |= {"window": window or 0, "cap": cap or 0.0}
+    constants = {
+        "HAS_PADDING": int(padding is not None),
+        "CAPPED": int(cap is not None),
+    }
+    no_logsumexp = Scratch("logsumexp", 4 * math.prod(call.q.shape[:3]))
+    return _pair(call, tile, own, constants, {"CACHED": "1"}, no_logsumexp)
+
+
 def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     """Return the dispatches of the split-KV kernels: slices, and the combination."""
+    tile, keys = split_tile(call.q, call.k, call.v), call.k.shape[2]
+    length = _slice_length(call.gpu, _blocks(call, tile), keys, tile.span)
+    own: dict[str, Argument] = {"slice_keys": length, "slices": ceil_div(keys, length)}
+    return _pair(call, tile, own, {}, {}, "logsumexp")
+
+
+def _blocks(call: AttentionCall, tile: SplitTile) -> int:
+    """Return the workgroups that a slice of the keys has."""
+    (batch, heads, queries, _), key_heads = call.q.shape, call.k.shape[1]
+    return batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
+
+
+def _pair(
+    call: AttentionCall,
+    tile: SplitTile,
+    own: dict[str, Argument],
+    more: Mapping[str, int],
+    macros: Mapping[str, str],
+    logsumexp: str | Scratch,
+) -> list[Dispatch]:
+    """Return the dispatches of the slices and of the combination."""
     q, k, v = call.q, call.k, call.v
     batch, heads, queries, head = q.shape
-    key_heads, keys = k.shape[1:3]
     width, rows = v.shape[3], batch * heads * queries
-    tile = split_tile(q, k, v)
-    blocks = batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
-    length = _slice_length(call.gpu, blocks, keys, tile.span)
-    slices = ceil_div(keys, length)
+    slices = own["slices"]
+    assert isinstance(slices, int)
     sums = Scratch("sums", 4 * slices * rows * width)
     statistics = Scratch("statistics", 8 * slices * rows)
-    own: dict[str, Argument] = {"sums": sums, "statistics": statistics}
-    own |= {"slice_keys": length, "slices": slices}
+    own = {**own, "sums": sums, "statistics": statistics}
     constants = {"LOCAL_X": tile.invocations, "HEAD": head, "VALUE_HEAD": width}
     constants |= {"ROWS": tile.rows, "SPAN": tile.span}
     constants |= {"HAS_MASK": int(call.mask is not None)}
-    constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile))}
+    constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile)), **more}
     kernel, defines = "attention/flash_split", storage_defines(q.dtype)
     push = attention_arguments(kernel, own, call)
     combined: dict[str, Argument] = {"sums": sums, "statistics": statistics}
-    combined |= {"out_": "out", "logsumexp": "logsumexp", "rows": rows, "heads": heads}
+    combined |= {"out_": "out", "logsumexp": logsumexp, "rows": rows, "heads": heads}
     combined |= {"queries": queries, "slices": slices}
     return [
-        Dispatch(kernel, fold_grid(blocks * slices), push, constants, defines),
+        Dispatch(
+            kernel,
+            fold_grid(_blocks(call, tile) * slices),
+            push,
+            constants,
+            {**defines, **macros},
+        ),
         Dispatch(
             "attention/flash_combine",
             linear_grid(rows * width, COMBINING),

@@ -37,6 +37,42 @@ def test_steps_are_replayed(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (step.traces, step.replays) == (1, 6)
 
 
+def dispatches(gpu: Any, layers: int, room: int) -> int:
+    """Return the dispatches of a replayed step."""
+    model = small_llama(num_hidden_layers=layers, hidden_size=64).to(gpu)
+    cache = model.new_cache(1, room)
+
+    def step(newest: fw.Tensor) -> fw.Tensor:
+        return model(newest, cache)[:, -1].argmax(-1, keepdim=True)
+
+    following, newest = fw.jit(step), fw.tensor([[1]], device=gpu)
+    with fw.no_grad():
+        for _ in range(2):
+            newest = following(newest)
+        newest.numpy()
+        before = gpu.gpu.counters.snapshot()
+        following(newest).numpy()
+    assert (following.traces, following.replays) == (1, 2)
+    return (gpu.gpu.counters.snapshot() - before).dispatches
+
+
+def test_a_layer_is_few_dispatches(gpu: Any) -> None:
+    """Two norms, seven products, the cache, two of attention, the gate, two sums."""
+    counts = [dispatches(gpu, layers, 300) for layers in (1, 3)]
+    assert (counts[1] - counts[0]) / 2 <= 15
+
+
+def test_a_cache_is_longer_in_its_memory(gpu: Any) -> None:
+    model = small_llama().to(gpu)
+    cache = model.new_cache(1, 6)
+    token = fw.tensor([[1]], device=gpu)
+    with fw.no_grad():
+        model(token, cache).numpy()
+        before = [each.array.value.buffer for each in cache.pair(1)]
+        model(token, cache).numpy()
+        assert [each.array.value.buffer for each in cache.pair(1)] == before
+
+
 def test_a_sequence_that_ended_is_filled() -> None:
     model = small_llama()
     tokens = fw.tensor(PROMPT)

@@ -1,0 +1,345 @@
+"""Attention over a key-value cache, whose length is a number on the device."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...base.device import GpuDevice
+from ...base.dtype import FLOAT, SINGLE, int64
+from ...base.errors import ShapeError
+from ...base.index_checks import out_of_range
+from ...base.shape import TensorSpec
+from ...dispatch.declare import primitive
+from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from ...kernels.attention.flash import AttentionCall
+from ...kernels.attention.split import MOST_QUERIES, cached_dispatches, fits_cache
+from ...kernels.linear import linear_dispatch, words_of
+from ...kernels.reduce import need_countable
+from ...kernels.shader_types import check_same_dtype, storage_defines
+from ..elementwise.unary import copy
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+SITE = "KeyValueCache: the room"
+"""Site of positions that are out of range; see `base.index_checks`."""
+
+_VECTORS = ("q", "k", "v", "keys", "values", "cosine", "sine")
+
+
+@primitive(
+    dtypes={**dict.fromkeys(_VECTORS, FLOAT), "position": (int64,)},
+    device_dtypes=dict.fromkeys(_VECTORS, SINGLE),
+    outputs=("turned", "new_keys", "new_values"),
+    strided=True,
+    typed="k",
+)
+def _extend_cache(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cosine: Tensor | None,
+    sine: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
+    position: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rotated queries, and a cache with the rotated keys, and values, of tokens.
+
+    Parameters
+    ----------
+    q : Tensor, shape (batch, heads, count, head)
+    k, v : Tensor, shape (batch, key_heads, count, head)
+        Columns of these three are contiguous.
+    cosine, sine : Tensor, shape (1 or batch, count, turned), or None
+        Contiguous. Of the first elements of a vector, those of one half are pairs with
+        those of the other; None rotates nothing.
+    keys, values : Tensor, shape (batch, key_heads, room, head)
+        The cache, contiguous.
+    position : Tensor, int64, no dimensions
+        Where the first token is held.
+
+    Returns
+    -------
+    tuple of Tensor
+        Without gradients. The cache is changed in its memory where nothing else needs
+        what it was before.
+    """
+
+
+@_extend_cache.spec
+def _extend_cache_spec(
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    cosine: TensorSpec | None,
+    sine: TensorSpec | None,
+    keys: TensorSpec,
+    values: TensorSpec,
+    position: TensorSpec,
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    check_same_dtype(
+        "extend_cache", q=q, k=k, v=v, keys=keys, values=values, cosine=cosine
+    )
+    batch, heads, count, head = k.shape
+    fits = (
+        q.shape == (batch, q.shape[1], count, head)
+        and v.shape == k.shape
+        and keys.shape == values.shape == (batch, heads, keys.shape[2], head)
+    )
+    if not fits:
+        raise ShapeError(
+            f"extend_cache: q is {tuple(q.shape)}, k {tuple(k.shape)}, v"
+            f" {tuple(v.shape)}, keys {tuple(keys.shape)}, values"
+            f" {tuple(values.shape)}; they must be (batch, heads, count, head), twice"
+            " (batch, key_heads, count, head), and twice (batch, key_heads, room, head)"
+        )
+    return q, keys, values
+
+
+@_extend_cache.kernel
+def _extend_cache_kernel(
+    gpu: DeviceInfo,
+    q: StridedSpec,
+    k: StridedSpec,
+    v: StridedSpec,
+    cosine: StridedSpec | None,
+    sine: StridedSpec | None,
+    keys: StridedSpec,
+    values: StridedSpec,
+    position: StridedSpec,
+) -> list[Dispatch]:
+    batch, key_heads, count, head = k.shape
+    room = keys.shape[2]
+    push: dict[str, Argument] = {"q": "q", "k": "k", "v": "v", "position": "position"}
+    push |= {"cosine": "cosine" if cosine else "q", "sine": "sine" if sine else "q"}
+    push |= {"turned": "turned", "keys": "new_keys", "values": "new_values"}
+    push |= {"error": IndexSlot(SITE, room), "batch": batch, "heads": q.shape[1]}
+    push |= {"key_heads": key_heads, "count": count, "room": room}
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        need_countable("attention/extend_cache", x)
+        for label, stride in zip(("batch", "head", "row"), x.layout.strides):
+            push[f"{name}_{label}"] = stride
+    turned = 0 if cosine is None else cosine.shape[2]
+    whole = 0 if cosine is None or cosine.shape[0] == 1 else count * turned
+    push |= {"table_batch": whole, "table_row": turned}
+    elements = batch * count * head * (q.shape[1] + 2 * key_heads)
+    change = linear_dispatch(
+        "attention/extend_cache",
+        elements,
+        push,
+        {"HEAD": max(1, head), "TURNED": turned},
+        storage_defines(k.dtype),
+    )
+    return [_copy("keys", keys), _copy("values", values), change]
+
+
+def _copy(name: str, x: StridedSpec) -> Dispatch:
+    """Return the dispatch with which a new cache begins."""
+    words = words_of("extend_cache", x)
+    push: dict[str, Argument] = {"x": name, "out_": f"new_{name}", "count": words}
+    found = linear_dispatch("copy/words", words, push)
+    return dataclasses.replace(found, copies=(name, f"new_{name}"))
+
+
+@_extend_cache.reference
+def _extend_cache_reference(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    cosine: np.ndarray | None,
+    sine: np.ndarray | None,
+    keys: np.ndarray,
+    values: np.ndarray,
+    position: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    count, room, first = k.shape[2], keys.shape[2], int(position)
+    if first < 0 or first + count > room:
+        raise out_of_range(SITE, first if first < 0 else first + count - 1, room)
+    turned, key = _rotated(q, cosine, sine), _rotated(k, cosine, sine)
+    new_keys, new_values = keys.copy(), values.copy()
+    new_keys[:, :, first : first + count] = key
+    new_values[:, :, first : first + count] = v
+    return turned, new_keys, new_values
+
+
+def _rotated(
+    x: np.ndarray, cosine: np.ndarray | None, sine: np.ndarray | None
+) -> np.ndarray:
+    if cosine is None or sine is None:
+        return x
+    size = cosine.shape[-1]
+    part = x[..., :size]
+    other = np.concatenate([-part[..., size // 2 :], part[..., : size // 2]], -1)
+    turned = part * cosine[:, None] + other * sine[:, None]
+    return np.concatenate([turned.astype(x.dtype), x[..., size:]], -1)
+
+
+@primitive(
+    dtypes={
+        **dict.fromkeys(("q", "k", "v"), FLOAT),
+        **dict.fromkeys(("position", "padding"), (int64,)),
+    },
+    device_dtypes=dict.fromkeys(("q", "k", "v"), SINGLE),
+    strided=True,
+    typed="q",
+)
+def _cached_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    position: Tensor,
+    padding: Tensor | None,
+    scale: float,
+    window: int | None,
+    cap: float | None,
+) -> Tensor:
+    """Return softmax(scores) v of few queries, over the tokens up to each of them.
+
+    Parameters
+    ----------
+    q : Tensor, shape (batch, heads, count, head)
+        Columns are contiguous.
+    k, v : Tensor, shape (batch, key_heads, room, head)
+        The cache, contiguous; `heads` is a multiple of `key_heads`.
+    position : Tensor, int64, no dimensions
+        Token that the first query is. Nothing is read past the last one.
+    padding : Tensor, int64, shape (batch,), or None
+        Number of first tokens that only see themselves.
+    scale : float
+        What q k^T is multiplied with.
+    window : int or None
+        Number of tokens that a query sees at most, the nearest ones.
+    cap : float or None
+        Scores are cap * tanh(score / cap).
+
+    Returns
+    -------
+    Tensor, shape (batch, count, heads, head)
+        Without a gradient.
+    """
+
+
+@_cached_attention.spec
+def _cached_attention_spec(
+    q: TensorSpec, k: TensorSpec, v: TensorSpec, **_: object
+) -> TensorSpec:
+    check_same_dtype("cached_attention", q=q, k=k, v=v)
+    batch, heads, count, head = q.shape
+    return TensorSpec((batch, count, heads, head), q.dtype)
+
+
+@_cached_attention.kernel
+def _cached_attention_kernel(
+    gpu: DeviceInfo,
+    q: StridedSpec,
+    k: StridedSpec,
+    v: StridedSpec,
+    position: StridedSpec,
+    padding: StridedSpec | None,
+    scale: float,
+    window: int | None,
+    cap: float | None,
+) -> list[Dispatch]:
+    call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, False)
+    return cached_dispatches(call, padding, window, cap)
+
+
+@_cached_attention.reference
+def _cached_attention_reference(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    position: np.ndarray,
+    padding: np.ndarray | None,
+    scale: float,
+    window: int | None,
+    cap: float | None,
+) -> np.ndarray:
+    batch, heads, count, head = q.shape
+    key_heads, first = k.shape[1], int(position)
+    wide = np.result_type(q.dtype, np.float32)
+    end = first + count
+    grouped = q.reshape(batch, key_heads, -1, count, head).astype(wide)
+    keys, values = (x[:, :, None, :end].astype(wide) for x in (k, v))
+    scores = grouped @ keys.swapaxes(-1, -2) * scale
+    if cap is not None:
+        scores = np.tanh(scores / cap) * cap
+    places, own = np.arange(end), np.arange(first, end)[:, None]
+    seen = (places <= own) & (own - places < (window or end))
+    if padding is not None:
+        real = places >= padding[:, None, None, None, None]
+        seen = seen & (real | (places == own))
+    scores = np.where(seen, scores, -np.inf)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    found = (weights / weights.sum(-1, keepdims=True)) @ values
+    ordered = found.reshape(batch, heads, count, head).swapaxes(1, 2)
+    return ordered.astype(q.dtype)
+
+
+def reads_cache(query: Tensor, keys: Tensor) -> bool:
+    """Return whether `cached_attention` takes queries (batch, heads, count, head)."""
+    device = query.device
+    if isinstance(device, GpuDevice):
+        return fits_cache(device.gpu.info, query.spec, keys.spec)
+    return 0 < query.layout.shape[2] <= MOST_QUERIES and 0 not in keys.layout.shape
+
+
+def extend_cache(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cosine: Tensor | None,
+    sine: Tensor | None,
+    keys: Tensor,
+    values: Tensor,
+    position: Tensor,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return rotated queries and a longer cache, as `_extend_cache`, of any layouts."""
+    q, k, v = (_side_by_side(x) for x in (q, k, v))
+    if cosine is not None and sine is not None:
+        cosine, sine = _in_order(cosine), _in_order(sine)
+    return _extend_cache(
+        q, k, v, cosine, sine, _in_order(keys), _in_order(values), position
+    )
+
+
+def cached_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    position: Tensor,
+    padding: Tensor | None,
+    scale: float,
+    window: int | None = None,
+    cap: float | None = None,
+) -> Tensor:
+    """Return what queries attend to in a cache, as `_cached_attention`, of any layouts.
+
+    Only if `reads_cache`.
+    """
+    return _cached_attention(
+        _side_by_side(q),
+        _in_order(k),
+        _in_order(v),
+        position,
+        padding,
+        scale,
+        window,
+        cap,
+    )
+
+
+def _side_by_side(x: Tensor) -> Tensor:
+    """Return the tensor with contiguous columns."""
+    return x if x.layout.strides[-1] == 1 or x.layout.shape[-1] == 1 else copy(x)
+
+
+def _in_order(x: Tensor) -> Tensor:
+    """Return the tensor in row-major order."""
+    return x if x.layout.is_contiguous else copy(x)
