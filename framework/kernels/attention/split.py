@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import float64
 from ...base.shape import TensorSpec, ceil_div
-from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid, linear_grid
+from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid
 from ..gpu_model import model_of
 from ..shader_types import storage_defines
 from .flash import MOST_HEAD, AttentionCall, attention_arguments
@@ -56,8 +56,8 @@ TILE_BYTES = 1 << 14
 WORD = 16
 """Bytes of a load."""
 
-COMBINING = 128
-"""Invocations of a workgroup of the second kernel."""
+COMBINING = MOST_HEAD
+"""Invocations of a workgroup of the second kernel, one for each of a row's results."""
 
 
 class SplitTile(NamedTuple):
@@ -229,9 +229,13 @@ def _pair(
         ),
         Dispatch(
             "attention/flash_combine",
-            linear_grid(rows * width, COMBINING),
+            fold_grid(rows),
             combined,
-            {"LOCAL_X": COMBINING, "VALUE_HEAD": width},
+            {
+                "LOCAL_X": COMBINING,
+                "VALUE_HEAD": width,
+                "PARTS": COMBINING >> (width - 1).bit_length(),
+            },
             defines,
         ),
     ]
