@@ -24,6 +24,11 @@ def as_shape(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return sizes
 
 
+def several(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments, of which two ints or more are one sequence."""
+    return (given,) if len(given) > 1 else given
+
+
 def _is_one(value: object) -> bool:
     """Return whether a value counts as no sequence, even if it is iterable."""
     return isinstance(value, str | bytes | Mapping | Set) or (

@@ -134,8 +134,12 @@ class Elementwise(Op[P, R]):
         self.result = result
         self.refuse_integers = refuse_integers
         self.operands = tuple(name for name in self.names if name != result)
+        self.only_numbers = tuple(
+            name for name in self.operands if name not in self.tensors
+        )
         self.for_kinds: dict[str, Callable[..., Any]] = {}
         self.refuse: Callable[..., None] | None = None
+        self.adapt: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
         self.host_calls: CallCache[CachedOnHost] = CallCache()
@@ -310,6 +314,13 @@ class Elementwise(Op[P, R]):
             answer = batching.batched_call(self, bound)
             if answer is not NotImplemented:
                 return answer
+        if self.adapt is not None:
+            other = self.adapt(bound)
+            if other is not None:
+                return self(**other)  # type: ignore[call-arg]  # the parameters P
+        for name in self.only_numbers:
+            if is_number_tensor(bound[name]):
+                return self(**{**bound, name: bound[name].item()})  # type: ignore[call-arg]  # the parameters P
         known = self.host_calls.get(key)
         if known is not None:
             return self._on_host_again(known, args, bound)
@@ -592,6 +603,13 @@ def number(name: str, dtype: DType, value: Any) -> float:
     if type(value) is int or is_symbolic(value):
         return value  # type: ignore[return-value]  # an int, or stands for one
     return int(value)
+
+
+def is_number_tensor(value: object) -> bool:
+    """Return whether a tensor may stand for a number: one element, no gradient."""
+    if not isinstance(value, TensorCore) or value.needs_grad:
+        return False
+    return not value.layout.shape
 
 
 def parts_of(numbers: Iterable[complex]) -> tuple[float, ...]:

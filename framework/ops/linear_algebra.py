@@ -537,10 +537,11 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
 @shown_as("LinalgPinvBackward0", "A")
 def pinv(
     A: Tensor,  # noqa: N803
+    rcond: Tensor | float | None = None,
+    hermitian: bool = False,
     *,
     atol: Tensor | float | None = None,
     rtol: Tensor | float | None = None,
-    hermitian: bool = False,
 ) -> Tensor:
     """Return pseudo-inverses; singular values up to a tolerance count as 0.
 
@@ -551,12 +552,25 @@ def pinv(
     ----------
     A : Tensor, shape (..., m, n), float32, float64 or complex
         Matrices.
+    rcond : Tensor, number or None
+        The old name of `rtol`.
+    hermitian : bool, default False
+        Whether matrices are Hermitian.
     atol, rtol : Tensor, number or None
         Absolute tolerance, and that relative to the largest singular value; as in
         `matrix_rank`.
-    hermitian : bool, default False
-        Whether matrices are Hermitian.
+
+    Raises
+    ------
+    TypeError
+        If `rcond` is given besides another tolerance.
     """
+    if rcond is not None:
+        if atol is not None or rtol is not None:
+            raise TypeError(
+                "pinv: rcond is given with atol or rtol; give atol and rtol alone"
+            )
+        rtol = rcond
     found = _pseudo_inverse(A, atol, rtol, hermitian)
     block = autocast_state.top.value
     if block.host and block.dtype is not None and found.dtype is float32:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..dispatch.diagnosis import explained
+from ..dispatch.diagnosis import explained, told
 from ..dispatch.keywords import takes_keywords
 from ..ops import matrix_functions
 from . import out  # noqa: F401  # writes results into `out`
@@ -50,13 +51,27 @@ METHODS = """
 """
 """Methods that are functions, too; most change their tensor in place."""
 
+
+def _of_tensor(name: str) -> Callable[..., Any]:
+    """Return a method as a function, which refuses what is no tensor."""
+    method = explained(getattr(Tensor, name))
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if args and not isinstance(args[0], Tensor):
+            raise TypeError(f"{name}: input is {told(args[0])}; it must be a tensor")
+        return method(*args, **kwargs)
+
+    return call
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(ops, name) for name in OPS.split()},
     **{
         alias: getattr(ops, name)
         for alias, _, name in (pair.partition(":") for pair in ALIASES.split())
     },
-    **{name: explained(getattr(Tensor, name)) for name in METHODS.split()},
+    **{name: _of_tensor(name) for name in METHODS.split()},
     **{name: takes_keywords(each) for name, each in matrix_functions.TOP.items()},
     "matrix_power": takes_keywords(matrix_functions.matrix_power),
 }

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
+from ..base.errors import ShapeError
+from ..base.validation import as_ints
 from ..ops import matrix_functions
+from .factories import a_tensor
 from .tensor import Tensor
 
 Dims = int | Sequence[int]
@@ -39,5 +42,10 @@ def nuclear_norm(
     keepdim : bool, default False
         Whether they are kept with size 1.
     """
-    norm: Tensor = matrix_functions.matrix_norm(input, "nuc", (dim[0], dim[1]), keepdim)
+    x = a_tensor("nuclear_norm", input)
+    dims = as_ints("nuclear_norm: dim", dim)
+    if len(dims) != 2:
+        raise ShapeError(f"nuclear_norm: dim is {dim}; it must be two dimensions")
+    pair = (dims[0], dims[1])
+    norm: Tensor = matrix_functions.matrix_norm(x, "nuc", pair, keepdim)
     return norm

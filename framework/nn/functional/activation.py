@@ -13,6 +13,7 @@ from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
+from ...dispatch.diagnosis import told
 from ...ops.elementwise.cast import need_real_float, need_real_numbers, refuse_bool
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
@@ -559,10 +560,13 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return ops.glu(input, dim)
 
 
-def _implicit_dim(name: str, dim: int | None, ndim: int) -> int:
+def _implicit_dim(name: str, dim: int | None, input: Tensor) -> int:
     """Return a dimension, or what PyTorch takes where none is given."""
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{name}: input is {told(input)}; it must be a tensor")
     if dim is not None:
         return dim
+    ndim = len(input.layout.shape)
     chosen = 0 if ndim in (0, 1, 3) else 1
     warnings.warn(
         f"{name}: dim is None, which means {chosen} for {ndim} dimensions; give it,"
@@ -591,7 +595,7 @@ def softmax(
     dtype : DType, str or None
         What `input` is cast to first.
     """
-    at = _implicit_dim("softmax", dim, len(input.layout.shape))
+    at = _implicit_dim("softmax", dim, input)
     if input.is_wrapper and at in (-1, input.ndim - 1):
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(
@@ -624,7 +628,7 @@ def softmin(
     -------
     Tensor, shape of `input`
     """
-    at = _implicit_dim("softmin", dim, len(input.layout.shape))
+    at = _implicit_dim("softmin", dim, input)
     return ops.softmax(-input, at, dtype=dtype)
 
 
@@ -652,7 +656,7 @@ def log_softmax(
     -------
     Tensor, shape of `input`
     """
-    at = _implicit_dim("log_softmax", dim, len(input.layout.shape))
+    at = _implicit_dim("log_softmax", dim, input)
     if input.is_wrapper and at in (-1, input.ndim - 1):
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(

@@ -34,7 +34,8 @@ def avg_pool1d(
 
     Parameters
     ----------
-    input : Tensor, shape (batch, channels, length) or without batch, float
+    input : Tensor, shape (batch, channels, length) or without batch
+        Float or int64, whose means are cut towards 0.
     kernel_size : int or (int,)
         Size of the window.
     stride : int or (int,), default `kernel_size`
@@ -73,7 +74,8 @@ def avg_pool2d(
 
     Parameters
     ----------
-    input : Tensor, shape (batch, channels, height, width) or without batch, float
+    input : Tensor, shape (batch, channels, height, width) or without batch
+        Float or int64, whose means are cut towards 0.
     kernel_size : int or (int, int)
         Size of the window.
     stride : int or (int, int), default `kernel_size`
@@ -122,7 +124,7 @@ def avg_pool3d(
     Parameters
     ----------
     input : Tensor, shape (batch, channels, depth, height, width) or without batch
-        Float.
+        Float or int64, whose means are cut towards 0.
     kernel_size : int or (int, int, int)
         Size of the window.
     stride : int or (int, int, int), default `kernel_size`

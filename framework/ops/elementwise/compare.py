@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, BOOL, NUMERIC
+from ...base.dtype import ANY, BOOL, NUMERIC, uint8
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore
 from .unary import lazy_copy
@@ -336,7 +336,8 @@ def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
 
     Parameters
     ----------
-    condition : Tensor, bool
+    condition : Tensor, bool or uint8
+        Of uint8, all but 0 holds.
     x, y : Tensor or number
         The three shapes broadcast; dtypes of the two promote.
 
@@ -345,10 +346,19 @@ def where(condition: Tensor, x: Tensor | float, y: Tensor | float) -> Tensor:
     ShapeError
         If the shapes do not broadcast.
     DTypeError
-        If the condition is not bool.
+        If the condition is neither bool nor uint8.
     """
 
 
+def _of_bools(given: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the arguments of `where` with a condition of bools, not of uint8."""
+    condition: Any = given["condition"]
+    if getattr(condition, "dtype", None) is not uint8:
+        return None
+    return {**given, "condition": ne(condition, 0)}
+
+
+where.adapt = _of_bools
 where.complexes(glsl="bool(condition.x) ? x : y", linear=True)
 
 

@@ -18,6 +18,7 @@ from ..images import (
 from ..reduce.sum import mean
 from ..view import reshape
 from .filter_weights import Averages, Shares
+from .integer_average import integer_averages, is_integer
 from .resample import resampled
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def avg_pool1d(
     Parameters
     ----------
     x : Tensor, shape (batch, channels, length) or (channels, length)
-        Float.
+        Float or int64, whose means are cut towards 0.
     kernel_size, stride, padding, ceil_mode, count_include_pad
         As in `avg_pool2d`.
 
@@ -59,7 +60,8 @@ def avg_pool1d(
     """
     name = "avg_pool1d"
     divide_by, _ = divisor(name, count_include_pad, None)
-    return _averages(name, 1, x, kernel_size, stride, padding, ceil_mode, divide_by)
+    given = (kernel_size, stride, padding, ceil_mode)
+    return _averages(name, 1, x, *given, divide_by, None)
 
 
 @shown_as("AvgPool2DBackward0", "x")
@@ -77,7 +79,7 @@ def avg_pool2d(
     Parameters
     ----------
     x : Tensor, shape (batch, channels, height, width) or without batch
-        Float.
+        Float or int64, whose means are cut towards 0.
     kernel_size : int or (int, int)
         Size of the window.
     stride : int or (int, int), default `kernel_size`
@@ -102,8 +104,9 @@ def avg_pool2d(
     """
     name = "avg_pool2d"
     divide_by, factor = divisor(name, count_include_pad, divisor_override)
-    out = _averages(name, 2, x, kernel_size, stride, padding, ceil_mode, divide_by)
-    return out if factor is None else out * factor
+    given = (kernel_size, stride, padding, ceil_mode)
+    out = _averages(name, 2, x, *given, divide_by, divisor_override)
+    return out if factor is None or is_integer(out) else out * factor
 
 
 def divisor(
@@ -127,8 +130,11 @@ def _averages(
     padding: int | Shape,
     ceil_mode: bool,
     divide_by: str,
+    override: int | None,
 ) -> Tensor:
-    window = pooling_window(name, x, kernel_size, stride, padding, 1, ceil_mode, dims)
+    whole = is_integer(x)
+    given = (kernel_size, stride, padding, 1, ceil_mode)
+    window = pooling_window(name, x, *given, dims, integers=whole)
     pixels = images(x, dims)
     size = pixels.shape[2:]
     out = window.output(*size)
@@ -143,7 +149,11 @@ def _averages(
         )
         for k in range(2 - dims, 2)
     }
-    return autocast_passthrough(resampled(name, pixels, rules), x, dims)
+    if whole:
+        found = integer_averages(pixels, [*rules.values()], override)
+    else:
+        found = resampled(name, pixels, rules)
+    return autocast_passthrough(found, x, dims)
 
 
 @shown_as("AdaptiveAvgPool2DBackward0", "x", squeezed=(2, 3))

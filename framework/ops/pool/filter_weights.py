@@ -100,15 +100,23 @@ class Averages:
 
     def taps(self) -> Taps:
         """Return the taps of each result."""
-        start = np.arange(self.out) * self.stride - self.padding
-        end = np.minimum(start + self.kernel, self.size + self.padding)
+        start, end = self._windows()
         first, last = np.maximum(start, 0), np.minimum(end, self.size)
-        divisors = {
-            "inside": last - first,
-            "padded": end - start,
-            "nothing": np.ones(self.out),
-        }
-        return _averaged(first, last, divisors[self.divide_by])
+        return _averaged(first, last, self.counts())
+
+    def counts(self) -> np.ndarray:
+        """Return what each sum is divided by."""
+        start, end = self._windows()
+        if self.divide_by == "nothing":
+            return np.ones(self.out, np.int64)
+        if self.divide_by == "padded":
+            return end - start
+        return np.minimum(end, self.size) - np.maximum(start, 0)
+
+    def _windows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return where windows begin and end."""
+        start = np.arange(self.out) * self.stride - self.padding
+        return start, np.minimum(start + self.kernel, self.size + self.padding)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from ..indexing.scatter import gather
 from ..view import reshape
 from .avg_pool import divisor, is_one_part
 from .filter_weights import Averages, Rule, Shares
+from .integer_average import integer_averages, is_integer
 from .max_pool import largest, largest_of_parts, with_places
 from .resample import resampled
 
@@ -91,7 +92,9 @@ def avg_pool3d(
     Tensor, shape (batch, channels, out_d, out_h, out_w) or without batch
     """
     name = "avg_pool3d"
-    deep, flat = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode)
+    whole = is_integer(x)
+    given = (kernel_size, stride, padding, 1, ceil_mode)
+    deep, flat = _windows(name, x, *given, integers=whole)
     divide_by, factor = divisor(name, count_include_pad, divisor_override)
     size = x.layout.shape[-3:]
     out = (deep.output(size[0], 1)[0], *flat.output(size[1], size[2]))
@@ -99,10 +102,11 @@ def avg_pool3d(
         (window.kernel[k], window.stride[k], window.padding[k])
         for window, k in ((deep, 0), (flat, 0), (flat, 1))
     ]
-    rules: dict[int, Rule] = {
-        len(x.layout.shape) - 3 + k: Averages(size[k], out[k], *sides[k], divide_by)
-        for k in range(3)
-    }
+    each = [Averages(size[k], out[k], *sides[k], divide_by) for k in range(3)]
+    if whole:
+        return integer_averages(x, each, divisor_override)
+    first = len(x.layout.shape) - 3
+    rules: dict[int, Rule] = dict(enumerate(each, first))
     means = resampled(name, x, rules)
     return means if factor is None else means * factor
 

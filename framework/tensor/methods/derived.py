@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ... import ops
 from ...base.errors import DTypeError, ShapeError
+from ...base.validation import several
 from ...ops import matrix_functions
 from ...ops.elementwise.cast import need_real_float
 from ..inplace import change
@@ -79,7 +80,6 @@ class DerivedMethods:
     diagonal_scatter = ops.diagonal_scatter
     digamma = ops.digamma
     dist = ops.dist
-    dsplit = ops.dsplit
     erfinv = ops.erfinv
     fliplr = ops.fliplr
     flipud = ops.flipud
@@ -90,7 +90,6 @@ class DerivedMethods:
     gcd = ops.gcd
     heaviside = ops.heaviside
     histogram = ops.histogram
-    hsplit = ops.hsplit
     i0 = ops.i0
     index_reduce = ops.index_reduce
     igamma = ops.igamma
@@ -125,8 +124,37 @@ class DerivedMethods:
     slice_scatter = ops.slice_scatter
     sum_to_size = ops.sum_to_size
     unique_consecutive = ops.unique_consecutive
-    vsplit = ops.vsplit
     xlogy = ops.xlogy
+
+    def hsplit(self: Tensor, *parts: Any, **named: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the second dimension; see `ops.hsplit`.
+
+        Parameters
+        ----------
+        *parts, **named : int, or one sequence of int
+            How many equal parts, or as several ints where parts begin.
+        """
+        return ops.hsplit(self, *several(parts), **named)
+
+    def vsplit(self: Tensor, *parts: Any, **named: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the first dimension; see `ops.vsplit`.
+
+        Parameters
+        ----------
+        *parts, **named : int, or one sequence of int
+            How many equal parts, or as several ints where parts begin.
+        """
+        return ops.vsplit(self, *several(parts), **named)
+
+    def dsplit(self: Tensor, *parts: Any, **named: Any) -> tuple[Tensor, ...]:
+        """Return views of parts along the third dimension; see `ops.dsplit`.
+
+        Parameters
+        ----------
+        *parts, **named : int, or one sequence of int
+            How many equal parts, or as several ints where parts begin.
+        """
+        return ops.dsplit(self, *several(parts), **named)
 
     def polygamma(self: Tensor, n: int) -> Tensor:
         """Return the polygamma function of order `n`, which is at least 0.

@@ -14,7 +14,7 @@ from ...base.memory_format import (
     contiguous_format,
 )
 from ...base.shape import Layout, Shape
-from ...base.validation import as_shape
+from ...base.validation import as_shape, several
 from ...dispatch.diagnosis import explained
 from ...ops.movement.transpose import row_major
 from ...ops.view import another
@@ -202,10 +202,10 @@ class MovementMethods:
 
         Parameters
         ----------
-        *dim, **named : int, or sequence of int
+        *dim, **named : int, or one sequence of int
             Which dimensions, as `dim`; none means all that have size 1.
         """
-        out = ops.squeeze(self, *dim, **named)
+        out = ops.squeeze(self, *several(dim), **named)
         return another(self, out, "SqueezeBackward0") if out is self else out
 
     unsqueeze = ops.unsqueeze

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from ... import ops
+from ...base.validation import several
 
 if TYPE_CHECKING:
     from ...ops.reduce.minmax import ValuesIndices
@@ -131,7 +132,17 @@ class ReductionMethods:
     var = ops.var
     std = ops.std
     norm = ops.norm
-    count_nonzero = ops.count_nonzero
+
+    def count_nonzero(self: Tensor, *dim: Any, **named: Any) -> Tensor:
+        """Return how many elements are not 0; see `ops.count_nonzero`.
+
+        Parameters
+        ----------
+        *dim, **named : int, or one sequence of int
+            Over which dimensions, as `dim`; none means all.
+        """
+        return ops.count_nonzero(self, *several(dim), **named)
+
     cumsum = ops.cumsum
     cumprod = ops.cumprod
     diff = ops.diff

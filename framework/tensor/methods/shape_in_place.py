@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
+from ...base.validation import several
 from ...dispatch.diagnosis import explained
 from ..relayout import relayout, resize, set_storage
 
@@ -18,15 +19,15 @@ class ShapeInPlaceMethods:
 
     __slots__ = ()
 
-    def squeeze_(self: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    def squeeze_(self: Tensor, *dim: Any, **named: Any) -> Tensor:
         """Drop dimensions of size 1; see `ops.squeeze`.
 
         Parameters
         ----------
-        dim : int, sequence of int or None
-            Those that are dropped if of size 1; None means all.
+        *dim, **named : int, or one sequence of int
+            Those that are dropped if of size 1, as `dim`; none means all.
         """
-        return relayout(self, ops.squeeze, dim)
+        return relayout(self, ops.squeeze, *several(dim), **named)
 
     def unsqueeze_(self: Tensor, dim: int) -> Tensor:
         """Insert a dimension of size 1; see `ops.unsqueeze`.

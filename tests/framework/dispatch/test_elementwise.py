@@ -223,3 +223,27 @@ def test_a_cached_call_on_the_host_checks_what_its_key_leaves_open() -> None:
     ops.mul(y, y).sum().backward()
     assert y.grad is not None
     assert y.grad.tolist() == [2.0] * 3
+
+
+def test_tensors_stand_for_numbers_of_options(gpu: GpuDevice) -> None:
+    for place in ("cpu", gpu):
+        x = fw.tensor([-1.0, 2.0], device=place)
+        for slope in (0.5, 0.25):
+            number = fw.tensor(slope, device=place)
+            for _ in range(2):
+                found = fw.nn.functional.leaky_relu(x, number)
+                assert found.tolist() == [-slope, 2.0]
+        for wrong in (fw.tensor([0.5]), fw.tensor(0.5, requires_grad=True)):
+            with pytest.raises(TypeError, match=r"leaky_relu: .* is no operand"):
+                fw.nn.functional.leaky_relu(x, wrong)  # type: ignore[arg-type]  # the test
+
+
+def test_a_condition_of_uint8(gpu: GpuDevice) -> None:
+    for place in ("cpu", gpu):
+        x = fw.tensor([1.0, 2.0, 3.0], device=place)
+        condition = fw.tensor([0, 2, 255], dtype=fw.uint8, device=place)
+        for _ in range(2):
+            assert fw.where(condition, x, 0).tolist() == [0.0, 2.0, 3.0]
+            assert x.where(condition, -x).tolist() == [-1.0, 2.0, 3.0]
+        with pytest.raises(DTypeError, match="`condition` is int32"):
+            fw.where(condition.int(), x, 0)

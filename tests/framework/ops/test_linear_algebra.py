@@ -1,5 +1,7 @@
 """Results of factorisations that are not values: shapes and dtypes by mode."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -32,3 +34,18 @@ def test_pseudo_inverses_under_autocast_for_the_host_have_pytorchs_dtypes() -> N
     narrow, x.grad = x.grad, None
     fw.linalg.pinv(x).sum().backward()
     np.testing.assert_allclose(narrow.numpy(), x.grad.numpy(), rtol=1e-5)
+
+
+def test_pinv_takes_its_old_tolerance() -> None:
+    values = [[1.0, 0.0], [0.0, 0.01]]
+    for library in (torch, fw):
+        x: Any = library.tensor(values)
+        wanted = [[1.0, 0.0], [0.0, 0.0]]
+        pinv = library.linalg.pinv
+        for found in (
+            pinv(x, 0.5), pinv(x, 0.5, True), pinv(x, library.tensor(0.5)),
+            pinv(x, rcond=0.5, hermitian=True),
+        ):  # fmt: skip
+            assert found.tolist() == wanted
+        with pytest.raises(TypeError):
+            pinv(x, 0.5, atol=1.0)

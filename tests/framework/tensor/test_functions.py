@@ -1,5 +1,7 @@
 """The table of functions: all are there, under names that PyTorch has."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -31,3 +33,20 @@ def test_pytorch_has_them() -> None:
 @pytest.mark.parametrize("call", CALLS)
 def test_call(call: str) -> None:
     check(call)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: fw.detach_([1.0]),
+        lambda: fw.abs_(None),
+        lambda: fw.where([True]),
+        lambda: fw.nuclear_norm([1.0]),
+        lambda: fw.nn.functional.softmax([1.0], 0),
+        lambda: fw.nn.functional.log_softmax(None),
+        lambda: fw.nn.functional.embedding(fw.tensor([0]), 3),
+    ],
+)
+def test_what_is_no_tensor_is_refused_by_its_kind(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"it must be a tensor"):
+        call()

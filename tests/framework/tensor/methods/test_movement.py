@@ -131,3 +131,17 @@ def test_class_whose_new_takes_options(library: Any) -> None:
     assert (x.tag, type(x + 1).__name__) == ("a", "Tagged")
     with pytest.raises(TypeError):
         library.Tensor([1.0], tag="a")
+
+
+def test_several_ints_are_one_sequence() -> None:
+    for library in (torch, fw):
+        x: Any = library.arange(24).reshape(2, 3, 4, 1, 1)
+        assert x.squeeze(-1, -2).shape == (2, 3, 4)
+        assert x.clone().squeeze_(3, 4).shape == (2, 3, 4)
+        assert x.count_nonzero(0, 2, 3).shape == (3, 1)
+        for name, size in (("vsplit", 2), ("hsplit", 3), ("dsplit", 4)):
+            parts = getattr(x, name)(1, 2)
+            sizes = [part.numel() * size // 24 for part in parts]
+            assert sizes == [1, 1, size - 2]
+        with pytest.raises(TypeError):
+            library.squeeze(x, 3, 4)
