@@ -167,6 +167,12 @@ def wrong_kind(parameter: inspect.Parameter, value: Any) -> str | None:
     return None
 
 
+def need_tensor(name: str, parameter: str, value: object) -> None:
+    """Raise `TypeError` if an argument is no tensor."""
+    if not isinstance(value, TensorCore):
+        raise TypeError(f"{name}: {parameter} is {told(value)}; it must be a tensor")
+
+
 def _inside(value: Any, parts: list[str]) -> str:
     """Return what a sequence has that it must not, if that is what is wrong."""
     if not isinstance(value, list | tuple):

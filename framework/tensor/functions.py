@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
-from ..dispatch.diagnosis import explained, told
+from ..dispatch.diagnosis import explained, need_tensor
 from ..dispatch.keywords import takes_keywords
 from ..ops import matrix_functions
 from . import out  # noqa: F401  # writes results into `out`
@@ -58,8 +58,8 @@ def _of_tensor(name: str) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if args and not isinstance(args[0], Tensor):
-            raise TypeError(f"{name}: input is {told(args[0])}; it must be a tensor")
+        if args:
+            need_tensor(name, "input", args[0])
         return method(*args, **kwargs)
 
     return call

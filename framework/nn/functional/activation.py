@@ -5,7 +5,6 @@ With `inplace` the elements of `input` are replaced, on the tape, and it is retu
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Literal
 
 from ... import ops
@@ -13,10 +12,10 @@ from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
 from ...base.errors import DomainError
-from ...dispatch.diagnosis import told
 from ...ops.elementwise.cast import need_real_float, need_real_numbers, refuse_bool
 from ...tensor.inplace import change
 from ...tensor.tensor import Tensor
+from .implicit_dim import implicit_dim
 
 LEAST_DRAW = 2.0**-25
 """Below every exponential draw but 0, whose logarithm is infinite."""
@@ -560,22 +559,6 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return ops.glu(input, dim)
 
 
-def _implicit_dim(name: str, dim: int | None, input: Tensor) -> int:
-    """Return a dimension, or what PyTorch takes where none is given."""
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: input is {told(input)}; it must be a tensor")
-    if dim is not None:
-        return dim
-    ndim = len(input.layout.shape)
-    chosen = 0 if ndim in (0, 1, 3) else 1
-    warnings.warn(
-        f"{name}: dim is None, which means {chosen} for {ndim} dimensions; give it,"
-        " for this choice is deprecated",
-        stacklevel=3,
-    )
-    return chosen
-
-
 def softmax(
     input: Tensor,
     dim: int | None = None,
@@ -595,7 +578,7 @@ def softmax(
     dtype : DType, str or None
         What `input` is cast to first.
     """
-    at = _implicit_dim("softmax", dim, input)
+    at = implicit_dim("softmax", dim, input)
     if input.is_wrapper and at in (-1, input.ndim - 1):
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(
@@ -628,7 +611,7 @@ def softmin(
     -------
     Tensor, shape of `input`
     """
-    at = _implicit_dim("softmin", dim, input)
+    at = implicit_dim("softmin", dim, input)
     return ops.softmax(-input, at, dtype=dtype)
 
 
@@ -656,7 +639,7 @@ def log_softmax(
     -------
     Tensor, shape of `input`
     """
-    at = _implicit_dim("log_softmax", dim, input)
+    at = implicit_dim("log_softmax", dim, input)
     if input.is_wrapper and at in (-1, input.ndim - 1):
         wrapper: Any = input
         found: Tensor = wrapper.on_rows(

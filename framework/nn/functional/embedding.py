@@ -9,7 +9,7 @@ from ...autograd.engine import no_grad
 from ...autograd.tape import shown_as
 from ...base.dtype import INTEGER, float32, int32
 from ...base.errors import DomainError, DTypeError, ShapeError
-from ...dispatch.diagnosis import told
+from ...dispatch.diagnosis import need_tensor
 from ...tensor.inplace import assign
 from ...tensor.tensor import Tensor
 
@@ -50,10 +50,8 @@ def embedding(
         If `sparse` goes with `scale_grad_by_freq`.
     """
     if not (isinstance(input, Tensor) and isinstance(weight, Tensor)):
-        named = ("weight", weight) if isinstance(input, Tensor) else ("input", input)
-        raise TypeError(
-            f"embedding: {named[0]} is {told(named[1])}; it must be a tensor"
-        )
+        need_tensor("embedding", "input", input)
+        need_tensor("embedding", "weight", weight)
     if input.is_wrapper:
         wrapper: Any = input
         options = (padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)

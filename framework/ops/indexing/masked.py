@@ -12,7 +12,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
 from ...base.validation import as_int
 from ...dispatch.declare import primitive
-from ...dispatch.diagnosis import told
+from ...dispatch.diagnosis import need_tensor
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -117,10 +117,7 @@ def _where_form(
     other: Tensor | float | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
     if input is None and other is None:
-        if not isinstance(condition, TensorCore):
-            raise TypeError(
-                f"where: condition is {told(condition)}; it must be a tensor"
-            )
+        need_tensor("where", "condition", condition)
         return nonzero(condition, as_tuple=True)
     if input is None or other is None:
         raise TypeError(
