@@ -41,7 +41,9 @@ void main() {
     uint row = divide(number, push.row_magic, push.row_shift);
     uint column = number - row * columns;
     uint tap = divide(column, push.pitch_magic, push.pitch_shift);
-    uint before = row / push.group_rows % push.bundle * push.channels;
+    // Two divisions of any numbers would take as long as the sums.
+    uint before = 0;
+    if (push.bundle > 1) before = row / push.group_rows % push.bundle * push.channels;
     uint channel = column - tap * push.pitch - before;
     bool inside = number < count && channel < push.channels;
     ACC sum = ACC(0);
