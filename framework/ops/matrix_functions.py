@@ -54,7 +54,7 @@ from .reduce.minmax import amax, amin
 from .reduce.sum import sum
 from .reduce.variance import norm as _norm
 from .source import fill_like
-from .view import flatten, movedim, reshape, squeeze, unsqueeze
+from .view import another, flatten, movedim, reshape, squeeze, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -134,6 +134,10 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     if last:
         every[-1] = unsqueeze(every[-1], -1)
     out = chain_matmul(*every)
+    if len(every) > 2:
+        ends = ((first, out.shape[0]), (last, out.shape[1]))
+        shape = tuple(size for dropped, size in ends if not dropped)
+        return another(out, reshape(out, shape), "ViewBackward0")
     out = squeeze(out, -1) if last else out
     return squeeze(out, 0) if first else out
 
@@ -447,6 +451,7 @@ class SVDParts(NamedTuple):
 
 
 @autocast_float32_on_host
+@shown_as("CholeskyBackward0", "input")
 def top_cholesky(input: Tensor, upper: bool = False) -> Tensor:
     """Return the Cholesky factors of positive-definite matrices.
 

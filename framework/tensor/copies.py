@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import ops
-from ..autograd.tape import shown_as
+from ..autograd.tape import show_as, shown_as
 from ..base.docstring import shares_parameters
 from ..base.validation import as_ints
 from ..dispatch.keywords import takes_keywords
@@ -166,7 +166,10 @@ def split_with_sizes_copy(
 def squeeze_copy(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Return a copy of what `Tensor.squeeze` shows."""
     x = a_tensor("squeeze_copy", input)
-    return (x.squeeze() if dim is None else x.squeeze(dim)).clone()
+    found = (x.squeeze() if dim is None else x.squeeze(dim)).clone()
+    kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
+    show_as(found, f"SqueezeBackward{kind}_copy", x)
+    return found
 
 
 @takes_keywords

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ... import ops
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_device
@@ -55,7 +55,12 @@ def pairwise_distance(
     keepdim : bool, default False
     """
     need_tensors("pairwise_distance", x1=x1, x2=x2)
-    return ops.norm(x1 - x2 + eps, p, -1, keepdim)
+    between = x1 - x2
+    moved = between + eps
+    show_as(moved, "AddBackward1", between)
+    found = ops.norm(moved, p, -1, keepdim)
+    show_as(found, "NormBackward1", moved)
+    return found
 
 
 @autocast_float32_on_device

@@ -411,5 +411,5 @@ def _triplet(
     far = distance(anchor, negative)
     if swap:
         far = ops.minimum(far, distance(positive, negative))
-    near = distance(anchor, positive)
-    return reduced_loss(name, ops.clamp_min(near - far + margin, 0.0), reduction)
+    near = distance(anchor, positive) + margin
+    return reduced_loss(name, ops.clamp_min(near - far, 0.0), reduction)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import INTEGER, bfloat16, bool_, complex128, float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
@@ -111,6 +111,11 @@ def _comparable(x: Tensor) -> Tensor:
     return _lifted(wide) if wide.dtype in _SUBNORMAL else x
 
 
+def _fill_node(input: Tensor, value: object) -> str:
+    return f"FillBackward{int(isinstance(value, TensorCore))}"
+
+
+@shown_as(_fill_node, "input", "value")
 def fill(input: Tensor, value: Tensor | float) -> Tensor:
     """Return a tensor of the shape and dtype of `input` with one value everywhere.
 
@@ -222,7 +227,10 @@ def rsub(input: Tensor, other: Tensor | float, *, alpha: float = 1) -> Tensor:
     alpha : number, default 1
     """
     need_tensors("rsub", input=input)
-    return sub(other, times_alpha("rsub", other, input, alpha))
+    found = sub(other, times_alpha("rsub", other, input, alpha))
+    if isinstance(other, TensorCore):
+        show_as(found, "RsubBackward0", input, other)
+    return found
 
 
 @shown_as("FmaxBackward0", "input", "other")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import bfloat16, float16, float32, float64
 from ...base.errors import DTypeError
 from ...dispatch.declare import elementwise
@@ -66,6 +67,7 @@ bfloat16_neighbour.vjp(neighbour_vjp)
 SHORT = {float16: half_neighbour, bfloat16: bfloat16_neighbour}
 
 
+@shown_as("NextafterBackward0", "x", "y")
 def nextafter(x: Tensor, y: Tensor) -> Tensor:
     """Return the next number from `x` towards `y`.
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import show_as, shown_as
+from ...autograd.tape import show_as
 from ...base.dtype import bfloat16, default_dtype, float16
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -362,12 +362,15 @@ def _listed(name: str, value: int | Sequence[int]) -> list[int]:
     return [found] if isinstance(found, int) else list(found)
 
 
-def _several(
-    x: Tensor, dims: Sequence[int], sizes: Sequence[int], scale: float, inverse: bool
-) -> Tensor:
-    """Transform complex numbers along dimensions; the first one takes the factor."""
+def _all_resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """Return `x` cut off or padded with zeros along dimensions."""
     for at, size in zip(dims, sizes):
         x = resized(x, at, size)
+    return x
+
+
+def _several(x: Tensor, dims: Sequence[int], scale: float, inverse: bool) -> Tensor:
+    """Transform complex numbers along dimensions; the first one takes the factor."""
     for at in dims:
         x, scale = _along(x, at, inverse, scale), 1.0
     return x if dims else mul(x, scale)
@@ -379,11 +382,14 @@ def _complex_nd(
     x = _as_complex(name, x)
     dims, sizes = _sizes(name, x, s, dim)
     scale = _scale(name, norm, math.prod(sizes), inverse)
-    return _several(x, dims, sizes, scale, inverse)
+    x = _all_resized(x, dims, sizes)
+    found = _several(x, dims, scale, inverse)
+    if dims:
+        show_as(found, "FftC2CBackward0", x)
+    return found
 
 
 @autocast_float32_on_host
-@shown_as(_complex_node, "input")
 def fftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -417,7 +423,6 @@ def fftn(
 
 
 @autocast_float32_on_host
-@shown_as(_complex_node, "input")
 def ifftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -436,7 +441,6 @@ def ifftn(
 
 
 @autocast_float32_on_host
-@shown_as(_node, "input")
 def rfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -463,15 +467,15 @@ def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
     if not dims:
         raise ShapeError(f"{name}: there is no dimension; there must be at least one")
     scale = _scale(name, norm, math.prod(sizes), False)
-    for at, size in zip(dims, sizes):
-        x = resized(x, at, size)
+    x = _all_resized(x, dims, sizes)
     last = movedim(x, dims[-1], -1)
     made = movedim(_real_forward(last, sizes[-1], scale), -1, dims[-1])
-    return _several(made, dims[:-1], sizes[:-1], 1.0, False)
+    found = _several(made, dims[:-1], 1.0, False)
+    show_as(found, "FftR2CBackward0", x)
+    return found
 
 
 @autocast_float32_on_host
-@shown_as(_real_node, "input")
 def irfftn(
     input: Tensor, s: Dims = None, dim: Dims = None, norm: str | None = None
 ) -> Tensor:
@@ -498,9 +502,11 @@ def _half_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
     if not dims:
         raise ShapeError(f"{name}: there is no dimension; there must be at least one")
     scale = _scale(name, norm, math.prod(sizes), True)
-    x = _several(x, dims[:-1], sizes[:-1], 1.0, True)
-    half = resized(movedim(x, dims[-1], -1), x.ndim - 1, sizes[-1] // 2 + 1)
-    return movedim(_real_inverse(half, sizes[-1], scale), -1, dims[-1])
+    x = _all_resized(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
+    half = movedim(_several(x, dims[:-1], 1.0, True), dims[-1], -1)
+    found = movedim(_real_inverse(half, sizes[-1], scale), -1, dims[-1])
+    show_as(found, "FftC2RBackward0", x)
+    return found
 
 
 def hfftn(
@@ -539,7 +545,6 @@ def ihfftn(
 
 
 @autocast_float32_on_host
-@shown_as(_complex_node, "input")
 def fft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -555,7 +560,6 @@ def fft2(
 
 
 @autocast_float32_on_host
-@shown_as(_complex_node, "input")
 def ifft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -571,7 +575,6 @@ def ifft2(
 
 
 @autocast_float32_on_host
-@shown_as(_node, "input")
 def rfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:
@@ -587,7 +590,6 @@ def rfft2(
 
 
 @autocast_float32_on_host
-@shown_as(_real_node, "input")
 def irfft2(
     input: Tensor, s: Dims = None, dim: Dims = (-2, -1), norm: str | None = None
 ) -> Tensor:

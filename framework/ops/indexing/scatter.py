@@ -333,7 +333,11 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     return _scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
-@shown_as("IndexFillBackward0", "x")
+def _fill_node(x: Tensor, dim: int, index: Tensor, value: object) -> str:
+    return f"IndexFillBackward{int(isinstance(value, TensorCore))}"
+
+
+@shown_as(_fill_node, "x", "value")
 def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Return `x` with the slices along `dim` that the indices name set to one value.
 

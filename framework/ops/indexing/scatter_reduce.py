@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -77,7 +77,12 @@ def scatter(
         raise TypeError("scatter: src and value are both missing; give one of them")
     if reduce is not None:
         return _combined(x, dim, index, src, reduce)
-    return replaced(x, dim, index, src)
+    found = replaced(x, dim, index, src)
+    if isinstance(src, TensorCore):
+        show_as(found, "ScatterBackward0", x, src)
+    else:
+        show_as(found, "ScatterBackward1", x)
+    return found
 
 
 def _combined(

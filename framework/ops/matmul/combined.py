@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import show_as, shown_as
@@ -150,18 +151,23 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
         )
     sizes = [matrices[0].shape[0], *(each.shape[1] for each in matrices)]
     count = len(matrices)
+    # Of equal costs PyTorch takes the first two of three, of more the first cut.
+    order = -1 if count == 3 else 1
     costs = {(at, at): (0, at) for at in range(count)}
     for length in range(1, count):
         for first in range(count - length):
             last = first + length
             costs[first, last] = min(
-                (
-                    costs[first, cut][0]
-                    + costs[cut + 1, last][0]
-                    + sizes[first] * sizes[cut + 1] * sizes[last + 1],
-                    cut,
-                )
-                for cut in range(first, last)
+                [
+                    (
+                        costs[first, cut][0]
+                        + costs[cut + 1, last][0]
+                        + sizes[first] * sizes[cut + 1] * sizes[last + 1],
+                        cut,
+                    )
+                    for cut in range(first, last)[::order]
+                ],
+                key=operator.itemgetter(0),
             )
 
     def product(first: int, last: int) -> Tensor:
@@ -252,6 +258,8 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         return cast(
             band_like(input, input.layout.shape, rows, rows, 0, 0, bool_), input.dtype
         )
+    if n == 3:  # In the order of PyTorch's products, which is another one.
+        return matmul(matmul(input, input), input)
     result, power = None, input
     while n:
         if n & 1:
@@ -404,4 +412,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
             f"vecdot: x is {x.dtype.name}, y {y.dtype.name}; they must be the same"
         )
     need_float("vecdot", x=x, y=y)
-    return sum(mul(conj(x), y), dim)
+    found = sum(mul(conj(x), y), dim)
+    if x.ndim == y.ndim == 1:
+        show_as(found, "VdotBackward0", x, y)
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import STORED
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
@@ -133,7 +133,9 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     if len(x.layout.shape) == 1:
         return diag_embed(x, diagonal)
     if len(x.layout.shape) == 2:
-        return copy(_diagonal_of(x, diagonal))
+        found = copy(_diagonal_of(x, diagonal))
+        show_as(found, "DiagonalBackward0_copy", x)
+        return found
     raise ShapeError(f"diag: x is {tuple(x.shape)}; it must have 1 or 2 dimensions")
 
 

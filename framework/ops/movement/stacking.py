@@ -6,6 +6,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...autograd.tape import show_as
 from ...base.errors import ShapeError
 from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
@@ -39,7 +40,9 @@ def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any
 
 
 def _rows(x: Tensor) -> Tensor:
-    return x if len(x.layout.shape) > 1 else reshape(x, (1, x.numel()))
+    if len(x.layout.shape) == 1:
+        return unsqueeze(x, 0)
+    return x if x.layout.shape else reshape(x, (1, 1))
 
 
 def _planes(x: Tensor) -> Tensor:
@@ -294,7 +297,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
         rows.append(pad(block, (left, right)) if block.shape[0] else block)
         left += block.shape[1]
     kept = [row for row in rows if row.shape[0]]
-    return cat(kept) if kept else fill_like(blocks[0], (0, width), 0, blocks[0].dtype)
+    if not kept:
+        return fill_like(blocks[0], (0, width), 0, blocks[0].dtype)
+    found = cat(kept)
+    show_as(found, "BlockDiagBackward0", *tensors)
+    return found
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:

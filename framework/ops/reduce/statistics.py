@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import (
     bool_,
     complex64,
@@ -19,7 +19,7 @@ from ...base.dtype import (
 )
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
-from ..elementwise.binary import add, mul, sub
+from ..elementwise.binary import add, div, mul, sub
 from ..elementwise.cast import cast, need_float, refuse_bool
 from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
 from ..elementwise.complex_numbers import conj, numbers_of, pairs_of, real_of
@@ -28,9 +28,9 @@ from ..elementwise.unary import abs, lazy_copy, sqrt
 from ..indexing.scatter import gather
 from ..matmul.matmul import matmul
 from ..movement.concat import cat
-from ..movement.slice import narrow
+from ..movement.slice import narrow, select
 from ..source import arange_like, fill_like
-from ..view import expand, reshape, transpose, unsqueeze
+from ..view import another, expand, reshape, squeeze, transpose, unsqueeze
 from .common import as_places, place_dtype
 from .minmax import ValuesIndices, amax, amin
 from .scan import cumsum, diff
@@ -155,7 +155,7 @@ def cov(
             factor = total - correction
         product = matmul(mul(centred, weights), conj(transpose(centred, 0, 1)))
         found = product / clamp(factor, 0.0)
-    return found if rows.layout.shape[0] != 1 else reshape(found, ())
+    return another(found, squeeze(found), "SqueezeBackward0")
 
 
 def corrcoef(input: Tensor) -> Tensor:
@@ -185,10 +185,8 @@ def corrcoef(input: Tensor) -> Tensor:
     return clamp(scaled, -1.0, 1.0)
 
 
-def _halves(
-    name: str, y: Tensor, x: Tensor | None, dx: float, dim: int
-) -> tuple[Tensor, int]:
-    """Return the areas between neighbours, and the dimension."""
+def _doubled(name: str, y: Tensor, x: Tensor | None, dim: int) -> tuple[Tensor, int]:
+    """Return sums of neighbours, with `x` by their distances, and the dimension."""
     if y.dtype is bool_ or (x is not None and x.dtype is bool_):
         raise DTypeError(f"{name}: y or x is bool; it must be a number; cast it")
     at = normalize_dim(name, dim, len(y.layout.shape))
@@ -209,10 +207,8 @@ def _halves(
             " they must be as many"
         )
     least = max(size - 1, 0)
-    both = add(narrow(y, at, min(1, size), least), narrow(y, at, 0, least))
-    if x is None:
-        return mul(both, dx / 2), at
-    return mul(mul(both, diff(x, 1, along)), 0.5), at
+    both = add(narrow(y, at, 0, least), narrow(y, at, min(1, size), least))
+    return both if x is None else mul(both, diff(x, 1, along)), at
 
 
 def trapezoid(
@@ -235,12 +231,26 @@ def trapezoid(
     ShapeError
         If `x` has not as many points.
     """
-    areas, at = _halves("trapezoid", y, x, dx, dim)
+    areas, at = _doubled("trapezoid", y, x, dim)
     if not y.layout.shape[at]:
         shape = tuple(y.layout.shape[:at] + y.layout.shape[at + 1 :])
         empty: Tensor = fill_like(y, shape, 0, y.dtype)
         return empty
-    return sum(areas, at)
+    if x is not None:
+        return _by_number(div, sum(areas, at), 2.0)
+    # In the order of PyTorch's operations.
+    ends = add(select(y, at, 0), select(y, at, y.layout.shape[at] - 1))
+    inner = sub(sum(y, at), _by_number(mul, ends, 0.5))
+    return _by_number(mul, inner, dx)
+
+
+def _by_number(
+    function: Callable[[Tensor, float], Tensor], x: Tensor, number: float
+) -> Tensor:
+    """Return a product or quotient, shown as that of a tensor and a number."""
+    found = function(x, number)
+    show_as(found, "MulBackward1" if function is mul else "DivBackward1", x)
+    return found
 
 
 def cumulative_trapezoid(
@@ -264,8 +274,10 @@ def cumulative_trapezoid(
     ShapeError
         If `x` has not as many points.
     """
-    areas, at = _halves("cumulative_trapezoid", y, x, dx, dim)
-    return cumsum(areas, at)
+    areas, at = _doubled("cumulative_trapezoid", y, x, dim)
+    if x is None:
+        return cumsum(_by_number(mul, areas, dx / 2), at)
+    return _by_number(div, cumsum(areas, at), 2.0)
 
 
 def _running(

@@ -148,7 +148,7 @@ class MovementMethods:
         """
         if self.ndim not in (0, 2):
             raise ShapeError(f"H: the tensor is {self.ndim}-D; it must be 2-D or 0-D")
-        return ops.conj(self.T)
+        return ops.conj(self.transpose(0, 1) if self.ndim else self)
 
     t = ops.t
 

@@ -123,3 +123,51 @@ def test_an_input_that_is_returned_keeps_its_node() -> None:
     assert fw.nan_to_num(x).grad_fn.name() == "NanToNumBackward0"
     assert fw.flip(x, ()).grad_fn.name() in ("FlipBackward0", "MulBackward0")
     assert x.grad_fn.name() == "MulBackward0"
+
+
+CHAINS: list[Any] = [
+    lambda m, x: m.linalg.cholesky(x),
+    lambda m, x: m.rsub(x, x * 2),
+    lambda m, x: m.diag(x),
+    lambda m, x: m.div(x, x * 2, rounding_mode="floor"),
+    lambda m, x: m.nextafter(x, x * 2),
+    lambda m, x: m.linalg.multi_dot([x, x, x]),
+    lambda m, x: m.linalg.multi_dot([x[0], x, x[1]]),
+    lambda m, x: m.matrix_power(x, 3),
+    lambda m, x: m.nn.functional.pairwise_distance(x, x * 2),
+    lambda m, x: m.trapezoid(x),
+    lambda m, x: m.trapezoid(x, x * 2),
+    lambda m, x: m.cumulative_trapezoid(x, dx=2),
+    lambda m, x: m.block_diag(x, x),
+    lambda m, x: m.squeeze_copy(x[None], 0),
+    lambda m, x: m.fft.fftn(x, (1, 3)),
+    lambda m, x: m.fft.rfft2(x, (1, 3)),
+    lambda m, x: m.fft.irfftn(x),
+    lambda m, x: m.scatter(x, 0, m.tensor([[0, 1]]), x * 2),
+    lambda m, x: m.scatter(x[0], 0, m.tensor([0]), 2.0),
+    lambda m, x: m.linalg.vecdot(x[0], x[1]),
+    lambda m, x: m.fill(x, 2.0),
+    lambda m, x: x.index_fill(0, m.tensor([0]), x[0, 0]),
+    lambda m, x: m.atleast_2d(x[0]),
+    lambda m, x: x.H,
+]
+
+
+def chain(node: Any, depth: int = 6) -> list[Any]:
+    """Return the names of nodes behind one, as far as PyTorch's lead too."""
+    if node is None or not depth:
+        return []
+    behind = [chain(each, depth - 1) for each, _ in node.next_functions]
+    return [node.name(), *[each for each in behind if each]]
+
+
+@pytest.mark.parametrize("function", CHAINS)
+def test_functions_show_pytorchs_chains(function: Any) -> None:
+    found, values = [], []
+    for module in (fw, torch):
+        x = module.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)
+        result = function(module, x)
+        found.append(chain(result.grad_fn))
+        values.append(torch.tensor(result.detach().tolist()))
+    assert found[0] == found[1]
+    assert torch.allclose(*values)
