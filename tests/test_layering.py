@@ -50,6 +50,7 @@ ORDER = {
         func
         io data
         models
+        lora
         optim
         utils
         streams futures

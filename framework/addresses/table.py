@@ -5,8 +5,8 @@ from __future__ import annotations
 LAZY = tuple(
     """
     accelerator amp backends compiler cpu cuda data debug distributed distributions func
-    futures fx graph hub io library models mps multiprocessing nested optim overrides
-    profiler sparse testing types utils xpu nn.parallel nn.utils.prune
+    futures fx graph hub io library lora models mps multiprocessing nested optim
+    overrides profiler sparse testing types utils xpu nn.parallel nn.utils.prune
     utils.benchmark utils.flop_counter utils.tensorboard
     """.split()
 )

@@ -1,0 +1,288 @@
+"""Adapters in files, as the package peft keeps them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vkbackend.atomic_file import save_atomically
+from vkbackend.errors import ArgumentError
+
+from .. import nn
+from ..autograd.engine import no_grad
+from ..base.errors import FileFormatError, ShapeError
+from ..io.serialization import save as save_tensors
+from ..models.checkpoint import Checkpoint, open_checkpoint, read_json
+from ..models.gpt2 import Conv1D
+from ..tensor.quantized import QuantizedTensor
+from .adapters import adapted, layers_of, put
+from .layers import EMBEDDING, LINEAR, LoRALayer, Settings
+
+CONFIG = "adapter_config.json"
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+PREFIX = "base_model.model."
+
+_REFUSED = (
+    "alpha_pattern arrow_config corda_config layer_replication lora_bias"
+    " megatron_config modules_to_save rank_pattern target_parameters"
+    " trainable_token_indices use_bdlora use_dora use_qalora"
+).split()
+"""Settings of peft that change what adapters compute."""
+
+
+def save(
+    model: nn.Module, folder: str | Path, base_model: str | Path | None = None
+) -> None:
+    """Write a model's adapters as the package peft does.
+
+    Parameters
+    ----------
+    model : nn.Module
+    folder : str or Path
+        It is made if there is none. `adapter_config.json` and
+        `adapter_model.safetensors` are written.
+    base_model : str, Path or None
+        Name or folder of the model, which is noted in the configuration.
+
+    Raises
+    ------
+    ArgumentError
+        If it has no adapters.
+    OSError
+        If the folder cannot be written.
+    """
+    found = adapted("lora.save", model)
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {
+        f"{PREFIX}{name}.{part}": tensor.detach()
+        for name, layer in found.items()
+        for part, tensor in layer.factors().items()
+    }
+    save_tensors(tensors, folder / WEIGHTS[0])
+    text = json.dumps(_config(model, found, base_model), indent=2, sort_keys=True)
+    save_atomically(folder / CONFIG, (text + "\n").encode())
+
+
+def _config(
+    model: nn.Module, found: dict[str, LoRALayer], base_model: str | Path | None
+) -> dict[str, Any]:
+    first = next(iter(found.values()))
+    rank, alpha, dropout, rslora = first.settings
+    return {
+        "peft_type": "LORA",
+        "task_type": "CAUSAL_LM" if hasattr(model, "lm_head") else None,
+        "base_model_name_or_path": None if base_model is None else str(base_model),
+        "r": rank,
+        "lora_alpha": int(alpha) if alpha.is_integer() else alpha,
+        "lora_dropout": dropout,
+        "use_rslora": rslora,
+        "target_modules": _target_modules(model, found),
+        "bias": "none",
+        "fan_in_fan_out": isinstance(first.base_layer, Conv1D),
+        "inference_mode": True,
+        "init_lora_weights": True,
+        **{name: None for name in ("auto_mapping", "modules_to_save", "revision")},
+    }
+
+
+def _target_modules(model: nn.Module, found: dict[str, LoRALayer]) -> list[str]:
+    """Return the last parts of the names if no other module has them, or the names."""
+    ends = {name.rpartition(".")[2] for name in found}
+    inner = tuple(f"{name}." for name in found)
+    for name, _ in model.named_modules():
+        if name in found or name.startswith(inner):
+            continue
+        if name.rpartition(".")[2] in ends:
+            return sorted(found)
+    return sorted(ends)
+
+
+def load(model: nn.Module, folder: str | Path) -> None:
+    """Read adapters that `save` or the package peft wrote, and put them on a model.
+
+    Parameters
+    ----------
+    model : nn.Module
+        The one that they were trained with: without adapters, which it gets, or with
+        such of the same settings, whose values are replaced. Its own parameters are
+        frozen; the adapters can be trained on.
+    folder : str or Path
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no configuration, or no weights.
+    FileFormatError
+        If a file is damaged, or adapters are of another kind, of layers that the model
+        has not, or incomplete.
+    ShapeError
+        If a tensor has another shape than the layer takes.
+    ArgumentError
+        If the model has other adapters, or merged ones.
+    """
+    folder = Path(folder)
+    settings = _read_settings(folder / CONFIG)
+    checkpoint = _open_weights(folder)
+    parts = _by_layer(checkpoint)
+    layers = {name: _layer(model, checkpoint, name) for name in parts}
+    present = dict(layers_of(model))
+    if present:
+        _check_present(folder, present, set(parts), settings)
+    for name, layer in layers.items():
+        _check_shapes(checkpoint, name, layer, parts[name], settings)
+    if not present:
+        put(model, layers, settings)
+        present = dict(layers_of(model))
+    with no_grad():
+        for name, each in parts.items():
+            values = {**present[name].factors(), "base_layer.weight": None}
+            for part, source in each.items():
+                target = values[part]
+                if target is None:
+                    # Peft adds the frozen weight of heads and embeddings.
+                    target = present[name].base_layer.weight
+                    if isinstance(target, QuantizedTensor):
+                        continue
+                stored = checkpoint[source]
+                target.copy_(stored.to(target.device, target.dtype))
+
+
+def _read_settings(path: Path) -> Settings:
+    if not path.is_file():
+        raise FileNotFoundError(f"lora.load: there is no file {path}")
+    config = read_json(path)
+    kind = config.get("peft_type")
+    if kind != "LORA":
+        raise FileFormatError(f"{path}: peft_type is {kind!r}; it must be 'LORA'")
+    strange = [name for name in _REFUSED if config.get(name)]
+    if config.get("bias", "none") != "none":
+        strange.append("bias")
+    if strange:
+        raise FileFormatError(
+            f"{path}: {strange[0]} is {config[strange[0]]!r}, which is not supported"
+        )
+    rank, alpha = config.get("r"), config.get("lora_alpha")
+    dropout = config.get("lora_dropout", 0.0)
+    if not isinstance(rank, int) or rank < 1:
+        raise FileFormatError(f"{path}: r is {rank!r}; it must be a positive integer")
+    for name, value in (("lora_alpha", alpha), ("lora_dropout", dropout)):
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise FileFormatError(f"{path}: {name} is {value!r}; it must be a number")
+    if not 0 <= dropout < 1:
+        raise FileFormatError(
+            f"{path}: lora_dropout is {dropout}; it must be at least 0 and below 1"
+        )
+    rslora = bool(config.get("use_rslora"))
+    return Settings(rank, float(alpha or 0), float(dropout), rslora)
+
+
+def _open_weights(folder: Path) -> Checkpoint:
+    for name in WEIGHTS:
+        if (folder / name).exists():
+            return open_checkpoint(folder / name)
+    raise FileNotFoundError(f"lora.load: {folder} has no {' and no '.join(WEIGHTS)}")
+
+
+def _by_layer(checkpoint: Checkpoint) -> dict[str, dict[str, str]]:
+    """Return the tensors' names in the file by layer, and by part of an adapter."""
+    ends = ("lora_A.weight", "lora_B.weight", "lora_embedding_A", "lora_embedding_B")
+    found: dict[str, dict[str, str]] = {}
+    for source in checkpoint:
+        for end in (*ends, "base_layer.weight"):
+            if source.startswith(PREFIX) and source.endswith(f".{end}"):
+                name = source.removeprefix(PREFIX).removesuffix(f".{end}")
+                found.setdefault(name, {})[end] = source
+                break
+        else:
+            raise FileFormatError(
+                f"{checkpoint.path}: `{source}` is no part of an adapter; parts are"
+                f" named {PREFIX}LAYER and end with {', '.join(ends)}"
+            )
+    if not found:
+        raise FileFormatError(f"{checkpoint.path}: it has no adapters")
+    return found
+
+
+def _layer(model: nn.Module, checkpoint: Checkpoint, name: str) -> Any:
+    """Return a layer of a model without its adapter."""
+    layer: Any
+    try:
+        layer = model.get_submodule(name)
+    except AttributeError:
+        layer = None
+    if isinstance(layer, LoRALayer):
+        layer = layer.base_layer
+    if layer is None or type(layer) not in LINEAR + EMBEDDING:
+        problem = (
+            "has no such layer" if layer is None else f"has a {type(layer).__name__}"
+        )
+        raise FileFormatError(
+            f"{checkpoint.path}: it has an adapter of `{name}`; the"
+            f" {type(model).__name__} {problem} there"
+        )
+    return layer
+
+
+def _check_present(
+    folder: Path, present: dict[str, LoRALayer], names: set[str], settings: Settings
+) -> None:
+    differing = sorted(names ^ present.keys())
+    if differing:
+        raise ArgumentError(
+            f"lora.load: the model and {folder} have adapters of other layers, as"
+            f" `{differing[0]}`; take those of the model away with lora.remove"
+        )
+    for name, layer in present.items():
+        if layer.merged:
+            raise ArgumentError(
+                f"lora.load: `{name}` is merged; lora.unmerge takes it out"
+                " of the weight"
+            )
+        if layer.settings != settings:
+            raise ArgumentError(
+                f"lora.load: the model's adapters have {layer.settings}, those of"
+                f" {folder} {settings}; take the model's away with lora.remove"
+            )
+
+
+def _check_shapes(
+    checkpoint: Checkpoint,
+    name: str,
+    layer: Any,
+    parts: dict[str, str],
+    settings: Settings,
+) -> None:
+    rows, columns = layer.weight.shape
+    shapes: dict[str, tuple[int, ...]]
+    if isinstance(layer, EMBEDDING):
+        shapes = {
+            "lora_embedding_A": (settings.rank, rows),
+            "lora_embedding_B": (columns, settings.rank),
+        }
+    else:
+        if isinstance(layer, Conv1D):
+            rows, columns = columns, rows
+        shapes = {
+            "lora_A.weight": (settings.rank, columns),
+            "lora_B.weight": (rows, settings.rank),
+        }
+    missing = [part for part in shapes if part not in parts]
+    if missing:
+        raise FileFormatError(
+            f"{checkpoint.path}: `{PREFIX}{name}.{missing[0]}` is missing"
+        )
+    if not isinstance(layer, Conv1D):
+        shapes["base_layer.weight"] = tuple(layer.weight.shape)
+    for part, source in parts.items():
+        if part not in shapes:
+            raise FileFormatError(
+                f"{checkpoint.path}: `{source}` is no part of an adapter of a"
+                f" {type(layer).__name__}"
+            )
+        if checkpoint.shape(source) != shapes[part]:
+            raise ShapeError(
+                f"{checkpoint.path}: `{source}` is {checkpoint.shape(source)}; the"
+                f" layer takes {shapes[part]}"
+            )
