@@ -256,7 +256,7 @@ def _fuse_epilogue(
     numbers = [members[member].numbers[at] for member, at in kernel.scalars]
     if any(isinstance(number, DYNAMIC) for number in numbers):
         return None
-    if _push_size(last) + epilogue_size(kernel.program) > MAX_PUSH:
+    if push_size(last) + epilogue_size(kernel.program) > MAX_PUSH:
         return None
     source = with_epilogue(last.kernel, kernel.program)
     return FusedEpilogue(product, kernel_group, dispatches, kernel, source)
@@ -281,7 +281,7 @@ def _memory(value: object) -> object:
     return value.memory if isinstance(value, BufferOffset) else value
 
 
-def _push_size(dispatch: Dispatch) -> int:
+def push_size(dispatch: Dispatch) -> int:
     """Return the push constant bytes of a kernel: addresses, and 4-byte words."""
     words = sum(isinstance(value, int | float) for value in dispatch.push.values())
     return 8 * (len(dispatch.push) - words) + (4 * words + 7) // 8 * 8

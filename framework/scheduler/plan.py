@@ -38,6 +38,7 @@ from ..codegen.glsl.aliasing import (
 from ..codegen.glsl.kernel import emit
 from ..codegen.ir.program import KernelProgram
 from ..codegen.lower import LoweredKernel, structure_of, with_values
+from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
@@ -238,6 +239,7 @@ class _Builder:
         self.table = NodeTable(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.info.name)
         self.calls: list[KernelCall] = []
+        self.norms: dict[int, NormPrologue] = {}
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
         self.cache = cache
         # Index slots of kernels: node, words of the call, argument.
@@ -256,6 +258,8 @@ class _Builder:
         live_out = self._live_out(kernel_groups)
         fused = self._fuse_epilogues(kernel_groups, live_out) if fusing else {}
         products = {row.product for row in fused.values()}
+        self.norms = self._fuse_norms(kernel_groups, fused) if fusing else {}
+        products.update([row.norm for row in self.norms.values()])
         kernel_groups = [
             kernel_group
             for kernel_group in kernel_groups
@@ -278,6 +282,7 @@ class _Builder:
             else kernel_group
             for kernel_group in kernel_groups
         ]
+        self._name_norms()
         self._find_inputs(numbers)
         self._assign_index_slots()
         self.plan.launches = launches(self.gpu, self.calls, self.cache.packings)
@@ -317,6 +322,28 @@ class _Builder:
             state,
             self.cache.epilogues,
         )
+
+    def _fuse_norms(
+        self, kernel_groups: list[list[int]], fused: dict[int, FusedEpilogue]
+    ) -> dict[int, NormPrologue]:
+        epilogues = {row.product: row for row in fused.values()}
+
+        def dispatches(number: int) -> Sequence[Dispatch]:
+            row = epilogues.get(number)
+            return (
+                self._dispatches(self.nodes[number]) if row is None else row.dispatches
+            )
+
+        return fuse_norms(self.nodes, kernel_groups, fused, self.external, dispatches)
+
+    def _name_norms(self) -> None:
+        """Add each norm that products take over to the first one's kernel group."""
+        named = set()
+        for kernel_group in self.plan.kernel_groups:
+            norm = self.norms.get(kernel_group[0])
+            if norm is not None and norm.norm not in named:
+                named.add(norm.norm)
+                kernel_group.insert(0, norm.norm)
 
     def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
         """Return the kernel groups of nodes."""
@@ -516,6 +543,8 @@ class _Builder:
             # A fused product has no memory, and its address is not used.
             outputs["out"] = (self.slots[id(results[0])], 0)
             allocate, dispatches = self._memory(results), fused.dispatches
+        if number in self.norms:
+            dispatches = [self._with_norm(number, dispatches[0], inputs)]
         scratch: dict[Scratch, Address] = {}
         changed: dict[int, int] = {}
         for dispatch in dispatches:
@@ -542,6 +571,20 @@ class _Builder:
             for name, wanted in arguments.index_slots:
                 self.index_slots.append((number, words, name, wanted))
             allocate = []
+
+    def _with_norm(
+        self, number: int, product: Dispatch, inputs: dict[str, Address]
+    ) -> Dispatch:
+        """Return a product's dispatch with its norm, whose operands join `inputs`."""
+        norm = self.norms[number]
+        (_, rows), (_, gamma) = self._operands(self.nodes[norm.norm])
+        slots = self.table.reads[norm.norm]
+        inputs |= {norm.rows: (slots[0], rows), "gamma": (slots[1], gamma)}
+        key = "norm", id(product), norm.eps
+        found = self.cache.dispatches.get(key)
+        if found is None:
+            found = self.cache.dispatches[key] = [norm.dispatch(product), product]
+        return found[0]
 
     def _operands(self, node: Node) -> list[tuple[str, int]]:
         """Return the names of a node's inputs, and their offsets in bytes."""

@@ -6,6 +6,8 @@
 // consts  ROWS; LANES: invocations that share a column, a divisor of LOCAL_X; OUTPUTS:
 //         columns of an invocation; STAGE: quads of a row of x in shared memory, a
 //         multiple of 64; HAS_BIAS; GROUP of int4
+// macros  NORMED: rows of x are taken as after an RMS norm with the weight `gamma`; then
+//         LOCAL_X is a power of two
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -26,16 +28,27 @@ const uint TEAMS = gl_WorkGroupSize.x / LANES;
 const uint STRIDE = STAGE + STAGE / 8 + STAGE / 32 * 2;
 const uint STAGE_PIECES = STAGE / QUADS;
 
+#ifdef NORMED
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Weights { vec4 at[]; };
+#endif
+
 layout(push_constant, std430) uniform Push {
     QuadsIn x;
     Blocks blocks;
     In bias;
     Out out_;
+#ifdef NORMED
+    Weights gamma;
+#endif
     uint rows;
     uint columns;
     uint row_size;
     uint pieces;
     uint table;
+#ifdef NORMED
+    float eps;
+#endif
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
@@ -43,6 +56,9 @@ layout(push_constant, std430) uniform Push {
 
 shared vec4 staged[ROWS * STRIDE];
 shared float parts[OUTPUTS][gl_WorkGroupSize.x];
+#ifdef NORMED
+shared float square_parts[gl_WorkGroupSize.x];
+#endif
 #ifdef EPILOGUE
 shared float totals[TEAMS * OUTPUTS];
 #endif
@@ -66,14 +82,25 @@ void main() {
         from[o] = min(first + o, push.columns - 1) * push.row_size;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r][o] = 0.0;
     }
+#ifdef NORMED
+    Weights gamma = push.gamma;
+    float eps = push.eps;
+    float squares[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) squares[r] = 0.0;
+#endif
     for (uint start = 0; start < push.pieces; start += STAGE_PIECES) {
         uint count = min(STAGE, quads - start * QUADS);
         barrier();
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint row = min(gl_WorkGroupID.z * ROWS + r, push.rows - 1);
-            for (uint q = thread; q < count; q += gl_WorkGroupSize.x)
-                staged[r * STRIDE + PADDED(q)] =
-                    load_quad(x, row * quads + start * QUADS + q);
+            for (uint q = thread; q < count; q += gl_WorkGroupSize.x) {
+                vec4 quad = load_quad(x, row * quads + start * QUADS + q);
+#ifdef NORMED
+                squares[r] += dot(quad, quad);
+                quad *= gamma.at[start * QUADS + q];
+#endif
+                staged[r * STRIDE + PADDED(q)] = quad;
+            }
         }
         barrier();
         uint end = min(start + STAGE_PIECES, push.pieces);
@@ -123,7 +150,18 @@ void main() {
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         barrier();
         [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) parts[o][thread] = sum[r][o];
+#ifdef NORMED
+        square_parts[thread] = squares[r];
         barrier();
+        for (uint step = gl_WorkGroupSize.x / 2; step > 0; step /= 2) {
+            if (thread < step) square_parts[thread] += square_parts[thread + step];
+            barrier();
+        }
+        float factor = inversesqrt(square_parts[0] / float(4 * quads) + eps);
+#else
+        barrier();
+        const float factor = 1.0;
+#endif
         uint row = gl_WorkGroupID.z * ROWS + r;
         for (uint at = thread; at < TEAMS * OUTPUTS; at += gl_WorkGroupSize.x) {
             uint column = group + at;
@@ -131,6 +169,7 @@ void main() {
             // Each starts elsewhere, so that they read different banks.
             for (uint other = 0; other < LANES; ++other)
                 total += parts[at % OUTPUTS][at / OUTPUTS * LANES + (other + at) % LANES];
+            total *= factor;
             if (HAS_BIAS != 0) total += load(bias, min(column, push.columns - 1));
 #ifdef EPILOGUE
             totals[at] = total;
