@@ -18,7 +18,7 @@ from vkbackend.framework.codegen import epilogue_fusion
 from vkbackend.framework.codegen.glsl.kernel import emit
 from vkbackend.framework.codegen.lower import Lowering, structure_of
 from vkbackend.framework.dispatch.primitive import Primitive
-from vkbackend.framework.scheduler import plan, scheduler
+from vkbackend.framework.scheduler import lowering_cache, plan, scheduler
 
 WIDTH = 8
 
@@ -214,8 +214,9 @@ def test_what_steps_share_changes_no_bit(
         structure, values = structure_of(*args)
         return (structure, next(number)), values
 
-    for module in (plan, epilogue_fusion):
+    for module in (lowering_cache, epilogue_fusion):
         monkeypatch.setattr(module, "structure_of", unshared)
+    for module in (plan, epilogue_fusion):
         monkeypatch.setattr(module, "dispatch_class", lambda _: next(number))
     place.plans.clear()
     anew = [[y.detach().numpy() for y in gradients(model, x)] for x in given]

@@ -10,6 +10,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from ..autotune import autotune
+from ..codegen.elementwise_variants import build_chosen_kernel
+from ..codegen.glsl.aliasing import arguments_in_memory, results_over_operands
+from ..codegen.glsl.kernel import emit
+from ..codegen.lower import structure_of, with_values
+from ..codegen.rowwise_variants import build_chosen_rows
+from ..ir.kernel_call import device_macros
 
 if TYPE_CHECKING:
     import vkbackend
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from ..codegen.lower import LoweredKernel
     from ..codegen.partitioner import FusionNode
     from ..ir.kernel_call import Dispatch, SortedArguments
-    from ..ir.lazy_graph import NodeSignature
+    from ..ir.lazy_graph import Node, NodeSignature
     from .launch import Packing
 
 MAX_LOWERED = 4096
@@ -73,6 +79,88 @@ class LoweringCache:
         """Return whether it has grown beyond its limit."""
         count = len(self.kernels) + len(self.spaces) + len(self.dispatches)
         return count + len(self.epilogues) > MAX_LOWERED
+
+    def pipeline_maker(
+        self,
+        gpu: vkbackend.Device,
+        kernel: LoweredKernel,
+        changes: bool,
+        in_place: bool,
+    ) -> Callable[[bool], vkbackend.Pipeline]:
+        """Return what makes a kernel's pipeline, alone or fused horizontally."""
+        # Without nodes, which the call would keep until a cycle collection.
+        program, workgroup = kernel.program, kernel.workgroup
+        title = f"fused/{kernel.name}"
+        key = title, self.number_of(program), changes, in_place, workgroup
+        maker = self.makers.get(key)
+        if maker is not None:
+            return maker
+        wide_words = gpu.info.target.uniform_loads
+        pipelines, source = self.pipelines, self.source(kernel, *key[2:4], wide_words)
+
+        def pipeline(horizontal: bool) -> vkbackend.Pipeline:
+            found = pipelines.get((*key, horizontal))
+            if found is None:
+                found = pipelines[(*key, horizontal)] = build(horizontal)
+            return found
+
+        def build(horizontal: bool) -> vkbackend.Pipeline:
+            text = source
+            if horizontal:
+                text = emit(program, wide_words, horizontal=True)
+                text = results_over_operands(text) if in_place else text
+            return gpu.pipeline(
+                title,
+                source=text,
+                defines=device_macros(gpu.info),
+                constants={"LOCAL_X": workgroup},
+                contract=False,
+            )
+
+        self.makers[key] = pipeline
+        return pipeline
+
+    def kernel_of(
+        self,
+        gpu: vkbackend.Device,
+        nodes: Sequence[Node],
+        live_out: set[int],
+        lanes: int,
+    ) -> LoweredKernel:
+        """Return the kernel of nodes, that of earlier ones of the same structure."""
+        structure, values = structure_of(nodes, live_out)
+        key = structure, lanes
+        known = self.kernels.get(key)
+        if known is None:
+            rows = any(node.op.reduction for node in nodes)
+            build = build_chosen_rows if rows else build_chosen_kernel
+            known = build(nodes, live_out, gpu.info, lanes=lanes)
+            places = {id(value): place for place, value in enumerate(values)}
+            self.kernels[key] = with_values(known, lambda value: places[id(value)])
+            return known
+        return with_values(known, values.__getitem__)
+
+    def number_of(self, program: KernelProgram) -> int:
+        """Return a number of a program, the same for equal ones."""
+        numbers, programs = self.numbers, self.programs
+        found = numbers.get(id(program))
+        if found is None:
+            found = programs.setdefault(program, len(programs))
+            numbers[id(program)] = found
+        return found
+
+    def source(
+        self, kernel: LoweredKernel, changes: bool, in_place: bool, wide_words: bool
+    ) -> str:
+        """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
+        key = self.number_of(kernel.program), changes, in_place
+        source = self.sources.get(key)
+        if source is None:
+            source = emit(kernel.program, wide_words)
+            source = arguments_in_memory(source) if changes else source
+            source = results_over_operands(source) if in_place else source
+            self.sources[key] = source
+        return source
 
 
 def lowering_cache(device: GpuDevice) -> LoweringCache:

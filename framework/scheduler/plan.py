@@ -23,7 +23,6 @@ import vkbackend
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
 from ..base.trace_hooks import DYNAMIC
-from ..codegen.elementwise_variants import build_chosen_kernel
 from ..codegen.epilogue_fusion import (
     NO_EPILOGUE,
     FusedEpilogue,
@@ -31,18 +30,12 @@ from ..codegen.epilogue_fusion import (
     fuse_epilogues,
 )
 from ..codegen.glsl.aliasing import (
-    arguments_in_memory,
     in_place_pairs,
-    results_over_operands,
 )
-from ..codegen.glsl.kernel import emit
-from ..codegen.ir.program import KernelProgram
-from ..codegen.lower import LoweredKernel, structure_of, with_values
 from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
-from ..codegen.rowwise_variants import build_chosen_rows
 from ..ir.kernel_call import (
     Dispatch,
     Grid,
@@ -415,7 +408,7 @@ class _Builder:
         changes = any([isinstance(number, DYNAMIC) for number in numbers])
         # Uniform vector loads need push constants.
         lanes = subgroup_of(self.gpu.info) if self.wide_words and not changes else 0
-        kernel = self._kernel_of(nodes, live_out, lanes)
+        kernel = self.cache.kernel_of(self.gpu, nodes, live_out, lanes)
         slots, inputs, outputs = self.slots, kernel.inputs, kernel.outputs
         in_place = tuple(
             [
@@ -423,13 +416,15 @@ class _Builder:
                 for value, result in in_place_pairs(kernel, self.donated)
             ]
         )
-        self.plan.sources[first] = self._source(kernel, changes, bool(in_place))
+        self.plan.sources[first] = self.cache.source(
+            kernel, changes, bool(in_place), self.wide_words
+        )
         addresses = {name: (slots[id(value)], at) for name, value, at in inputs}
         addresses |= {name: (slots[id(value)], 0) for name, value in outputs}
         scalars = [(kernel_group[member], at) for member, at in kernel.scalars]
         program = kernel.program
         self._add(
-            self._pipeline_maker(kernel, changes, bool(in_place)),
+            self.cache.pipeline_maker(self.gpu, kernel, changes, bool(in_place)),
             kernel.grid,
             addresses,
             dict(kernel.words),
@@ -438,84 +433,10 @@ class _Builder:
             writes=[slots[id(value)] for _, value in outputs],
             allocate=self._memory([value for _, value in outputs]),
             in_place=in_place,
-            program=(self._number_of(program), kernel.workgroup, bool(in_place))
+            program=(self.cache.number_of(program), kernel.workgroup, bool(in_place))
             if not program.group and not program.lanes
             else None,
         )
-
-    def _pipeline_maker(
-        self, kernel: LoweredKernel, changes: bool, in_place: bool
-    ) -> Callable[[bool], vkbackend.Pipeline]:
-        """Return what makes a kernel's pipeline, alone or fused horizontally."""
-        # Without `self` and nodes, which the call would keep until a cycle collection.
-        program, workgroup = kernel.program, kernel.workgroup
-        title = f"fused/{kernel.name}"
-        key = title, self._number_of(program), changes, in_place, workgroup
-        maker = self.cache.makers.get(key)
-        if maker is not None:
-            return maker
-        gpu, wide_words = self.gpu, self.wide_words
-        pipelines, source = self.cache.pipelines, self._source(kernel, *key[2:4])
-
-        def pipeline(horizontal: bool) -> vkbackend.Pipeline:
-            found = pipelines.get((*key, horizontal))
-            if found is None:
-                found = pipelines[(*key, horizontal)] = build(horizontal)
-            return found
-
-        def build(horizontal: bool) -> vkbackend.Pipeline:
-            text = source
-            if horizontal:
-                text = emit(program, wide_words, horizontal=True)
-                text = results_over_operands(text) if in_place else text
-            return gpu.pipeline(
-                title,
-                source=text,
-                defines=device_macros(gpu.info),
-                constants={"LOCAL_X": workgroup},
-                contract=False,
-            )
-
-        self.cache.makers[key] = pipeline
-        return pipeline
-
-    def _kernel_of(
-        self, nodes: Sequence[Node], live_out: set[int], lanes: int
-    ) -> LoweredKernel:
-        """Return the kernel of nodes, that of earlier ones of the same structure."""
-        structure, values = structure_of(nodes, live_out)
-        key = structure, lanes
-        known = self.cache.kernels.get(key)
-        if known is None:
-            rows = any(node.op.reduction for node in nodes)
-            build = build_chosen_rows if rows else build_chosen_kernel
-            known = build(nodes, live_out, self.gpu.info, lanes=lanes)
-            places = {id(value): place for place, value in enumerate(values)}
-            self.cache.kernels[key] = with_values(
-                known, lambda value: places[id(value)]
-            )
-            return known
-        return with_values(known, values.__getitem__)
-
-    def _number_of(self, program: KernelProgram) -> int:
-        """Return a number of a program, the same for equal ones."""
-        numbers, programs = self.cache.numbers, self.cache.programs
-        found = numbers.get(id(program))
-        if found is None:
-            found = programs.setdefault(program, len(programs))
-            numbers[id(program)] = found
-        return found
-
-    def _source(self, kernel: LoweredKernel, changes: bool, in_place: bool) -> str:
-        """Return the kernel's GLSL, with indirect arguments and aliasing as needed."""
-        key = self._number_of(kernel.program), changes, in_place
-        source = self.cache.sources.get(key)
-        if source is None:
-            source = emit(kernel.program, self.wide_words)
-            source = arguments_in_memory(source) if changes else source
-            source = results_over_operands(source) if in_place else source
-            self.cache.sources[key] = source
-        return source
 
     def _assign_index_slots(self) -> None:
         """Set the addresses of index slots, in the order of the nodes."""

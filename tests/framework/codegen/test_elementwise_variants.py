@@ -30,7 +30,7 @@ from vkbackend.framework.codegen.elementwise_variants import (
 )
 from vkbackend.framework.codegen.glsl.wide import GROUPS
 from vkbackend.framework.codegen.lower import build_kernel
-from vkbackend.framework.scheduler import kernel_search, plan
+from vkbackend.framework.scheduler import kernel_search, lowering_cache
 
 pytestmark = pytest.mark.device
 
@@ -226,7 +226,7 @@ def test_every_way_is_right(
         wanted = [each.numpy() for each in make(x)]
         gpu.plans.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(plan, "build_chosen_kernel", build)
+            patch.setattr(lowering_cache, "build_chosen_kernel", build)
             found = make(x)
             fw.eval(*found)
             gpu.plans.clear()
@@ -254,7 +254,7 @@ def test_a_measured_way_is_used(
     def seconds(_: object, runs: Any, *__: object) -> dict[str, float]:
         return {name: 0.5 if "joined, 128" in name else 1.0 for name in runs}
 
-    monkeypatch.setattr(plan, "build_chosen_kernel", build)
+    monkeypatch.setattr(lowering_cache, "build_chosen_kernel", build)
     monkeypatch.setattr(elementwise_variants, "MIN_VEC4S", 1 << 12)
     monkeypatch.setattr(kernel_search._Benchmark, "_seconds", seconds)
     data = np.linspace(-2, 2, 20_001, dtype=np.float32)

@@ -41,7 +41,7 @@ from vkbackend.framework.codegen.rowwise_kernel import (
     row_space,
     row_tile,
 )
-from vkbackend.framework.scheduler import plan
+from vkbackend.framework.scheduler import lowering_cache, plan
 
 
 def test_softmax() -> None:
@@ -452,10 +452,13 @@ def test_kernels_of_gpus(
     if not fuses_rows(gpu.gpu.info):
         pytest.skip("the device has no kernels over rows")
     info = like_gpu(gpu, shuffling)
-    rules = (("build_chosen_rows", build_rows), ("row_space", row_space))
-    for name, function in rules:
+    rules = (
+        (lowering_cache, "build_chosen_rows", build_rows),
+        (plan, "row_space", row_space),
+    )
+    for module, name, function in rules:
         changed = functools.partial(_with_info, function, info)
-        monkeypatch.setattr(plan, name, changed)
+        monkeypatch.setattr(module, name, changed)
     gpu.plans.clear()
     data = np.random.default_rng(6).uniform(-2, 2, shape).astype(np.float32)
     x, other = fw.tensor(data, device=gpu), fw.tensor(data, device="cpu")

@@ -19,7 +19,7 @@ from vkbackend.framework.codegen.rowwise_kernel import (
     subgroup_of,
 )
 from vkbackend.framework.codegen.rowwise_variants import row_tiles
-from vkbackend.framework.scheduler import kernel_search, plan
+from vkbackend.framework.scheduler import kernel_search, lowering_cache
 
 pytestmark = pytest.mark.device
 
@@ -81,7 +81,7 @@ def test_every_tile_is_right(
             used.append(tile)
             return build_rows(nodes, results, info, 0, tile)
 
-        monkeypatch.setattr(plan, "build_chosen_rows", build)
+        monkeypatch.setattr(lowering_cache, "build_chosen_rows", build)
         gpu.plans.clear()
         np.testing.assert_allclose(composed_softmax(x).numpy(), wanted, 1e-5)
     gpu.plans.clear()

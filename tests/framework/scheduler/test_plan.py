@@ -12,7 +12,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.lower import WORKGROUP
 from vkbackend.framework.codegen.rowwise_kernel import fuses_rows
-from vkbackend.framework.scheduler import plan
+from vkbackend.framework.scheduler import lowering_cache
 
 pytestmark = pytest.mark.core
 
@@ -239,13 +239,13 @@ def test_large_launches_stay_alone_on_a_software_device(gpu: GpuDevice) -> None:
 def test_equal_steps_of_a_loop_are_one_kernel(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built, build = [], plan.build_chosen_kernel
+    built, build = [], lowering_cache.build_chosen_kernel
 
     def counting(nodes: Any, *args: Any, **options: Any) -> Any:
         built.append([node.op.name for node in nodes])
         return build(nodes, *args, **options)
 
-    monkeypatch.setattr(plan, "build_chosen_kernel", counting)
+    monkeypatch.setattr(lowering_cache, "build_chosen_kernel", counting)
     w, x = (fw.tensor(matrix(k) / 20, device=gpu) for k in range(2))
     for steps in (5, 9):
         h, expected = x, matrix(1) / 20

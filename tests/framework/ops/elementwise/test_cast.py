@@ -18,7 +18,7 @@ from vkbackend.framework.base.dtype import (
     DType,
     convert,
 )
-from vkbackend.framework.scheduler import plan
+from vkbackend.framework.scheduler import lowering_cache, plan
 
 Make = Callable[..., fw.Tensor]
 
@@ -108,7 +108,8 @@ def test_a_device_rounds_to_halves_as_integers_do(
     for macros in ({}, {"DEVICE_ROUNDING": "1"}):
         gpu.plans.clear()
         with monkeypatch.context() as patch:
-            patch.setattr(plan, "device_macros", lambda _, macros=macros: macros)
+            for module in (plan, lowering_cache):
+                patch.setattr(module, "device_macros", lambda _, macros=macros: macros)
             half = x.half()
             if kind == "softmax":
                 half = fw.nn.functional.softmax(half[:, :1024], 1)
