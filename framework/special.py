@@ -8,7 +8,7 @@ from typing import Any
 
 from . import ops
 from .autograd.tape import shown_as
-from .base.dtype import float32
+from .base.dtype import default_dtype, float32
 from .base.errors import DomainError, DTypeError
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
@@ -230,6 +230,9 @@ def _polynomial(
             kind = value.dtype if isinstance(value, Tensor) else None
             if isinstance(value, complex) or (kind is not None and kind.is_complex):
                 raise DTypeError(f"{name}: {what} is complex; it must be real")
+        if isinstance(n, Tensor) and isinstance(input, int | float):
+            kind = n.dtype if n.dtype.is_float else default_dtype()
+            input = ops.fill_like(n, (), input, kind)
         x = _fractional(input)
         degrees = n if isinstance(n, Tensor) else None
         if degrees is not None:
@@ -262,7 +265,7 @@ def _polynomial(
 
     Parameters
     ----------
-    input : Tensor
+    input : Tensor, or number if `n` is a tensor
     n : int or Tensor
         Degree, a fraction cut off; where it is negative the result is 0.
 

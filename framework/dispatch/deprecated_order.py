@@ -44,6 +44,8 @@ def in_order(
     """
     if name not in SCALED and name not in PRODUCTS:
         return None
+    if name in TENSORS and len(args) == 3 and not isinstance(args[2], TensorCore):
+        return _number_last(name, args)
     tensors = tuple(each for each in args if isinstance(each, TensorCore))
     numbers = [each for each in args if isinstance(each, int | float | complex)]
     words = [SCALED[name]] if name in SCALED else ["beta", "alpha"]
@@ -56,11 +58,30 @@ def in_order(
     if name in SCALED and args[0] is not tensors[0]:
         return None
     found = dict(zip(words, numbers))
+    _warn(name, found)
+    return tensors, found
+
+
+def _number_last(
+    name: str, args: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """Return a tensor and a number, which is multiplied by the number before it."""
+    tensor, factor, number = args
+    real = int | float | complex
+    if not (isinstance(tensor, TensorCore) and isinstance(factor, real)):
+        return None
+    if not isinstance(number, real):
+        return None
+    found = {SCALED[name]: factor}
+    _warn(name, found)
+    return (tensor, number), found
+
+
+def _warn(name: str, found: dict[str, Any]) -> None:
     given = ", ".join(f"{word}={number}" for word, number in found.items())
     warnings.warn(
         f"{name}: numbers are given before the tensors, a deprecated order; write"
         f" {given} behind them",
         UserWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
-    return tensors, found

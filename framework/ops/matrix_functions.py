@@ -574,3 +574,5 @@ TOP: dict[str, Any] = {
     "orgqr": householder_product,
 }  # fmt: skip
 """What `framework` and `Tensor` have of it, by name."""
+for _name, _function in TOP.items():
+    _function.__name__ = _name  # which errors say

@@ -219,7 +219,7 @@ def unsqueeze_copy(input: Tensor, dim: int) -> Tensor:
 
 @takes_keywords
 @shown_as("ViewBackward0_copy", "input")
-def view_copy(input: Tensor, size: Any) -> Tensor:
+def view_copy(input: Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
     """Return a copy of what `Tensor.view` shows: of sizes, or of a dtype.
 
     Parameters
@@ -228,8 +228,18 @@ def view_copy(input: Tensor, size: Any) -> Tensor:
         Any shape and dtype.
     size : int, sequence of int or DType
         The shape, or the dtype that the bits are taken for.
+    dtype : DType or None
+        The dtype, instead.
+
+    Raises
+    ------
+    TypeError
+        If not one of `size` and `dtype` is given.
     """
     x = a_tensor("view_copy", input)
+    if (size is None) is (dtype is None):
+        raise TypeError("view_copy: give size or dtype, one of the two")
+    size = dtype if size is None else size
     if isinstance(size, tuple | list):
         return x.reshape(*size).clone()
     return x.view(size).clone()

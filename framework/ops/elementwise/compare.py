@@ -593,7 +593,7 @@ def clamp(
 @shown_as("NanToNumBackward0", "x")
 def nan_to_num(
     x: Tensor,
-    nan: float = 0.0,
+    nan: float | None = 0.0,
     posinf: float | None = None,
     neginf: float | None = None,
 ) -> Tensor:
@@ -603,14 +603,14 @@ def nan_to_num(
     ----------
     x : Tensor
         Integers stay as they are.
-    nan : float, default 0
-        For NaN.
+    nan : float or None, default 0
+        For NaN; None means 0.
     posinf, neginf : float or None
         For the infinities; None means the largest and smallest finite number.
     """
     if not x.dtype.is_float:
         return lazy_copy(x)
     most = LARGEST[x.dtype.name]
-    out = where(isnan(x), nan, x)
+    out = where(isnan(x), 0.0 if nan is None else nan, x)
     out = where(eq(x, math.inf), most if posinf is None else posinf, out)
     return where(eq(x, -math.inf), -most if neginf is None else neginf, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ from ...dispatch.autocast_policy import (
     autocast_low_precision_of_parts,
     autocast_promote_of_parts,
 )
+from ...dispatch.diagnosis import told
+from ...eager.base_tensor import TensorCore
 from ..reduce.sum import sum
 from ..view import expand, permute, reshape
 from .diagonal import diagonal
@@ -36,20 +39,56 @@ class _Named(NamedTuple):
     labels: tuple[str | int, ...]
 
 
+def _of_lists(given: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
+    """Return the equation and operands of operands that lists of numbers follow."""
+    pairs, last = len(given) // 2, len(given) % 2
+    sides = [_letters(given[2 * at + 1]) for at in range(pairs)]
+    result = f"->{_letters(given[-1])}" if last else ""
+    return ",".join(sides) + result, given[: 2 * pairs : 2]
+
+
+def _letters(dims: Any) -> str:
+    """Return the letters of dimensions by number: capitals first, as in PyTorch."""
+    if isinstance(dims, TensorCore):
+        dims = dims.tolist()
+    if not isinstance(dims, list | tuple):
+        raise TypeError(
+            f"einsum: {told(dims)} follows an operand; it must be a list of numbers"
+        )
+    found = []
+    for each in dims:
+        if each is Ellipsis:
+            found.append("...")
+            continue
+        number = as_int("einsum: a dimension", each)
+        if not 0 <= number < len(_LETTERS):
+            raise ShapeError(
+                f"einsum: a dimension is {number}; it must be from 0 to"
+                f" {len(_LETTERS) - 1}"
+            )
+        found.append(_LETTERS[number])
+    return "".join(found)
+
+
+_LETTERS = string.ascii_uppercase + string.ascii_lowercase
+
+
 @autocast_low_precision_of_parts
-def einsum(equation: str, *operands: Any) -> Tensor:
+def einsum(equation: Any, *operands: Any) -> Tensor:
     """Return sums of products of elements, by Einstein's convention.
 
     Parameters
     ----------
-    equation : str
+    equation : str, or the first operand
         A letter for each dimension of each operand, operands separated by commas; then
         "->" and the letters of the result. "..." stands for any number of leading,
         middle or trailing dimensions, which broadcast. A letter twice in an operand
         takes the diagonal. Without "->" the result has the dimensions of "...", then
         the letters that occur once, in alphabetical order.
     *operands : Tensor, or a sequence of them
-        Of one dtype. Dimensions of size 1 broadcast.
+        Of one dtype. Dimensions of size 1 broadcast. Without an equation each operand
+        is followed by its dimensions, as a list of numbers from 0 to 51 and perhaps
+        `...`; a list at the end has those of the result.
 
     Returns
     -------
@@ -66,6 +105,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     >>> einsum("bik,bkj->bij", ones(2, 3, 4), ones(2, 4, 5)).shape
     torch.Size([2, 3, 5])
     """
+    if isinstance(equation, TensorCore):
+        equation, operands = _of_lists((equation, *operands))
     if not isinstance(equation, str):
         raise TypeError(
             f"einsum: equation is a {type(equation).__name__}; it must be a str"

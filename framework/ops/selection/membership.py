@@ -217,7 +217,7 @@ def isreal(input: Tensor) -> Tensor:
 
 def histogram(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor = 100,
     *,
     range: tuple[float, float] | None = None,
     weight: Tensor | None = None,
@@ -228,7 +228,7 @@ def histogram(
     Parameters
     ----------
     input : Tensor, float
-    bins : int or Tensor, shape (bins + 1,)
+    bins : int or Tensor, shape (bins + 1,), default 100
         Number of equal bins, or the edges in order.
     range : pair of number or None
         Ends of the equal bins; None means the smallest and the largest element.

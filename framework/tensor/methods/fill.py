@@ -41,13 +41,15 @@ class FillMethods:
 
     __slots__ = ()
 
-    def copy_(self: Tensor, source: Operand) -> Tensor:
+    def copy_(self: Tensor, source: Operand, non_blocking: bool = False) -> Tensor:
         """Replace the elements by those of another, and return this tensor.
 
         Parameters
         ----------
         source : Tensor, NumPy array or number
             Broadcast to this shape and cast to this dtype, on the tape.
+        non_blocking : bool, default False
+            Without effect: a copy between devices waits for what it copies.
 
         Raises
         ------

@@ -92,7 +92,7 @@ class ProductMethods:
     triangular_solve = explained(matrix_functions.triangular_solve)
     qr = explained(matrix_functions.top_qr)
     svd = explained(matrix_functions.thin_svd)
-    pinverse = matrix_functions.top_pinverse
+    pinverse = explained(matrix_functions.top_pinverse)
     matrix_exp = matrix_functions.matrix_exp
     lu_solve = explained(matrix_functions.top_lu_solve)
-    orgqr = matrix_functions.householder_product
+    orgqr = explained(matrix_functions.householder_product)

@@ -27,6 +27,8 @@ v3.clone().addmv_(2, m, v4)
 T.addr(2, m, 3, v3, v4)
 T.baddbmm(2, c, 3, T.stack([sq, sq]), c)
 T.addbmm(2, m, T.stack([sq, sq]), c)
+T.sub(m, 2, 3)
+m.add(2, 3)
 """.splitlines()
 
 REFUSED = ("T.add(m, m2, 2)", "T.addmm(2, sq, m, 3, m2.T)", "T.addcmul(2, m, m, m)")

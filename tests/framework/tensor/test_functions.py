@@ -18,6 +18,11 @@ T.true_divide(i, 2)
 T.row_stack((v3, v3))
 T.exp_(m.clone())
 T.clamp_(m.clone(), 0, 1)
+T.nan_to_num(m / 0, None)
+m.clone().copy_(m2, True)
+T.histogram(m).bin_edges
+T.view_copy(m, dtype=T.int32)
+T.special.legendre_polynomial_p(0.5, i)
 """.splitlines()
 
 

@@ -114,3 +114,23 @@ def test_bad_input(call: Any, text: str) -> None:
     with pytest.raises(ShapeError) as raised:
         call(fw.ones((2, 3)))
     assert str(raised.value) == text
+
+
+def test_operands_may_be_followed_by_their_dimensions() -> None:
+    calls: list[Any] = [
+        lambda m, x, y: m.einsum(x, [0, 1], y, [1, 30], [30, 0]),
+        lambda m, x, y: m.einsum(x, [1, 0]),
+        lambda m, x, y: m.einsum(x, [..., 0], [0, ...]),
+        lambda m, x, y: m.einsum(y @ x, (26, 26), ()),
+        lambda m, x, y: m.einsum(x, m.tensor([30, 1])),
+    ]
+    for call in calls:
+        found = []
+        for module in (torch, fw):
+            x = module.arange(6.0).reshape(2, 3)
+            found.append(call(module, x, x.mT + 1).tolist())
+        assert found[0] == found[1]
+    with pytest.raises(ShapeError, match="a dimension is 52; it must be from 0 to 51"):
+        fw.einsum(fw.ones(2), [52])
+    with pytest.raises(TypeError, match="2 follows an operand"):
+        fw.einsum(fw.ones(2), 2)
