@@ -109,6 +109,9 @@ class Dispatch:
         Input and output, of which this makes the second equal to the first, before
         later dispatches of the node change a part of it. It is left out where the
         output may have the input's memory.
+    joins : bool
+        Whether it may be fused horizontally with others of its shader, constants and
+        macros; see `lib/horizontal.glsl`.
     """
 
     kernel: str
@@ -117,6 +120,7 @@ class Dispatch:
     constants: Mapping[str, int | float | bool] = field(default_factory=dict)
     defines: Mapping[str, str] = field(default_factory=dict)
     copies: tuple[str, str] | None = None
+    joins: bool = False
 
 
 class SortedArguments(NamedTuple):

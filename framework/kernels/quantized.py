@@ -121,6 +121,7 @@ def gemv_dispatch(
         push,
         constants,
         _defines(kind, x.dtype),
+        joins=passes == 1,
     )
 
 

@@ -120,6 +120,30 @@ class LoweringCache:
         self.makers[key] = pipeline
         return pipeline
 
+    def joining_maker(
+        self,
+        gpu: vkbackend.Device,
+        pipeline: vkbackend.Pipeline,
+        dispatch: Dispatch,
+        program: Hashable | None,
+    ) -> Callable[[bool], vkbackend.Pipeline]:
+        """Return what makes a hand-written kernel's pipeline; alone it is given."""
+        pipelines = self.pipelines
+
+        def found(horizontal: bool) -> vkbackend.Pipeline:
+            if not horizontal:
+                return pipeline
+            if program not in pipelines:
+                macros = {**dispatch.defines, "HORIZONTAL": "1"}
+                pipelines[program] = gpu.pipeline(
+                    dispatch.kernel,
+                    defines={**device_macros(gpu.info), **macros},
+                    constants=dispatch.constants,
+                )
+            return pipelines[program]
+
+        return found
+
     def kernel_of(
         self,
         gpu: vkbackend.Device,

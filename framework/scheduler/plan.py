@@ -600,8 +600,12 @@ class _Builder:
             addresses |= more.written
             reads += [slot for slot, _ in more.used.values()]
             writes += [slot for slot, _ in more.written.values()]
+        program = None
+        if dispatch.joins and fused is None and not external:
+            constants, defines = dispatch.constants, dispatch.defines
+            program = dispatch.kernel, (*constants.items(),), (*defines.items(),)
         self._add(
-            lambda _: pipeline,
+            self.cache.joining_maker(self.gpu, pipeline, dispatch, program),
             dispatch.grid,
             addresses,
             words,
@@ -610,6 +614,7 @@ class _Builder:
             writes,
             allocate,
             tuple(in_place),
+            program,
             external=external,
             copies=copies,
         )

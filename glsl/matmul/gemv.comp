@@ -14,6 +14,7 @@
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
+#include "lib/horizontal.glsl"
 #include "lib/index.glsl"
 #include "matmul/epilogue_hook.glsl"
 #if DTYPE == DTYPE_INT8
@@ -49,7 +50,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Weights { vec4 at[]; };
 #endif
 
-layout(push_constant, std430) uniform Push {
+BEGIN_ARGUMENTS
     In x;
     Vectors matrix;
     Out out_;
@@ -73,7 +74,7 @@ layout(push_constant, std430) uniform Push {
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
-} push;
+END_ARGUMENTS
 
 // Padding avoids bank conflicts between the columns of a vector.
 shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
@@ -136,6 +137,7 @@ uvec4 x_vector(uint batch, uint row, uint k) {
 }
 
 void main() {
+    READ_ARGUMENTS
     uint thread = gl_LocalInvocationIndex;
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
@@ -143,7 +145,7 @@ void main() {
     uint across = ALONG_K != 0 ? thread / LANES : thread % ACROSS;
     uint lane = ALONG_K != 0 ? thread % LANES : thread / ACROSS;
     uint wanted = (push.n - 1) / (ALONG_K != 0 ? 1 : VECTOR);
-    uint first = linear_workgroup() * ACROSS * COLUMNS;
+    uint first = OWN_WORKGROUP * ACROSS * COLUMNS;
     if (first > wanted) return;
     uint depth = push.k / VECTOR;
     uint start = part * depth;

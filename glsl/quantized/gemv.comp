@@ -13,6 +13,7 @@
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
+#include "lib/horizontal.glsl"
 #include "lib/index.glsl"
 #include "matmul/epilogue_hook.glsl"
 #include "lib/vec4_io.glsl"
@@ -33,7 +34,7 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Weights { vec4 at[]; };
 #endif
 
-layout(push_constant, std430) uniform Push {
+BEGIN_ARGUMENTS
     QuadsIn x;
     Blocks blocks;
     In bias;
@@ -52,7 +53,7 @@ layout(push_constant, std430) uniform Push {
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
-} push;
+END_ARGUMENTS
 
 shared vec4 staged[ROWS * STRIDE];
 shared float parts[OUTPUTS][gl_WorkGroupSize.x];
@@ -64,13 +65,14 @@ shared float totals[TEAMS * OUTPUTS];
 #endif
 
 void main() {
+    READ_ARGUMENTS
     QuadsIn x = push.x;
     Blocks blocks = push.blocks;
     In bias = push.bias;
     Out out_ = push.out_;
     uint thread = gl_LocalInvocationIndex;
     uint lane = thread % LANES;
-    uint group = linear_workgroup() * TEAMS * OUTPUTS;
+    uint group = OWN_WORKGROUP * TEAMS * OUTPUTS;
     if (group >= push.columns) return;
     uint first = group + thread / LANES * OUTPUTS;
     uint quads = push.pieces * QUADS;

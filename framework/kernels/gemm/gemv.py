@@ -135,7 +135,8 @@ def _dispatches(
     if a.dtype is int8 and "integer_dot_product" in gpu.supported:
         defines["INTEGER_DOT"] = "1"
     grid = fold_grid(groups, batch * splits)
-    product = Dispatch("matmul/gemv", grid, push, constants, defines)
+    alone = grid[2] == 1
+    product = Dispatch("matmul/gemv", grid, push, constants, defines, joins=alone)
     found = [*operand.packing, product]
     if splits > 1:
         assert isinstance(out, Scratch)

@@ -7,8 +7,11 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.framework.models.small import small_llama
+from tests.framework.ops.large import as_discrete, change_model
+from tests.hardware import skip_where_it_crashes
 from vkbackend.errors import ArgumentError
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
 from vkbackend.framework.models import generation
 
 PROMPT = np.array([[1, 2, 3], [4, 5, 6]])
@@ -37,10 +40,13 @@ def test_steps_are_replayed(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (step.traces, step.replays) == (1, 6)
 
 
-def dispatches(gpu: Any, layers: int, room: int) -> int:
+def dispatches(gpu: Any, layers: int, format: str | None = None) -> int:
     """Return the dispatches of a replayed step."""
-    model = small_llama(num_hidden_layers=layers, hidden_size=64).to(gpu)
-    cache = model.new_cache(1, room)
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 1}
+    model = small_llama(num_hidden_layers=layers, **sizes).to(gpu)
+    cache = model.new_cache(1, 300)
+    if format is not None:
+        fw.nn.quantize(model, format)
 
     def step(newest: fw.Tensor) -> fw.Tensor:
         return model(newest, cache)[:, -1].argmax(-1, keepdim=True)
@@ -56,10 +62,16 @@ def dispatches(gpu: Any, layers: int, room: int) -> int:
     return (gpu.gpu.counters.snapshot() - before).dispatches
 
 
-def test_a_layer_is_few_dispatches(gpu: Any) -> None:
-    """Two norms, seven products, the cache, two of attention, the gate, two sums."""
-    counts = [dispatches(gpu, layers, 300) for layers in (1, 3)]
-    assert (counts[1] - counts[0]) / 2 <= 15
+@pytest.mark.parametrize("format", [None, "q8_0"])
+def test_a_layer_is_few_dispatches(
+    format: str | None, gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queries, keys and values; the cache; two of attention; four more products."""
+    skip_where_it_crashes(gpu.gpu.info)
+    change_model(monkeypatch, gemv_smallest=1)
+    for _ in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
+        counts = [dispatches(gpu, layers, format) for layers in (1, 3)]
+    assert counts[1] - counts[0] <= 2 * 8
 
 
 def test_a_cache_is_longer_in_its_memory(gpu: Any) -> None:

@@ -136,3 +136,19 @@ def test_refusals_change_nothing() -> None:
     assert [type(each) for each in layers] == [nn.Embedding, nn.Linear, nn.Linear]
     with pytest.raises(ArgumentError, match=r"nn\.quantize: format is 'q1'"):
         nn.quantize(layers, "q1")
+
+
+@pytest.mark.parametrize("format", ["q8_0", "q4_k", "int4_g32"])
+def test_layers_of_one_input_are_one_launch(gpu: GpuDevice, format: str) -> None:
+    layers = [
+        nn.QLinear.from_linear(nn.Linear(256, n).requires_grad_(False), format).to(gpu)
+        for n in (20, 3, 40)
+    ]
+    x = fw.randn(2, 256).to(gpu)
+    wanted = [layer(x).numpy() for layer in layers]
+    before = gpu.gpu.counters.snapshot()
+    found = [layer(x) for layer in layers]
+    fw.eval()
+    assert (gpu.gpu.counters.snapshot() - before).dispatches == 1
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other)

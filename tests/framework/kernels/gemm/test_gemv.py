@@ -15,7 +15,7 @@ from tests.framework.ops.large import (
     relative_error,
 )
 from tests.hardware import skip_where_it_crashes
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
@@ -180,3 +180,22 @@ def test_what_is_left_to_other_kernels(device: vkbackend.Device) -> None:
     assert skinny_gemm(discrete, matrix, matrix, float32) is None
     assert skinny_gemm(discrete, row, placed(1, 512, 510), float32) is None
     assert skinny_gemm(discrete, placed(1, 1, 32), placed(1, 32, 512), float32) is None
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_products_of_one_operand_are_one_launch(
+    rows: int, kernels: list[str], gpu: GpuDevice
+) -> None:
+    """Of different widths, on both sides of a workgroup's."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((rows, 40), np.float32)
+    matrices = [rng.standard_normal((n, 40), np.float32) for n in (37, 4, 130)]
+    tensors = [fw.tensor(each, device=gpu) for each in (x, *matrices)]
+    fw.eval()
+    before = gpu.gpu.counters.snapshot()
+    found = [tensors[0] @ each.T for each in tensors[1:]]
+    fw.eval()
+    assert (gpu.gpu.counters.snapshot() - before).dispatches == 1
+    assert set(kernels) == {"matmul/gemv"}
+    for one, matrix in zip(found, matrices, strict=True):
+        np.testing.assert_allclose(one.numpy(), x @ matrix.T, rtol=1e-4, atol=1e-4)
