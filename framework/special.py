@@ -166,7 +166,10 @@ def entr(input: Tensor) -> Tensor:
         Any dtype but complex; integers and bools are converted to the default dtype.
     """
     x = _fractional(input)
-    return ops.where(x < 0, -inf, -ops.xlogy(x, ops.where(x < 0, 1.0, x)))
+    found = -ops.xlogy(x, ops.where(x < 0, 1.0, x))
+    # At 0 the result is 0, not -0, which that at 1 is.
+    zero = ops.abs(x.detach())
+    return ops.where(x < 0, -inf, found + ops.where(x == 0, zero, -0.0))
 
 
 @takes_keywords

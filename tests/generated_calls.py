@@ -199,7 +199,9 @@ def _compared(
         if not isinstance(found, Exception):
             if not isinstance(wanted, WRONG_KIND):
                 yield "passes", f"{type(wanted).__name__}: {wanted}"
-        elif not isinstance(found, IndexError if beyond else REFUSALS):
+        elif type(found) is not type(wanted) and not isinstance(
+            found, IndexError if beyond else REFUSALS
+        ):
             yield "class", f"{found!r}, not {wanted!r}"
     elif isinstance(found, Exception):
         yield "raises", f"{found!r}"

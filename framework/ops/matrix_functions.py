@@ -243,8 +243,11 @@ def norm(
     Raises
     ------
     ShapeError
-        If `ord` is given without `dim` and `A` is neither a vector nor a matrix.
+        If `ord` is given without `dim` and `A` is neither a vector nor a matrix, or
+        `dim` names neither one dimension nor two.
     """
+    if not isinstance(dim, int | None) and len(dim) not in (1, 2):
+        raise ShapeError(f"norm: dim is {dim}; it must be one dimension or two")
     if ord is None or isinstance(dim, int):
         return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
     if dim is None:

@@ -81,3 +81,14 @@ def test_degrees_without_end(name: str, degree: float) -> None:
     for n in (degree, fw.tensor(degree)):
         with pytest.raises(RuntimeError, match="must be at most 10000"):
             getattr(fw.special, name)(fw.ones(2), n)
+
+
+def test_entropy_has_the_signs_of_zeros_that_pytorch_has() -> None:
+    values = [0.0, -0.0, 1.0, 2.0, -1.0]
+    found, wanted = [
+        each.special.entr(each.tensor(values)).tolist() for each in (fw, torch)
+    ]
+    assert [repr(each) for each in found[:3]] == [repr(each) for each in wanted[:3]]
+    assert found[3:] == pytest.approx(wanted[3:])
+    half = fw.tensor([0.5], dtype=fw.bfloat16)
+    assert fw.special.entr(half).dtype is fw.bfloat16

@@ -292,7 +292,6 @@ def _edges(x: Tensor, bins: int | Tensor, ends: tuple[float, float] | None) -> T
             f"histogram: bins is {number}, the range {ends}; there must be a bin, and"
             " the range not be empty"
         )
-    steps = arange_like(x, (number + 1,), 0, 1 / number, x.dtype)
     if ends is not None:
         low = fill_like(x, (1,), ends[0], x.dtype)
         high = fill_like(x, (1,), ends[1], x.dtype)
@@ -302,5 +301,8 @@ def _edges(x: Tensor, bins: int | Tensor, ends: tuple[float, float] | None) -> T
         low, high = where(same, low - 0.5, low), where(same, high + 0.5, high)
     else:
         low, high = (fill_like(x, (1,), end, x.dtype) for end in (0, 1))
-    inner = add(low, mul(steps, sub(high, low)))
-    return cat([narrow(inner, 0, 0, number), high])
+    # From the nearer end, as PyTorch's.
+    step, half = sub(high, low) / number, (number + 1) // 2
+    lower = arange_like(x, (half,), 0, 1, x.dtype)
+    upper = arange_like(x, (number + 1 - half,), number - half, -1, x.dtype)
+    return cat([add(low, mul(step, lower)), sub(high, mul(step, upper))])

@@ -1,8 +1,10 @@
 """Linear algebra at top level and in methods; `test_linalg` has the values."""
 
 import numpy as np
+import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework.base.errors import ShapeError
 
 
 def test_twins() -> None:
@@ -13,3 +15,8 @@ def test_twins() -> None:
     assert fw.svd(x).V.shape == (2, 2)
     solved = fw.triangular_solve(fw.ones(2, 1), x).solution
     np.testing.assert_allclose(solved.numpy(), [[1 / 6], [1 / 3]], 1e-6)
+
+
+def test_norms_are_over_one_dimension_or_two() -> None:
+    with pytest.raises(ShapeError, match=r"dim is \(\); it must be one dimension or"):
+        fw.linalg.norm(fw.ones(2, 3), dim=())

@@ -1,6 +1,7 @@
 """Membership, runs and histograms beside PyTorch."""
 
 import pytest
+import torch
 
 import vkbackend
 import vkbackend.framework as fw
@@ -33,3 +34,15 @@ def test_on_the_host(call: str) -> None:
 @pytest.mark.parametrize("call", CALLS[::4])
 def test_on_a_device(call: str, device: vkbackend.Device) -> None:
     check(call, fw.device(device.info.name))
+
+
+def test_default_bins_are_as_pytorchs() -> None:
+    values = [0.5, -1.25, 2.0, 0.0, 1.0, -3.0]
+    for dtype in ("float32", "float64"):
+        found, wanted = [
+            library.histogram(library.tensor(values, dtype=getattr(library, dtype)))
+            for library in (fw, torch)
+        ]
+        assert found.hist.tolist() == wanted.hist.tolist()
+        edges = pytest.approx(wanted.bin_edges.tolist(), abs=1e-6)
+        assert found.bin_edges.tolist() == edges
