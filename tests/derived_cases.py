@@ -5,8 +5,14 @@ import torch
 
 from tests.elementwise_cases import binary, unary
 
+
+def _first(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.broadcast_arrays(x, y)[0]
+
+
 DERIVED = {
     "gcd": binary("gcd", np.gcd, None, exact=True, gradient=False),
+    "ordered": binary("ordered", _first, None, exact=True, gradient=False),
     "lifted": unary("lifted", np.copy, torch.clone, exact=True),
     **{
         name: binary(name, np.nextafter, torch.nextafter, exact=True, gradient=False)

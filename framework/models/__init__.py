@@ -26,6 +26,10 @@ from .llama import Llama as Llama
 from .loading import load as load
 from .mpnet import MPNet as MPNet
 from .mpnet import MPNetClassifier as MPNetClassifier
+from .next_token import loss as loss
+from .packing import Documents as Documents
+from .packing import Packed as Packed
+from .packing import pack as pack
 from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
@@ -52,6 +56,7 @@ __all__ = [
     "Dinov2Registers",
     "DistilBert",
     "DistilBertClassifier",
+    "Documents",
     "GGUFFile",
     "Gemma",
     "ImageProcessor",
@@ -60,6 +65,7 @@ __all__ = [
     "MPNet",
     "MPNetClassifier",
     "ModelConfig",
+    "Packed",
     "Phi",
     "Phi3",
     "Qwen",
@@ -77,7 +83,9 @@ __all__ = [
     "embed",
     "generate",
     "load",
+    "loss",
     "open_checkpoint",
+    "pack",
     "read_gguf",
     "save_gguf",
     "transcribe",

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from ..autograd import Function, differentiate
-from ..autograd.grad_mode import enable_grad, is_grad_enabled
+from ..autograd.grad_mode import enable_grad, is_grad_enabled, no_grad
 from ..autograd.saved_tensors_hooks import collecting_nodes
 from ..autograd.tape import GradNode, Saved, next_sequence
+from ..base.dtype import FLOAT
 from ..base.errors import GradError
 from ..base.modes import autocast_again
 from ..base.philox import StreamRecord, recording_streams, replaying_streams
@@ -23,6 +24,7 @@ from ..base.public_names import public_names as _public_names
 from ..base.scoped_setting import ScopedSetting, SettingScope
 from ..jit.pytree import tree_map
 from ..nn import Module
+from ..ops.elementwise.order import after
 from ..tensor.tensor import Tensor
 
 __all__ = [
@@ -192,10 +194,11 @@ def _recorded(
     def again() -> list[GradNode]:
         since = next_sequence()
         replay = replaying_streams(streams) if preserve else nullcontext()
+        given, named = second_run.waiting((args, kwargs))
         with enable_grad(), second, replay, mode():
             if places is None:
-                return _nodes_since(since, function(*args, **kwargs))
-            return _nodes_until(places, since, lambda: function(*args, **kwargs))
+                return _nodes_since(since, function(*given, **named))
+            return _nodes_until(places, since, lambda: function(*given, **named))
 
     places = _saving_places(nodes, made) if stops else None
     if places is not None:
@@ -204,6 +207,7 @@ def _recorded(
     mode = autocast_again()
     second_run = _SecondRun(again, nodes, (*args, *kwargs.values()))
     second_run.compares = determinism_check == "default"
+    tree_map(result, second_run.watch)
     for at, node in enumerate(nodes):
         # Another pass over the tape is not known by its calls alone.
         node.kind = None
@@ -290,6 +294,29 @@ class _SecondRun:
             (each, each.array.version) for each in arguments if isinstance(each, Tensor)
         ]
         self._saved: dict[int, dict[str, Any]] | None = None
+        self._gradient: Tensor | None = None
+
+    def watch(self, part: Any) -> Any:
+        """Note the gradient of a result when it is there."""
+        if isinstance(part, Tensor) and part.grad_node is not None:
+            part.register_hook(self._note)
+        return part
+
+    def _note(self, gradient: Tensor) -> None:
+        # A gradient of gradients goes through the arguments themselves.
+        recorded = is_grad_enabled()
+        self._gradient = None if recorded else gradient
+
+    def waiting(self, arguments: Any) -> Any:
+        """Return arguments that are computed when the gradient of the result is.
+
+        A plan would run all second runs of a pass at its begin, each as soon as its
+        arguments are there, and hold what they save until it is needed.
+        """
+        gradient, self._gradient = self._gradient, None
+        if gradient is None or not gradient.numel():
+            return arguments
+        return tree_map(arguments, lambda part: _after(part, gradient))
 
     def saved(self, at: int) -> dict[str, Any]:
         """Return what a node saved in the second run."""
@@ -380,8 +407,9 @@ class CheckpointFunction(Function):
                 " autograd.grad or inputs=; pass use_reentrant=False"
             )
         saved = ctx.saved_tensors
+        first = next((each for each in grads if each is not None), None)
         given = [
-            other if each is None else _as_leaf(each)
+            other if each is None else _later_leaf(each, first)
             for each, other in zip(saved, ctx.others)
         ]
         replay = replaying_streams(ctx.streams) if ctx.preserve else nullcontext()
@@ -401,6 +429,28 @@ class CheckpointFunction(Function):
         differentiate.backward([each for each, _ in pairs], [each for _, each in pairs])
         found = [each.grad if isinstance(each, Tensor) else None for each in given]
         return None, None, *found
+
+
+def _after(part: Any, gradient: Tensor) -> Any:
+    """Return a leaf like a tensor that is computed after a gradient is."""
+    if (
+        not isinstance(part, Tensor)
+        or part.is_wrapper
+        or part.dtype not in FLOAT
+        or part.device != gradient.device
+    ):
+        return part
+    with no_grad():
+        leaf = after(part.detach(), gradient.detach())
+    leaf.requires_grad = part.requires_grad
+    return leaf
+
+
+def _later_leaf(tensor: Tensor, gradient: Tensor | None) -> Tensor:
+    leaf = tensor
+    if gradient is not None and gradient.numel():
+        leaf = _after(tensor, gradient)
+    return _as_leaf(tensor) if leaf is tensor else leaf
 
 
 def _as_leaf(tensor: Tensor) -> Tensor:

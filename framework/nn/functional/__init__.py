@@ -86,6 +86,7 @@ from .grid import (
     grid_sample,
 )
 from .grouped import grouped_mm
+from .linear_cross_entropy import linear_cross_entropy
 from .loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -94,7 +95,6 @@ from .loss import (
     huber_loss,
     kl_div,
     l1_loss,
-    linear_cross_entropy,
     mse_loss,
     nll_loss,
     poisson_nll_loss,

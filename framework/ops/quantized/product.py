@@ -154,7 +154,7 @@ def _quantized_product(
     columns = blocks.layout.shape[0]
     if x.dtype is not float64 and 0 < rows <= MOST_GEMV_ROWS and columns:
         return _quantized_gemv(x, blocks, bias, format)
-    out = matmul(x, transpose(_elements(blocks, format, k, x.dtype), 0, 1))
+    out = matmul(x, transpose(elements(blocks, format, k, x.dtype), 0, 1))
     return out if bias is None else add(out, bias)
 
 
@@ -171,11 +171,11 @@ def _quantized_product_vjp(
     grad_x = None
     if needs[0]:
         k = x_spec.shape[1]
-        grad_x = matmul(grad, _elements(blocks, format, k, grad.dtype))
+        grad_x = matmul(grad, elements(blocks, format, k, grad.dtype))
     return grad_x, None, sum(grad, 0) if needs[2] else None
 
 
-def _elements(blocks: Tensor, format: str, columns: int, dtype: DType) -> Tensor:
+def elements(blocks: Tensor, format: str, columns: int, dtype: DType) -> Tensor:
     if dtype in WEIGHTS:
         return dequantize_blocks(blocks, format, columns, dtype)
     return cast(dequantize_blocks(blocks, format, columns, float32), dtype)
@@ -215,7 +215,7 @@ def quantized_embedding(
         )
     rows = take_rows(unsqueeze(blocks, 0), flatten(index), "embedding: weight")
     found = reshape(rows, (*index.layout.shape, blocks.layout.shape[1]))
-    return _elements(found, format, columns, dtype)
+    return elements(found, format, columns, dtype)
 
 
 @autocast_low_precision

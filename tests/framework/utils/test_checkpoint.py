@@ -10,7 +10,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.torch_log import Log, assert_logs_agree
 from vkbackend.framework import nn
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.utils.checkpoint import (
     CheckpointError,
@@ -174,3 +174,38 @@ def test_the_error_of_another_second_run_names_the_op() -> None:
     y = checkpoint(lambda x: next(ops)(x), x, use_reentrant=False)
     with pytest.raises(CheckpointError, match="recorded sin of"):
         y.sum().backward()
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize(
+    ("jitted", "reentrant"), [(False, False), (True, False), (False, True)]
+)
+def test_second_runs_come_one_after_the_other(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, jitted: bool, reentrant: bool
+) -> None:
+    """Also where all of a pass is one plan, which runs what it can at once."""
+    statistics = gpu.gpu.pool._statistics
+    weight = fw.ones((16, 2048), device=gpu)
+    x = fw.ones((128, 16), device=gpu, requires_grad=True)
+    size = 4 * 128 * 2048
+
+    def layer(x: fw.Tensor) -> fw.Tensor:
+        return (x @ weight).tanh().sin() @ weight.mT
+
+    def work(x: fw.Tensor) -> fw.Tensor:
+        hidden = x
+        for _ in range(8):
+            hidden = hidden + checkpoint(layer, hidden, use_reentrant=reentrant)
+        if reentrant:
+            x.grad = None
+            hidden.sum().backward()
+            assert x.grad is not None
+            return x.grad
+        return fw.autograd.grad(hidden.sum(), [x])[0]
+
+    run = fw.jit(work) if jitted else work
+    fw.eval(x, weight)
+    before = statistics.in_use
+    monkeypatch.setattr(statistics, "peak_in_use", before)
+    fw.eval(run(x))
+    assert statistics.peak_in_use - before < 5 * size

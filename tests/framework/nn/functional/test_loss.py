@@ -33,20 +33,6 @@ LOSSES: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.torch213
-def test_linear_cross_entropy(place: Device) -> None:
-    labels, shares = np.array([1, 0, 2, 2]), np.abs(drawn(4, 3, 2)) + 0.1
-    name = "linear_cross_entropy"
-    bias = {"linear_bias": drawn(3)}
-    beside(name, place, X, drawn(3, 5), labels, scale=16, ignore_index=2, **bias)
-    beside(name, place, X, drawn(3, 2, 5), shares, scale=16)
-    x, weight = fw.ones((2, 5)), fw.ones((3, 5))
-    with pytest.raises(ShapeError, match="ignore_index is 1 beside probabilities"):
-        F.linear_cross_entropy(x, weight, fw.ones((2, 3)), ignore_index=1)
-    with pytest.raises(ShapeError, match="linear_cross_entropy: input is"):
-        F.linear_cross_entropy(fw.ones(4), fw.ones((3, 5)), fw.tensor(1))
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.int64
 @pytest.mark.parametrize(("name", "arrays", "options"), LOSSES)
