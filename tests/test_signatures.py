@@ -43,6 +43,10 @@ def parameters(function: Callable[..., Any]) -> list[tuple[str, str, Any]]:
     ]
 
 
+OWN = {"linear_cross_entropy": ["chunk"]}
+"""Keywords of functions that PyTorch's have not."""
+
+
 @pytest.mark.torch213
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer(name: str) -> None:

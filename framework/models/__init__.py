@@ -28,7 +28,7 @@ from .mpnet import MPNet as MPNet
 from .mpnet import MPNetClassifier as MPNetClassifier
 from .next_token import loss as loss
 from .packing import Documents as Documents
-from .packing import Packed as Packed
+from .packing import PackedRows as PackedRows
 from .packing import pack as pack
 from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
@@ -65,7 +65,7 @@ __all__ = [
     "MPNet",
     "MPNetClassifier",
     "ModelConfig",
-    "Packed",
+    "PackedRows",
     "Phi",
     "Phi3",
     "Qwen",

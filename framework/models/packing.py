@@ -103,7 +103,7 @@ class _DocumentStep(CacheStep):
         return attention(query, key, value, self._seen(), scale, cap)
 
 
-class Packed(NamedTuple):
+class PackedRows(NamedTuple):
     """Sequences in rows of one length; all are int64 of shape (rows, length).
 
     Attributes
@@ -130,7 +130,7 @@ def pack(
     device: DeviceLike = None,
     *,
     counted: Sequence[Sequence[bool]] | None = None,
-) -> Packed:
+) -> PackedRows:
     """Return sequences side by side in rows of one length.
 
     Parameters
@@ -146,7 +146,7 @@ def pack(
 
     Returns
     -------
-    Packed
+    PackedRows
         For `loss`, which keeps sequences apart: its values are those of each sequence
         alone.
 
@@ -192,7 +192,7 @@ def pack(
             targets[row, at : at + len(after)] = after
             at += stop - start
     made = (tokens, targets, positions, documents)
-    return Packed(*(tensor(each.astype(np.int64), device=device) for each in made))
+    return PackedRows(*(tensor(each.astype(np.int64), device=device) for each in made))
 
 
 def _rows(sizes: Sequence[int], length: int) -> list[list[tuple[int, int, int]]]:

@@ -8,8 +8,9 @@ that run saved; so do the others. Random draws are repeated from their record.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 from ..autograd import Function, differentiate
@@ -31,6 +32,7 @@ __all__ = [
     "CheckpointError",
     "CheckpointFunction",
     "checkpoint",
+    "checkpoint_modules",
     "checkpoint_sequential",
     "detach_variable",
     "get_device_states",
@@ -470,6 +472,27 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         [_as_leaf(each) if isinstance(each, Tensor) else each for each in inputs]
     )
+
+
+def checkpoint_modules(modules: Iterable[Module]) -> None:
+    """Let modules be checkpointed from now on wherever they are called.
+
+    Parameters
+    ----------
+    modules : iterable of Module
+        As the layers of a model, whose calls are as `checkpoint` has them with
+        `use_reentrant=False`. Their names and states stay.
+
+    Examples
+    --------
+    >>> from vkbackend.framework.utils.checkpoint import checkpoint_modules
+    >>> model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(3)))
+    >>> checkpoint_modules(model)
+    >>> model(fw.ones(4)).sum().backward()
+    """
+    for module in modules:
+        call = partial(checkpoint, module.forward, use_reentrant=False)
+        module.forward = call  # type: ignore[method-assign]  # of this one alone
 
 
 def checkpoint_sequential(

@@ -1,0 +1,270 @@
+"""Fine-tune a language model with low-rank adapters.
+
+    python -m vkbackend.tools.finetune FOLDER --data texts.jsonl --out adapter
+
+Each line of the data is an object with "text"; with "prompt" and "completion"; or with
+"messages" of a chat. Of the last two only what the model is to answer counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import vkbackend.framework as fw
+from vkbackend.errors import ArgumentError
+from vkbackend.framework import data, lora, models, nn, optim
+from vkbackend.framework.base.errors import FileFormatError
+from vkbackend.framework.utils.checkpoint import checkpoint_modules
+
+
+class Example(NamedTuple):
+    """Tokens of a text, and which of them are to be learned."""
+
+    tokens: list[int]
+    counted: list[bool]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments to a parser."""
+    parser.add_argument("folder", type=Path, help="folder of the model")
+    parser.add_argument("--data", type=Path, required=True, help="JSON lines")
+    parser.add_argument("--out", type=Path, required=True, help="folder of results")
+    parser.add_argument("--device", default="gpu")
+    parser.add_argument("--dtype", default="bfloat16", help="of the model's weights")
+    parser.add_argument("--format", help="quantize the frozen weights, as q4_k (QLoRA)")
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--alpha", type=float, default=32.0)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--lr", type=float, default=2e-4)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--steps", type=int, help="in the place of --epochs")
+    parser.add_argument("--batch", type=int, default=1, help="rows of a batch")
+    parser.add_argument("--length", type=int, default=2048, help="tokens of a row")
+    parser.add_argument("--accumulate", type=int, default=1, help="batches of a step")
+    parser.add_argument(
+        "--checkpointing",
+        action="store_true",
+        help="compute each layer again in the backward pass, which saves memory",
+    )
+    parser.add_argument("--resume", action="store_true", help="go on from --out")
+    parser.add_argument("--merge", action="store_true", help="also save merged weights")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sample", type=int, default=40, help="tokens of the sample")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fine-tune as the arguments say; write the adapter, and how the loss went."""
+    if args.merge and args.format:
+        raise ArgumentError(
+            "finetune: --merge beside --format: quantized weights would be rounded"
+            " anew; leave one out"
+        )
+    fw.manual_seed(args.seed)
+    tokenizer = models.Tokenizer(args.folder)
+    examples = read_examples(args.data, tokenizer)
+    model = models.load(args.folder, args.device, args.dtype)
+    if args.format:
+        nn.quantize(model, args.format, skip=["lm_head"])
+    lora.add(model, args.rank, args.alpha, args.dropout)
+    if args.checkpointing:
+        checkpoint_modules(layers_of(model))
+    history = _train(model, examples, args)
+    args.out.mkdir(parents=True, exist_ok=True)
+    lora.save(model, args.out, args.folder)
+    losses = history["loss"]
+    shown = " -> ".join(f"{each:.4f}" for each in dict.fromkeys(losses))
+    print(f"mean loss of each epoch: {shown}; the adapter is in {args.out}")
+    try:
+        history.plot(args.out / "loss.png")
+    except ImportError:
+        print("no picture of the loss: matplotlib is missing")
+    if args.sample:
+        print(_sample(model.eval(), tokenizer, examples[0], args.sample))
+    if args.merge:
+        lora.merge(model)
+        lora.remove(model)
+        # The weights that are others are left out, as in the model's own files.
+        fw.save(_untied(model), args.out / "model.safetensors")
+        config = (args.folder / "config.json").read_bytes()
+        (args.out / "config.json").write_bytes(config)
+    return 0
+
+
+def _train(
+    model: nn.Module, examples: Sequence[Example], args: argparse.Namespace
+) -> optim.training.History:
+    packed = models.pack(
+        [each.tokens for each in examples],
+        args.length,
+        counted=[each.counted for each in examples],
+    )
+    rows: tuple[fw.Tensor, ...] = packed.tokens, packed.targets, packed.documents
+    epochs = args.epochs
+    if args.steps is not None:
+        count, wanted = len(rows[0]), args.steps * args.accumulate * args.batch
+        order = fw.cat([fw.randperm(count) for _ in range(-(-wanted // count))])
+        rows = tuple(each[order[:wanted]] for each in rows)
+        epochs = 1
+    loader = data.DataLoader(
+        data.TensorDataset(*rows), args.batch, shuffle=args.steps is None
+    )
+
+    def closure(tokens: fw.Tensor, targets: fw.Tensor, documents: fw.Tensor) -> Any:
+        return models.loss(model, tokens, targets, documents=documents)
+
+    trainer = optim.Trainer(
+        optim.AdamW(lora.parameters(model), args.lr, weight_decay=0.0), max_norm=1.0
+    )
+    args.out.mkdir(parents=True, exist_ok=True)
+    return trainer.fit(
+        _adapters(model),
+        loader,
+        epochs,
+        closure=closure,
+        accumulate=args.accumulate,
+        checkpoint=args.out / "training.safetensors",
+        resume=args.resume,
+        progress=not args.quiet,
+    )
+
+
+def read_examples(path: Path, tokenizer: models.Tokenizer) -> list[Example]:
+    """Return the examples of a file of JSON lines.
+
+    Raises
+    ------
+    FileFormatError
+        If a line is no object of one of the three kinds, or there is none.
+    """
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            entry = json.loads(line)
+        except ValueError as error:
+            raise FileFormatError(f"{where}: it is no JSON: {error}") from error
+        found.append(_example(where, entry, tokenizer))
+    if not found:
+        raise FileFormatError(f"{path}: it has no example")
+    return found
+
+
+def _example(where: str, entry: Any, tokenizer: models.Tokenizer) -> Example:
+    has = entry.keys() if isinstance(entry, dict) else ()
+    if "messages" in has:
+        parts = _chat(where, entry["messages"], tokenizer)
+        tokens = [tokenizer.encode(text, special_tokens=False) for text, _ in parts]
+        kinds = [learned for _, learned in parts]
+    elif "prompt" in has and "completion" in has:
+        end = [*tokenizer.stop[:1]]
+        answer = tokenizer.encode(_text(where, entry, "completion"), False) + end
+        tokens = [tokenizer.encode(_text(where, entry, "prompt")), answer]
+        kinds = [False, True]
+    elif "text" in has:
+        end = [*tokenizer.stop[:1]]
+        tokens = [tokenizer.encode(_text(where, entry, "text")) + end]
+        kinds = [True]
+    else:
+        raise FileFormatError(
+            f"{where}: it has {[*has]}; it must be an object with 'text', with 'prompt'"
+            " and 'completion', or with 'messages'"
+        )
+    counted = [
+        kind for part, kind in zip(tokens, kinds, strict=True) for _ in range(len(part))
+    ]
+    return Example([each for part in tokens for each in part], counted)
+
+
+def _text(where: str, entry: Mapping[str, Any], name: str) -> str:
+    found = entry[name]
+    if not isinstance(found, str):
+        raise FileFormatError(
+            f"{where}: {name} is a {type(found).__name__}; it must be a string"
+        )
+    return found
+
+
+def _chat(
+    where: str, messages: Any, tokenizer: models.Tokenizer
+) -> list[tuple[str, bool]]:
+    """Return the parts of a chat, and which of them are answers."""
+    if not isinstance(messages, list) or not all(
+        isinstance(each, dict) and "role" in each for each in messages
+    ):
+        raise FileFormatError(
+            f"{where}: messages must be a list of objects with 'role' and 'content'"
+        )
+    parts: list[tuple[str, bool]] = []
+    done = ""
+    for count, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        asked = tokenizer.apply_chat_template(messages[:count])
+        whole = tokenizer.apply_chat_template(
+            messages[: count + 1], add_generation_prompt=False
+        )
+        if not (asked.startswith(done) and whole.startswith(asked)):
+            raise FileFormatError(
+                f"{where}: the chat template changes what was before message {count};"
+                " give each answer a line of its own"
+            )
+        parts += [(asked[len(done) :], False), (whole[len(asked) :], True)]
+        done = whole
+    if not parts:
+        raise FileFormatError(f"{where}: messages have none of the role 'assistant'")
+    return parts
+
+
+def layers_of(model: nn.Module) -> list[nn.Module]:
+    """Return the layers that a language model is a stack of."""
+    decoder: Any = model.get_submodule(getattr(model, "base", "model"))
+    stack = decoder.layers if hasattr(decoder, "layers") else decoder.h
+    return [*stack]
+
+
+def _adapters(model: nn.Module) -> nn.Module:
+    """Return the adapters alone: a checkpoint needs no frozen weights."""
+    parts = [
+        part
+        for layer in model.modules()
+        if isinstance(layer, lora.LoRALinear)
+        for part in (layer.lora_A, layer.lora_B, layer.lora_dropout)
+    ]
+    return nn.ModuleList([part for part in parts if part is not None])
+
+
+def _untied(model: nn.Module) -> dict[str, Any]:
+    """Return the state, each tensor once."""
+    tied = models.parameters.tied_parameters(model)
+    return {name: x for name, x in model.state_dict().items() if name not in tied}
+
+
+def _sample(
+    model: Any, tokenizer: models.Tokenizer, example: Example, count: int
+) -> str:
+    """Return what the model writes after the first part of an example."""
+    start = example.counted.index(True) or min(8, len(example.tokens))
+    device = lora.parameters(model)[0].device
+    tokens = fw.tensor([example.tokens[:start]], device=device)
+    with fw.no_grad():
+        written = models.generate(model, tokens, count, stop=tokenizer.stop)
+    return tokenizer.decode(written[0])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
