@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import ops
 from ..base.dtype import DType, DTypeLike, as_dtype, int64
-from ..base.errors import DomainError, ShapeError
+from ..base.errors import DomainError, DTypeError, ShapeError
 from ..base.memory_format import check_memory_format
 from ..base.philox import Generator
 from ..base.shape import Shape
@@ -222,8 +222,12 @@ def normal(
     DomainError
         If a deviation that is a number, or on the host, is negative.
     DTypeError
-        If the dtype is not a float one.
+        If the dtype is not a float one, nor that of `out`, or `std` is complex.
     """
+    if isinstance(std, Tensor) and std.dtype.is_complex:
+        raise DTypeError(f"normal: std is {std.dtype.name}; it must be real")
+    if isinstance(out, Tensor) and not out.dtype.is_differentiable:
+        raise DTypeError(f"normal: out is {out.dtype.name}; it must be of floats")
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         return finished("normal", ops.normal(mean, std, generator), False, out, layout)
     if size is None:

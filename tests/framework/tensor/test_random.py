@@ -235,3 +235,10 @@ def test_bad_input(
 def test_a_deviation_below_0() -> None:
     with pytest.raises(DomainError, match="std is -1"):
         fw.normal(0.0, -1.0, (2,))
+
+
+def test_normal_refuses_complex_deviations_and_integers_for_results() -> None:
+    with pytest.raises(DTypeError, match="std is complex64; it must be real"):
+        fw.normal(fw.ones(2), fw.tensor([1j, 2.0]))
+    with pytest.raises(DTypeError, match="out is int64; it must be of floats"):
+        fw.normal(fw.ones(2), 1.0, out=fw.empty(2, dtype=fw.int64))
