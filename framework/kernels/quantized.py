@@ -23,22 +23,17 @@ from .shader_types import storage_defines
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-MOST_ROWS = 8
+MOST_ROWS = 4
 """Rows of activations of one pass over the weights."""
 
-LANES = 32
-"""Invocations that share an output."""
+MOST_INVOCATIONS = 512
+"""Invocations of a workgroup at most."""
 
-OUTPUTS = (4, 2, 1)
-"""Outputs of an invocation, whose loads are in flight together."""
+OUTPUTS = (16, 8, 4)
+"""Columns of a workgroup."""
 
-WORKGROUP = 128
-
-STAGE_STEP = 64
-"""Groups of four activations in shared memory come in multiples of this."""
-
-PADDING = 1.1875
-"""How much larger they are there at most; see `glsl/quantized/format.glsl`."""
+BATCH = 4
+"""Columns whose loads are in flight together."""
 
 DEQUANTIZE_WORKGROUP = 128
 
@@ -95,29 +90,30 @@ def gemv_dispatch(
     _check_size(blocks.numel, "blocks")
     (rows, k), (columns, row_size) = x.shape, blocks.shape
     pieces = k // kind.piece
-    check_rounds(gpu, "quantized_gemv", ceil_div(pieces, LANES))
     taken = min(rows, MOST_ROWS)
     passes = ceil_div(rows, taken)
-    teams = WORKGROUP // LANES
+    local = _workgroup(gpu, pieces)
     wanted = model_of(gpu).gemv_groups
     outputs = next(
         (
             each
             for each in OUTPUTS
-            if each * taken <= MOST_ROWS * OUTPUTS[-2]
-            and ceil_div(columns, teams * each) * passes >= wanted
+            if _shared_memory(each, taken, local) <= gpu.max_shared_memory
+            and local % each == 0
+            and ceil_div(columns, each) * passes >= wanted
         ),
         OUTPUTS[-1],
     )
+    rounds = ceil_div(pieces, local) * outputs // BATCH
+    check_rounds(gpu, "quantized_gemv", rounds)
     push: dict[str, Argument] = {"x": "x", "blocks": "blocks", "out_": "out"}
     push |= {"bias": "bias" if has_bias else "x", "rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
-    constants = {"LOCAL_X": WORKGROUP, "ROWS": taken, "LANES": LANES}
-    constants |= {"OUTPUTS": outputs, "HAS_BIAS": int(has_bias)}
-    constants |= {"STAGE": _stage(gpu, taken, outputs, k), **_group(kind)}
+    constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
+    constants |= {"BATCH": BATCH, "HAS_BIAS": int(has_bias), **_group(kind)}
     return Dispatch(
         "quantized/gemv",
-        fold_grid(ceil_div(columns, teams * outputs), passes),
+        fold_grid(ceil_div(columns, outputs), passes),
         push,
         constants,
         _defines(kind, x.dtype),
@@ -125,11 +121,20 @@ def gemv_dispatch(
     )
 
 
-def _stage(gpu: DeviceInfo, rows: int, outputs: int, k: int) -> int:
-    """Return how many quads of a row of activations shared memory takes at once."""
-    free = gpu.max_shared_memory - 4 * outputs * WORKGROUP
-    most = int(free / (16 * PADDING * rows)) // STAGE_STEP
-    return min(most, ceil_div(k, 4 * STAGE_STEP)) * STAGE_STEP
+def _workgroup(gpu: DeviceInfo, pieces: int) -> int:
+    """Return the invocations of a workgroup: the most that few of have no piece."""
+    step = max(OUTPUTS[-1], gpu.subgroup_size)
+    most = min(MOST_INVOCATIONS, gpu.max_workgroup_invocations) // step * step
+    return min(
+        range(step, min(most, ceil_div(pieces, step) * step) + 1, step),
+        key=lambda local: (ceil_div(pieces, local) * local, -local),
+    )
+
+
+def _shared_memory(outputs: int, rows: int, local: int) -> int:
+    """Return the bytes that a workgroup takes, with sums for a norm and an epilogue."""
+    parts = rows * outputs * (local + local // outputs)
+    return 4 * (parts + 2 * local + 32 + outputs)
 
 
 def _defines(kind: QuantizedFormat, dtype: DType) -> dict[str, str]:

@@ -1,13 +1,12 @@
 // GEMV and skinny GEMM with quantized weights, which are decoded in registers
-// grid    linear in groups of LOCAL_X / LANES * OUTPUTS columns; z: ROWS rows of x
+// grid    linear in groups of OUTPUTS columns; z: ROWS rows of x
 // in      x (rows, k); blocks (columns, row_size bytes); bias (columns), with HAS_BIAS;
 //         pieces: of a row of blocks; table: see format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
-// consts  ROWS; LANES: invocations that share a column, a divisor of LOCAL_X; OUTPUTS:
-//         columns of an invocation; STAGE: quads of a row of x in shared memory, a
-//         multiple of 64; HAS_BIAS; GROUP of int4
-// macros  NORMED: rows of x are taken as after an RMS norm with the weight `gamma`; then
-//         LOCAL_X is a power of two
+// consts  ROWS; OUTPUTS: columns of a workgroup, a multiple of 4 and a divisor of LOCAL_X;
+//         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
+//         HAS_BIAS; GROUP of int4
+// macros  NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -20,14 +19,14 @@
 #include "quantized/format.glsl"
 
 layout(constant_id = 3) const uint ROWS = 1;
-layout(constant_id = 4) const uint LANES = 32;
-layout(constant_id = 5) const uint OUTPUTS = 2;
-layout(constant_id = 6) const uint STAGE = 64;
-layout(constant_id = 7) const uint HAS_BIAS = 0;
+layout(constant_id = 4) const uint OUTPUTS = 8;
+layout(constant_id = 5) const uint BATCH = 4;
+layout(constant_id = 6) const uint HAS_BIAS = 0;
 
-const uint TEAMS = gl_WorkGroupSize.x / LANES;
-const uint STRIDE = STAGE + STAGE / 8 + STAGE / 32 * 2;
-const uint STAGE_PIECES = STAGE / QUADS;
+// Invocations that add up the sums of a column.
+const uint SHARES = gl_WorkGroupSize.x / OUTPUTS;
+// They read different banks.
+const uint PITCH = gl_WorkGroupSize.x + SHARES;
 
 #ifdef NORMED
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
@@ -55,13 +54,15 @@ BEGIN_ARGUMENTS
 #endif
 END_ARGUMENTS
 
-shared vec4 staged[ROWS * STRIDE];
-shared float parts[OUTPUTS][gl_WorkGroupSize.x];
+shared float parts[ROWS * OUTPUTS * PITCH];
+shared float shares[gl_WorkGroupSize.x];
 #ifdef NORMED
+const uint SQUARE_SHARES = gl_WorkGroupSize.x < 32 ? gl_WorkGroupSize.x : 32;
 shared float square_parts[gl_WorkGroupSize.x];
+shared float square_shares[SQUARE_SHARES];
 #endif
 #ifdef EPILOGUE
-shared float totals[TEAMS * OUTPUTS];
+shared float totals[OUTPUTS];
 #endif
 
 void main() {
@@ -71,121 +72,123 @@ void main() {
     In bias = push.bias;
     Out out_ = push.out_;
     uint thread = gl_LocalInvocationIndex;
-    uint lane = thread % LANES;
-    uint group = OWN_WORKGROUP * TEAMS * OUTPUTS;
+    uint group = OWN_WORKGROUP * OUTPUTS;
     if (group >= push.columns) return;
-    uint first = group + thread / LANES * OUTPUTS;
+    uint first_row = gl_WorkGroupID.z * ROWS;
     uint quads = push.pieces * QUADS;
-
-    // Beyond the last column or row, the last one is computed once more.
-    uint from[OUTPUTS];
-    float sum[ROWS][OUTPUTS];
-    [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) {
-        from[o] = min(first + o, push.columns - 1) * push.row_size;
-        [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r][o] = 0.0;
-    }
 #ifdef NORMED
     Weights gamma = push.gamma;
     float eps = push.eps;
     float squares[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) squares[r] = 0.0;
 #endif
-    for (uint start = 0; start < push.pieces; start += STAGE_PIECES) {
-        uint count = min(STAGE, quads - start * QUADS);
-        barrier();
+    for (uint start = 0; start < push.pieces; start += gl_WorkGroupSize.x) {
+        // An invocation has the activations of its piece in registers for all columns.
+        // Beyond the last piece, column or row, the last one is computed once more.
+        uint number = min(start + thread, push.pieces - 1);
+        vec4 quad[ROWS][QUADS];
+        float total[ROWS][RUNS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint row = min(gl_WorkGroupID.z * ROWS + r, push.rows - 1);
-            for (uint q = thread; q < count; q += gl_WorkGroupSize.x) {
-                vec4 quad = load_quad(x, row * quads + start * QUADS + q);
+            uint row = min(first_row + r, push.rows - 1) * quads;
+            [[unroll]] for (uint run = 0; run < RUNS; ++run) total[r][run] = 0.0;
+            [[unroll]] for (uint i = 0; i < QUADS; ++i) {
+                uint place = quad_place(number, i);
+                vec4 values = load_quad(x, row + place);
+                if (start + thread >= push.pieces) values = vec4(0);
 #ifdef NORMED
-                squares[r] += dot(quad, quad);
-                quad *= gamma.at[start * QUADS + q];
+                squares[r] += dot(values, values);
+                values *= gamma.at[place];
 #endif
-                staged[r * STRIDE + PADDED(q)] = quad;
+#if HAS_OFFSET || HAS_SHIFT
+                total[r][i / RUN] += values.x + values.y + (values.z + values.w);
+#endif
+                quad[r][i] = values;
             }
         }
-        barrier();
-        uint end = min(start + STAGE_PIECES, push.pieces);
-        for (uint number = start + lane; number < end; number += LANES) {
-            Piece piece[OUTPUTS];
-            [[unroll]] for (uint o = 0; o < OUTPUTS; ++o)
-                piece[o] = fetch(blocks, from[o], number, push.table);
-            [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-                // Sums of products with codes, and of x alone: the scale, offset and
-                // shift of a run come last.
-                float products[ROWS][OUTPUTS], total[ROWS];
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    total[r] = 0.0;
-                    [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) products[r][o] = 0.0;
-                }
-                [[unroll]] for (uint k = 0; k < RUN; ++k) {
-                    uint i = run * RUN + k;
-                    uint place = PADDED(quad_place(number - start, i));
-                    vec4 quad[ROWS];
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                        quad[r] = staged[r * STRIDE + place];
-#if HAS_OFFSET || HAS_SHIFT
-                        total[r] += quad[r].x + quad[r].y + (quad[r].z + quad[r].w);
-#endif
-                    }
-                    [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) {
-                        vec4 values = floats_of(codes(piece[o], i));
+        for (uint c = 0; c < OUTPUTS; c += BATCH) {
+            Piece piece[BATCH];
+            [[unroll]] for (uint b = 0; b < BATCH; ++b) {
+                uint column = min(group + c + b, push.columns - 1);
+                piece[b] = fetch(blocks, column * push.row_size, number, push.table);
+            }
+            [[unroll]] for (uint b = 0; b < BATCH; ++b) {
+                float sum[ROWS];
+                [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
+                [[unroll]] for (uint run = 0; run < RUNS; ++run) {
+                    // The scale, offset and shift of a run come last.
+                    float products[ROWS];
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
+                    [[unroll]] for (uint k = 0; k < RUN; ++k) {
+                        uint i = run * RUN + k;
+                        vec4 values = floats_of(codes(piece[b], i));
                         [[unroll]] for (uint r = 0; r < ROWS; ++r)
-                            products[r][o] += dot(values, quad[r]);
+                            products[r] += dot(values, quad[r][i]);
+                    }
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                        float value = products[r];
+#if HAS_OFFSET
+                        value -= piece[b].offset * total[r][run];
+#endif
+                        sum[r] = fma(piece[b].scale[run], value, sum[r]);
+#if HAS_SHIFT
+                        sum[r] = fma(piece[b].shift[run], total[r][run], sum[r]);
+#endif
                     }
                 }
-                [[unroll]] for (uint r = 0; r < ROWS; ++r)
-                    [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) {
-                        float value = products[r][o];
-#if HAS_OFFSET
-                        value -= piece[o].offset * total[r];
-#endif
-                        sum[r][o] = fma(piece[o].scale[run], value, sum[r][o]);
-#if HAS_SHIFT
-                        sum[r][o] = fma(piece[o].shift[run], total[r], sum[r][o]);
-#endif
-                    }
+                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                    uint at = (r * OUTPUTS + c + b) * PITCH + thread;
+                    parts[at] = start == 0 ? sum[r] : parts[at] + sum[r];
+                }
             }
         }
     }
 
+    uint own = thread / SHARES, share = thread % SHARES;
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        barrier();
-        [[unroll]] for (uint o = 0; o < OUTPUTS; ++o) parts[o][thread] = sum[r][o];
 #ifdef NORMED
         square_parts[thread] = squares[r];
-        barrier();
-        for (uint step = gl_WorkGroupSize.x / 2; step > 0; step /= 2) {
-            if (thread < step) square_parts[thread] += square_parts[thread + step];
-            barrier();
-        }
-        float factor = inversesqrt(square_parts[0] / float(4 * quads) + eps);
-#else
-        barrier();
-        const float factor = 1.0;
 #endif
-        uint row = gl_WorkGroupID.z * ROWS + r;
-        for (uint at = thread; at < TEAMS * OUTPUTS; at += gl_WorkGroupSize.x) {
-            uint column = group + at;
-            float total = 0.0;
+        barrier();
+        float sum = 0.0;
+        for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
+            sum += parts[(r * OUTPUTS + own) * PITCH + at];
+        shares[thread] = sum;
+#ifdef NORMED
+        if (thread < SQUARE_SHARES) {
+            float square = 0.0;
+            for (uint at = thread; at < gl_WorkGroupSize.x; at += SQUARE_SHARES)
+                square += square_parts[at];
+            square_shares[thread] = square;
+        }
+#endif
+        barrier();
+        uint row = first_row + r;
+        if (thread < OUTPUTS) {
+            uint column = group + thread;
+            float result = 0.0;
             // Each starts elsewhere, so that they read different banks.
-            for (uint other = 0; other < LANES; ++other)
-                total += parts[at % OUTPUTS][at / OUTPUTS * LANES + (other + at) % LANES];
-            total *= factor;
-            if (HAS_BIAS != 0) total += load(bias, min(column, push.columns - 1));
+            for (uint other = 0; other < SHARES; ++other)
+                result += shares[thread * SHARES + (other + thread) % SHARES];
+#ifdef NORMED
+            float square = 0.0;
+            for (uint other = 0; other < SQUARE_SHARES; ++other)
+                square += square_shares[other];
+            result *= inversesqrt(square / float(4 * quads) + eps);
+#endif
+            if (HAS_BIAS != 0) result += load(bias, min(column, push.columns - 1));
 #ifdef EPILOGUE
-            totals[at] = total;
+            totals[thread] = result;
 #else
             if (column < push.columns && row < push.rows)
-                store(out_, row * push.columns + column, total);
+                store(out_, row * push.columns + column, result);
 #endif
         }
 #ifdef EPILOGUE
         barrier();
-        for (uint quad = thread; quad < TEAMS * OUTPUTS / 4; quad += gl_WorkGroupSize.x) {
-            uint column = group + 4 * quad;
-            vec4 values = vec4(totals[4 * quad], totals[4 * quad + 1],
-                totals[4 * quad + 2], totals[4 * quad + 3]);
+        if (thread < OUTPUTS / 4) {
+            uint column = group + 4 * thread;
+            vec4 values = vec4(totals[4 * thread], totals[4 * thread + 1],
+                totals[4 * thread + 2], totals[4 * thread + 3]);
             if (column < push.columns && row < push.rows)
                 epilogue(push.epilogue, (row * push.columns + column) / 4, values);
         }
