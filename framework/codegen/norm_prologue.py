@@ -19,8 +19,12 @@ from .epilogue_fusion import FusedEpilogue, push_size
 from .glsl.epilogue import epilogue_size
 from .ir.program import MAX_PUSH
 
-KERNELS = {"matmul/gemv": "a", "quantized/gemv": "x"}
-"""Kernels that take norms, and the operand of their op that is normalised."""
+KERNELS = {"quantized/gemv": "x"}
+"""Kernels that take norms, and the operand of their op that is normalised.
+
+`matmul/gemv` does not: its invocations read rows in step with a matrix, and to read the
+norm's weight beside them takes longer than the norm's own kernel.
+"""
 
 ALIGNMENT = 16
 """Bytes of the vectors that these load."""
@@ -133,7 +137,7 @@ def _rows_of(
     """Return the operand of a product that is a norm's rows; None if it takes none."""
     (product, *others), size = dispatches, ARGUMENTS
     rows = KERNELS.get(product.kernel)
-    if rows is None or others or (product.grid[2] > 1 and rows == "a"):
+    if rows is None or others:
         return None
     if product.push["x"] != rows or product.push["out_"] != "out":
         return None

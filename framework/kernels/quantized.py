@@ -29,6 +29,9 @@ MOST_ROWS = 4
 MOST_INVOCATIONS = 512
 """Invocations of a workgroup at most."""
 
+MOST_IDLE = 1 / 8
+"""Share of invocations without a piece, beyond the least, for larger workgroups."""
+
 OUTPUTS = (16, 8, 4)
 """Columns of a workgroup."""
 
@@ -92,7 +95,7 @@ def gemv_dispatch(
     pieces = k // kind.piece
     taken = min(rows, MOST_ROWS)
     passes = ceil_div(rows, taken)
-    local = _workgroup(gpu, pieces)
+    local = _workgroup(gpu, pieces, taken)
     wanted = model_of(gpu).gemv_groups
     outputs = next(
         (
@@ -121,13 +124,19 @@ def gemv_dispatch(
     )
 
 
-def _workgroup(gpu: DeviceInfo, pieces: int) -> int:
-    """Return the invocations of a workgroup: the most that few of have no piece."""
+def _workgroup(gpu: DeviceInfo, pieces: int, rows: int) -> int:
+    """Return the invocations of a workgroup: many, few of which are without a piece."""
     step = max(OUTPUTS[-1], gpu.subgroup_size)
-    most = min(MOST_INVOCATIONS, gpu.max_workgroup_invocations) // step * step
+    most = min(MOST_INVOCATIONS, gpu.max_workgroup_invocations, step * pieces)
+    covered = {
+        local: ceil_div(pieces, local) * local
+        for local in range(step, most + 1, step)
+        if _shared_memory(OUTPUTS[-1], rows, local) <= gpu.max_shared_memory
+    }
+    enough = min(covered.values()) * (1 + MOST_IDLE)
     return min(
-        range(step, min(most, ceil_div(pieces, step) * step) + 1, step),
-        key=lambda local: (ceil_div(pieces, local) * local, -local),
+        (local for local, places in covered.items() if places <= enough),
+        key=lambda local: (ceil_div(pieces, local), local),
     )
 
 

@@ -5,8 +5,6 @@
 //         contiguous along k or across, strides count vectors
 // out     out_ (split, batch, ...), any strides; DTYPE, or ACC with OUT_ACC; an epilogue
 //         takes rows one after the other
-// macros  NORMED: the rows are taken as after an RMS norm over k with the weight `gamma`;
-//         there is one slice
 // consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x has vector loads too; STEPS, COLUMNS;
 //         LOCAL_X is a multiple of ACROSS
 // source  -
@@ -45,18 +43,10 @@ const bool EARLY = ROWS * STEPS <= MOST_EARLY;
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
 
-#ifdef NORMED
-layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
-    buffer Weights { vec4 at[]; };
-#endif
-
 BEGIN_ARGUMENTS
     In x;
     Vectors matrix;
     Out out_;
-#ifdef NORMED
-    Weights gamma;
-#endif
     uint n;
     uint k;  // K of a split-K slice, whole vectors
     uint batches;
@@ -68,9 +58,6 @@ BEGIN_ARGUMENTS
     uint out_row;
     uint out_column;
     uint out_batch;
-#ifdef NORMED
-    float eps;
-#endif
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
@@ -78,9 +65,6 @@ END_ARGUMENTS
 
 // Padding avoids bank conflicts between the columns of a vector.
 shared ACC parts[WIDTH][gl_WorkGroupSize.x + 32 / WIDTH];
-#ifdef NORMED
-shared float square_parts[gl_WorkGroupSize.x];
-#endif
 #ifdef EPILOGUE
 shared ACC totals[ACROSS * WIDTH];
 #endif
@@ -160,11 +144,6 @@ void main() {
     ACC4 sum[ROWS][SUMS];
     [[unroll]] for (uint row = 0; row < ROWS; ++row)
         [[unroll]] for (uint i = 0; i < SUMS; ++i) sum[row][i] = ACC4(0);
-#ifdef NORMED
-    Weights weights = push.gamma;
-    float squares[ROWS];
-    [[unroll]] for (uint row = 0; row < ROWS; ++row) squares[row] = 0.0;
-#endif
     for (uint at = lane; at < depth; at += LANES * STEPS) {
         uvec4 early[MOST_EARLY], vectors[LOADS];
         if (EARLY)
@@ -180,46 +159,25 @@ void main() {
         }
         [[unroll]] for (uint step = 0; step < STEPS; ++step) {
             uint k = at + step * LANES;
-#ifdef NORMED
-            // Before the branch, so that its loads are in flight with the others.
-            vec4 gamma[QUADS];
-            [[unroll]] for (uint i = 0; i < QUADS; ++i)
-                gamma[i] = weights.at[min(k, depth - 1) * QUADS + i];
-#endif
             if (k < depth) {
                 uvec4 x[ROWS];
                 [[unroll]] for (uint row = 0; row < ROWS; ++row)
                     x[row] = EARLY ? early[(step * ROWS + row) % MOST_EARLY]
                                    : x_vector(batch, row, start + k);
-#ifdef NORMED
-                [[unroll]] for (uint row = 0; row < ROWS; ++row)
-                    [[unroll]] for (uint i = 0; i < QUADS; ++i) {
-                        vec4 quad = unpacked(x[row], i);
-                        squares[row] += dot(quad, quad);
-                    }
-#define WEIGHTED(row, quad) (unpacked(x[row], quad) * gamma[quad])
-#else
-#define WEIGHTED(row, quad) unpacked(x[row], quad)
-#endif
                 [[unroll]] for (uint d = 0; d < VECTOR; ++d) {
                     if (ALONG_K == 0) {
                         [[unroll]] for (uint i = 0; i < SUMS; ++i) {
                             ACC4 elements = unpacked(vectors[step * WIDTH + d], i);
                             [[unroll]] for (uint row = 0; row < ROWS; ++row)
                                 sum[row][i] = multiply_add(
-                                    ACC4(WEIGHTED(row, d / 4)[d % 4]), elements,
+                                    ACC4(unpacked(x[row], d / 4)[d % 4]), elements,
                                     sum[row][i]);
                         }
                     } else if (d < QUADS) {
                         [[unroll]] for (uint row = 0; row < ROWS; ++row)
                             [[unroll]] for (uint i = 0; i < SUMS; ++i)
-#ifdef NORMED
-                                sum[row][i] = multiply_add(WEIGHTED(row, d),
-                                    unpacked(vectors[step * WIDTH + i], d), sum[row][i]);
-#else
                                 sum[row][i] = added(
                                     x[row], vectors[step * WIDTH + i], d, sum[row][i]);
-#endif
                     }
                 }
             }
@@ -230,9 +188,6 @@ void main() {
     // Unrolled, for accumulators with a dynamic index are not kept in registers.
     [[unroll]] for (uint row = 0; row < ROWS; ++row) {
         barrier();
-#ifdef NORMED
-        square_parts[thread] = squares[row];
-#endif
         [[unroll]] for (uint e = 0; e < WIDTH; ++e) {
             ACC4 quad = sum[row][ALONG_K != 0 ? e % SUMS : e / 4 % SUMS];
             parts[e][thread] = ALONG_K != 0 ? quad.x + quad.y + (quad.z + quad.w)
@@ -244,20 +199,9 @@ void main() {
             uint group = at / WIDTH;
             uint to = out_from + row * push.out_row + n * push.out_column;
             ACC total = ACC(0);
-#ifdef NORMED
-            float square = 0.0;
-#endif
-            for (uint other = 0; other < LANES; ++other) {
-                uint place =
-                    ALONG_K != 0 ? group * LANES + other : other * ACROSS + group;
-                total += parts[at % WIDTH][place];
-#ifdef NORMED
-                square += square_parts[place];
-#endif
-            }
-#ifdef NORMED
-            total *= inversesqrt(square / float(push.k) + push.eps);
-#endif
+            for (uint other = 0; other < LANES; ++other)
+                total += parts[at % WIDTH][ALONG_K != 0 ? group * LANES + other
+                                                        : other * ACROSS + group];
 #ifdef EPILOGUE
             totals[at] = total;
 #else

@@ -6,7 +6,6 @@
 
 #define PIECE 32
 #define RUNS 1
-#define PADDED(quad) ((quad) + (quad) / 8)
 #if FORMAT == FORMAT_Q4_0 || FORMAT == FORMAT_Q5_0
 #define HAS_OFFSET 1
 #define HAS_SHIFT 0

@@ -7,6 +7,7 @@
 // source  gguf, quants.py: the same roundings
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 #include "lib/vec4_io.glsl"

@@ -12,8 +12,6 @@
 //   codes(piece, i)    four codes, one in each byte; with SIGNED_CODES signed ones
 //   quad_place(number, i)
 //                      where these are in their row, in elements divided by four
-//   PADDED(quad)       index in shared memory without bank conflicts, at most 1.1875
-//                      times as large
 //   HAS_OFFSET, HAS_SHIFT
 //                      whether there are such
 

@@ -7,6 +7,7 @@
 //         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
 //         HAS_BIAS; GROUP of int4
 // macros  NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
+// lint    bank-conflict: of the last sums, one of a column for each workgroup
 // source  -
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -166,7 +167,6 @@ void main() {
         if (thread < OUTPUTS) {
             uint column = group + thread;
             float result = 0.0;
-            // Each starts elsewhere, so that they read different banks.
             for (uint other = 0; other < SHARES; ++other)
                 result += shares[thread * SHARES + (other + thread) % SHARES];
 #ifdef NORMED

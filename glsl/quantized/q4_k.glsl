@@ -6,7 +6,6 @@
 
 #define PIECE 32
 #define RUNS 2
-#define PADDED(quad) ((quad) + (quad) / 16)
 #define HAS_OFFSET 0
 #define HAS_SHIFT 1
 

@@ -6,7 +6,6 @@
 
 #define PIECE 32
 #define RUNS 2
-#define PADDED(quad) ((quad) + (quad) / 8 + (quad) / 32 * 2)
 #define HAS_OFFSET 1
 #define HAS_SHIFT 0
 

@@ -4,7 +4,6 @@
 
 #define PIECE 16
 #define RUNS 1
-#define PADDED(quad) ((quad) + (quad) / 8)
 #define SIGNED_CODES
 #define HAS_OFFSET 0
 #define HAS_SHIFT 0

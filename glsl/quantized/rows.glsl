@@ -5,7 +5,6 @@
 // four.
 
 #define RUNS 1
-#define PADDED(quad) ((quad) + (quad) / 8)
 #define HAS_SHIFT 0
 #if FORMAT == FORMAT_INT8
 #define PIECE 16

@@ -7,8 +7,6 @@ from vkbackend.framework.base.quantized_format import FORMATS
 from vkbackend.framework.base.shape import Layout, TensorSpec
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels.quantized import (
-    PADDING,
-    WORKGROUP,
     dequantize_dispatch,
     gemv_dispatch,
 )
@@ -25,26 +23,34 @@ def chosen(info: vkbackend.DeviceInfo, rows: int, columns: int, k: int) -> Dispa
 
 
 @pytest.mark.parametrize("rows", [1, 2, 8, 9, 64])
-@pytest.mark.parametrize("k", [256, 4096, 14336])
-def test_shared_memory_suffices(
+@pytest.mark.parametrize("k", [256, 4096, 14336, 1 << 18])
+def test_workgroups_fit(
     rows: int, k: int, discrete: vkbackend.DeviceInfo, device: vkbackend.Device
 ) -> None:
     for info in (discrete, device.info):
-        constants = chosen(info, rows, 4096, k).constants
-        quads, outputs = constants["STAGE"], constants["OUTPUTS"]
-        assert quads > 0
-        assert quads % 64 == 0
-        size = 16 * PADDING * quads * constants["ROWS"] + 4 * outputs * WORKGROUP
-        assert size <= info.max_shared_memory
+        dispatch = chosen(info, rows, 4096, k)
+        constants = dispatch.constants
+        local, outputs = constants["LOCAL_X"], constants["OUTPUTS"]
+        assert local <= info.max_workgroup_invocations
+        assert local % outputs == 0
+        assert outputs % constants["BATCH"] == 0
+        parts = constants["ROWS"] * outputs * (local + local // outputs)
+        assert 4 * (parts + 2 * local + 32 + outputs) <= info.max_shared_memory
+        assert dispatch.grid[2] * constants["ROWS"] >= rows
 
 
-def test_wide_products_have_several_outputs_an_invocation(
+def test_workgroups_cover_rows_evenly(discrete: vkbackend.DeviceInfo) -> None:
+    sizes = [chosen(discrete, 1, 4096, k).constants["LOCAL_X"] for k in (4096, 14336)]
+    assert sizes == [128, 448]
+
+
+def test_wide_products_have_more_columns_a_workgroup(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
     few, many = (chosen(discrete, 1, n, 4096) for n in (256, 1 << 16))
-    assert few.constants["OUTPUTS"] == 1
-    assert many.constants["OUTPUTS"] == 4
-    assert chosen(discrete, 20, 256, 256).grid[2] == 3
+    assert few.constants["OUTPUTS"] == 4
+    assert many.constants["OUTPUTS"] == 16
+    assert chosen(discrete, 20, 256, 256).grid[2] == 5
 
 
 def test_sizes_that_shaders_cannot_number_are_refused(
