@@ -59,7 +59,7 @@ def dequantize_dispatch(
     _check_size(blocks.numel, "blocks")
     _check_size(out.numel, "result")
     pieces = out.shape[-1] // kind.piece
-    count = out.numel // 4
+    count = out.numel // 16
     magic, shift = divisor(pieces)
     push: dict[str, Argument] = {"blocks": "blocks", "out_": "out"}
     push |= {"row_size": blocks.shape[-1], "pieces": pieces, "magic": magic}

@@ -1,5 +1,5 @@
 // Quantized weights as floats
-// grid    linear, one invocation for four elements, so that neighbours store neighbours
+// grid    linear, one invocation for 16 elements, which lie together
 // in      blocks (rows, row_size bytes); pieces: of a row; magic and shift divide by
 //         them; count: invocations; table: see format.glsl
 // out     out_ (rows, pieces * PIECE), DTYPE
@@ -27,17 +27,22 @@ layout(push_constant, std430) uniform Push {
 void main() {
     uint at = linear_invocation();
     if (at >= push.count) return;
-    uint i = at % QUADS;
-    uint row = divide(at / QUADS, push.magic, push.shift);
-    uint number = at / QUADS - row * push.pieces;
+    const uint PARTS = QUADS / 4;
+    uint part = at % PARTS;
+    uint row = divide(at / PARTS, push.magic, push.shift);
+    uint number = at / PARTS - row * push.pieces;
     Piece piece = fetch(push.blocks, row * push.row_size, number, push.table);
-    vec4 values = floats_of(codes(piece, i));
+    uint first = row * push.pieces * QUADS + quad_place(number, 4 * part);
+    [[unroll]] for (uint j = 0; j < 4; ++j) {
+        uint i = 4 * part + j;
+        vec4 values = floats_of(codes(piece, i));
 #if HAS_OFFSET
-    values -= piece.offset;
+        values -= piece.offset;
 #endif
-    precise vec4 scaled = piece.scale[i / RUN] * values;
+        precise vec4 scaled = piece.scale[i / RUN] * values;
 #if HAS_SHIFT
-    scaled = scaled + piece.shift[i / RUN];
+        scaled = scaled + piece.shift[i / RUN];
 #endif
-    store_quad(push.out_, row * push.pieces * QUADS + quad_place(number, i), scaled);
+        store_quad(push.out_, first + j, scaled);
+    }
 }

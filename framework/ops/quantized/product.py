@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 WEIGHTS = (float32, float16, bfloat16)
 """Dtypes of activations, and of elements."""
 
-MOST_GEMV_ROWS = 32
+MOST_GEMV_ROWS = 8
 """Rows up to which weights are decoded in registers; more take a temporary copy."""
 
 

@@ -62,16 +62,19 @@ def dispatches(gpu: Any, layers: int, format: str | None = None) -> int:
     return (gpu.gpu.counters.snapshot() - before).dispatches
 
 
-@pytest.mark.parametrize("format", [None, "q8_0"])
+@pytest.mark.parametrize(("format", "most"), [(None, 10), ("q8_0", 8)])
 def test_a_layer_is_few_dispatches(
-    format: str | None, gpu: Any, monkeypatch: pytest.MonkeyPatch
+    format: str | None, most: int, gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries, keys and values; the cache; two of attention; four more products."""
+    """Queries, keys and values; the cache; two of attention; four more products.
+
+    Products of floats leave both norms to kernels of their own.
+    """
     skip_where_it_crashes(gpu.gpu.info)
     change_model(monkeypatch, gemv_smallest=1)
     for _ in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
         counts = [dispatches(gpu, layers, format) for layers in (1, 3)]
-    assert counts[1] - counts[0] <= 2 * 8
+    assert counts[1] - counts[0] <= 2 * most
 
 
 def test_a_cache_is_longer_in_its_memory(gpu: Any) -> None:

@@ -67,7 +67,7 @@ def check_rows(rows: int, dtype: str, most: float, place: Device) -> None:
 
 
 # As many rows as one pass takes and fewer, several passes, a temporary matrix.
-ROWS = [3, 11, product.MOST_GEMV_ROWS + 1]
+ROWS = [3, 7, product.MOST_GEMV_ROWS + 1]
 
 
 @pytest.mark.parametrize("rows", ROWS)
