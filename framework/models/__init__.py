@@ -17,6 +17,7 @@ from .distilbert import DistilBert as DistilBert
 from .distilbert import DistilBertClassifier as DistilBertClassifier
 from .gemma import Gemma as Gemma
 from .generation import generate as generate
+from .generation import generate_stream as generate_stream
 from .gguf_file import GGUFFile as GGUFFile
 from .gguf_file import read_gguf as read_gguf
 from .gguf_model import save_gguf as save_gguf
@@ -82,6 +83,7 @@ __all__ = [
     "Whisper",
     "embed",
     "generate",
+    "generate_stream",
     "load",
     "loss",
     "open_checkpoint",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..jit.trace_cache import jit
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache
+from .sampling import Sampler, Sampling
 
 
 class LanguageModel(Protocol):
@@ -40,8 +41,12 @@ def generate(
     temperature: float = 0.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
     stop: Collection[int] = (),
     generator: Generator | None = None,
+    seed: int | None = None,
+    prefill_chunk: int | None = None,
 ) -> Tensor:
     """Return tokens with those that a language model adds to them.
 
@@ -62,11 +67,22 @@ def generate(
     top_p : float or None
         Only the most likely tokens are drawn from that have this probability together
         (Holtzman et al. 2020, arXiv:1904.09751), the last included; in (0, 1].
+    min_p : float or None
+        Only tokens are drawn from whose probability is at least this part of that of
+        the most likely one (Nguyen et al. 2024, arXiv:2407.01082); in [0, 1].
+    repetition_penalty : float, default 1
+        What positive logits of tokens that the sequence has, prompt included, are
+        divided by, and negative ones multiplied (Keskar et al. 2019, arXiv:1909.05858).
     stop : collection of int
         Tokens at which a sequence ends. What follows it, while others go on, is the
         first of them.
     generator : Generator or None
         Source of random numbers; None is that of the device.
+    seed : int or None
+        Seed of a new generator, in place of `generator`.
+    prefill_chunk : int or None
+        Number of a prompt's tokens that are computed at once, which bounds temporary
+        memory; None is all.
 
     Returns
     -------
@@ -77,64 +93,134 @@ def generate(
     ShapeError
         If `tokens` has not two dimensions, or no token, or `mask` another shape.
     ArgumentError
-        If `count` or `temperature` is negative, or `top_k` or `top_p` out of range; if
-        padding follows a token.
+        If a number is out of range; if padding follows a token; if there are both
+        `generator` and `seed`.
 
     Notes
     -----
     On a Vulkan device the step of a token is recorded once and replayed: the position
-    is on the device. The host reads one token of each sequence per step.
+    is on the device. The host reads one token of each sequence per step. Logits are
+    changed in the order of `transformers`: the penalty, temperature, top-k, top-p,
+    min-p.
 
     Examples
     --------
     >>> model = fw.models.load("SmolLM2-135M", "gpu")  # doctest: +SKIP
     >>> fw.models.generate(model, prompt, 64)  # doctest: +SKIP
     """
-    _check(tokens, count, temperature, top_k, top_p)
+    added = generate_stream(
+        model,
+        tokens,
+        count,
+        mask=mask,
+        temperature=temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        stop=stop,
+        generator=generator,
+        seed=seed,
+        prefill_chunk=prefill_chunk,
+    )
+    return ops.cat([tokens, *added], 1)
+
+
+def generate_stream(
+    model: LanguageModel,
+    tokens: Tensor,
+    count: int,
+    *,
+    mask: Tensor | None = None,
+    temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    min_p: float | None = None,
+    repetition_penalty: float = 1.0,
+    stop: Collection[int] = (),
+    generator: Generator | None = None,
+    seed: int | None = None,
+    prefill_chunk: int | None = None,
+) -> Iterator[Tensor]:
+    """Return an iterator over the tokens that a language model adds, as they come.
+
+    Parameters and errors are those of `generate`; errors are raised at the call.
+
+    Returns
+    -------
+    iterator of Tensor, int64, shape (batch, 1)
+        The next token of each sequence. The prompt is computed when the first is asked
+        for, and no further token than is asked for.
+
+    Examples
+    --------
+    >>> for newest in fw.models.generate_stream(model, prompt, 64):  # doctest: +SKIP
+    ...     print(stream.add(newest.item()), end="")
+    """
+    _check(tokens, count, prefill_chunk)
+    sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
+    if seed is not None:
+        if generator is not None:
+            raise ArgumentError(
+                f"generate: generator is {generator!r} and seed is {seed}; one of them"
+                " must be None"
+            )
+        generator = Generator(seed)
     padding = None if mask is None else _padding(mask, tokens)
-    batch, length = tokens.shape
+    chunk = tokens.shape[1] if prefill_chunk is None else prefill_chunk
+    sampler = Sampler(sampling, generator)
+    return _added(model, tokens, count, padding, sampler, frozenset(stop), chunk)
+
+
+def _added(
+    model: LanguageModel,
+    tokens: Tensor,
+    count: int,
+    padding: Tensor | None,
+    sampler: Sampler,
+    stop: Collection[int],
+    chunk: int,
+) -> Iterator[Tensor]:
+    """Yield the tokens added, (batch, 1); the caller's gradient mode stays its own."""
     if count == 0:
-        return tokens
+        return
+    batch, length = tokens.shape
     ends = sorted(stop)
     cache = model.new_cache(batch, length + count, tokens.device)
     cache.padding = padding
 
     def step(newest: Tensor) -> Tensor:
-        logits = model(newest, cache)[:, -1].to(float32)
-        return _chosen(logits, temperature, top_k, top_p, generator)
+        sampler.take(newest)
+        return sampler.draw(model(newest, cache)[:, -1].to(float32))
 
     following = jit(step) if tokens.is_gpu else step
-    added: list[Tensor] = []
-    ended = [False] * batch
     with no_grad():
-        newest = step(tokens)
-        for number in range(count):
-            if ends:
-                values = newest.tolist()
-                if any(ended):
-                    values = [
-                        [ends[0]] if over else value
-                        for over, value in zip(ended, values, strict=True)
-                    ]
-                    newest = newest.new_tensor(values)
-                ended = [
-                    over or value[0] in stop
+        for start in range(0, length, chunk):
+            logits = model(tokens[:, start : start + chunk], cache)[:, -1]
+        sampler.begin(tokens, logits.shape[-1], padding)
+        newest = sampler.draw(logits.to(float32))
+    ended = [False] * batch
+    for number in range(count):
+        if ends:
+            values = newest.tolist()
+            if any(ended):
+                values = [
+                    [ends[0]] if over else value
                     for over, value in zip(ended, values, strict=True)
                 ]
-            added.append(newest)
-            if all(ended) or number == count - 1:
-                break
+                newest = newest.new_tensor(values)
+            ended = [
+                over or value[0] in stop
+                for over, value in zip(ended, values, strict=True)
+            ]
+        yield newest
+        if all(ended) or number == count - 1:
+            return
+        with no_grad():
             newest = following(newest)
-    return ops.cat([tokens, *added], 1)
 
 
-def _check(
-    tokens: Tensor,
-    count: int,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-) -> None:
+def _check(tokens: Tensor, count: int, prefill_chunk: int | None) -> None:
     if len(tokens.shape) != 2 or not tokens.shape[1]:
         raise ShapeError(
             f"generate: tokens is {tuple(tokens.shape)}; it must be (batch, length)"
@@ -142,14 +228,10 @@ def _check(
         )
     if count < 0:
         raise ArgumentError(f"generate: count is {count}; it must be at least 0")
-    if not temperature >= 0:
+    if prefill_chunk is not None and prefill_chunk < 1:
         raise ArgumentError(
-            f"generate: temperature is {temperature}; it must be at least 0"
+            f"generate: prefill_chunk is {prefill_chunk}; it must be at least 1"
         )
-    if top_k is not None and top_k < 1:
-        raise ArgumentError(f"generate: top_k is {top_k}; it must be at least 1")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ArgumentError(f"generate: top_p is {top_p}; it must be in (0, 1]")
 
 
 def _padding(mask: Tensor, tokens: Tensor) -> Tensor | None:
@@ -176,27 +258,3 @@ def _padding(mask: Tensor, tokens: Tensor) -> Tensor | None:
         return None
     counts = (~real).sum(-1).astype(np.int64)
     return tensor(counts, device=tokens.device)
-
-
-def _chosen(
-    logits: Tensor,
-    temperature: float,
-    top_k: int | None,
-    top_p: float | None,
-    generator: Generator | None,
-) -> Tensor:
-    """Return a token for each row of logits, (batch, 1)."""
-    if temperature == 0.0:
-        return ops.argmax(logits, -1, keepdim=True)
-    logits = logits / temperature
-    if top_k is not None and top_k < logits.shape[-1]:
-        least = ops.topk(logits, top_k, -1)[0][:, -1:]
-        logits = ops.where(logits < least, float("-inf"), logits)
-    if top_p is not None and top_p < 1:
-        sorted_logits, places = ops.sort(logits, -1, descending=True)
-        chances = ops.softmax(sorted_logits, -1)
-        before = ops.cumsum(chances, -1) - chances
-        kept = ops.where(before < top_p, sorted_logits, float("-inf"))
-        logits = ops.scatter(logits, -1, places, kept)
-    chances = ops.softmax(logits, -1)
-    return ops.multinomial(chances, 1, generator=generator)

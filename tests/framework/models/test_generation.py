@@ -103,19 +103,49 @@ def test_a_sequence_that_ended_is_filled() -> None:
         assert (row[place:] == end).all()
 
 
-def test_drawn_tokens() -> None:
-    logits = fw.tensor(np.log(np.array([[0.5, 0.3, 0.15, 0.05]], np.float32)))
-    rows = logits.expand(2000, 4)
+@pytest.mark.parametrize("penalty", [1.0, 1.7])
+def test_a_prompt_in_chunks(penalty: float, place: Any) -> None:
+    model = small_llama().to(place)
+    tokens = fw.tensor(PROMPT, device=place)
+    mask = fw.tensor([[0, 1, 1], [1, 1, 1]], device=place)
+    settings = {"mask": mask, "repetition_penalty": penalty}
+    whole = fw.models.generate(model, tokens, 5, **settings)
+    chunks = fw.models.generate(model, tokens, 5, prefill_chunk=2, **settings)
+    np.testing.assert_array_equal(chunks.numpy(), whole.numpy())
 
-    def shares(**settings: Any) -> np.ndarray:
-        values = {"top_k": None, "top_p": None, "generator": fw.Generator(), **settings}
-        drawn = generation._chosen(rows, 1.0, **values).numpy()
-        return np.bincount(drawn[:, 0], minlength=4) / 2000
 
-    np.testing.assert_allclose(shares(), [0.5, 0.3, 0.15, 0.05], atol=0.05)
-    np.testing.assert_allclose(shares(top_k=2), [0.625, 0.375, 0, 0], atol=0.05)
-    np.testing.assert_allclose(shares(top_p=0.6), [0.625, 0.375, 0, 0], atol=0.05)
-    np.testing.assert_allclose(shares(top_p=0.5), [1, 0, 0, 0])
+def test_padding_is_not_penalised() -> None:
+    model = small_llama()
+    settings = {"repetition_penalty": 3.0}
+    mask = fw.tensor([[0, 0, 1], [1, 1, 1]])
+    padded = fw.models.generate(model, fw.tensor(PROMPT), 6, mask=mask, **settings)
+    alone = fw.models.generate(model, fw.tensor(PROMPT[:1, 2:]), 6, **settings)
+    np.testing.assert_array_equal(padded.numpy()[0, 2:], alone.numpy()[0])
+
+
+def test_a_stream_computes_what_is_asked_for() -> None:
+    model = small_llama()
+    whole = fw.models.generate(model, fw.tensor(PROMPT), 5).numpy()[:, 3:]
+    calls = []
+    model.register_forward_hook(lambda *_: calls.append(fw.is_grad_enabled()))
+    stream = fw.models.generate_stream(model, fw.tensor(PROMPT), 5)
+    assert not calls
+    for number, newest in enumerate(stream):
+        assert calls == [False] * (number + 1)
+        assert fw.is_grad_enabled()
+        np.testing.assert_array_equal(newest.numpy()[:, 0], whole[:, number])
+    assert len(calls) == 5
+
+
+def test_one_seed_draws_one_text(place: Any) -> None:
+    model = small_llama().to(place)
+    tokens = fw.tensor(PROMPT, device=place)
+    settings = {"temperature": 1.0, "top_k": 9, "top_p": 0.95, "min_p": 0.01}
+    first, second = (
+        fw.models.generate(model, tokens, 6, seed=3, **settings).numpy()
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(
@@ -125,6 +155,10 @@ def test_drawn_tokens() -> None:
         ({"temperature": -1.0}, ArgumentError, r"temperature is -1\.0"),
         ({"top_k": 0}, ArgumentError, "top_k is 0"),
         ({"top_p": 0.0}, ArgumentError, r"top_p is 0\.0"),
+        ({"min_p": 1.5}, ArgumentError, r"min_p is 1\.5"),
+        ({"repetition_penalty": 0.0}, ArgumentError, r"repetition_penalty is 0\.0"),
+        ({"prefill_chunk": 0}, ArgumentError, "prefill_chunk is 0"),
+        ({"seed": 1, "generator": fw.Generator(2)}, ArgumentError, "seed is 1"),
         ({"mask": fw.ones(2, 2)}, ShapeError, r"mask is \(2, 2\), tokens \(2, 3\)"),
         (
             {"mask": fw.tensor([[1, 1, 1], [1, 0, 0]])},
