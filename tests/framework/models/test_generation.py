@@ -27,7 +27,14 @@ def test_greedy_text_is_that_of_whole_passes(place: Any) -> None:
     np.testing.assert_array_equal(found.numpy(), tokens.numpy())
 
 
-def test_steps_are_replayed(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"repetition_penalty": 1.5}, {"temperature": 1.0, "min_p": 0.1, "seed": 0}],
+    ids=["greedy", "penalty", "drawn"],
+)
+def test_steps_are_replayed(
+    settings: dict[str, Any], gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
 
     def kept(function: Any) -> Any:
@@ -35,7 +42,8 @@ def test_steps_are_replayed(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         return made[-1]
 
     monkeypatch.setattr(generation, "jit", kept)
-    fw.models.generate(small_llama().to(gpu), fw.tensor(PROMPT, device=gpu), 8)
+    tokens = fw.tensor(PROMPT, device=gpu)
+    fw.models.generate(small_llama().to(gpu), tokens, 8, **settings)
     (step,) = made
     assert (step.traces, step.replays) == (1, 6)
 

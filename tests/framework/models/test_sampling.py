@@ -1,5 +1,6 @@
 """Sampling: which tokens are drawn, beside the processors of transformers."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,3 +55,29 @@ def test_logits_are_those_of_transformers(sampling: Sampling, place: Any) -> Non
     given = fw.tensor(logits, device=place)
     found = processed(given, sampling, sampler._seen)
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_greedy_text_with_a_penalty_is_that_of_transformers(
+    tmp_path: Path, place: Any
+) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tests.framework.models.saved import SIZES, TOKENS, saved
+
+    other = saved(tmp_path, "Llama", **SIZES)
+    with torch.no_grad():
+        expected = other.generate(
+            torch.from_numpy(TOKENS),
+            attention_mask=torch.ones(TOKENS.shape, dtype=torch.int64),
+            max_new_tokens=9,
+            do_sample=False,
+            repetition_penalty=1.8,
+            pad_token_id=0,
+            eos_token_id=None,
+        )
+    model = fw.models.load(tmp_path, place)
+    tokens = fw.tensor(TOKENS, device=place)
+    found = fw.models.generate(model, tokens, 9, repetition_penalty=1.8)
+    np.testing.assert_array_equal(found.numpy(), expected.numpy())
+    plain = fw.models.generate(model, tokens, 9)
+    assert (found.numpy() != plain.numpy()).any()
