@@ -19,6 +19,7 @@ from ..tensor.factories import DeviceLike
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .checkpoint import read_json
+from .gguf_tokenizer import gguf_tokenizer
 
 UNKNOWN = "\ufffd"
 """What stands for bytes that are no whole character yet."""
@@ -31,7 +32,7 @@ class Tokenizer:
     ----------
     path : str or Path
         A folder with `tokenizer.json`, and mostly `tokenizer_config.json` and
-        `chat_template.jinja`.
+        `chat_template.jinja`; or a file ".gguf" that has its tokenizer.
 
     Attributes
     ----------
@@ -45,27 +46,22 @@ class Tokenizer:
     Raises
     ------
     FileNotFoundError
-        If there is no `tokenizer.json`.
+        If there is no `tokenizer.json`, or no such file.
     FileFormatError
-        If a file is damaged.
+        If a file is damaged, or a GGUF file has no tokenizer of a known kind.
     ImportError
         If the package `tokenizers` is missing.
     """
 
     def __init__(self, path: str | Path) -> None:
-        import tokenizers
-
         path = Path(path)
-        where = path / "tokenizer.json"
-        if not where.exists():
-            raise FileNotFoundError(f"Tokenizer: {path} has no tokenizer.json")
-        try:
-            self._tokenizer = tokenizers.Tokenizer.from_file(str(where))
-        except Exception as error:  # the package raises no narrower class
-            raise FileFormatError(f"{where}: it is no tokenizer: {error}") from error
+        if path.suffix == ".gguf":
+            self._tokenizer, self._settings = gguf_tokenizer(path)
+        else:
+            self._tokenizer = _of_folder(path)
+            self._settings = _optional(path / "tokenizer_config.json")
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
-        self._settings = _optional(path / "tokenizer_config.json")
         self.special = {
             name: token
             for name in ("bos_token", "eos_token", "pad_token", "unk_token")
@@ -81,6 +77,7 @@ class Tokenizer:
         """Return the tokens that end a text, the tokenizer's own one first."""
         own = self._number(self.special.get("eos_token"))
         given = _optional(path / "generation_config.json").get("eos_token_id")
+        given = self._settings.get("eos_token_id") if given is None else given
         named = given if isinstance(given, list) else [given]
         found = [each for each in (own, *named) if isinstance(each, int)]
         return tuple(dict.fromkeys(found))
@@ -296,6 +293,19 @@ class TokenStream:
         whole = self._tokenizer.decode(self._tokens[self._start :])
         self._start = self._read = len(self._tokens)
         return whole[len(known) :]
+
+
+def _of_folder(path: Path) -> Any:
+    """Return the tokenizer in a folder's `tokenizer.json`."""
+    import tokenizers
+
+    where = path / "tokenizer.json"
+    if not where.exists():
+        raise FileNotFoundError(f"Tokenizer: {path} has no tokenizer.json")
+    try:
+        return tokenizers.Tokenizer.from_file(str(where))
+    except Exception as error:  # the package raises no narrower class
+        raise FileFormatError(f"{where}: it is no tokenizer: {error}") from error
 
 
 def _optional(path: Path) -> dict[str, Any]:

@@ -1,0 +1,233 @@
+"""Tokenizers in the metadata of GGUF files: byte pairs, and pieces with scores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..base.errors import FileFormatError
+from .gguf_file import read_gguf
+
+if TYPE_CHECKING:
+    import tokenizers
+
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+"""Types of tokens that are no ordinary pieces of text."""
+SPECIAL = ("bos", "eos", "unknown", "padding", "eot", "eom")
+SPACE = "\u2581"
+"""What a piece has for a space."""
+
+_ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
+_OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+WORDS: dict[str, str | None] = {
+    "default": None,
+    "gpt-2": None,
+    "llama-bpe": _ENDINGS + r"\p{N}{1,3}" + _OTHERS,
+    "qwen2": _ENDINGS + r"\p{N}" + _OTHERS,
+}
+"""Patterns of words by `tokenizer.ggml.pre`; None is that of GPT-2."""
+
+
+def gguf_tokenizer(path: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """Return the tokenizer of a GGUF file, with settings as of a folder's.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    tuple of tokenizers.Tokenizer and dict
+        Settings are as in `tokenizer_config.json`, and `eos_token_id`: a list.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    FileFormatError
+        If the file has no tokenizer, or one of another kind, or a damaged one.
+    ImportError
+        If the package `tokenizers` is missing.
+    """
+    prefix = "tokenizer.ggml."
+    metadata = read_gguf(path).metadata
+    found: dict[str, Any] = {
+        name.removeprefix(prefix): value
+        for name, value in metadata.items()
+        if name.startswith(prefix)
+    }
+    kind, tokens = found.get("model"), found.get("tokens")
+    makers = {"gpt2": _byte_pairs, "llama": _scored_pieces}
+    if kind not in makers:
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.model` is {kind!r}; accepted: 'gpt2', 'llama'"
+        )
+    if not isinstance(tokens, list) or not all(
+        isinstance(each, str) for each in tokens
+    ):
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.tokens` must be a list of texts"
+        )
+    types = found.setdefault("token_type", [1] * len(tokens))
+    if not isinstance(types, list) or len(types) != len(tokens):
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.token_type` must be a list of {len(tokens)}"
+            " numbers, as there are tokens"
+        )
+    special = {name: _special(path, found, name) for name in SPECIAL}
+    made = makers[kind](path, found)
+    _add_tokens(made, tokens, types)
+    begins = kind == "llama" or found.get("pre") == "llama-bpe"
+    _add_ends(
+        made,
+        tokens,
+        special["bos"] if found.get("add_bos_token", begins) else None,
+        special["eos"] if found.get("add_eos_token", False) else None,
+    )
+    settings: dict[str, Any] = {
+        f"{ours}_token": tokens[number]
+        for ours, name in (
+            ("bos", "bos"),
+            ("eos", "eos"),
+            ("pad", "padding"),
+            ("unk", "unknown"),
+        )
+        if (number := special[name]) is not None
+    }
+    ends = [special["eos"], special["eot"], special["eom"]]
+    settings["eos_token_id"] = [each for each in ends if each is not None]
+    settings["chat_template"] = metadata.get("tokenizer.chat_template")
+    return made, settings
+
+
+def _special(path: Path, found: dict[str, Any], name: str) -> int | None:
+    """Return the number of a special token, if there is one."""
+    number = found.get(f"{name}_token_id")
+    if number is None:
+        return None
+    count = len(found["tokens"])
+    if not isinstance(number, int) or not 0 <= number < count:
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.{name}_token_id` is {number!r}; it must be a"
+            f" number below {count}, as there are tokens"
+        )
+    return number
+
+
+def _byte_pairs(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
+    """Return a tokenizer whose letters are bytes, as that of GPT-2."""
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+    from tokenizers import pre_tokenizers as words
+
+    pre = found.get("pre", "default")
+    if pre not in WORDS:
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.pre` is {pre!r}; accepted:"
+            f" {', '.join(map(repr, WORDS))}"
+        )
+    given = found.get("merges")
+    if not isinstance(given, list) or any(str(each).count(" ") != 1 for each in given):
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.merges` must be a list of pairs, with a space"
+            " between two tokens"
+        )
+    parts = [each.partition(" ") for each in given]
+    merges = [(left, right) for left, _, right in parts]
+    numbers = {token: number for number, token in enumerate(found["tokens"])}
+    try:
+        model = models.BPE(numbers, merges, ignore_merges=pre == "llama-bpe")
+    except Exception as error:  # the package raises no narrower class
+        raise FileFormatError(f"{path}: it has no tokenizer: {error}") from error
+    made = Tokenizer(model)
+    pattern = WORDS[pre]
+    bytes_of_words = words.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
+    made.pre_tokenizer = bytes_of_words
+    if pattern is not None:
+        split = words.Split(Regex(pattern), "isolated")
+        made.pre_tokenizer = words.Sequence([split, bytes_of_words])
+    if pre == "qwen2":
+        made.normalizer = normalizers.NFC()
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
+def _scored_pieces(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
+    """Return a tokenizer that joins pieces by their scores, as that of Llama 2."""
+    from tokenizers import Tokenizer, decoders, models, normalizers
+
+    tokens, types, scores = found["tokens"], found["token_type"], found.get("scores")
+    if not isinstance(scores, list) or len(scores) != len(tokens):
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.scores` must be a list of {len(tokens)} numbers,"
+            " as there are tokens"
+        )
+    numbers = {token: number for number, token in enumerate(tokens)}
+    unknown = [tokens[place] for place, kind in enumerate(types) if kind == UNKNOWN]
+    model = models.BPE(
+        numbers,
+        _merges(tokens, types, scores),
+        byte_fallback=True,
+        fuse_unk=True,
+        unk_token=unknown[0] if unknown else None,
+    )
+    made = Tokenizer(model)
+    spaces: list[Any] = [normalizers.Replace(" ", SPACE)]
+    parts: list[Any] = [
+        decoders.Replace(SPACE, " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+    ]
+    if found.get("add_space_prefix", True):
+        spaces.insert(0, normalizers.Prepend(SPACE))
+        parts.append(decoders.Strip(" ", 1, 0))
+    made.normalizer = normalizers.Sequence(spaces)
+    made.decoder = decoders.Sequence(parts)
+    return made
+
+
+def _merges(
+    tokens: list[str], types: list[int], scores: list[float]
+) -> list[tuple[str, str]]:
+    """Return pairs of pieces that make another, those of the highest score first."""
+    numbers = {token: n for n, token in enumerate(tokens) if types[n] == 1}
+    found: list[tuple[float, int, int, str, str]] = []
+    for token, number in numbers.items():
+        for place in range(1, len(token)):
+            left, right = token[:place], token[place:]
+            if left in numbers and right in numbers:
+                order = numbers[left], numbers[right]
+                found.append((-scores[number], *order, left, right))
+    return [(left, right) for *_, left, right in sorted(found)]
+
+
+def _add_tokens(
+    made: tokenizers.Tokenizer, tokens: list[str], types: list[int]
+) -> None:
+    """Make whole tokens of roles and ends, and those that a user has defined."""
+    from tokenizers import AddedToken
+
+    special = [
+        AddedToken(token, normalized=False, special=kind != USER_DEFINED)
+        for token, kind in zip(tokens, types, strict=True)
+        if kind in (UNKNOWN, CONTROL, USER_DEFINED)
+    ]
+    made.add_tokens(special)
+
+
+def _add_ends(
+    made: tokenizers.Tokenizer, tokens: list[str], first: int | None, last: int | None
+) -> None:
+    """Let encoded texts begin and end with tokens."""
+    from tokenizers.processors import TemplateProcessing
+
+    ends = [(tokens[each], each) for each in (first, last) if each is not None]
+    if ends:
+        one = [
+            *([] if first is None else [f"{tokens[first]}:0"]),
+            "$A:0",
+            *([] if last is None else [f"{tokens[last]}:0"]),
+        ]
+        two = [f"{'$B' if each == '$A:0' else each[:-2]}:1" for each in one]
+        made.post_processor = TemplateProcessing(
+            single=one, pair=[*one, *two], special_tokens=list(dict.fromkeys(ends))
+        )
