@@ -1,0 +1,9 @@
+"""`vkmodels`: models of folders and GGUF files on the command line.
+
+    vkmodels generate FOLDER --prompt "The sky is" --tokens 64
+    vkmodels chat model.gguf --system "Answer briefly."
+    vkmodels embed FOLDER --text "A text" --json
+    vkmodels quantize FOLDER small.gguf --format q4_k
+
+A subcommand is a module with `HELP`, `add_arguments` and `run`.
+"""
