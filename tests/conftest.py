@@ -38,6 +38,11 @@ DEVICE_LAYER = Path(__file__).parent / "vkbackend"
 hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
+LONG_TESTS = frozenset(
+    (Path(__file__).parent / "data" / "long_tests.txt").read_text().splitlines()
+)
+"""Tests whose kernels a software driver compiles for long, 0.2 s and more a case."""
+
 SCRATCH_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 
@@ -154,8 +159,11 @@ def _leave_to_the_wide_tier(
         left = left_out(cases, *(sampled.args if sampled else ()))
         for number in left:
             some[number][0].add_marker("wide")
+        long = some[0][0].nodeid.partition("[")[0] in LONG_TESTS
         for number in further(cases, left):
             some[number][0].add_marker("further")
+            if long:
+                some[number][0].add_marker("long")
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ def test_random_sizes() -> None:
         for name in TRAININGS
     ],
 )
+@pytest.mark.long
 def test_trainings(name: str) -> None:
     if name == "digits" and importlib.util.find_spec("sklearn") is None:
         pytest.skip("the images come from scikit-learn")

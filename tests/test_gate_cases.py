@@ -1,6 +1,7 @@
 """What the gate runs of a test's cases, and what it leaves to the wide tier."""
 
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -123,3 +124,17 @@ def test_all_but_the_first_case_of_a_tier_are_further_ones() -> None:
     assert {0, len(cases) // 2} == {*range(len(cases))} - further(cases, ())
     tiers = [case.markers for n, case in enumerate(cases) if n not in found]
     assert tiers == [frozenset({"device", "core"})]
+
+
+@pytest.mark.checkout
+def test_long_tests_are_there() -> None:
+    root = Path(__file__).parents[1]
+    names = (root / "tests/data/long_tests.txt").read_text().splitlines()
+    assert names == sorted(set(names))
+    sources = {name: (root / name.partition("::")[0]).read_text() for name in names}
+    missing = [
+        name
+        for name in names
+        if f"def {name.rpartition('::')[2]}(" not in sources[name]
+    ]
+    assert missing == []

@@ -41,6 +41,7 @@ def test_a_failing_command_harms_nothing(case: Case, worker: Worker) -> None:
 
 
 @pytest.mark.core
+@pytest.mark.long
 def test_without_a_failure_nothing_is_said(worker: Worker) -> None:
     found = worker.run(Case())
     assert (found["injected"], found["said"], found["wrong"]) == (0, "", [])

@@ -43,6 +43,7 @@ def test_chains_have_one_result(name: str, gpu: GpuDevice) -> None:
         *(pytest.param(name, marks=pytest.mark.wide) for name in ("lstm", "mobile")),
     ],
 )
+@pytest.mark.long
 def test_trainings_have_one_result(name: str, gpu: GpuDevice) -> None:
     size = Size(large=False, dtype="float32")
     assert check_ways(gpu, lambda jitted: train(name, size, 2, gpu, jitted)) == []

@@ -14,9 +14,10 @@ it in the environment that tools/setup makes.
 
 The gate holds what a change can break; what repeats it for other sizes and dtypes has
 the marker `wide`, and gets it where it combines what other cases of a test have
-(`tests/gate_cases.py`). The wide tier runs that too, the whole suite on other drivers,
-and the searches: random programs, interrupts, failing Vulkan calls. It ends a larger
-piece of work.
+(`tests/gate_cases.py`). Of tests whose kernels take long to compile it runs one case,
+and the others have the marker `long`. The wide tier runs these too, the whole suite on
+other drivers, and the searches: random programs, interrupts, failing Vulkan calls. It
+ends a larger piece of work.
 """
 
 import argparse
@@ -258,7 +259,7 @@ def host() -> str:
 def device() -> str:
     """Run the device tests, under the validation layer; any message fails."""
     variables = {"VKBACKEND_VALIDATION": "sync", **QUICK_COMPILES}
-    return pytest("-m", "device and not wide", variables=variables)
+    return pytest("-m", "device and not wide and not long", variables=variables)
 
 
 def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
@@ -266,7 +267,7 @@ def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
     notes, failures = [], []
     for name, more in arguments.items():
         try:
-            chosen = ("-m", "core and not wide", *more)
+            chosen = ("-m", "core and not wide and not long", *more)
             line = pytest(*chosen, driver=name, variables=EIGHT_LANES)
             notes.append(f"{name}: {line}")
         except StepFailed as failure:
@@ -348,7 +349,7 @@ def search(*command: str) -> str:
 
 WIDE = (
     *WHOLE,
-    GateStep("repeats", lambda: pytest("-m", "wide")),
+    GateStep("repeats", lambda: pytest("-m", "wide or long")),
     *(
         GateStep(name, partial(pytest, "-m", "device", driver=name))
         for name in OTHER_DRIVERS

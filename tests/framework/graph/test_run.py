@@ -37,6 +37,7 @@ def test_fused_equals_unfused_and_the_oracle(place: Device, case: Case) -> None:
 @pytest.mark.core
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases(most=20, memory=()))
+@pytest.mark.long
 def test_the_scheduler_makes_the_same_kernels(gpu: GpuDevice, case: Case) -> None:
     """Given the graph as a whole; copies, which join in it, are left out."""
     graph, inputs, wanted = case

@@ -19,6 +19,7 @@ SMALL = [
 # What they measure is tested where it is, and software computes it for long.
 @pytest.mark.wide
 @pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.title("small"))
+@pytest.mark.long
 def test_agrees_with_numpy(workload: Workload, peer: Peer, place: Any) -> None:
     found = measure(workload, "small", peer, place, 1)
     assert found.seconds > 0

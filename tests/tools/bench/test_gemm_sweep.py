@@ -34,6 +34,7 @@ def test_a_chain_neither_grows_nor_fades() -> None:
     assert 0.1 < last.square().mean().item() * 64 < 10
 
 
+@pytest.mark.long
 def test_the_table(
     device: vkbackend.Device,
     capsys: pytest.CaptureFixture[str],

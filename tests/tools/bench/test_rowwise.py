@@ -19,6 +19,7 @@ FEW = [*SMALL[:1], *(pytest.param(each, marks=pytest.mark.wide) for each in SMAL
 
 
 @pytest.mark.parametrize("workload", FEW, ids=lambda w: w.title("small"))
+@pytest.mark.long
 def test_agrees_with_numpy(workload: Workload, peer: Peer, place: Any) -> None:
     found = measure(workload, "small", peer, place, 1)
     assert found.seconds > 0

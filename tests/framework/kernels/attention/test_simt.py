@@ -126,6 +126,7 @@ def test_other_tiles(
     assert sorted(kernels) == sorted(simt.KERNELS.values())
 
 
+@pytest.mark.long
 def test_mask_and_dropout(gpu: GpuDevice, kernels: list[str]) -> None:
     """The fourth query sees nothing; the vectors of a row are strided."""
     arrays = [draw(1, n, 2, 8, seed=n) for n in (37, 70, 70)]
