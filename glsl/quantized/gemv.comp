@@ -97,7 +97,8 @@ void main() {
                 vec4 values = load_quad(x, row + place);
                 if (start + thread >= push.pieces) values = vec4(0);
 #ifdef NORMED
-                squares[r] += dot(values, values);
+                [[unroll]] for (uint e = 0; e < 4; ++e)
+                    squares[r] = fma(values[e], values[e], squares[r]);
                 values *= gamma.at[place];
 #endif
 #if HAS_OFFSET || HAS_SHIFT
@@ -116,19 +117,21 @@ void main() {
                 float sum[ROWS];
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
                 [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-                    // The scale, offset and shift of a run come last.
+                    // The scale, offset and shift of a run come last. All is written with
+                    // fma, so that sums are the same bits in each variant of the kernel.
                     float products[ROWS];
                     [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
                     [[unroll]] for (uint k = 0; k < RUN; ++k) {
                         uint i = run * RUN + k;
                         vec4 values = floats_of(codes(piece[b], i));
                         [[unroll]] for (uint r = 0; r < ROWS; ++r)
-                            products[r] += dot(values, quad[r][i]);
+                            [[unroll]] for (uint e = 0; e < 4; ++e)
+                                products[r] = fma(values[e], quad[r][i][e], products[r]);
                     }
                     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
                         float value = products[r];
 #if HAS_OFFSET
-                        value -= piece[b].offset * total[r][run];
+                        value = fma(-piece[b].offset, total[r][run], value);
 #endif
                         sum[r] = fma(piece[b].scale[run], value, sum[r]);
 #if HAS_SHIFT

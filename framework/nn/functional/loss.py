@@ -373,6 +373,7 @@ def cross_entropy(
     )
 
 
+@autocast_float32
 def poisson_nll_loss(
     input: Tensor,
     target: Tensor,

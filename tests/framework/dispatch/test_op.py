@@ -53,6 +53,8 @@ NEVER_EMPTY = {
     "cross_entropy_with_grad": "its callers answer for no elements",
     "flash_query_grad": "its callers answer for no elements",
     "flash_key_grad": "its callers answer for no elements",
+    "extend_cache": "a cache is of a sequence at least",
+    "cached_attention": "a cache is of a sequence at least",
 }
 NEVER_ALONE = {
     "batch_norm_train": "needs two values of each channel",

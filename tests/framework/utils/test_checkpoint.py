@@ -208,4 +208,5 @@ def test_second_runs_come_one_after_the_other(
     before = statistics.in_use
     monkeypatch.setattr(statistics, "peak_in_use", before)
     fw.eval(run(x))
-    assert statistics.peak_in_use - before < 5 * size
+    # Of all layers at once it would be 36 sizes; a GPU's products take scratch memory.
+    assert statistics.peak_in_use - before < 6 * size

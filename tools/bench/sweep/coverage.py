@@ -22,7 +22,9 @@ REACHED_BY: Mapping[str, str] = {
 """Ops that a function of the sweep reaches through a module or a method."""
 
 NOT_SWEPT: Mapping[str, str] = {
+    "cached_attention": "PyTorch has no such cache",
     "dequantize_blocks": "PyTorch has no such formats",
+    "extend_cache": "PyTorch has no such cache",
     "move": "it crosses to another device, which `bench.transfers` measures",
     "quantized_gemv": "PyTorch has no such formats",
     "quantized_product": "PyTorch has no such formats",
