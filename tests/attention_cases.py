@@ -289,7 +289,7 @@ ATTENTION = {
         lambda *given: from_token_2("cached_attention", *given),
         (
             sample((2, 4, 3, 5), *[(2, 2, 7, 5)] * 2),
-            sample((1, 2, 1, 1), *[(1, 1, 3, 1)] * 2),
+            sample((1, 1, 1, 1), *[(1, 1, 3, 1)] * 2),
         ),
         seen_in_cache,
         gradient=False,
