@@ -226,7 +226,7 @@ def arange_like_reference(
 
 
 @source(
-    glsl="i < 0.5 * last ? start + step * i : end - step * (last - i)",
+    glsl="i < 0.5 * last ? fma(step, i, start) : fma(-step, last - i, end)",
     start="index",
     dtypes=FLOAT,
 )
@@ -248,9 +248,12 @@ def linspace_like_reference(
     shape: Shape, start: float, end: float, step: float, last: float, dtype: DType
 ) -> np.ndarray:
     kind = dtype.arithmetic.type
-    i = np.arange(math.prod(shape)).astype(kind)
-    low, high, apart = kind(start), kind(end), kind(step)
-    return np.where(i < 0.5 * last, low + apart * i, high - apart * (kind(last) - i))
+    # Products of smaller floats are exact in float64, as those of fma are.
+    wide = np.float64
+    i = np.arange(math.prod(shape)).astype(kind).astype(wide)
+    low, high, apart = (wide(kind(each)) for each in (start, end, step))
+    line = np.where(i < 0.5 * last, low + apart * i, high - apart * (last - i))
+    return line.astype(kind)
 
 
 @source(

@@ -199,7 +199,8 @@ def linspace(
             parts = ops.arange_like(like, (steps,), start * last, end - start, int32)
             exact: Tensor = ops.div(parts, last, rounding_mode="trunc")
             return finished("linspace", exact.to(kind), requires_grad, out, layout)
-    apart = (end - start) / (steps - 1) if steps > 1 else 0.0
+    real = compute.arithmetic.type
+    apart = float((real(end) - real(start)) / real(last)) if steps > 1 else 0.0
     made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
     return finished("linspace", made.to(kind), requires_grad, out, layout)
 

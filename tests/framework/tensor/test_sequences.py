@@ -61,3 +61,9 @@ def test_keywords_of_factories_like_others(name: str) -> None:
     keywords = KEYWORDS - {"out"} | {"memory_format", "input"}
     function = getattr(fw, f"{name}_like")
     assert inspect.signature(function).parameters.keys() >= keywords
+
+
+@pytest.mark.parametrize(("start", "end", "steps"), [(-1, 1, 101), (0.3, 7.7, 58)])
+def test_lines_have_the_bits_of_pytorch(start: float, end: float, steps: int) -> None:
+    wanted = torch.linspace(start, end, steps).numpy()
+    np.testing.assert_array_equal(fw.linspace(start, end, steps).numpy(), wanted)
