@@ -117,8 +117,9 @@ void main() {
                 float sum[ROWS];
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
                 [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-                    // The scale, offset and shift of a run come last. All is written with
-                    // fma, so that sums are the same bits in each variant of the kernel.
+                    // The scale, offset and shift of a run come last. With fma a compiler
+                    // has no choice which products it contracts into sums: one with an
+                    // epilogue chose otherwise.
                     float products[ROWS];
                     [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
                     [[unroll]] for (uint k = 0; k < RUN; ++k) {
