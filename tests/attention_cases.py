@@ -140,8 +140,8 @@ def from_token_2(name: str, *given: fw.Tensor) -> Any:
     position = fw.tensor(2, dtype="int64", device=given[0].device)
     if name == "extend_cache":
         q, k, v, keys, values = inputs
-        return cached._extend_cache(q, k, v, None, None, keys, values, position)
-    return cached._cached_attention(*inputs, position, None, SCALE, None, None)
+        return cached._extend_cache(q, k, v, None, None, keys, values, position, None)
+    return cached._cached_attention(*inputs, position, None, None, SCALE, None, None)
 
 
 ATTENTION = {

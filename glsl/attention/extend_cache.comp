@@ -2,10 +2,13 @@
 // grid    one invocation per element of the queries, keys and values, linear
 // in      q (batch, heads, count, HEAD); k, v (batch, key_heads, count, HEAD); cosine,
 //         sine (1 or batch, count, TURNED): T, strides in elements, the last of all is
-//         1; position: int64, where the first of `count` tokens is held
-// out     turned, as q but contiguous; keys, values (batch, key_heads, room, HEAD): only
-//         those of the tokens; error: a position out of range
-// consts  HEAD; TURNED: elements that are rotated, an even number; 0: none
+//         1; position: int64, where the first of `count` tokens is held; with PAGE one
+//         for each sequence, and tables int64 (batch, room / PAGE): numbers of pages
+// out     turned, as q but contiguous; keys, values (batch, key_heads, room, HEAD), or
+//         with PAGE (pages, key_heads, PAGE, HEAD): only those of the tokens; error: a
+//         position out of range; page_error: a page
+// consts  HEAD; TURNED: elements that are rotated, an even number; 0: none; PAGE: tokens
+//         of a page; 0: the cache of a sequence is contiguous
 // lint    integer-division: sizes are arguments
 // lint    scalar-load: of arguments, which are the same for all
 // source  Su et al., RoFormer, arXiv:2104.09864
@@ -18,6 +21,7 @@
 
 layout(constant_id = 3) const uint HEAD = 64;
 layout(constant_id = 4) const uint TURNED = 0;
+layout(constant_id = 5) const uint PAGE = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
     Arguments {
@@ -27,15 +31,18 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     In cosine;
     In sine;
     IntIn position;
+    IntIn tables;
     Out turned;
     Out keys;
     Out values;
     IndexSlot error;
+    IndexSlot page_error;
     uint batch;
     uint heads;
     uint key_heads;
     uint count;
     uint room;
+    uint pages;
     uint q_batch;
     uint q_head;
     uint q_row;
@@ -64,9 +71,9 @@ ACC rotated(In x, uint from, uint column, In cosine, In sine, uint table) {
 void main() {
     Arguments all = args;
     In q = all.q, k = all.k, v = all.v, cosine = all.cosine, sine = all.sine;
-    IntIn position = all.position;
+    IntIn position = all.position, tables = all.tables;
     Out turned = all.turned, keys = all.keys, values = all.values;
-    IndexSlot error = all.error;
+    IndexSlot error = all.error, page_error = all.page_error;
     uint heads = all.heads, key_heads = all.key_heads, count = all.count;
     uint row = linear_invocation() / HEAD, column = linear_invocation() % HEAD;
     uint whole = heads + 2 * key_heads;
@@ -79,16 +86,29 @@ void main() {
         store(turned, to, rotated(q, from, column, cosine, sine, table));
         return;
     }
-    int lower = position.at[0], upper = position.at[1];
+    uint own = PAGE == 0 ? 0 : 2 * batch;
+    int lower = position.at[own], upper = position.at[own + 1];
     uint place = uint(lower) + token;
     if (upper != 0 || place >= all.room || uint(lower) >= all.room) {
         error.at[0] = reported(upper == 0 && lower >= 0 ? int(place) : lower, upper);
         return;
     }
+    uint part = batch, length = all.room;
+    if (PAGE != 0) {
+        uint entry = 2 * (batch * (length / PAGE) + place / PAGE);
+        int low = tables.at[entry], high = tables.at[entry + 1];
+        if (high != 0 || uint(low) >= all.pages) {
+            page_error.at[0] = reported(low, high);
+            return;
+        }
+        part = uint(low);
+        place %= PAGE;
+        length = PAGE;
+    }
     head -= heads;
     bool is_key = head < key_heads;
     head -= is_key ? 0 : key_heads;
-    uint to = ((batch * key_heads + head) * all.room + place) * HEAD + column;
+    uint to = ((part * key_heads + head) * length + place) * HEAD + column;
     if (is_key) {
         uint from = batch * all.k_batch + head * all.k_head + token * all.k_row;
         store(keys, to, rotated(k, from, column, cosine, sine, table));

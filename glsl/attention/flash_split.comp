@@ -7,10 +7,13 @@
 //         the total of exponentials; for attention/flash_combine.comp
 // consts  HEAD, VALUE_HEAD, HAS_MASK; ROWS, SPAN keys of a tile, powers of two up to
 //         LOCAL_X; ALIGNED: vectors of k and v are whole words of 16 bytes; with CACHED:
-//         HAS_PADDING; CAPPED: scores become cap * tanh(score / cap)
+//         HAS_PADDING; CAPPED: scores become cap * tanh(score / cap); PAGE: tokens of a
+//         page, 0 for a cache in which a sequence is contiguous
 // macros  CACHED: k and v are a cache, and only keys that a query sees are read: the
 //         first query is token `position`, each sees itself and those before, the
-//         nearest `window` of them, if that is not 0, and after `padding` (batch) ones
+//         nearest `window` of them, if that is not 0, and after `padding` (batch) ones;
+//         with PAGE k and v are (pages, key_heads, PAGE, ...), a sequence has its own
+//         `position`, and token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE]
 // lint    scalar-load: of vectors that are no whole words alone
 // lint    bank-conflict: none, for ROW_PITCH puts the rows into different banks
 // source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
@@ -37,6 +40,7 @@ layout(constant_id = 8) const uint ALIGNED = 1;
 #ifdef CACHED
 layout(constant_id = 9) const uint HAS_PADDING = 0;
 layout(constant_id = 10) const uint CAPPED = 0;
+layout(constant_id = 11) const uint PAGE = 0;
 #endif
 const uint DROPOUT = 0;
 
@@ -44,8 +48,8 @@ const uint DROPOUT = 0;
 // clang-format off
 #ifdef CACHED
 #define OWN_FIELDS                                                                       \
-    AccOut sums; AccOut statistics; IntIn position; IntIn padding; uint slice_keys;      \
-    uint slices; uint window; float cap;
+    AccOut sums; AccOut statistics; IntIn position; IntIn padding; IntIn tables;         \
+    uint pages; uint slice_keys; uint slices; uint window; float cap;
 #else
 #define OWN_FIELDS AccOut sums; AccOut statistics; uint slice_keys; uint slices;
 #endif
@@ -122,12 +126,24 @@ uint bounded(IntIn x, uint index, uint most) {
     int lower = x.at[2 * index], upper = x.at[2 * index + 1];
     return upper < 0 ? 0 : upper > 0 ? most : min(uint(lower), most);
 }
+
+// Offset of a key among those of its head; `table` is where its sequence's pages begin.
+uint offset_of(IntIn tables, uint table, uint key, uint page_stride, uint row) {
+    if (PAGE == 0) return key * row;
+    uint page = bounded(tables, table + key / PAGE, all.pages - 1);
+    return page * page_stride + key % PAGE * row;
+}
+#define KEY_AT(key) offset_of(tables, table, key, k_page, k_row)
+#define VALUE_AT(key) offset_of(tables, table, key, v_page, v_row)
+#else
+#define KEY_AT(key) ((key) * k_row)
+#define VALUE_AT(key) ((key) * v_row)
 #endif
 
 #define FETCH_KEYS(from)                                                                 \
     [[unroll]] for (uint n_ = 0; n_ < LOADS; ++n_) {                                     \
         uint key_ = min(from + line + n_ * LINES, end - 1);                              \
-        next[n_] = load_word(k, k_at + key_ * k_row, word, HEAD);                        \
+        next[n_] = load_word(k, k_at + KEY_AT(key_), word, HEAD);                        \
     }
 
 void main() {
@@ -138,13 +154,19 @@ void main() {
     uint key_heads = heads / group;
     if (pair >= all.batch * key_heads) return;
     uint batch = pair / key_heads, key_head = pair % key_heads;
+#ifdef CACHED
+    IntIn position = all.position, padding = all.padding, tables = all.tables;
+    uint k_page = all.k_batch, v_page = all.v_batch;
+    uint own_batch = PAGE == 0 ? batch : 0, table = PAGE == 0 ? 0 : batch * (keys / PAGE);
+    uint k_at = k_base(own_batch, key_head), v_at = v_base(own_batch, key_head);
+#else
     uint k_at = k_base(batch, key_head), v_at = v_base(batch, key_head);
+#endif
     uint all_rows = all.batch * heads * queries;
     uint first_of_all = slice * all_rows + pair * rows + first_row;
 #ifdef CACHED
-    IntIn position = all.position, padding = all.padding;
     uint window = all.window;
-    uint newest = bounded(position, 0, keys - 1);
+    uint newest = bounded(position, PAGE == 0 ? 0 : batch, keys - 1);
     uint padded = HAS_PADDING != 0 ? bounded(padding, batch, keys) : 0;
     uint high = min(newest + queries, keys);
     uint low = window != 0 && window <= newest ? newest + 1 - window : 0;
@@ -202,7 +224,7 @@ void main() {
         uvec4 values[VALUE_LOADS];
         [[unroll]] for (uint n = 0; n < VALUE_LOADS; ++n) {
             uint key = min(first + value_line + n * VALUE_LINES, end - 1);
-            values[n] = load_word(v, v_at + key * v_row, value_word, VALUE_HEAD);
+            values[n] = load_word(v, v_at + VALUE_AT(key), value_word, VALUE_HEAD);
         }
         float products[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;

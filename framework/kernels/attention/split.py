@@ -154,10 +154,11 @@ def fits_cache(gpu: DeviceInfo, q: TensorSpec, k: TensorSpec) -> bool:
 def cached_dispatches(
     call: AttentionCall,
     padding: StridedSpec | None,
+    tables: StridedSpec | None,
     window: int | None,
     cap: float | None,
 ) -> list[Dispatch]:
-    """Return the dispatches of attention over a cache.
+    """Return the dispatches of attention over a cache, of pages if there are tables.
 
     The device divides the keys up to its position among the slices, of which there are
     as many as fill the device, if each has `LEAST_CACHED_SLICE` keys; without keys they
@@ -166,17 +167,21 @@ def cached_dispatches(
     tile = split_tile(call.q, call.k, call.v)
     blocks = _blocks(call, tile)
     wanted = ceil_div(GROUPS * model_of(call.gpu).multiprocessors, blocks)
-    slices = max(1, min(wanted, ceil_div(call.k.shape[2], LEAST_CACHED_SLICE)))
-    own: dict[str, Argument] = {"position": "position"}
+    pages, _, page, _ = call.k.shape
+    keys = page if tables is None else page * tables.shape[1]
+    slices = max(1, min(wanted, ceil_div(keys, LEAST_CACHED_SLICE)))
+    own: dict[str, Argument] = {"position": "position", "pages": pages}
     own |= {"padding": "padding" if padding else "position"}
+    own |= {"tables": "tables" if tables else "position"}
     own |= {"slice_keys": LEAST_CACHED_SLICE, "slices": slices}
     own |= {"window": window or 0, "cap": cap or 0.0}
     constants = {
         "HAS_PADDING": int(padding is not None),
         "CAPPED": int(cap is not None),
+        "PAGE": 0 if tables is None else page,
     }
     no_logsumexp = Scratch("logsumexp", 4 * math.prod(call.q.shape[:3]))
-    return _pair(call, tile, own, constants, {"CACHED": "1"}, no_logsumexp)
+    return _pair(call, keys, tile, own, constants, {"CACHED": "1"}, no_logsumexp)
 
 
 def split_dispatches(call: AttentionCall) -> list[Dispatch]:
@@ -184,7 +189,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     tile, keys = split_tile(call.q, call.k, call.v), call.k.shape[2]
     length = _slice_length(call.gpu, _blocks(call, tile), keys, tile.span)
     own: dict[str, Argument] = {"slice_keys": length, "slices": ceil_div(keys, length)}
-    return _pair(call, tile, own, {}, {}, "logsumexp")
+    return _pair(call, keys, tile, own, {}, {}, "logsumexp")
 
 
 def _blocks(call: AttentionCall, tile: SplitTile) -> int:
@@ -195,6 +200,7 @@ def _blocks(call: AttentionCall, tile: SplitTile) -> int:
 
 def _pair(
     call: AttentionCall,
+    keys: int,
     tile: SplitTile,
     own: dict[str, Argument],
     more: Mapping[str, int],
@@ -215,7 +221,7 @@ def _pair(
     constants |= {"HAS_MASK": int(call.mask is not None)}
     constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile)), **more}
     kernel, defines = "attention/flash_split", storage_defines(q.dtype)
-    push = attention_arguments(kernel, own, call)
+    push = attention_arguments(kernel, own, call) | {"keys": keys}
     combined: dict[str, Argument] = {"sums": sums, "statistics": statistics}
     combined |= {"out_": "out", "logsumexp": logsumexp, "rows": rows, "heads": heads}
     combined |= {"queries": queries, "slices": slices}

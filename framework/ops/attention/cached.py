@@ -29,11 +29,17 @@ if TYPE_CHECKING:
 SITE = "KeyValueCache: the room"
 """Site of positions that are out of range; see `base.index_checks`."""
 
+PAGE_SITE = "PagedCache: the pool of pages"
+"""Site of pages that are out of range."""
+
 _VECTORS = ("q", "k", "v", "keys", "values", "cosine", "sine")
 
 
 @primitive(
-    dtypes={**dict.fromkeys(_VECTORS, FLOAT), "position": (int64,)},
+    dtypes={
+        **dict.fromkeys(_VECTORS, FLOAT),
+        **dict.fromkeys(("position", "tables"), (int64,)),
+    },
     device_dtypes=dict.fromkeys(_VECTORS, SINGLE),
     outputs=("turned", "new_keys", "new_values"),
     strided=True,
@@ -48,6 +54,7 @@ def _extend_cache(
     keys: Tensor,
     values: Tensor,
     position: Tensor,
+    tables: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return rotated queries, and a cache with the rotated keys, and values, of tokens.
 
@@ -60,9 +67,12 @@ def _extend_cache(
         Contiguous. Of the first elements of a vector, those of one half are pairs with
         those of the other; None rotates nothing.
     keys, values : Tensor, shape (batch, key_heads, room, head)
-        The cache, contiguous.
-    position : Tensor, int64, no dimensions
-        Where the first token is held.
+        The cache, contiguous; with `tables` (pages, key_heads, page, head).
+    position : Tensor, int64, no dimensions, with `tables` (batch,)
+        Where the first token is held, of each sequence.
+    tables : Tensor, int64, shape (batch, blocks), or None
+        Contiguous. The pages of each sequence, which have tokens 0 to page - 1, page to
+        2 page - 1, and so on. Where sequences share a page, one of them writes it.
 
     Returns
     -------
@@ -82,15 +92,17 @@ def _extend_cache_spec(
     keys: TensorSpec,
     values: TensorSpec,
     position: TensorSpec,
+    tables: TensorSpec | None,
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
     check_same_dtype(
         "extend_cache", q=q, k=k, v=v, keys=keys, values=values, cosine=cosine
     )
     batch, heads, count, head = k.shape
+    parts = batch if tables is None else keys.shape[0]
     fits = (
         q.shape == (batch, q.shape[1], count, head)
         and v.shape == k.shape
-        and keys.shape == values.shape == (batch, heads, keys.shape[2], head)
+        and keys.shape == values.shape == (parts, heads, keys.shape[2], head)
     )
     if not fits:
         raise ShapeError(
@@ -99,7 +111,25 @@ def _extend_cache_spec(
             f" {tuple(values.shape)}; they must be (batch, heads, count, head), twice"
             " (batch, key_heads, count, head), and twice (batch, key_heads, room, head)"
         )
+    _check_tables("extend_cache", batch, position, tables)
     return q, keys, values
+
+
+def _check_tables(
+    name: str, batch: int, position: TensorSpec, tables: TensorSpec | None
+) -> None:
+    """Refuse positions, and tables of pages, that are not of as many sequences."""
+    if tables is None:
+        fits, wanted = position.shape == (), "without dimensions"
+    else:
+        fits = position.shape == (batch,) and tables.shape[:-1] == (batch,)
+        wanted = f"({batch},), tables ({batch}, blocks)"
+    if not fits:
+        has = "no tables" if tables is None else f"tables {tuple(tables.shape)}"
+        raise ShapeError(
+            f"{name}: position is {tuple(position.shape)}, with {has}; it must be"
+            f" {wanted}"
+        )
 
 
 @_extend_cache.kernel
@@ -113,14 +143,18 @@ def _extend_cache_kernel(
     keys: StridedSpec,
     values: StridedSpec,
     position: StridedSpec,
+    tables: StridedSpec | None,
 ) -> list[Dispatch]:
     batch, key_heads, count, head = k.shape
-    room = keys.shape[2]
+    pages, _, page, _ = keys.shape
+    room = page if tables is None else page * tables.shape[1]
     push: dict[str, Argument] = {"q": "q", "k": "k", "v": "v", "position": "position"}
     push |= {"cosine": "cosine" if cosine else "q", "sine": "sine" if sine else "q"}
     push |= {"turned": "turned", "keys": "new_keys", "values": "new_values"}
-    push |= {"error": IndexSlot(SITE, room), "batch": batch, "heads": q.shape[1]}
-    push |= {"key_heads": key_heads, "count": count, "room": room}
+    push |= {"tables": "tables" if tables else "position"}
+    push |= {"error": IndexSlot(SITE, room), "page_error": IndexSlot(PAGE_SITE, pages)}
+    push |= {"batch": batch, "heads": q.shape[1], "key_heads": key_heads}
+    push |= {"count": count, "room": room, "pages": pages}
     for name, x in (("q", q), ("k", k), ("v", v)):
         need_countable("attention/extend_cache", x)
         for label, stride in zip(("batch", "head", "row"), x.layout.strides):
@@ -133,7 +167,11 @@ def _extend_cache_kernel(
         "attention/extend_cache",
         elements,
         push,
-        {"HEAD": max(1, head), "TURNED": turned},
+        {
+            "HEAD": max(1, head),
+            "TURNED": turned,
+            "PAGE": 0 if tables is None else page,
+        },
         storage_defines(k.dtype),
     )
     return [_copy("keys", keys), _copy("values", values), change]
@@ -157,14 +195,25 @@ def _extend_cache_reference(
     keys: np.ndarray,
     values: np.ndarray,
     position: np.ndarray,
+    tables: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    count, room, first = k.shape[2], keys.shape[2], int(position)
-    if first < 0 or first + count > room:
-        raise out_of_range(SITE, first if first < 0 else first + count - 1, room)
+    batch, _, count, _ = k.shape
+    pages, _, page, _ = keys.shape
+    room = page if tables is None else page * tables.shape[1]
+    first, last = int(position.min()), int(position.max()) + count - 1
+    if first < 0 or last >= room:
+        raise out_of_range(SITE, first if first < 0 else last, room)
     turned, key = _rotated(q, cosine, sine), _rotated(k, cosine, sine)
     new_keys, new_values = keys.copy(), values.copy()
-    new_keys[:, :, first : first + count] = key
-    new_values[:, :, first : first + count] = v
+    rows = np.arange(batch)[:, None]
+    places = np.broadcast_to(position.reshape(-1, 1) + np.arange(count), (batch, count))
+    if tables is not None:
+        rows, places = tables[rows, places // page], places % page
+        wrong = rows[(rows < 0) | (rows >= pages)]
+        if wrong.size:
+            raise out_of_range(PAGE_SITE, int(wrong[0]), pages)
+    new_keys[rows, :, places] = key.swapaxes(1, 2)
+    new_values[rows, :, places] = v.swapaxes(1, 2)
     return turned, new_keys, new_values
 
 
@@ -183,7 +232,7 @@ def _rotated(
 @primitive(
     dtypes={
         **dict.fromkeys(("q", "k", "v"), FLOAT),
-        **dict.fromkeys(("position", "padding"), (int64,)),
+        **dict.fromkeys(("position", "padding", "tables"), (int64,)),
     },
     device_dtypes=dict.fromkeys(("q", "k", "v"), SINGLE),
     strided=True,
@@ -195,6 +244,7 @@ def _cached_attention(
     v: Tensor,
     position: Tensor,
     padding: Tensor | None,
+    tables: Tensor | None,
     scale: float,
     window: int | None,
     cap: float | None,
@@ -206,11 +256,14 @@ def _cached_attention(
     q : Tensor, shape (batch, heads, count, head)
         Columns are contiguous.
     k, v : Tensor, shape (batch, key_heads, room, head)
-        The cache, contiguous; `heads` is a multiple of `key_heads`.
-    position : Tensor, int64, no dimensions
+        The cache, contiguous; `heads` is a multiple of `key_heads`. With `tables`
+        (pages, key_heads, page, head).
+    position : Tensor, int64, no dimensions, with `tables` (batch,)
         Token that the first query is. Nothing is read past the last one.
     padding : Tensor, int64, shape (batch,), or None
         Number of first tokens that only see themselves.
+    tables : Tensor, int64, shape (batch, blocks), or None
+        The pages of each sequence, as of `_extend_cache`.
     scale : float
         What q k^T is multiplied with.
     window : int or None
@@ -227,10 +280,17 @@ def _cached_attention(
 
 @_cached_attention.spec
 def _cached_attention_spec(
-    q: TensorSpec, k: TensorSpec, v: TensorSpec, **_: object
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    position: TensorSpec,
+    padding: TensorSpec | None,
+    tables: TensorSpec | None,
+    **_: object,
 ) -> TensorSpec:
     check_same_dtype("cached_attention", q=q, k=k, v=v)
     batch, heads, count, head = q.shape
+    _check_tables("cached_attention", batch, position, tables)
     return TensorSpec((batch, count, heads, head), q.dtype)
 
 
@@ -242,12 +302,13 @@ def _cached_attention_kernel(
     v: StridedSpec,
     position: StridedSpec,
     padding: StridedSpec | None,
+    tables: StridedSpec | None,
     scale: float,
     window: int | None,
     cap: float | None,
 ) -> list[Dispatch]:
     call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, False)
-    return cached_dispatches(call, padding, window, cap)
+    return cached_dispatches(call, padding, tables, window, cap)
 
 
 @_cached_attention.reference
@@ -257,12 +318,47 @@ def _cached_attention_reference(
     v: np.ndarray,
     position: np.ndarray,
     padding: np.ndarray | None,
+    tables: np.ndarray | None,
     scale: float,
     window: int | None,
     cap: float | None,
 ) -> np.ndarray:
+    if tables is None:
+        return _attended(q, k, v, int(position), padding, scale, window, cap)
+    found = [
+        _attended(
+            q[row : row + 1],
+            *(_side_of_pages(x, tables[row]) for x in (k, v)),
+            int(position[row]),
+            None if padding is None else padding[row : row + 1],
+            scale,
+            window,
+            cap,
+        )
+        for row in range(len(q))
+    ]
+    return np.concatenate(found)
+
+
+def _side_of_pages(x: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """Return the keys or values of a sequence side by side, (1, heads, room, head)."""
+    pages = x[table.clip(0, len(x) - 1)].swapaxes(0, 1)
+    return pages.reshape(1, pages.shape[0], -1, pages.shape[-1])
+
+
+def _attended(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    first: int,
+    padding: np.ndarray | None,
+    scale: float,
+    window: int | None,
+    cap: float | None,
+) -> np.ndarray:
+    """Return the result where sequences are contiguous, and have one position."""
     batch, heads, count, head = q.shape
-    key_heads, first = k.shape[1], int(position)
+    key_heads = k.shape[1]
     wide = np.result_type(q.dtype, np.float32)
     end = first + count
     grouped = q.reshape(batch, key_heads, -1, count, head).astype(wide)
@@ -299,13 +395,16 @@ def extend_cache(
     keys: Tensor,
     values: Tensor,
     position: Tensor,
+    tables: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return rotated queries and a longer cache, as `_extend_cache`, of any layouts."""
     q, k, v = (_side_by_side(x) for x in (q, k, v))
     if cosine is not None and sine is not None:
         cosine, sine = _in_order(cosine), _in_order(sine)
+    if tables is not None:
+        position, tables = _in_order(position), _in_order(tables)
     return _extend_cache(
-        q, k, v, cosine, sine, _in_order(keys), _in_order(values), position
+        q, k, v, cosine, sine, _in_order(keys), _in_order(values), position, tables
     )
 
 
@@ -318,17 +417,21 @@ def cached_attention(
     scale: float,
     window: int | None = None,
     cap: float | None = None,
+    tables: Tensor | None = None,
 ) -> Tensor:
     """Return what queries attend to in a cache, as `_cached_attention`, of any layouts.
 
     Only if `reads_cache`.
     """
+    if tables is not None:
+        position, tables = _in_order(position), _in_order(tables)
     return _cached_attention(
         _side_by_side(q),
         _in_order(k),
         _in_order(v),
         position,
         padding,
+        tables,
         scale,
         window,
         cap,

@@ -11,7 +11,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend.framework.base.device import Device, GpuDevice
-from vkbackend.framework.base.errors import IndexRangeError
+from vkbackend.framework.base.errors import IndexRangeError, ShapeError
 from vkbackend.framework.ops.attention.cached import cached_attention, extend_cache
 from vkbackend.framework.scheduler.plan import built_plans
 
@@ -113,6 +113,120 @@ def test_rotates_and_writes(turned: int, batches: int, place: Device) -> None:
     values[:, :, position : position + count] = v.swapaxes(1, 2)
     for one, other in zip(found, (rotated(q), keys, values), strict=True):
         assert_close(one, other)
+
+
+def in_pages(x: np.ndarray, tables: np.ndarray, page: int, pages: int) -> np.ndarray:
+    """Return sequences (batch, heads, room, head) cut into pages of a pool."""
+    pool = np.full((pages, x.shape[1], page, x.shape[3]), NOTHING, np.float32)
+    cut = x.reshape(*x.shape[:2], -1, page, x.shape[3])
+    for row, table in enumerate(tables):
+        for block, number in enumerate(table):
+            pool[number] = cut[row, :, block]
+    return pool
+
+
+# dtype; heads, heads of keys, queries, page, head; positions, window, cap
+PAGED: dict[str, tuple[Any, ...]] = {
+    "few": ("float32", 4, 2, 1, 8, 32, [0, 17, 39], None, None),
+    "window": ("float16", 3, 1, 2, 7, 5, [20, 3, 33], 9, 5.0),
+    "many": ("bfloat16", 2, 2, 3, 16, 20, [45, 0, 30], None, None),
+    "slices": ("float16", 8, 2, 1, 64, 64, [300, 63, 64], None, None),
+}
+IN_GATE = ("few", "window")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in IN_GATE else pytest.mark.wide)
+        for name in PAGED
+    ],
+)
+def test_sequences_of_pages(name: str, half_place: Device) -> None:
+    dtype, heads, shared, count, page, head, positions, window, cap = PAGED[name]
+    batch, blocks = len(positions), (max(positions) + count - 1) // page + 1
+    order = np.random.default_rng(0).permutation(batch * blocks + 2)
+    tables = order[: batch * blocks].reshape(batch, blocks)
+    q = draw(batch, count, heads, head)
+    k, v = (draw(batch, shared, page * blocks, head, seed=seed) for seed in (1, 2))
+    for row, position in enumerate(positions):
+        k[row, :, position + count :] = v[row, :, position + count :] = NOTHING
+    q, k, v = (fw.tensor(each).to(dtype).float().numpy() for each in (q, k, v))
+    q = q.swapaxes(1, 2)
+    pools = [in_pages(each, tables, page, len(order)) for each in (k, v)]
+    found = cached_attention(
+        *(fw.tensor(each, device=half_place).to(dtype) for each in (q, *pools)),
+        fw.tensor(positions, device=half_place),
+        None,
+        head**-0.5,
+        window,
+        cap,
+        fw.tensor(tables, device=half_place),
+    )
+    for row, position in enumerate(positions):
+        own = [each[row : row + 1] for each in (q, k, v)]
+        wanted = expected(own, position, None, window, cap)
+        seen = found[row : row + 1].float().numpy()
+        np.testing.assert_allclose(seen, wanted, atol=4 * BOUND[dtype])
+
+
+def test_writes_into_pages(place: Device) -> None:
+    count, head, page = 3, 8, 4
+    q, k, v = (draw(2, n, count, head, seed=n) for n in (4, 2, 2))
+    pools = [draw(5, 2, page, head, seed=seed) for seed in (3, 4)]
+    tables, positions = np.array([[4, 0, 2], [1, 3, 1]]), [6, 2]
+    tables_of_turns = [draw(2, count, head, seed=seed) for seed in (5, 6)]
+    given = (q, k, v, *tables_of_turns, *pools, np.array(positions), tables)
+    found = extend_cache(*(fw.tensor(each, device=place) for each in given))
+    for row, position in enumerate(positions):
+        own = [each[row : row + 1] for each in (q, k, v, *tables_of_turns)]
+        room = np.zeros((1, 2, 3 * page, head), np.float32)
+        alone = extend_cache(
+            *map(fw.tensor, (*own, room, room)), fw.tensor(position, dtype="int64")
+        )
+        assert_close(found[0][row : row + 1], alone[0].numpy())
+        for pool, wanted in zip(pools, alone[1:], strict=True):
+            for place_of in range(position, position + count):
+                written = wanted.numpy()[0, :, place_of]
+                pool[tables[row, place_of // page], :, place_of % page] = written
+    for one, other in zip(found[1:], pools, strict=True):
+        assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("position", "page", "message"),
+    [
+        (8, 0, "index 8 is out of range: the room has size 8"),
+        (-1, 0, "index -1 is out of range: the room has size 8"),
+        (5, 3, "index 3 is out of range: the pool of pages has size 3"),
+        (5, -(1 << 40), "out of range: the pool of pages has size 3"),
+    ],
+)
+def test_a_page_that_is_none(
+    position: int, page: int, message: str, place: Device
+) -> None:
+    def call() -> np.ndarray:
+        x, pool = fw.ones(1, 1, 1, 4, device=place), fw.zeros(3, 1, 4, 4, device=place)
+        at, table = (
+            fw.tensor(each, device=place) for each in ([position], [[0, page]])
+        )
+        _, keys, _ = extend_cache(x, x, x, None, None, pool, pool, at, table)
+        return keys.numpy()
+
+    with pytest.raises(IndexRangeError, match=message):
+        call()
+
+
+def test_tables_of_other_sequences() -> None:
+    x, pool = fw.ones(2, 1, 1, 4), fw.zeros(3, 1, 4, 4)
+    position, table = fw.zeros(2, dtype="int64"), fw.zeros((1, 2), dtype="int64")
+    message = r"position is \(2,\), with tables \(1, 2\); it must be \(2,\), tables"
+    with pytest.raises(ShapeError, match=f"extend_cache: {message}"):
+        extend_cache(x, x, x, None, None, pool, pool, position, table)
+    with pytest.raises(ShapeError, match=f"cached_attention: {message}"):
+        cached_attention(x, pool, pool, position, None, 1.0, tables=table)
+    with pytest.raises(ShapeError, match="with no tables; it must be without"):
+        cached_attention(x, pool, pool, position, None, 1.0)
 
 
 @pytest.mark.parametrize("position", [-1, 5, 1 << 31, (1 << 40) + 2, -(1 << 40)])
