@@ -195,7 +195,9 @@ class CacheStep:
             return self._recorded(layer, *given, angles, scale, cap)
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         with no_grad():
-            cosine, sine = (None, None) if angles is None else map(_table, angles)
+            cosine, sine = (
+                (None, None) if angles is None else map(table_of_angles, angles)
+            )
             query, new_keys, new_values = extend_cache(
                 *given,
                 cosine,
@@ -244,7 +246,7 @@ class CacheStep:
         return self._mask
 
 
-def _table(angles: Tensor) -> Tensor:
+def table_of_angles(angles: Tensor) -> Tensor:
     """Return cosines or sines as (1 or batch, count, size)."""
     return ops.reshape(angles, (-1, *angles.shape[-2:]))
 

@@ -328,7 +328,8 @@ def _cached_attention_reference(
     found = [
         _attended(
             q[row : row + 1],
-            *(_side_of_pages(x, tables[row]) for x in (k, v)),
+            _joined(k, tables[row]),
+            _joined(v, tables[row]),
             int(position[row]),
             None if padding is None else padding[row : row + 1],
             scale,
@@ -340,7 +341,7 @@ def _cached_attention_reference(
     return np.concatenate(found)
 
 
-def _side_of_pages(x: np.ndarray, table: np.ndarray) -> np.ndarray:
+def _joined(x: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Return the keys or values of a sequence side by side, (1, heads, room, head)."""
     pages = x[table.clip(0, len(x) - 1)].swapaxes(0, 1)
     return pages.reshape(1, pages.shape[0], -1, pages.shape[-1])

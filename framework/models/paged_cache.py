@@ -1,0 +1,177 @@
+"""Paged key-value cache: sequences of different lengths that share a pool of pages."""
+
+from __future__ import annotations
+
+from vkbackend.errors import ArgumentError
+
+from .. import ops
+from ..autograd.engine import is_grad_enabled, no_grad
+from ..base.dtype import float64, int64
+from ..base.errors import DTypeError, GradError
+from ..ops.attention.cached import cached_attention, extend_cache, reads_cache
+from ..tensor.factories import zeros
+from ..tensor.inplace import assign
+from ..tensor.sequences import arange
+from ..tensor.tensor import Tensor
+from .cache import CacheStep, KeyValueCache, attention, table_of_angles
+
+
+class PagedCache(KeyValueCache):
+    """Rows of a batch, each a sequence at its own position, over a pool of pages.
+
+    Parameters
+    ----------
+    pool : KeyValueCache
+        Its sequences are the pages, its length the number of a page's tokens. Several
+        caches may share one.
+    rows : int
+        Sequences of a batch.
+    blocks : int
+        Pages of a sequence at most.
+    length : int or None
+        Tokens of a sequence at most, which decides between frequencies of LongRoPE;
+        None is what `blocks` have room for.
+
+    Attributes
+    ----------
+    tables : Tensor, int64, shape (rows, blocks)
+        The pages of each sequence, in order; at first all are page 0.
+    position : Tensor, int64, shape (rows,)
+        Tokens that each sequence has.
+    steps : Tensor, int64, shape (rows,)
+        1 for rows whose position a token advances, 0 for those without a sequence.
+
+    Notes
+    -----
+    A row without a sequence has its page 0 written, which therefore must belong to no
+    sequence. Without gradients alone.
+
+    Examples
+    --------
+    >>> pool = model.new_cache(64, 16)  # doctest: +SKIP
+    >>> cache = PagedCache(pool, rows=4, blocks=8)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self, pool: KeyValueCache, rows: int, blocks: int, length: int | None = None
+    ) -> None:
+        self.page = pool.length
+        self.length = blocks * self.page if length is None else length
+        self._pool = pool
+        self._keys, self._values = pool._keys, pool._values
+        device = pool.position.device
+        self.padding = None
+        self.tables = zeros((rows, blocks), dtype=int64, device=device)
+        self.position = zeros((rows,), dtype=int64, device=device)
+        self.steps = zeros((rows,), dtype=int64, device=device) + 1
+        self._places = arange(blocks * self.page, device=device)
+
+    def places(self, count: int) -> Tensor:
+        """Return where the next tokens of each row are held, int64 (rows, count)."""
+        room = len(self._places)
+        if count > room:
+            raise ArgumentError(
+                f"PagedCache: {count} tokens are to be added; a sequence has room for"
+                f" {room} in all"
+            )
+        first = ops.reshape(self.position, (-1, 1))
+        return ops.narrow(self._places, 0, 0, count) + first
+
+    def positions(self, places: Tensor) -> Tensor:
+        """Return positions within sequences: the places, of those that there are.
+
+        Tokens past the last place of a sequence are none of it, and have that place's.
+        """
+        return ops.clamp(places, max=self.length - 1)
+
+    def step(self, count: int, window: int | None = None) -> CacheStep:
+        """Return the next tokens of each row, which see `window` others at most."""
+        return _PagedStep(self, count, window)
+
+    def mask(self, places: Tensor, window: int | None = None) -> Tensor:
+        """Return which keys the queries see, bool (rows, 1, count, room)."""
+        ahead = ops.reshape(places, (len(places), 1, -1, 1)) - self._places
+        seen = ahead >= 0
+        return seen if window is None else seen & (ahead < window)
+
+    def side_by_side(self, x: Tensor) -> Tensor:
+        """Return keys or values of the pool by rows, (rows, heads, room, head)."""
+        rows, blocks = self.tables.shape
+        _, heads, page, head = x.shape
+        taken = ops.index_select(x, 0, self.tables.reshape(-1))
+        cut = taken.reshape(rows, blocks, heads, page, head).transpose(1, 2)
+        return cut.reshape(rows, heads, blocks * page, head)
+
+    def advance(self, count: int) -> None:
+        """Count tokens that every layer has written."""
+        self.position.add_(self.steps * count)
+
+    def clear(self) -> None:
+        """Leave every row without a token."""
+        self.position.zero_()
+
+
+class _PagedStep(CacheStep):
+    """Tokens that are added to the rows of a paged cache."""
+
+    _cache: PagedCache
+
+    def attend(
+        self,
+        layer: int,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        angles: tuple[Tensor, Tensor] | None = None,
+        *,
+        scale: float | None = None,
+        cap: float | None = None,
+    ) -> Tensor:
+        """Add keys and values, and return what each token attends to; see `CacheStep`.
+
+        Raises
+        ------
+        DTypeError
+            If the cache is float64, on a device.
+        GradError
+            If gradients are recorded.
+        IndexRangeError
+            If a sequence has no room, or a table has a page that the pool has not: on
+            the host at once, on a device by the next read.
+        """
+        cache = self._cache
+        keys, values = cache.pair(layer)
+        given = query, key, value
+        if is_grad_enabled() and any(x.needs_grad for x in given):
+            raise GradError(
+                "PagedCache: the model's tokens need gradients; call it under no_grad()"
+            )
+        if keys.is_gpu and keys.dtype is float64:
+            raise DTypeError(
+                f"PagedCache: it is float64 on {keys.device}; accepted: float32,"
+                " float16, bfloat16"
+            )
+        dtype = query.dtype
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        with no_grad():
+            own = keys.dtype
+            query, key, value = (x.to(own) for x in (query, key, value))
+            cosine, sine = (
+                (None, None)
+                if angles is None
+                else (table_of_angles(each).to(own) for each in angles)
+            )
+            at, tables = cache.position, cache.tables
+            query, new_keys, new_values = extend_cache(
+                query, key, value, cosine, sine, keys, values, at, tables
+            )
+            assign(keys, new_keys)
+            assign(values, new_values)
+            if reads_cache(query, keys):
+                window = self._window
+                found = cached_attention(
+                    query, keys, values, at, None, scale, window, cap, tables
+                )
+                return found.transpose(1, 2).to(dtype)
+            keys, values = (cache.side_by_side(x) for x in (keys, values))
+            return attention(query, keys, values, self._seen(), scale, cap).to(dtype)

@@ -1,0 +1,93 @@
+"""The paged cache: what rows at positions of their own attend to."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.models.small import small_llama
+from vkbackend.errors import ArgumentError
+from vkbackend.framework.base.errors import GradError, IndexRangeError
+from vkbackend.framework.models.paged_cache import PagedCache
+
+PROMPTS = [[1, 2, 3, 4, 5], [6], [7, 8, 9, 2, 5]]
+
+
+def alone(model: Any, tokens: list[int]) -> np.ndarray:
+    """Return the logits of a sequence without a cache."""
+    found: np.ndarray = model(fw.tensor([tokens])).detach().numpy()[0]
+    return found
+
+
+def filled(cache: PagedCache, tables: list[list[int]], positions: list[int]) -> None:
+    """Write what the device is told of rows."""
+    cache.tables.copy_(fw.tensor(tables))
+    cache.position.copy_(fw.tensor(positions))
+
+
+def test_rows_have_positions_of_their_own(place: Any) -> None:
+    model = small_llama()
+    wanted = [alone(model, [*prompt, 10, 3]) for prompt in PROMPTS]
+    model = model.to(place)
+    pool = model.new_cache(11, 2, place)
+    tables = [[5, 1, 7, 3], [2, 6, 0, 0], [8, 4, 9, 10]]
+    cache = PagedCache(pool, 3, 4)
+    with fw.no_grad():
+        for table, prompt, logits in zip(tables, PROMPTS, wanted, strict=True):
+            row = PagedCache(pool, 1, 4)
+            filled(row, [table], [0])
+            found = model(fw.tensor([prompt], device=place), row).numpy()[0]
+            np.testing.assert_allclose(found, logits[:-2], rtol=2e-4, atol=2e-4)
+            assert row.position.tolist() == [len(prompt)]
+        filled(cache, tables, [len(prompt) for prompt in PROMPTS])
+        for number, token in enumerate((10, 3)):
+            newest = fw.tensor([[token]] * 3, device=place)
+            found = model(newest, cache).numpy()[:, 0]
+            rows = np.stack([logits[number - 2] for logits in wanted])
+            np.testing.assert_allclose(found, rows, rtol=2e-4, atol=2e-4)
+    assert cache.position.tolist() == [7, 3, 7]
+
+
+def test_a_long_prompt_reads_pages_side_by_side(place: Any) -> None:
+    """More tokens than the kernel of few queries takes, in pieces."""
+    tokens = (np.arange(41) * 7 % 11).tolist()
+    model = small_llama(num_hidden_layers=1)
+    wanted = alone(model, tokens)
+    model = model.to(place)
+    cache = PagedCache(model.new_cache(12, 4, place), 1, 11)
+    filled(cache, [[3, 9, 1, 11, 5, 7, 2, 10, 4, 6, 8]], [0])
+    with fw.no_grad():
+        pieces = [
+            model(fw.tensor([tokens[a:b]], device=place), cache).numpy()[0]
+            for a, b in ((0, 20), (20, 41))
+        ]
+    found = np.concatenate(pieces)
+    np.testing.assert_allclose(found, wanted, rtol=2e-4, atol=2e-4)
+
+
+def test_a_window_and_a_row_without_a_sequence() -> None:
+    model = small_llama(sliding_window=3)
+    wanted = alone(model, [1, 2, 3, 4, 5, 6])
+    cache = PagedCache(model.new_cache(5, 2), 2, 3)
+    filled(cache, [[4, 2, 1], [0, 0, 0]], [0, 0])
+    cache.steps.copy_(fw.tensor([1, 0]))
+    with fw.no_grad():
+        for number in range(6):
+            newest = fw.tensor([[number + 1], [0]])
+            found = model(newest, cache).numpy()[0, 0]
+            np.testing.assert_allclose(found, wanted[number], rtol=2e-4, atol=2e-4)
+    assert cache.position.tolist() == [6, 0]
+
+
+def test_what_is_refused() -> None:
+    model = small_llama()
+    cache = PagedCache(model.new_cache(3, 2), 1, 2)
+    tokens = fw.tensor([[1]])
+    with pytest.raises(GradError, match="call it under no_grad"):
+        model(tokens, cache)
+    with pytest.raises(ArgumentError, match=r"5 tokens .* room for 4 in all"):
+        cache.places(5)
+    filled(cache, [[1, 2]], [4])
+    with fw.no_grad(), pytest.raises(IndexRangeError, match=r"index 4 .* size 4"):
+        model(tokens, cache)
