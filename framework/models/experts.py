@@ -6,7 +6,7 @@ from .. import nn, ops
 from ..base.dtype import float32
 from ..nn import functional
 from ..nn.utils import skip_init
-from ..tensor.factories import zeros
+from ..tensor.factories import empty, zeros
 from ..tensor.tensor import Tensor
 
 
@@ -31,9 +31,9 @@ class Experts(nn.Module):
         self, count: int, width: int, inner: int, names: tuple[str, str, str]
     ) -> None:
         super().__init__()
-        self.gate = nn.Parameter(zeros((count, inner, width)))
-        self.up = nn.Parameter(zeros((count, inner, width)))
-        self.down = nn.Parameter(zeros((count, width, inner)))
+        self.gate = nn.Parameter(empty((count, inner, width)))
+        self.up = nn.Parameter(empty((count, inner, width)))
+        self.down = nn.Parameter(empty((count, width, inner)))
         self._names = dict(zip(("gate", "up", "down"), names, strict=True))
 
     def parts(self) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from ..autograd.engine import no_grad
 from ..base.dtype import DTypeLike
 from ..base.errors import ShapeError
 from ..base.validation import as_int
-from ..tensor.factories import DeviceLike, zeros
+from ..tensor.factories import DeviceLike, empty
 from ..tensor.tensor import Tensor
 from . import functional, init
 from .module import Module
@@ -43,7 +43,7 @@ class _Table(Module):
         self.padding_idx = padding_idx
         shape = (num_embeddings, embedding_dim)
         if weight is None:
-            made = zeros(shape, dtype=dtype, device=device)
+            made = empty(shape, dtype=dtype, device=device)
             self.weight = Parameter(made, not freeze)
             self.reset_parameters()
         elif weight.shape != shape:

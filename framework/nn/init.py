@@ -21,6 +21,8 @@ from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..base.philox import Generator
 from ..base.public_names import defined_names as _defined_names
+from ..base.scoped_setting import ScopedSetting as _ScopedSetting
+from ..base.scoped_setting import SettingScope as _SettingScope
 from ..dispatch.diagnosis import explained
 from ..ops.elementwise.complex_numbers import numbers_of
 from ..ops.elementwise.special import host_erfc
@@ -64,6 +66,14 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     return gains[nonlinearity]
 
 
+_are_skipped = _ScopedSetting(False)
+
+
+def _skipped() -> _SettingScope:
+    """Return a scope in which what is filled keeps its elements, and none is drawn."""
+    return _SettingScope(_are_skipped, True)
+
+
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -77,6 +87,8 @@ def uniform_(
     generator : Generator or None
         None means the default one.
     """
+    if _are_skipped.top.value:
+        return tensor
     draws = rand(_shape_of_parts(tensor), generator=generator)
     return _assign_parts(tensor, draws * (b - a) + a)
 
@@ -97,6 +109,8 @@ def normal_(
     generator : Generator or None
         None means the default one.
     """
+    if _are_skipped.top.value:
+        return tensor
     if tensor.dtype.is_complex:
         std = std / math.sqrt(2.0)
     draws = randn(_shape_of_parts(tensor), generator=generator)
@@ -126,6 +140,8 @@ def trunc_normal_(
     -----
     Uniform draws go through the inverse of the distribution function, in float64.
     """
+    if _are_skipped.top.value:
+        return tensor
     low, high = (0.5 * math.erfc((mean - edge) / std / math.sqrt(2)) for edge in (a, b))
     draws = rand(tensor.shape, generator=generator).host_copy().astype(np.float64)
     # The middles of the draws' steps of 2^-24: the bounds themselves are improbable.
@@ -187,6 +203,8 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     val : number
         The value.
     """
+    if _are_skipped.top.value:
+        return tensor
     with no_grad():
         return tensor.fill_(val)
 

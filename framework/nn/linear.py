@@ -8,7 +8,7 @@ from typing import Any
 from .. import ops
 from ..base.dtype import DTypeLike
 from ..base.validation import as_int
-from ..tensor.factories import DeviceLike, zeros
+from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.tensor import Tensor
 from . import functional, init
 from .module import Module
@@ -55,8 +55,8 @@ class Linear(Module):
         self.in_features = in_features = as_int("Linear: in_features", in_features)
         self.out_features = out_features = as_int("Linear: out_features", out_features)
         made: dict[str, Any] = {"device": device, "dtype": dtype}
-        self.weight = Parameter(zeros((out_features, in_features), **made))
-        shift = Parameter(zeros(out_features, **made)) if bias else None
+        self.weight = Parameter(empty((out_features, in_features), **made))
+        shift = Parameter(empty(out_features, **made)) if bias else None
         self.register_parameter("bias", shift)
         self.reset_parameters()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, TypeVar
 
+from .. import init
 from ..module import Module
 
 M = TypeVar("M", bound=Module)
@@ -27,7 +28,7 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
 
     Notes
     -----
-    The values are drawn, then dropped: there are no tensors without storage here.
+    Functions of `nn.init` draw nothing meanwhile, so that no generator goes on.
     """
     if not (isinstance(module_cls, type) and issubclass(module_cls, Module)):
         raise RuntimeError(
@@ -39,5 +40,6 @@ def skip_init(module_cls: type[M], *args: Any, **kwargs: Any) -> M:
             raise RuntimeError(
                 f"skip_init: {module_cls.__name__} takes no device; it must"
             )
-    made = module_cls(*args, **kwargs)
+    with init._skipped():
+        made = module_cls(*args, **kwargs)
     return made.to_empty(device=kwargs.get("device"))
