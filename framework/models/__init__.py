@@ -23,6 +23,7 @@ from .gguf_file import read_gguf as read_gguf
 from .gguf_model import save_gguf as save_gguf
 from .gpt2 import GPT2 as GPT2
 from .images import ImageProcessor as ImageProcessor
+from .initial import initialize as initialize
 from .llama import Llama as Llama
 from .loading import load as load
 from .mpnet import MPNet as MPNet
@@ -84,6 +85,7 @@ __all__ = [
     "embed",
     "generate",
     "generate_stream",
+    "initialize",
     "load",
     "loss",
     "open_checkpoint",

@@ -3,6 +3,7 @@
     vkmodels generate FOLDER --prompt "The sky is" --tokens 64
     vkmodels chat model.gguf --system "Answer briefly."
     vkmodels embed FOLDER --text "A text" --json
+    vkmodels bench --shape llama-8b --format q4_k
     vkmodels quantize FOLDER small.gguf --format q4_k
 
 A subcommand is a module with `HELP`, `add_arguments` and `run`.

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 
 from vkbackend.errors import Error
 
-from . import chat, embed, generate, quantize
+from . import bench, chat, embed, generate, quantize
 
 COMMANDS = {
     "generate": generate,
     "chat": chat,
     "embed": embed,
+    "bench": bench,
     "quantize": quantize,
 }
 EXTRAS = {"tokenizers": "text", "jinja2": "text", "PIL": "images"}

@@ -51,10 +51,21 @@ def opened(args: argparse.Namespace) -> Loaded:
     if not args.model.exists():
         raise FileNotFoundError(f"{args.model} does not exist; give a folder or a file")
     tokenizer = models.Tokenizer(args.model)
-    model = models.load(args.model, args.device, args.dtype)
-    if args.format:
-        nn.quantize(model, args.format)
+    model = loaded_model(args.model, args.device, args.dtype, args.format)
     return Loaded(model, tokenizer)
+
+
+def loaded_model(
+    path: Path, device: str, dtype: str | None, format: str | None
+) -> nn.Module:
+    """Return a model, quantized on the host before it goes to its device."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist; give a folder or a file")
+    if not format:
+        return models.load(path, device, dtype)
+    model = models.load(path, "cpu", dtype)
+    nn.quantize(model, format)
+    return model.to(device)
 
 
 class Continuation(NamedTuple):
