@@ -15,6 +15,8 @@ from .dinov2 import Dinov2Classifier as Dinov2Classifier
 from .dinov2 import Dinov2Registers as Dinov2Registers
 from .distilbert import DistilBert as DistilBert
 from .distilbert import DistilBertClassifier as DistilBertClassifier
+from .engine import Engine as Engine
+from .engine import Generation as Generation
 from .gemma import Gemma as Gemma
 from .generation import generate as generate
 from .generation import generate_stream as generate_stream
@@ -32,6 +34,7 @@ from .next_token import loss as loss
 from .packing import Documents as Documents
 from .packing import PackedRows as PackedRows
 from .packing import pack as pack
+from .paged_cache import PagedCache as PagedCache
 from .phi import Phi as Phi
 from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
@@ -59,8 +62,10 @@ __all__ = [
     "DistilBert",
     "DistilBertClassifier",
     "Documents",
+    "Engine",
     "GGUFFile",
     "Gemma",
+    "Generation",
     "ImageProcessor",
     "KeyValueCache",
     "Llama",
@@ -68,6 +73,7 @@ __all__ = [
     "MPNetClassifier",
     "ModelConfig",
     "PackedRows",
+    "PagedCache",
     "Phi",
     "Phi3",
     "Qwen",

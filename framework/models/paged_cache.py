@@ -6,10 +6,10 @@ from vkbackend.errors import ArgumentError
 
 from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
-from ..base.dtype import float64, int64
+from ..base.dtype import float64
 from ..base.errors import DTypeError, GradError
 from ..ops.attention.cached import cached_attention, extend_cache, reads_cache
-from ..tensor.factories import zeros
+from ..tensor.factories import zeros_like
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
@@ -24,58 +24,54 @@ class PagedCache(KeyValueCache):
     pool : KeyValueCache
         Its sequences are the pages, its length the number of a page's tokens. Several
         caches may share one.
-    rows : int
-        Sequences of a batch.
-    blocks : int
-        Pages of a sequence at most.
-    length : int or None
-        Tokens of a sequence at most, which decides between frequencies of LongRoPE;
-        None is what `blocks` have room for.
-
-    Attributes
-    ----------
     tables : Tensor, int64, shape (rows, blocks)
-        The pages of each sequence, in order; at first all are page 0.
+        The pages of each sequence, in order.
     position : Tensor, int64, shape (rows,)
         Tokens that each sequence has.
-    steps : Tensor, int64, shape (rows,)
-        1 for rows whose position a token advances, 0 for those without a sequence.
+    steps : Tensor or None, int64, shape (rows,)
+        1 for rows whose position a token advances, 0 for those without a sequence; None
+        is 1 for all.
+    length : int or None
+        Tokens of a sequence at most, which decides between frequencies of LongRoPE;
+        None is what the tables have room for.
 
     Notes
     -----
-    A row without a sequence has its page 0 written, which therefore must belong to no
-    sequence. Without gradients alone.
+    A row without a sequence has pages written, too: they must belong to no sequence.
+    Without gradients alone.
 
     Examples
     --------
     >>> pool = model.new_cache(64, 16)  # doctest: +SKIP
-    >>> cache = PagedCache(pool, rows=4, blocks=8)  # doctest: +SKIP
+    >>> tables, position = fw.tensor([[3, 1], [2, 0]]), fw.tensor([17, 5])
+    >>> logits = model(newest, PagedCache(pool, tables, position))  # doctest: +SKIP
     """
 
     def __init__(
-        self, pool: KeyValueCache, rows: int, blocks: int, length: int | None = None
+        self,
+        pool: KeyValueCache,
+        tables: Tensor,
+        position: Tensor,
+        steps: Tensor | None = None,
+        length: int | None = None,
     ) -> None:
-        self.page = pool.length
-        self.length = blocks * self.page if length is None else length
-        self._pool = pool
+        self._room = tables.shape[1] * pool.length
+        self.length = self._room if length is None else length
         self._keys, self._values = pool._keys, pool._values
-        device = pool.position.device
         self.padding = None
-        self.tables = zeros((rows, blocks), dtype=int64, device=device)
-        self.position = zeros((rows,), dtype=int64, device=device)
-        self.steps = zeros((rows,), dtype=int64, device=device) + 1
-        self._places = arange(blocks * self.page, device=device)
+        self.tables, self.position, self.steps = tables, position, steps
 
     def places(self, count: int) -> Tensor:
         """Return where the next tokens of each row are held, int64 (rows, count)."""
-        room = len(self._places)
-        if count > room:
+        if count > self._room:
             raise ArgumentError(
                 f"PagedCache: {count} tokens are to be added; a sequence has room for"
-                f" {room} in all"
+                f" {self._room} in all"
             )
         first = ops.reshape(self.position, (-1, 1))
-        return ops.narrow(self._places, 0, 0, count) + first
+        if count == 1:
+            return first
+        return first + arange(count, device=self.position.device)
 
     def positions(self, places: Tensor) -> Tensor:
         """Return positions within sequences: the places, of those that there are.
@@ -90,7 +86,8 @@ class PagedCache(KeyValueCache):
 
     def mask(self, places: Tensor, window: int | None = None) -> Tensor:
         """Return which keys the queries see, bool (rows, 1, count, room)."""
-        ahead = ops.reshape(places, (len(places), 1, -1, 1)) - self._places
+        keys = arange(self._room, device=places.device)
+        ahead = ops.reshape(places, (len(places), 1, -1, 1)) - keys
         seen = ahead >= 0
         return seen if window is None else seen & (ahead < window)
 
@@ -103,12 +100,13 @@ class PagedCache(KeyValueCache):
         return cut.reshape(rows, heads, blocks * page, head)
 
     def advance(self, count: int) -> None:
-        """Count tokens that every layer has written."""
-        self.position.add_(self.steps * count)
+        """Count tokens that every layer has written, in a new tensor."""
+        added = count if self.steps is None else self.steps * count
+        self.position = self.position + added
 
     def clear(self) -> None:
         """Leave every row without a token."""
-        self.position.zero_()
+        self.position = zeros_like(self.position)
 
 
 class _PagedStep(CacheStep):

@@ -1,0 +1,448 @@
+"""Engine of continuous batching: texts join and leave a batch between its steps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vkbackend.errors import ArgumentError
+
+from ..autograd.engine import no_grad
+from ..base.dtype import float32
+from ..base.validation import as_int
+from ..eager.base_tensor import evaluate
+from ..jit.trace_cache import jit
+from ..tensor.from_data import tensor
+from ..tensor.tensor import Tensor
+from .generation import LanguageModel
+from .paged_cache import PagedCache
+from .row_sampling import RowSettings, SamplingSteps, draw
+from .sampling import Sampling
+
+_Step = Callable[..., tuple[Tensor, Tensor, Tensor | None]]
+
+LEAST_PIECE = 16
+"""Tokens of a prompt's smallest piece; pieces are powers of two of them, so that few
+shapes are compiled."""
+
+LENGTH = 2048
+"""Tokens of a text at most, where nobody says how many."""
+
+SPARE = 0
+"""The page that rows without a text write."""
+
+
+class Generation:
+    """A text that an engine writes; `Engine.submit` makes it.
+
+    Attributes
+    ----------
+    prompt : tuple of int
+    count : int
+        Tokens to add at most.
+    sampling : Sampling
+    stop : frozenset of int
+        Tokens at which it ends.
+    tokens : list of int
+        Those added so far, that of `stop` included.
+    finish : str or None
+        "stop", "length" or "cancelled" when it is over.
+    """
+
+    def __init__(
+        self,
+        prompt: Sequence[int],
+        count: int,
+        sampling: Sampling,
+        stop: Collection[int],
+        seed: int | None,
+    ) -> None:
+        self.prompt = tuple(prompt)
+        self.count = count
+        self.sampling = sampling
+        self.stop = frozenset(stop)
+        self.tokens: list[int] = []
+        self.finish: str | None = None
+        self._random = np.random.default_rng(seed)
+        self._pages: list[int] = []
+        self._held = 0
+        self._row: int | None = None
+
+    def __repr__(self) -> str:
+        state = self.finish or "going on"
+        return f"<Generation: {len(self.prompt)} + {len(self.tokens)} tokens, {state}>"
+
+
+class EngineLoad(NamedTuple):
+    """How much an engine has to do.
+
+    Attributes
+    ----------
+    waiting, running : int
+        Texts without and with pages.
+    free_pages, pages : int
+        Pages that no text has, and all that texts may have.
+    """
+
+    waiting: int
+    running: int
+    free_pages: int
+    pages: int
+
+
+class Engine:
+    """Writes many texts at once, which join and leave as there is room.
+
+    A step gives each text of the batch one token, at its own position, and is replayed
+    on a Vulkan device. Keys and values are in pages of a pool; a text is admitted when
+    a row of the batch is free and pages for all of its tokens are, in the order of the
+    calls, and its pages are free once it ends. Prompts are computed in pieces between
+    steps.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A `LanguageModel`, such as `Llama`.
+    rows : int, default 8
+        Texts of a batch.
+    length : int or None
+        Tokens of a text at most, its prompt included; None is 2048, or as many as the
+        model has positions.
+    page : int, default 64
+        Tokens of a page.
+    pages : int or None
+        Pages of the pool; None is what `rows` texts of `length` need.
+    prefill_chunk : int, default 512
+        Tokens of prompts between two steps at most.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is below 1, or the model has fewer positions than `length`.
+    OutOfDeviceMemory
+        If the pool has no room on the device.
+
+    Notes
+    -----
+    A text is that which `generate` writes of its prompt alone, but for rounding; one
+    that is drawn depends on its seed, not on the other texts. With LongRoPE `length`
+    decides between the frequencies. Calls are to come from one thread.
+
+    Examples
+    --------
+    >>> engine = fw.models.Engine(model, rows=16)  # doctest: +SKIP
+    >>> texts = [engine.submit(prompt, 64) for prompt in prompts]  # doctest: +SKIP
+    >>> engine.run()  # doctest: +SKIP
+    >>> [text.tokens for text in texts]  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        rows: int = 8,
+        length: int | None = None,
+        page: int = 64,
+        pages: int | None = None,
+        prefill_chunk: int = 512,
+    ) -> None:
+        most = getattr(getattr(model, "config", None), "n_positions", None)
+        if length is None:
+            length = LENGTH if most is None else min(most, LENGTH)
+        sizes = {"rows": rows, "length": length, "page": page}
+        sizes["prefill_chunk"] = prefill_chunk
+        blocks = -(-max(length, 1) // max(page, 1))
+        sizes["pages"] = rows * blocks if pages is None else pages
+        for name, value in sizes.items():
+            if as_int(f"Engine: {name}", value) < 1:
+                raise ArgumentError(f"Engine: {name} is {value}; it must be at least 1")
+        if most is not None and length > most:
+            raise ArgumentError(
+                f"Engine: length is {length}; the {type(model).__name__} has {most}"
+                " positions, so that it must be at most as many"
+            )
+        self._model, self._chunk = model, prefill_chunk
+        self.rows, self.length, self.page = rows, length, page
+        self.pages = sizes["pages"]
+        module: Any = model
+        self._device = next(iter([*module.parameters(), *module.buffers()])).device
+        self._pool = model.new_cache(self.pages + 1, page, self._device)
+        self._steps: dict[SamplingSteps, _Step] = {}
+        self._waiting: deque[Generation] = deque()
+        self._filling: deque[Generation] = deque()
+        self._running: dict[int, Generation] = {}
+        self._free_rows: list[int] = []
+        self._free: list[int] = []
+        self._tables = np.zeros((rows, blocks), np.int64)
+        self._positions = np.zeros(rows, np.int64)
+        self._newest = np.zeros((rows, 1), np.int64)
+        self.reset()
+        self._state: tuple[Tensor, Tensor, Tensor]
+        self._newest_there: Tensor
+        self._no_numbers = self._on_device(np.zeros((rows, 1), np.float32))
+        with no_grad():
+            self._tell_device()
+            found = model(self._newest_there, self._cache(*self._state))
+            self.words: int = found.shape[-1]
+            evaluate(found)
+        self._settings = RowSettings(rows, self.words, self._device)
+
+    @property
+    def load(self) -> EngineLoad:
+        """How much there is to do."""
+        running = len(self._running) + len(self._filling)
+        return EngineLoad(len(self._waiting), running, len(self._free), self.pages)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no text to go on with."""
+        return not (self._waiting or self._filling or self._running)
+
+    def submit(
+        self,
+        tokens: Sequence[int],
+        count: int,
+        *,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        min_p: float | None = None,
+        repetition_penalty: float = 1.0,
+        stop: Collection[int] = (),
+        seed: int | None = None,
+    ) -> Generation:
+        """Return a text that waits to be written.
+
+        Parameters
+        ----------
+        tokens : sequence of int
+            The prompt.
+        count : int
+            Number of tokens to add at most.
+        temperature, top_k, top_p, min_p, repetition_penalty, stop
+            As of `generate`.
+        seed : int or None
+            Seed of the text's own random numbers; None is another one each time.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no token, one that the model has not, or no room for as many; if
+            a number is out of range.
+        """
+        sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
+        count = as_int("Engine: count", count)
+        if count < 1:
+            raise ArgumentError(f"Engine: count is {count}; it must be at least 1")
+        if not tokens:
+            raise ArgumentError("Engine: the prompt has no token; give at least one")
+        wrong = [each for each in tokens if not 0 <= each < self.words]
+        if wrong:
+            raise ArgumentError(
+                f"Engine: the prompt has token {wrong[0]}; the model has those from 0"
+                f" to {self.words - 1}"
+            )
+        if len(tokens) + count > self.length:
+            raise ArgumentError(
+                f"Engine: the prompt has {len(tokens)} tokens and {count} are to be"
+                f" added; a text has room for {self.length} in all"
+            )
+        if seed is not None and seed < 0:
+            raise ArgumentError(f"Engine: seed is {seed}; it must be at least 0")
+        made = Generation(tokens, count, sampling, stop, seed)
+        if self._need(made) > self.pages:
+            raise ArgumentError(
+                f"Engine: a text of {len(tokens)} and {count} tokens needs"
+                f" {self._need(made)} pages of {self.page}; there are {self.pages}"
+            )
+        self._waiting.append(made)
+        return made
+
+    def step(self) -> list[Generation]:
+        """Give each running text one token; return those that have a further one.
+
+        Waiting texts are admitted before, and pieces of prompts computed.
+        """
+        with no_grad():
+            self._admit()
+            self._fill()
+            return self._decode() if self._running else []
+
+    def run(self) -> None:
+        """Write all texts to their ends."""
+        while not self.is_idle:
+            self.step()
+
+    def cancel(self, generation: Generation) -> None:
+        """End a text, whose pages are free at once; one that is over stays as it is."""
+        if generation.finish is None:
+            self._end(generation, "cancelled")
+
+    def reset(self) -> None:
+        """Cancel every text, as is right after an error of a step."""
+        for each in [*self._waiting, *self._filling, *self._running.values()]:
+            each.finish, each._row, each._pages = "cancelled", None, []
+        self._waiting.clear()
+        self._filling.clear()
+        self._running.clear()
+        self._free_rows = list(range(self.rows))[::-1]
+        self._free = list(range(SPARE + 1, self.pages + 1))[::-1]
+        self._tables[:], self._positions[:] = SPARE, 0
+        self._changed = True
+
+    def _need(self, generation: Generation) -> int:
+        """Return the pages of a text; the last token is not written."""
+        held = len(generation.prompt) + generation.count - 1
+        return -(-held // self.page)
+
+    def _admit(self) -> None:
+        """Give rows and pages to waiting texts, in their order."""
+        while self._waiting and self._free_rows:
+            need = self._need(self._waiting[0])
+            if need > len(self._free):
+                return
+            admitted = self._waiting.popleft()
+            admitted._row = self._free_rows.pop()
+            admitted._pages = [self._free.pop() for _ in range(need)]
+            self._filling.append(admitted)
+
+    def _fill(self) -> None:
+        """Compute pieces of prompts, but for their last tokens, which a step takes."""
+        left = self._chunk
+        while self._filling:
+            first = self._filling[0]
+            count = min(len(first.prompt) - 1 - first._held, left)
+            if count:
+                self._fill_piece(first, count)
+                left -= count
+            if first._held < len(first.prompt) - 1:
+                return
+            self._begin(self._filling.popleft())
+
+    def _fill_piece(self, generation: Generation, count: int) -> None:
+        """Compute the next tokens of a prompt; what follows them is written over."""
+        start = generation._held
+        size = LEAST_PIECE
+        while size < count:
+            size *= 2
+        blocks = 1
+        while blocks * self.page < start + size:
+            blocks *= 2
+        table = np.full((1, blocks), SPARE)
+        pages = generation._pages[:blocks]
+        table[0, : len(pages)] = pages
+        piece = np.zeros((1, size), np.int64)
+        piece[0, :count] = generation.prompt[start : start + count]
+        tables, position = self._on_device(table), self._on_device(np.array([start]))
+        cache = PagedCache(self._pool, tables, position, length=self.length)
+        # Logits, which nobody reads, are not computed on a Vulkan device.
+        self._model(self._on_device(piece), cache)
+        evaluate(tables)
+        generation._held += count
+
+    def _begin(self, generation: Generation) -> None:
+        """Let a text whose prompt is computed take part in steps."""
+        row = generation._row
+        assert row is not None
+        self._running[row] = generation
+        self._tables[row] = SPARE
+        self._tables[row, : len(generation._pages)] = generation._pages
+        self._positions[row] = generation._held
+        self._newest[row] = generation.prompt[-1]
+        self._settings.begin(row, generation.sampling, generation.prompt)
+        self._changed = True
+
+    def _end(self, generation: Generation, reason: str) -> None:
+        """Take a text out, wherever it is."""
+        generation.finish = reason
+        row = generation._row
+        if row is None:
+            self._waiting.remove(generation)
+            return
+        if generation in self._filling:
+            self._filling.remove(generation)
+        else:
+            del self._running[row]
+            self._tables[row], self._positions[row] = SPARE, 0
+            self._changed = True
+        self._free += generation._pages
+        self._free_rows.append(row)
+        generation._pages, generation._row = [], None
+
+    def _decode(self) -> list[Generation]:
+        """Give each text of the batch a token."""
+        if self._changed:
+            self._tell_device()
+        running = self._running
+        steps = SamplingSteps.of([each.sampling for each in running.values()])
+        numbers = self._numbers() if steps.draws else self._no_numbers
+        settings = self._settings
+        tables, position, is_taken = self._state
+        self._newest_there, position, settings.seen = self._step(steps)(
+            self._newest_there,
+            numbers,
+            tables,
+            position,
+            is_taken,
+            settings.numbers,
+            settings.seen,
+        )
+        self._state = tables, position, is_taken
+        self._newest = self._newest_there.numpy().copy()
+        moved = list(running.items())
+        for row, each in moved:
+            self._positions[row] += 1
+            each.tokens.append(int(self._newest[row, 0]))
+            if each.tokens[-1] in each.stop:
+                self._end(each, "stop")
+            elif len(each.tokens) == each.count:
+                self._end(each, "length")
+        return [each for _, each in moved]
+
+    def _numbers(self) -> Tensor:
+        """Return a random number of each row, of its text's own."""
+        found = np.zeros((self.rows, 1), np.float32)
+        for row, each in self._running.items():
+            found[row] = each._random.random(dtype=np.float32)
+        return self._on_device(found)
+
+    def _step(self, steps: SamplingSteps) -> _Step:
+        """Return the step of a batch with such settings, which a device replays."""
+        if steps not in self._steps:
+            model, make_cache = self._model, self._cache
+
+            def step(
+                newest: Tensor,
+                chosen: Tensor,
+                tables: Tensor,
+                position: Tensor,
+                is_taken: Tensor,
+                settings: Tensor,
+                seen: Tensor | None,
+            ) -> tuple[Tensor, Tensor, Tensor | None]:
+                cache = make_cache(tables, position, is_taken)
+                logits = model(newest, cache)[:, -1].to(float32)
+                tokens, seen = draw(logits, newest, chosen, settings, seen, steps)
+                return tokens, cache.position, seen
+
+            self._steps[steps] = jit(step) if self._no_numbers.is_gpu else step
+        return self._steps[steps]
+
+    def _cache(self, tables: Tensor, position: Tensor, is_taken: Tensor) -> PagedCache:
+        return PagedCache(self._pool, tables, position, is_taken, self.length)
+
+    def _tell_device(self) -> None:
+        """Write what rows have, as texts have joined or left."""
+        is_taken = np.zeros(self.rows, np.int64)
+        is_taken[list(self._running)] = 1
+        given = self._tables, self._positions, is_taken
+        first, second, third = map(self._on_device, given)
+        self._state = first, second, third
+        self._newest_there = self._on_device(self._newest)
+        self._changed = False
+
+    def _on_device(self, array: np.ndarray) -> Tensor:
+        return tensor(array, device=self._device)

@@ -1,0 +1,171 @@
+"""The engine: texts that join and leave a batch are those written alone."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.models.small import CONFIG, small_llama
+from vkbackend.errors import ArgumentError
+from vkbackend.framework.models import engine as engine_module
+from vkbackend.framework.models.engine import Engine, EngineLoad
+
+PROMPTS = [
+    [1, 2, 3],
+    [4],
+    [5, 6, 7, 8, 9, 10, 0, 1, 2, 3],
+    [3, 3],
+    [(7 * i) % 11 for i in range(21)],
+]
+COUNTS = [5, 9, 3, 1, 6]
+
+
+def small_qwen() -> fw.models.Qwen:
+    """Return a Qwen 3 model with random parameters."""
+    settings = {"model_type": "qwen3", "head_dim": 4, "num_key_value_heads": 1}
+    model = fw.models.Qwen(fw.models.ModelConfig(CONFIG | settings)).eval()
+    rng = np.random.default_rng(1)
+    with fw.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(fw.tensor(rng.standard_normal(parameter.shape, np.float32)))
+    return model
+
+
+def alone(model: Any, prompt: list[int], count: int, **settings: Any) -> list[int]:
+    """Return what a model adds to a prompt of its own."""
+    found = fw.models.generate(model, fw.tensor([prompt]), count, **settings)
+    added: list[int] = found[0, len(prompt) :].tolist()
+    return added
+
+
+@pytest.mark.parametrize("make", [small_llama, small_qwen])
+def test_texts_are_those_written_alone(
+    make: Any, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+
+    def kept(function: Any) -> Any:
+        made.append(fw.jit(function))
+        return made[-1]
+
+    monkeypatch.setattr(engine_module, "jit", kept)
+    model = make()
+    wanted = [alone(model, *each) for each in zip(PROMPTS, COUNTS, strict=True)]
+    engine = Engine(model.to(place), rows=3, length=32, page=4, pages=12)
+    texts = [engine.submit(*each) for each in zip(PROMPTS, COUNTS, strict=True)]
+    assert engine.load == EngineLoad(5, 0, 12, 12)
+    steps = 0
+    while not engine.is_idle:
+        engine.step()
+        load = engine.load
+        assert load.running <= 3
+        assert load.free_pages >= 0
+        steps += 1
+    assert [each.tokens for each in texts] == wanted
+    assert {each.finish for each in texts} == {"length"}
+    assert engine.load == EngineLoad(0, 0, 12, 12)
+    for step in made:
+        assert (step.traces, step.replays) == (1, steps - 1)
+
+
+def test_a_text_ends_at_a_token() -> None:
+    model = small_llama()
+    whole = alone(model, [1, 2, 3], 9)
+    engine = Engine(model, rows=2, length=16, page=4)
+    text = engine.submit([1, 2, 3], 9, stop=[whole[4]])
+    engine.run()
+    assert text.tokens == whole[: whole.index(whole[4]) + 1]
+    assert text.finish == "stop"
+
+
+def test_drawn_texts_depend_on_their_seeds_alone() -> None:
+    model = small_llama()
+    settings = {"temperature": 1.0, "top_k": 6, "top_p": 0.9, "min_p": 0.01}
+    engine = Engine(model, rows=1, length=16, page=4)
+    first = engine.submit([1, 2], 8, seed=5, temperature=1.5)
+    engine.run()
+    crowd = Engine(model, rows=4, length=16, page=4)
+    texts = [
+        crowd.submit([7], 3),
+        crowd.submit([1, 2], 8, seed=5, temperature=1.5),
+        crowd.submit([1, 2], 8, seed=6, **settings),
+        crowd.submit([4, 5], 8, repetition_penalty=1.7),
+        crowd.submit([1, 2], 8, seed=6, **settings),
+    ]
+    crowd.run()
+    assert texts[1].tokens == first.tokens
+    assert texts[2].tokens == texts[4].tokens != first.tokens
+    assert texts[3].tokens == alone(model, [4, 5], 8, repetition_penalty=1.7)
+
+
+def test_texts_wait_for_pages_in_their_order() -> None:
+    engine = Engine(small_llama(), rows=3, length=16, page=4, pages=5)
+    first = engine.submit([1, 2], 8)  # 3 pages
+    second = engine.submit([1], 12)  # 3 pages
+    third = engine.submit([1], 2)  # 1 page, after the second
+    engine.step()
+    assert engine.load == EngineLoad(2, 1, 2, 5)
+    engine.cancel(first)
+    assert (first.finish, engine.load.free_pages) == ("cancelled", 5)
+    engine.step()
+    assert engine.load == EngineLoad(0, 2, 1, 5)
+    engine.cancel(third)
+    engine.cancel(first)
+    waiting = [engine.submit([1], 12) for _ in range(2)]
+    engine.cancel(waiting[0])
+    engine.run()
+    assert len(second.tokens) == len(waiting[1].tokens) == 12
+    assert engine.load == EngineLoad(0, 0, 5, 5)
+    engine.submit([1], 12)
+    engine.step()
+    engine.reset()
+    assert engine.load == EngineLoad(0, 0, 5, 5)
+    assert engine.step() == []
+
+
+def test_prompts_are_computed_in_pieces_between_steps() -> None:
+    model = small_llama()
+    engine = Engine(model, rows=2, length=64, page=8, prefill_chunk=16)
+    short = engine.submit([1, 2], 6)
+    engine.step()
+    prompt = [(3 * i) % 11 for i in range(40)]
+    long = engine.submit(prompt, 4)
+    lengths = []
+    while not engine.is_idle:
+        engine.step()
+        lengths.append((len(short.tokens), len(long.tokens)))
+    assert lengths[:3] == [(2, 0), (3, 0), (4, 1)]
+    assert long.tokens == alone(model, prompt, 4)
+    cancelled = engine.submit(prompt, 4)
+    engine.step()
+    engine.cancel(cancelled)
+    assert engine.is_idle
+    assert engine.load.free_pages == engine.pages
+
+
+@pytest.mark.parametrize(
+    ("tokens", "settings", "message"),
+    [
+        ([], {}, "the prompt has no token"),
+        ([11], {}, "has token 11; the model has those from 0 to 10"),
+        ([-1], {}, "has token -1"),
+        ([1], {"count": 0}, "count is 0; it must be at least 1"),
+        ([1] * 8, {"count": 9}, "has 8 tokens and 9 are to be added; .* room for 16"),
+        ([1] * 8, {"count": 8}, "needs 4 pages of 4; there are 3"),
+        ([1], {"temperature": -1.0}, r"temperature is -1\.0"),
+        ([1], {"seed": -1}, "seed is -1; it must be at least 0"),
+    ],
+)
+def test_what_is_refused(
+    tokens: list[int], settings: dict[str, Any], message: str
+) -> None:
+    engine = Engine(small_llama(), rows=1, length=16, page=4, pages=3)
+    with pytest.raises(ArgumentError, match=message):
+        engine.submit(tokens, **{"count": 1, **settings})
+    assert engine.is_idle
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(ArgumentError, match="Engine: rows is 0; it must be at least 1"):
+        Engine(small_llama(), rows=0)
