@@ -182,6 +182,16 @@ class Trainer:
         self.steps = 0
         self._total.zero_()
 
+    def epoch_state(self) -> dict[str, Any]:
+        """Return the losses of the epoch so far, for a checkpoint."""
+        return {"steps": self.steps, "total": self._total.clone()}
+
+    def load_epoch_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `epoch_state` returned."""
+        with no_grad():
+            self._total.copy_(state["total"])
+        self.steps = state["steps"]
+
     def fit(
         self,
         model: Module,
@@ -203,6 +213,7 @@ class Trainer:
         checkpoint: str | os.PathLike[str] | None = None,
         resume: str | os.PathLike[str] | bool | None = None,
         progress: bool = True,
+        checkpoint_every: int | None = None,
     ) -> History:
         """Train a model for some epochs and return the numbers of each.
 
@@ -251,6 +262,10 @@ class Trainer:
             loaded from it. True means `checkpoint`, if there is such a file.
         progress : bool, default True
             Whether a progress bar is shown.
+        checkpoint_every : int, optional
+            Steps of an epoch after which the checkpoint is written, too. Who resumes
+            from it goes on within the epoch: the loader is asked for the batches that
+            are behind it again, and `on_epoch_begin` is not called again.
 
         Raises
         ------
@@ -295,6 +310,7 @@ class Trainer:
             checkpoint,
             resume,
             progress,
+            checkpoint_every,
         )
         return TrainingLoop(self, model, loader, options).run()
 

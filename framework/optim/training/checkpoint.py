@@ -34,6 +34,9 @@ def load_checkpoint(
         If it is damaged, or no checkpoint of a training.
     """
     found = load(path)
+    if isinstance(found, dict) and "within" in names:
+        # Older ones are of whole epochs.
+        found.setdefault("within", None)
     if not isinstance(found, dict) or found.keys() != names:
         raise FileFormatError(
             f"fit: {path!s} is no checkpoint of a training; give a file that"

@@ -46,12 +46,18 @@ class FitOptions:
     checkpoint: str | os.PathLike[str] | None
     resume: str | os.PathLike[str] | bool | None
     progress: bool
+    checkpoint_every: int | None = None
 
     def check(self) -> None:
         """Raise ValueError or TypeError if options are out of range."""
-        for name, least in (("epochs", 0), ("accumulate", 1), ("patience", 1)):
+        for name, least in (
+            ("epochs", 0),
+            ("accumulate", 1),
+            ("patience", 1),
+            ("checkpoint_every", 1),
+        ):
             value = getattr(self, name)
-            if name == "patience" and value is None:
+            if name in ("patience", "checkpoint_every") and value is None:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(
@@ -74,6 +80,11 @@ class FitOptions:
         if self.resume is True and self.checkpoint is None:
             raise ValueError(
                 "fit: resume is True, but checkpoint is not given; name the file"
+            )
+        if self.checkpoint_every is not None and self.checkpoint is None:
+            raise ValueError(
+                f"fit: checkpoint_every is {self.checkpoint_every}, but checkpoint is"
+                " not given; name the file"
             )
         if self.metrics and self.val is None:
             raise ValueError("fit: metrics are of val, which is not given; give both")
@@ -131,6 +142,10 @@ class TrainingLoop:
         self._best = math.inf
         self._stale = 0
         self._stopped = False
+        # Of an epoch: the random state it began with, and what a checkpoint within it
+        # goes on from.
+        self._began: dict[str, Any] = {}
+        self._within: dict[str, Any] | None = None
 
     def stop(self) -> None:
         """End the training after this epoch."""
@@ -170,7 +185,7 @@ class TrainingLoop:
         total = None if steps is None else steps * self.options.epochs
         return tqdm(
             total=total,
-            initial=(steps or 0) * self.epoch,
+            initial=(steps or 0) * self.epoch + self._done(),
             unit="batch",
             mininterval=0.5,
             disable=not self.options.progress,
@@ -181,17 +196,27 @@ class TrainingLoop:
     def _run_epoch(self, bar: Any) -> None:
         trainer, options = self.trainer, self.options
         self.model.train()
-        self._call("on_epoch_begin")
-        self._set_epoch()
         trainer.reset_epoch()
+        done = self._done()
+        if self._within is None:
+            self._call("on_epoch_begin")
+            self._began = random_state(self._generators)
+        else:
+            trainer.load_epoch_state(self._within["losses"])
+            self._began = self._within["began"]
+        self._set_epoch()
         step = trainer.fit_step(self.model, options)
-        for group in self._groups():
+        rate = float(trainer.optimizer.param_groups[0]["lr"])
+        for group in self._groups(done):
             step(group)
             rate = float(trainer.optimizer.param_groups[0]["lr"])
             if options.scheduler is not None and options.scheduler_step == "step":
                 options.scheduler.step()
+            done += len(group)
             bar.update(len(group))
             self._call("on_step_end")
+            self._save_within(done)
+        self._within = None
         if not trainer.steps:
             raise ValueError("fit: the loader has no batch; there must be at least one")
         numbers = {"loss": trainer.epoch_avg_loss(), "lr": rate}
@@ -228,10 +253,46 @@ class TrainingLoop:
             if hasattr(sampler, "set_epoch"):
                 sampler.set_epoch(self.epoch)
 
-    def _groups(self) -> Iterator[list[tuple[Any, ...]]]:
+    def _done(self) -> int:
+        """Return the batches of the epoch that a checkpoint within it has behind it."""
+        return 0 if self._within is None else int(self._within["batches"])
+
+    def _save_within(self, done: int) -> None:
+        """Write the checkpoint of a step, if it has one."""
+        every, path = self.options.checkpoint_every, self.options.checkpoint
+        if every is None or path is None or self.trainer.steps % every:
+            return
+        self._within = {
+            "batches": done,
+            "losses": self.trainer.epoch_state(),
+            "began": self._began,
+        }
+        save_checkpoint(self._state(), path)
+        self._within = None
+
+    def _loaded(self, done: int) -> Iterator[Any]:
+        """Return an iterator over the batches after the first ones.
+
+        Their order is drawn as it was when the epoch began.
+        """
+        if not done:
+            return iter(self.loader)
+        now = random_state(self._generators)
+        set_random_state(self._began, self._generators)
+        batches = iter(self.loader)
+        skipped = sum(1 for _ in islice(batches, done))
+        if skipped < done:
+            raise StateError(
+                f"fit: the checkpoint is of {done} batches of an epoch, the loader has"
+                f" {skipped}; give the loader as it was"
+            )
+        set_random_state(now, self._generators)
+        return batches
+
+    def _groups(self, done: int) -> Iterator[list[tuple[Any, ...]]]:
         """Yield the batches of each step, on the device of the parameters."""
         device = self.trainer.device
-        batches = (members_of(placed(batch, device)) for batch in self.loader)
+        batches = (members_of(placed(batch, device)) for batch in self._loaded(done))
         while group := list(islice(batches, self.options.accumulate)):
             yield group
 
@@ -262,6 +323,7 @@ class TrainingLoop:
             "history": self.history.epochs,
             "best": self._best,
             "stale": self._stale,
+            "within": self._within,
         }
 
     def _resume(self) -> None:
@@ -311,3 +373,4 @@ class TrainingLoop:
         self.epoch = state["epoch"]
         self.history.epochs = list(state["history"])
         self._best, self._stale = state["best"], state["stale"]
+        self._within = state["within"]

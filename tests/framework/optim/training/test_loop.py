@@ -98,6 +98,59 @@ def test_resumed_it_ends_with_the_same_bits(place: Device, tmp_path: Path) -> No
     assert path.read_bytes() == content
 
 
+class Interrupt(optim.Callback):
+    """Ends a training after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def on_step_end(self, loop: Any) -> None:
+        self.left -= 1
+        if not self.left:
+            raise KeyboardInterrupt
+
+
+def test_resumed_within_an_epoch_it_ends_with_the_same_bits(
+    place: Device, tmp_path: Path
+) -> None:
+    path = tmp_path / "training"
+
+    def trained(seed: int, *others: Any) -> optim.History:
+        job = Job(place)
+        random.seed(seed)
+        np.random.seed(seed)
+        fw.manual_seed(seed)
+        return job.fit(
+            2,
+            checkpoint=path,
+            checkpoint_every=1,
+            resume=True,
+            callbacks=[job.average, *others],
+        )
+
+    expected = trained(5)
+    content = path.read_bytes()
+    path.unlink()
+    # In the second epoch, after 3 of 4 steps, of which the last has no checkpoint.
+    with pytest.raises(KeyboardInterrupt):
+        trained(5, Interrupt(7))
+    found = trained(6)
+    assert found.epochs == expected.epochs
+    assert path.read_bytes() == content
+
+
+def test_a_checkpoint_within_an_epoch_that_does_not_fit(tmp_path: Path) -> None:
+    path = tmp_path / "training"
+    job = Job(fw.device("cpu"))
+    with pytest.raises(KeyboardInterrupt):
+        job.fit(1, checkpoint=path, checkpoint_every=3, callbacks=[Interrupt(4)])
+    other = Job(fw.device("cpu"), batch_size=14)
+    with pytest.raises(StateError, match="of 3 batches of an epoch, the loader has 1"):
+        other.fit(1, resume=path)
+    with pytest.raises(ValueError, match="checkpoint_every is 2, but checkpoint is"):
+        job.fit(2, checkpoint_every=2)
+
+
 def test_accumulated_batches_are_one_large_batch() -> None:
     def trained(batch_size: int, accumulate: int) -> tuple[list[float], np.ndarray]:
         job = Job(fw.device("cpu"), batch_size)
