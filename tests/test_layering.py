@@ -71,7 +71,7 @@ ORDER = {
         drivers bindings spirv doctor ulp op_table
         used_names
         from_pytorch
-        fusion_report autotune bench finetune models
+        fusion_report autotune bench models
         check
     """,
 }

@@ -5,6 +5,7 @@
     vkmodels embed FOLDER --text "A text" --json
     vkmodels bench --shape llama-8b --format q4_k
     vkmodels quantize FOLDER small.gguf --format q4_k
+    vkmodels finetune FOLDER --data texts.jsonl --out adapter
 
 A subcommand is a module with `HELP`, `add_arguments` and `run`.
 """

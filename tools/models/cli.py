@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from vkbackend.errors import Error
 
-from . import bench, chat, embed, generate, quantize
+from . import bench, chat, embed, finetune, generate, quantize
 
 COMMANDS = {
     "generate": generate,
@@ -16,6 +16,7 @@ COMMANDS = {
     "embed": embed,
     "bench": bench,
     "quantize": quantize,
+    "finetune": finetune,
 }
 EXTRAS = {"tokenizers": "text", "jinja2": "text", "PIL": "images"}
 """Extras of the package by the module that they bring."""

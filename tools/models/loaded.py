@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,15 +56,32 @@ def opened(args: argparse.Namespace) -> Loaded:
 
 
 def loaded_model(
-    path: Path, device: str, dtype: str | None, format: str | None
+    path: Path,
+    device: str,
+    dtype: str | None,
+    format: str | None,
+    skip: Collection[str] = (),
 ) -> nn.Module:
-    """Return a model, quantized on the host before it goes to its device."""
+    """Return a model, quantized on the host before it goes to its device.
+
+    Parameters
+    ----------
+    path : Path
+        Folder or file.
+    device : str
+    dtype : str or None
+        Of floats; None is as they are stored.
+    format : str or None
+        What weights are quantized as.
+    skip : collection of str
+        Layers that are not; as of `nn.quantize`.
+    """
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist; give a folder or a file")
     if not format:
         return models.load(path, device, dtype)
     model = models.load(path, "cpu", dtype)
-    nn.quantize(model, format)
+    nn.quantize(model, format, skip)
     return model.to(device)
 
 

@@ -4,11 +4,9 @@ from pathlib import Path
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.models.small import write_checkpoint
 from tests.framework.models.words import byte_pairs
-from vkbackend.framework import lora
 from vkbackend.framework.base.errors import FileFormatError
-from vkbackend.tools import finetune
+from vkbackend.tools.models.texts import read_examples
 
 LINES = [
     {"text": "the cat sat on the mat"},
@@ -21,18 +19,9 @@ def write(path: Path, *entries: object) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "small"
-    write_checkpoint(path)
-    return path
-
-
 def test_only_completions_count(folder: Path, tmp_path: Path) -> None:
     tokenizer = fw.models.Tokenizer(folder)
-    whole, answer = finetune.read_examples(
-        write(tmp_path / "a.jsonl", *LINES), tokenizer
-    )
+    whole, answer = read_examples(write(tmp_path / "a.jsonl", *LINES), tokenizer)
     assert all(whole.counted)
     prompt = tokenizer.encode("the cat")
     assert answer.tokens[: len(prompt)] == prompt
@@ -50,7 +39,7 @@ def test_answers_of_a_chat_count(tmp_path: Path) -> None:
     roles = ["user", "assistant", "user", "assistant"]
     chat = [{"role": role, "content": f"cat {n}"} for n, role in enumerate(roles)]
     path = write(tmp_path / "a.jsonl", {"messages": chat})
-    (found,) = finetune.read_examples(path, tokenizer)
+    (found,) = read_examples(path, tokenizer)
     learned = [
         token
         for token, counts in zip(found.tokens, found.counted, strict=True)
@@ -59,7 +48,7 @@ def test_answers_of_a_chat_count(tmp_path: Path) -> None:
     assert tokenizer.decode(learned, False) == "cat 1</s>cat 3</s>"
     path = write(tmp_path / "a.jsonl", {"messages": chat[:1]})
     with pytest.raises(FileFormatError, match="none of the role 'assistant'"):
-        finetune.read_examples(path, tokenizer)
+        read_examples(path, tokenizer)
 
 
 def test_wrong_lines_are_named(folder: Path, tmp_path: Path) -> None:
@@ -70,27 +59,6 @@ def test_wrong_lines_are_named(folder: Path, tmp_path: Path) -> None:
         ({"messages": "hello"}, "line 1: messages must be a list"),
     ):
         with pytest.raises(FileFormatError, match=problem):
-            finetune.read_examples(write(tmp_path / "a.jsonl", entry), tokenizer)
+            read_examples(write(tmp_path / "a.jsonl", entry), tokenizer)
     with pytest.raises(FileFormatError, match="it has no example"):
-        finetune.read_examples(write(tmp_path / "a.jsonl"), tokenizer)
-
-
-def test_trains_and_resumes(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = write(tmp_path / "a.jsonl", *LINES * 4)
-    out = tmp_path / "out"
-    common = [str(folder), "--data", str(lines), "--out", str(out), "--device", "cpu"]
-    common += ["--dtype", "float32", "--rank", "2", "--lr", "0.01", "--length", "24"]
-    common += ["--quiet", "--checkpointing", "--accumulate", "2", "--sample", "4"]
-    assert finetune.main([*common, "--epochs", "2"]) == 0
-    assert finetune.main([*common, "--epochs", "4", "--resume", "--merge"]) == 0
-    assert "the adapter is in" in capsys.readouterr().out
-    model = fw.models.load(folder)
-    lora.load(model, out)
-    tokens = fw.tensor([[1, 2, 3, 4]])
-    merged = fw.models.load(out)
-    want = model(tokens).detach().numpy()
-    assert merged(tokens).detach().numpy() == pytest.approx(want, rel=1e-3, abs=1e-3)
-    losses = fw.models.loss(fw.models.load(folder), tokens).item()
-    assert fw.models.loss(merged, tokens).item() != losses
+        read_examples(write(tmp_path / "a.jsonl"), tokenizer)

@@ -1,36 +1,25 @@
-"""Fine-tune a language model with low-rank adapters.
-
-    python -m vkbackend.tools.finetune FOLDER --data texts.jsonl --out adapter
-
-Each line of the data is an object with "text"; with "prompt" and "completion"; or with
-"messages" of a chat. Of the last two only what the model is to answer counts.
-"""
+"""`vkmodels finetune`: train low-rank adapters of a language model."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import vkbackend.framework as fw
 from vkbackend.errors import ArgumentError
 from vkbackend.framework import data, lora, models, nn, optim
-from vkbackend.framework.base.errors import FileFormatError
 from vkbackend.framework.utils.checkpoint import checkpoint_modules
 
+from .loaded import loaded_model
+from .texts import Example, read_examples
 
-class Example(NamedTuple):
-    """Tokens of a text, and which of them are to be learned."""
-
-    tokens: list[int]
-    counted: list[bool]
+HELP = "train adapters of a language model on texts"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments to a parser."""
+    """Add the command's arguments."""
     parser.add_argument("folder", type=Path, help="folder of the model")
     parser.add_argument("--data", type=Path, required=True, help="JSON lines")
     parser.add_argument("--out", type=Path, required=True, help="folder of results")
@@ -51,7 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compute each layer again in the backward pass, which saves memory",
     )
-    parser.add_argument("--resume", action="store_true", help="go on from --out")
+    parser.add_argument(
+        "--checkpoint-every", type=int, default=100, help="steps, and each epoch"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the checkpoint in --out"
+    )
     parser.add_argument("--merge", action="store_true", help="also save merged weights")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sample", type=int, default=40, help="tokens of the sample")
@@ -62,15 +56,13 @@ def run(args: argparse.Namespace) -> int:
     """Fine-tune as the arguments say; write the adapter, and how the loss went."""
     if args.merge and args.format:
         raise ArgumentError(
-            "finetune: --merge beside --format: quantized weights would be rounded"
+            "--merge beside --format: quantized weights would be rounded"
             " anew; leave one out"
         )
     fw.manual_seed(args.seed)
     tokenizer = models.Tokenizer(args.folder)
     examples = read_examples(args.data, tokenizer)
-    model = models.load(args.folder, args.device, args.dtype)
-    if args.format:
-        nn.quantize(model, args.format, skip=["lm_head"])
+    model = loaded_model(args.folder, args.device, args.dtype, args.format, ["lm_head"])
     lora.add(model, args.rank, args.alpha, args.dropout)
     if args.checkpointing:
         checkpoint_modules(layers_of(model))
@@ -129,98 +121,10 @@ def _train(
         closure=closure,
         accumulate=args.accumulate,
         checkpoint=args.out / "training.safetensors",
+        checkpoint_every=args.checkpoint_every,
         resume=args.resume,
         progress=not args.quiet,
     )
-
-
-def read_examples(path: Path, tokenizer: models.Tokenizer) -> list[Example]:
-    """Return the examples of a file of JSON lines.
-
-    Raises
-    ------
-    FileFormatError
-        If a line is no object of one of the three kinds, or there is none.
-    """
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        try:
-            entry = json.loads(line)
-        except ValueError as error:
-            raise FileFormatError(f"{where}: it is no JSON: {error}") from error
-        found.append(_example(where, entry, tokenizer))
-    if not found:
-        raise FileFormatError(f"{path}: it has no example")
-    return found
-
-
-def _example(where: str, entry: Any, tokenizer: models.Tokenizer) -> Example:
-    has = entry.keys() if isinstance(entry, dict) else ()
-    if "messages" in has:
-        parts = _chat(where, entry["messages"], tokenizer)
-        tokens = [tokenizer.encode(text, special_tokens=False) for text, _ in parts]
-        kinds = [learned for _, learned in parts]
-    elif "prompt" in has and "completion" in has:
-        end = [*tokenizer.stop[:1]]
-        answer = tokenizer.encode(_text(where, entry, "completion"), False) + end
-        tokens = [tokenizer.encode(_text(where, entry, "prompt")), answer]
-        kinds = [False, True]
-    elif "text" in has:
-        end = [*tokenizer.stop[:1]]
-        tokens = [tokenizer.encode(_text(where, entry, "text")) + end]
-        kinds = [True]
-    else:
-        raise FileFormatError(
-            f"{where}: it has {[*has]}; it must be an object with 'text', with 'prompt'"
-            " and 'completion', or with 'messages'"
-        )
-    counted = [
-        kind for part, kind in zip(tokens, kinds, strict=True) for _ in range(len(part))
-    ]
-    return Example([each for part in tokens for each in part], counted)
-
-
-def _text(where: str, entry: Mapping[str, Any], name: str) -> str:
-    found = entry[name]
-    if not isinstance(found, str):
-        raise FileFormatError(
-            f"{where}: {name} is a {type(found).__name__}; it must be a string"
-        )
-    return found
-
-
-def _chat(
-    where: str, messages: Any, tokenizer: models.Tokenizer
-) -> list[tuple[str, bool]]:
-    """Return the parts of a chat, and which of them are answers."""
-    if not isinstance(messages, list) or not all(
-        isinstance(each, dict) and "role" in each for each in messages
-    ):
-        raise FileFormatError(
-            f"{where}: messages must be a list of objects with 'role' and 'content'"
-        )
-    parts: list[tuple[str, bool]] = []
-    done = ""
-    for count, message in enumerate(messages):
-        if message["role"] != "assistant":
-            continue
-        asked = tokenizer.apply_chat_template(messages[:count])
-        whole = tokenizer.apply_chat_template(
-            messages[: count + 1], add_generation_prompt=False
-        )
-        if not (asked.startswith(done) and whole.startswith(asked)):
-            raise FileFormatError(
-                f"{where}: the chat template changes what was before message {count};"
-                " give each answer a line of its own"
-            )
-        parts += [(asked[len(done) :], False), (whole[len(asked) :], True)]
-        done = whole
-    if not parts:
-        raise FileFormatError(f"{where}: messages have none of the role 'assistant'")
-    return parts
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:
@@ -257,14 +161,3 @@ def _sample(
     with fw.no_grad():
         written = models.generate(model, tokens, count, stop=tokenizer.stop)
     return tokenizer.decode(written[0])
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    add_arguments(parser)
-    return run(parser.parse_args(argv))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
