@@ -266,12 +266,16 @@ def _merged_dims(layout: Layout, dim: int) -> list[tuple[int, int]] | None:
 
 
 def _same_strides(parts: Sequence[Tensor], dim: int) -> bool:
-    """Return whether tensors are few, not contiguous, and of equal strides."""
-    first = parts[0].layout
+    """Return whether tensors are few, not contiguous, and of equal strides.
+
+    One that begins within a 32-bit word would be copied, and have other strides then.
+    """
+    first, itemsize = parts[0].layout, parts[0].dtype.itemsize
     return (
         1 < len(parts) <= MAX_STRIDED_INPUTS
         and not first.is_contiguous
         and all(each.layout.strides == first.strides for each in parts)
+        and not any(each.layout.offset * itemsize % WORD for each in parts)
         and min(first.strides) >= 0
         and first.numel > 0
         and _merged_dims(first, dim) is not None

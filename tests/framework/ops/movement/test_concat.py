@@ -113,3 +113,12 @@ def test_parts_in_whole_vectors(
     found = ops.stack([part.transpose(1, 2) for part in lines], 2)
     expected = np.stack([part[..., skipped:].swapaxes(1, 2) for part in data], 2)
     np.testing.assert_array_equal(found.numpy(), expected)
+
+
+@pytest.mark.parametrize("name", ["int8", "float16", "float32"])
+def test_views_that_begin_within_a_word(name: str, place: Device) -> None:
+    """Some begin at a word and some do not, all in the same strides."""
+    data = np.arange(60).reshape(4, 3, 5).astype(name)
+    x = fw.tensor(data, device=place)
+    found = ops.stack([x[:, k] for k in (2, 0, 1)], 1)
+    np.testing.assert_array_equal(found.numpy(), data[:, [2, 0, 1]])
