@@ -248,12 +248,13 @@ def linspace_like_reference(
     shape: Shape, start: float, end: float, step: float, last: float, dtype: DType
 ) -> np.ndarray:
     kind = dtype.arithmetic.type
-    # Products of smaller floats are exact in float64, as those of fma are.
-    wide = np.float64
-    i = np.arange(math.prod(shape)).astype(kind).astype(wide)
+    # Products are exact, as those of fma are, or nearly so of float64.
+    wide: Any = np.longdouble if kind is np.float64 else np.float64
+    i: Any = np.arange(math.prod(shape)).astype(kind).astype(wide)
     low, high, apart = (wide(kind(each)) for each in (start, end, step))
     line = np.where(i < 0.5 * last, low + apart * i, high - apart * (last - i))
-    return line.astype(kind)
+    numbers: np.ndarray = line.astype(kind)
+    return numbers
 
 
 @source(

@@ -188,21 +188,48 @@ def linspace(
     if steps < 0:
         raise ShapeError(f"linspace: steps is {steps}; it must be at least 0")
     start, end = _end("linspace: start", start), _end("linspace: end", end)
-    compute = kind if kind.is_float else float32
-    whole = not kind.is_float and not kind.is_complex
-    last = max(steps - 1, 1)
     like = anchor(place_of(device))
-    if whole:
-        start, end = int(start), int(end)
-        # Exactly, where products fit: a rounded float would be cut to its neighbour.
-        if max(abs(start), abs(end)) * last < 1 << 30:
-            parts = ops.arange_like(like, (steps,), start * last, end - start, int32)
-            exact: Tensor = ops.div(parts, last, rounding_mode="trunc")
-            return finished("linspace", exact.to(kind), requires_grad, out, layout)
-    real = compute.arithmetic.type
-    apart = float((real(end) - real(start)) / real(last)) if steps > 1 else 0.0
-    made: Tensor = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
+    if not kind.is_float and not kind.is_complex:
+        numbers = _whole_line(int(start), int(end), steps)
+        made = Tensor.from_host(numbers, like.device, int64)
+    elif kind.itemsize == 2:
+        made = _line_of_small_floats(like, steps, start, end, kind)
+    else:
+        compute, last = kind if kind.is_float else float32, max(steps - 1, 1)
+        real = compute.arithmetic.type
+        apart = float((real(end) - real(start)) / real(last)) if steps > 1 else 0.0
+        made = ops.linspace_like(like, (steps,), start, end, apart, last, compute)
     return finished("linspace", made.to(kind), requires_grad, out, layout)
+
+
+def _whole_line(start: int, end: int, steps: int) -> np.ndarray:
+    """Return integers at equal distances, cut from float64 as PyTorch's are."""
+    i, last = np.arange(steps), steps - 1
+    # Wider than float64, as the product of fma is.
+    apart = np.longdouble(float(end - start) / max(last, 1))
+    line = np.where(i < max(steps // 2, 1), start + apart * i, end - apart * (last - i))
+    whole: np.ndarray = line.astype(np.float64).astype(np.int64)
+    return whole
+
+
+def _line_of_small_floats(
+    like: Tensor, steps: int, start: float, end: float, dtype: DType
+) -> Tensor:
+    """Return 2-byte floats at equal distances, rounded after each operation."""
+
+    def rounded(x: Any) -> Any:
+        return x.to(dtype).float()
+
+    low, high, last = (
+        rounded(ops.fill_like(like, (), each, float32))
+        for each in (start, end, max(steps - 1, 1))
+    )
+    apart = rounded(rounded(high - low) / last)
+    i: Tensor = ops.arange_like(like, (steps,), 0, 1, float32)
+    rise = low + rounded(apart * rounded(i))
+    fall = high - rounded(apart * rounded(steps - 1 - i))
+    made: Tensor = ops.where(i < max(steps // 2, 1), rise, fall)
+    return made
 
 
 def logspace(

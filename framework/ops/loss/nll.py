@@ -138,7 +138,7 @@ def nll_losses(
     else:
         weights = cast(per_class(name, weight, x), statistic_dtype(x.dtype))
         counts, picked = sum(where(is_label, weights, 0.0), 1), x * weights
-    losses = -sum(where(is_label, picked, 0.0), 1)
+    losses = where(counted, -sum(where(is_label, picked, 0.0), 1), 0.0)
     losses = where(eq(numbers, BAD_LABEL), float("nan"), losses)
     return losses, counts, counted
 

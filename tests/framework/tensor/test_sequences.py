@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.errors import ShapeError
 
 CALLS: list[Callable[[Any], Any]] = [
@@ -63,7 +64,16 @@ def test_keywords_of_factories_like_others(name: str) -> None:
     assert inspect.signature(function).parameters.keys() >= keywords
 
 
-@pytest.mark.parametrize(("start", "end", "steps"), [(-1, 1, 101), (0.3, 7.7, 58)])
-def test_lines_have_the_bits_of_pytorch(start: float, end: float, steps: int) -> None:
-    wanted = torch.linspace(start, end, steps).numpy()
-    np.testing.assert_array_equal(fw.linspace(start, end, steps).numpy(), wanted)
+LINES = [(-1, 1, 101), (0.3, 7.7, 58), (2, 100, 1000), (1, 0, 29), (5, 9, 1)]
+
+
+@pytest.mark.parametrize(
+    "name", ["float32", "float64", "float16", "bfloat16", "int64", "int8"]
+)
+def test_lines_have_the_bits_of_pytorch(name: str, place: Device) -> None:
+    if name in ("float32", "float64") and place.is_gpu:
+        pytest.skip("a software device may round in fma")
+    for line in LINES:
+        wanted = torch.linspace(*line, dtype=getattr(torch, name)).double()
+        found = fw.linspace(*line, dtype=name, device=place).cpu().double()
+        np.testing.assert_array_equal(found.numpy(), wanted.numpy())

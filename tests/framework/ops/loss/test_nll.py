@@ -56,3 +56,11 @@ def test_infinity_of_another_class_is_not_seen(make: Make) -> None:
     loss.backward()
     assert loss.item() == 3
     assert_close(x.grad, np.array([[-1, 0], [0, -1]], np.float32))
+
+
+def test_ignored_labels_give_zero_without_a_sign(make: Make) -> None:
+    x = make([[-1.0, -2.0], [-3.0, -4.0]])
+    labels = make(np.array([-100, 1]))
+    losses = ops.nll_loss(x, labels, reduction="none").numpy()
+    assert losses.tolist() == [0, 4]
+    assert not np.signbit(losses).any()
