@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..base.dtype import DType
+from ..base.dtype import DType, float32
 from ..base.errors import ShapeError
 from ..base.quantized_format import INT4, QuantizedFormat
 from ..base.shape import TensorSpec, ceil_div
@@ -119,7 +119,7 @@ def gemv_dispatch(
         fold_grid(ceil_div(columns, outputs), passes),
         push,
         constants,
-        _defines(kind, x.dtype),
+        _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype),
         joins=passes == 1,
     )
 
@@ -148,6 +148,12 @@ def _shared_memory(outputs: int, rows: int, local: int) -> int:
 
 def _defines(kind: QuantizedFormat, dtype: DType) -> dict[str, str]:
     return {"FORMAT": f"FORMAT_{kind.family.upper()}", **storage_defines(dtype)}
+
+
+def _integer_dot(gpu: DeviceInfo, dtype: DType) -> dict[str, str]:
+    """Return the macro of dp4a, whose activations have 16 bits."""
+    wanted = dtype is not float32 and "integer_dot_product" in gpu.supported
+    return {"INTEGER_DOT": "1"} if wanted else {}
 
 
 def _group(kind: QuantizedFormat) -> dict[str, int]:

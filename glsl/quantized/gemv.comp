@@ -6,7 +6,8 @@
 // consts  ROWS; OUTPUTS: columns of a workgroup, a multiple of 4 and a divisor of LOCAL_X;
 //         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
 //         HAS_BIAS; GROUP of int4
-// macros  NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
+// macros  INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
+//         NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
 // lint    bank-conflict: of the last sums, one of a column for each workgroup
 // source  -
 #version 460
@@ -23,6 +24,12 @@ layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint OUTPUTS = 8;
 layout(constant_id = 5) const uint BATCH = 4;
 layout(constant_id = 6) const uint HAS_BIAS = 0;
+
+#ifdef INTEGER_DOT
+#include "quantized/activations_int16.glsl"
+#else
+#include "quantized/activations_float.glsl"
+#endif
 
 // Invocations that add up the sums of a column.
 const uint SHARES = gl_WorkGroupSize.x / OUTPUTS;
@@ -87,11 +94,9 @@ void main() {
         // An invocation has the activations of its piece in registers for all columns.
         // Beyond the last piece, column or row, the last one is computed once more.
         uint number = min(start + thread, push.pieces - 1);
-        vec4 quad[ROWS][QUADS];
-        float total[ROWS][RUNS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint row = min(first_row + r, push.rows - 1) * quads;
-            [[unroll]] for (uint run = 0; run < RUNS; ++run) total[r][run] = 0.0;
+            vec4 own[QUADS];
             [[unroll]] for (uint i = 0; i < QUADS; ++i) {
                 uint place = quad_place(number, i);
                 vec4 values = load_quad(x, row + place);
@@ -101,11 +106,9 @@ void main() {
                     squares[r] = fma(values[e], values[e], squares[r]);
                 values *= gamma.at[place];
 #endif
-#if HAS_OFFSET || HAS_SHIFT
-                total[r][i / RUN] += values.x + values.y + (values.z + values.w);
-#endif
-                quad[r][i] = values;
+                own[i] = values;
             }
+            keep(r, own);
         }
         for (uint c = 0; c < OUTPUTS; c += BATCH) {
             Piece piece[BATCH];
@@ -117,24 +120,14 @@ void main() {
                 float sum[ROWS];
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
                 [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-                    // The scale, offset and shift of a run come last. With fma a compiler
-                    // has no choice which products it contracts into sums: one with an
-                    // epilogue chose otherwise.
+                    // The scale, offset and shift of a run come last.
                     float products[ROWS];
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
-                    [[unroll]] for (uint k = 0; k < RUN; ++k) {
-                        uint i = run * RUN + k;
-                        vec4 values = floats_of(codes(piece[b], i));
-                        [[unroll]] for (uint r = 0; r < ROWS; ++r)
-                            [[unroll]] for (uint e = 0; e < 4; ++e)
-                                products[r] = fma(values[e], quad[r][i][e], products[r]);
-                    }
+                    dot_products(piece[b], run, products);
                     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                        float value = products[r];
 #if HAS_OFFSET
-                        value = fma(-piece[b].offset, total[r][run], value);
+                        products[r] = fma(-piece[b].offset, total[r][run], products[r]);
 #endif
-                        sum[r] = fma(piece[b].scale[run], value, sum[r]);
+                        sum[r] = fma(piece[b].scale[run], products[r], sum[r]);
 #if HAS_SHIFT
                         sum[r] = fma(piece[b].shift[run], total[r][run], sum[r]);
 #endif
@@ -142,7 +135,8 @@ void main() {
                 }
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) {
                     uint at = (r * OUTPUTS + c + b) * PITCH + thread;
-                    parts[at] = start == 0 ? sum[r] : parts[at] + sum[r];
+                    float own = sum[r] * unit(r);
+                    parts[at] = start == 0 ? own : parts[at] + own;
                 }
             }
         }
