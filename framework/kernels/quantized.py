@@ -23,11 +23,11 @@ from .shader_types import storage_defines
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-MOST_ROWS = 4
+MOST_ROWS = 2
 """Rows of activations of one pass over the weights."""
 
 MOST_INVOCATIONS = 512
-"""Invocations of a workgroup at most."""
+"""Invocations of a workgroup with one row at most; more rows share them."""
 
 MOST_IDLE = 1 / 8
 """Share of invocations without a piece, beyond the least, for larger workgroups."""
@@ -127,7 +127,8 @@ def gemv_dispatch(
 def _workgroup(gpu: DeviceInfo, pieces: int, rows: int) -> int:
     """Return the invocations of a workgroup: many, few of which are without a piece."""
     step = max(OUTPUTS[-1], gpu.subgroup_size)
-    most = min(MOST_INVOCATIONS, gpu.max_workgroup_invocations, step * pieces)
+    most = max(step, MOST_INVOCATIONS // rows)
+    most = min(most, gpu.max_workgroup_invocations, step * pieces)
     covered = {
         local: ceil_div(pieces, local) * local
         for local in range(step, most + 1, step)

@@ -15,6 +15,7 @@
 //         with PAGE k and v are (pages, key_heads, PAGE, ...), a sequence has its own
 //         `position`, and token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE]
 // lint    scalar-load: of vectors that are no whole words alone
+// lint    integer-division: of the numbers of a few rows, before the keys
 // lint    bank-conflict: none, for ROW_PITCH puts the rows into different banks
 // source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
 #version 460
@@ -75,13 +76,17 @@ const uint LINES = THREADS / WORDS, VALUE_LINES = THREADS / VALUE_WORDS;
 const uint LOADS = (SPAN - 1) / LINES + 1, VALUE_LOADS = (SPAN - 1) / VALUE_LINES + 1;
 // Products: an invocation has one key, and every PARTS-th word of it.
 const uint PARTS = THREADS / SPAN;
+// Queries: loads of an invocation.
+const uint QUERY_PITCH = WORDS * VECTOR, QUERY_ELEMENTS = ROWS * QUERY_PITCH;
+const uint QUERY_LOADS = (QUERY_ELEMENTS - 1) / THREADS + 1;
 // Softmax: SHARE invocations have a row, and ENTRIES keys each.
 const uint SHARE = THREADS / ROWS, ENTRIES = (SPAN - 1) / SHARE + 1;
 
 // An odd pitch, and one that puts the ROWS of a key into different banks.
 const uint PITCH = WORDS | 1, ROW_PITCH = THREADS + 32 / ROWS;
-// The tile of keys; at last the sums of one row.
+// The tile of keys; at last the sums of all rows, or of one.
 const uint KEYS = SPAN * PITCH, SUMS = THREADS * QUADS;
+const bool AT_ONCE = KEYS >= ROWS * SUMS;
 shared uvec4 tile[KEYS > SUMS ? KEYS : SUMS];
 shared vec4 own[ROWS * WORDS * QUADS];
 // Parts of the scores; then weights, the rows of a key adjacent.
@@ -164,6 +169,15 @@ void main() {
 #endif
     uint all_rows = all.batch * heads * queries;
     uint first_of_all = slice * all_rows + pair * rows + first_row;
+    // Rows beyond the last repeat it.
+    float loaded[QUERY_LOADS];
+    [[unroll]] for (uint n = 0; n < QUERY_LOADS; ++n) {
+        uint place = min(at + n * THREADS, QUERY_ELEMENTS - 1);
+        uint own_row = min(first_row + place / QUERY_PITCH, rows - 1);
+        uint head = key_head * group + own_row / queries;
+        uint from = q_base(batch, head) + own_row % queries * q_row;
+        loaded[n] = load(q, from + min(place % QUERY_PITCH, HEAD - 1));
+    }
 #ifdef CACHED
     uint window = all.window;
     uint newest = bounded(position, PAGE == 0 ? 0 : batch, keys - 1);
@@ -191,18 +205,10 @@ void main() {
 
     uvec4 next[LOADS];
     FETCH_KEYS(start)
-    uint query = first_row % queries, head = key_head * group + first_row / queries;
-    for (uint r = 0; r < ROWS; ++r) {
-        uint from = q_base(batch, head) + query * q_row;
-        for (uint column = at; column < WORDS * VECTOR; column += THREADS) {
-            float value = load(q, from + min(column, HEAD - 1));
-            uint place = r * WORDS * VECTOR + column;
-            own[place / 4][place % 4] = column < HEAD ? value : 0.0;
-        }
-        // Rows beyond the last repeat it.
-        bool more = first_row + r + 1 < rows, turned = more && query + 1 == queries;
-        query = turned ? 0 : more ? query + 1 : query;
-        head += uint(turned);
+    [[unroll]] for (uint n = 0; n < QUERY_LOADS; ++n) {
+        uint place = at + n * THREADS;
+        if (place < QUERY_ELEMENTS)
+            own[place / 4][place % 4] = place % QUERY_PITCH < HEAD ? loaded[n] : 0.0;
     }
 
     // This invocation's row and share of keys in the softmax.
@@ -216,16 +222,17 @@ void main() {
         [[unroll]] for (uint u = 0; u < QUADS; ++u) results[r][u] = vec4(0.0);
 
     for (uint first = start; first < end; first += SPAN) {
-        [[unroll]] for (uint n = 0; n < LOADS; ++n) {
-            uint key = line + n * LINES;
-            if (line < LINES && key < SPAN) tile[key * PITCH + word] = next[n];
-        }
-        barrier();
+        // Before the keys are waited for.
         uvec4 values[VALUE_LOADS];
         [[unroll]] for (uint n = 0; n < VALUE_LOADS; ++n) {
             uint key = min(first + value_line + n * VALUE_LINES, end - 1);
             values[n] = load_word(v, v_at + VALUE_AT(key), value_word, VALUE_HEAD);
         }
+        [[unroll]] for (uint n = 0; n < LOADS; ++n) {
+            uint key = line + n * LINES;
+            if (line < LINES && key < SPAN) tile[key * PITCH + word] = next[n];
+        }
+        barrier();
         float products[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
         for (uint w = at / SPAN; w < WORDS; w += PARTS) {
@@ -307,18 +314,21 @@ void main() {
         statistics.at[(first_of_all + row) * 2 + 1] = whole;
     }
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        barrier();
+        if (!AT_ONCE || r == 0) barrier();
         [[unroll]] for (uint u = 0; u < QUADS; ++u)
-            tile[at * QUADS + u] = floatBitsToUint(results[r][u]);
+            tile[(AT_ONCE ? r : 0) * SUMS + at * QUADS + u] = floatBitsToUint(results[r][u]);
+        if (AT_ONCE && r + 1 < ROWS) continue;
         barrier();
-        if (first_row + r < rows)
-            for (uint column = at; column < VALUE_HEAD; column += THREADS) {
-                float whole = 0.0;
-                for (uint other = 0; other < VALUE_LINES; ++other) {
-                    uint place = other * VALUE_WORDS * VECTOR + column;
-                    whole += uintBitsToFloat(tile[place / 4][place % 4]);
-                }
-                sums.at[(first_of_all + r) * VALUE_HEAD + column] = whole;
+        uint from = first_row + (AT_ONCE ? 0 : r);
+        uint count = min(AT_ONCE ? ROWS : 1, rows - min(from, rows)) * VALUE_HEAD;
+        for (uint each = at; each < count; each += THREADS) {
+            uint of = each / VALUE_HEAD * SUMS, column = each % VALUE_HEAD;
+            float whole = 0.0;
+            [[unroll]] for (uint other = 0; other < VALUE_LINES; ++other) {
+                uint place = other * VALUE_WORDS * VECTOR + column;
+                whole += uintBitsToFloat(tile[of + place / 4][place % 4]);
             }
+            sums.at[(first_of_all - first_row + from) * VALUE_HEAD + each] = whole;
+        }
     }
 }

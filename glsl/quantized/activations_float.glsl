@@ -2,11 +2,8 @@
 //
 // The includer has ROWS, and a format of quantized/format.glsl.
 //
-//   keep(r, values)    takes those of row r for a piece of weights
-//   total[r][run]      their sum over a run, where an offset or shift needs it
-//   unit(r)            what products and totals of row r are multiplied by
-//   dot_products(piece, run, products)
-//                      of the codes of a run with each row
+//   keep(r, values)           takes those of row r for a piece of weights
+//   multiply(piece, products) their products with each row
 
 vec4 activations[ROWS][QUADS];
 float total[ROWS][RUNS];
@@ -24,17 +21,21 @@ void keep(uint r, vec4 values[QUADS]) {
     }
 }
 
-float unit(uint r) { return 1.0; }
-
-void dot_products(Piece piece, uint run, out float products[ROWS]) {
+void multiply(Piece piece, out float products[ROWS]) {
     [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
-    [[unroll]] for (uint k = 0; k < RUN; ++k) {
-        uint i = run * RUN + k;
-        vec4 values = floats_of(codes(piece, i));
-        // With fma a compiler has no choice which products it contracts into sums: one
-        // with an epilogue chose otherwise.
+    [[unroll]] for (uint run = 0; run < RUNS; ++run) {
+        float sums[ROWS];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) sums[r] = 0.0;
+        [[unroll]] for (uint k = 0; k < RUN; ++k) {
+            uint i = run * RUN + k;
+            vec4 values = floats_of(codes(piece, i));
+            // With fma a compiler has no choice which products it contracts into sums:
+            // one with an epilogue chose otherwise.
+            [[unroll]] for (uint r = 0; r < ROWS; ++r)
+                [[unroll]] for (uint e = 0; e < 4; ++e)
+                    sums[r] = fma(values[e], activations[r][i][e], sums[r]);
+        }
         [[unroll]] for (uint r = 0; r < ROWS; ++r)
-            [[unroll]] for (uint e = 0; e < 4; ++e)
-                products[r] = fma(values[e], activations[r][i][e], products[r]);
+            products[r] = add_run(piece, run, sums[r], total[r][run], products[r]);
     }
 }

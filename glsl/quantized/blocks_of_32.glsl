@@ -13,6 +13,9 @@
 #define HAS_OFFSET 0
 #define HAS_SHIFT 1
 #endif
+#if FORMAT <= FORMAT_Q4_1
+#define NIBBLES
+#endif
 
 struct Piece {
     uvec4 nibbles;
@@ -68,5 +71,8 @@ uint codes(Piece piece, uint i) {
 #endif
     return low;
 }
+
+uint nibbles_of(Piece piece, uint i) { return piece.nibbles[i % 4]; }
+bool is_upper(uint i) { return i >= 4; }
 
 uint quad_place(uint number, uint i) { return number * 8 + i; }

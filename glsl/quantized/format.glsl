@@ -14,6 +14,10 @@
 //                      where these are in their row, in elements divided by four
 //   HAS_OFFSET, HAS_SHIFT
 //                      whether there are such
+//   NIBBLES            if codes have four bits: code i is in word nibbles_of(piece, i), in
+//                      the upper half of each byte if is_upper(i)
+//   INTEGER_SCALES     if scale and shift of a run are integer_scale(piece, run) and
+//                      integer_shift(piece, run), of at most 63, times piece.factors
 
 #define FORMAT_Q4_0 0
 #define FORMAT_Q4_1 1
@@ -74,4 +78,16 @@ vec4 floats_of(uint word) {
 #else
     return vec4(uvec4(word, word >> 8, word >> 16, word >> 24) & 0xffu);
 #endif
+}
+
+// A sum, and the product of a run, given that of its codes and the sum of the others.
+float add_run(Piece piece, uint run, float product, float total, float sum) {
+#if HAS_OFFSET
+    product = fma(-piece.offset, total, product);
+#endif
+    sum = fma(piece.scale[run], product, sum);
+#if HAS_SHIFT
+    sum = fma(piece.shift[run], total, sum);
+#endif
+    return sum;
 }

@@ -117,26 +117,11 @@ void main() {
                 piece[b] = fetch(blocks, column * push.row_size, number, push.table);
             }
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
-                float sum[ROWS];
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) sum[r] = 0.0;
-                [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-                    // The scale, offset and shift of a run come last.
-                    float products[ROWS];
-                    dot_products(piece[b], run, products);
-                    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-#if HAS_OFFSET
-                        products[r] = fma(-piece[b].offset, total[r][run], products[r]);
-#endif
-                        sum[r] = fma(piece[b].scale[run], products[r], sum[r]);
-#if HAS_SHIFT
-                        sum[r] = fma(piece[b].shift[run], total[r][run], sum[r]);
-#endif
-                    }
-                }
+                float products[ROWS];
+                multiply(piece[b], products);
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) {
                     uint at = (r * OUTPUTS + c + b) * PITCH + thread;
-                    float own = sum[r] * unit(r);
-                    parts[at] = start == 0 ? own : parts[at] + own;
+                    parts[at] = start == 0 ? products[r] : parts[at] + products[r];
                 }
             }
         }

@@ -9,21 +9,33 @@
 #define HAS_OFFSET 0
 #define HAS_SHIFT 1
 
+#define INTEGER_SCALES
+#if FORMAT == FORMAT_Q4_K
+#define NIBBLES
+#endif
+
 struct Piece {
     uvec4 nibbles;
-    uvec4 high;  // the bits of this piece are the lowest two of each byte
+    uvec4 high;     // the bits of this piece are the lowest two of each byte
+    uvec2 integers;  // scales and minima of the runs, in the lowest bytes
+    vec2 factors;
     float scale[RUNS];
     float shift[RUNS];
     float offset;
 };
 
-// Scale and minimum number j of a block, from its first 16 bytes.
-uvec2 scale_pair(uvec4 head, uint j) {
-    uint to = 8 * (j % 4);
-    uvec2 early = head.yz >> to & 63u;
-    uvec2 low = uvec2(head.w >> to, head.w >> to + 4) & 15u;
-    uvec2 late = low | (head.yz >> to + 6 & 3u) << 4;
-    return j < 4 ? early : late;
+int integer_scale(Piece piece, uint run) {
+    return int(piece.integers.x >> 8 * run & 0xffu);
+}
+int integer_shift(Piece piece, uint run) {
+    return int(piece.integers.y >> 8 * run & 0xffu);
+}
+
+// Scales and minima number 2 * pair and 2 * pair + 1 of a block, from its first 16 bytes.
+uvec2 scale_pairs(uvec4 head, uint pair) {
+    uvec3 at = head.yzw >> 16 * (pair % 2);
+    uvec2 late = uvec2(at.z, at.z >> 4) & 0x0f0fu | at.xy >> 2 & 0x3030u;
+    return pair < 2 ? at.xy & 0x3f3fu : late;
 }
 
 Piece fetch(Blocks blocks, uint row, uint number, uint table) {
@@ -37,11 +49,11 @@ Piece fetch(Blocks blocks, uint row, uint number, uint table) {
 #if FORMAT == FORMAT_Q5_K
     piece.high = blocks.at[block + 1 + part % 2] >> part / 2 * 2;
 #endif
-    vec2 scales = unpackHalf2x16(head.x);
+    piece.integers = scale_pairs(head, part / 2);
+    piece.factors = unpackHalf2x16(head.x) * vec2(1.0, -1.0);
     [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-        vec2 pair = vec2(scale_pair(head, part / 2 * 2 + run));
-        piece.scale[run] = scales.x * pair.x;
-        piece.shift[run] = -scales.y * pair.y;
+        piece.scale[run] = piece.factors.x * float(integer_scale(piece, run));
+        piece.shift[run] = piece.factors.y * float(integer_shift(piece, run));
     }
     piece.offset = 0.0;
     return piece;
@@ -54,6 +66,9 @@ uint codes(Piece piece, uint i) {
 #endif
     return low;
 }
+
+uint nibbles_of(Piece piece, uint i) { return piece.nibbles[i % 4]; }
+bool is_upper(uint i) { return i >= 4; }
 
 uint quad_place(uint number, uint i) {
     uint part = number % 8;

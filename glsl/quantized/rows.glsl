@@ -13,6 +13,7 @@
 #else
 #define PIECE 32
 #define HAS_OFFSET 1
+#define NIBBLES
 layout(constant_id = 9) const uint GROUP = 128;
 #endif
 
@@ -49,5 +50,8 @@ uint codes(Piece piece, uint i) {
     return piece.words[i / 2] >> 4 * (i % 2) & 0x0f0f0f0fu;
 #endif
 }
+
+uint nibbles_of(Piece piece, uint i) { return piece.words[i / 2 % 4]; }
+bool is_upper(uint i) { return i % 2 == 1; }
 
 uint quad_place(uint number, uint i) { return number * (PIECE / 4) + i; }

@@ -50,7 +50,7 @@ def test_wide_products_have_more_columns_a_workgroup(
     few, many = (chosen(discrete, 1, n, 4096) for n in (256, 1 << 16))
     assert few.constants["OUTPUTS"] == 4
     assert many.constants["OUTPUTS"] == 16
-    assert chosen(discrete, 20, 256, 256).grid[2] == 5
+    assert chosen(discrete, 20, 256, 256).grid[2] == 10
 
 
 def test_sizes_that_shaders_cannot_number_are_refused(

@@ -168,3 +168,49 @@ def test_refusals() -> None:
         quantized_linear(x, blocks, fw.zeros(2), "q8_0")
     with pytest.raises(ShapeError, match="x needs a dimension, blocks two"):
         quantized_linear(x, blocks[0], None, "q8_0")
+
+
+HALVES = ("bfloat16", "float16")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_sums_of_16_bit_activations(
+    name: str, dtype: str, half_place: Device, rng: np.random.Generator
+) -> None:
+    """Activations of any size within a row: only the result is rounded to 16 bits."""
+    given, elements = weights(name, 37, 3, rng)
+    sizes = np.exp(1.5 * rng.standard_normal((3, elements.shape[1])))
+    x = fw.tensor(rng.standard_normal(sizes.shape) * sizes, dtype, half_place)
+    got = quantized_linear(x, fw.tensor(given, device=half_place), None, name)
+    floats = x.float().numpy().astype(np.float64)
+    want = floats @ elements.T
+    rounding = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    # Activations are multiples of 2^-15 of the largest of a piece.
+    bound = rounding * np.abs(want) + 2e-4 * np.abs(floats).max() * np.sqrt(want.size)
+    assert (np.abs(got.float().numpy() - want) <= bound).all()
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_extreme_16_bit_activations(dtype: str, half_place: Device) -> None:
+    """Zeros, the least, the greatest and what is not finite, in rows of their own."""
+    elements = np.arange(-16, 16).astype(np.float32)[None] / 16
+    blocks = fw.tensor(encode(elements, FORMATS["q8_0"]), device=half_place)
+    least, greatest = {
+        "bfloat16": (2.0**-80, 2.0**100),
+        "float16": (2.0**-24, 2.0**15),
+    }[dtype]
+    rows = [0.0, least, greatest, np.inf, np.nan, 1.0]
+    x = np.zeros((len(rows), 32), np.float32)
+    x[:, 3] = rows
+    x[5, 20] = -0.5
+    got = quantized_linear(fw.tensor(x, dtype, half_place), blocks, None, "q8_0")
+    found = got.float().numpy()[:, 0]
+    code = decode(encode(elements, FORMATS["q8_0"]), FORMATS["q8_0"], 32)[0].astype(
+        float
+    )
+    want = [0.0, least * code[3], greatest * code[3], code[3] - 0.5 * code[20]]
+    # The least float16 is 2^-24.
+    np.testing.assert_allclose(found[[0, 1, 2, 5]], want, rtol=5e-3, atol=2.0**-25)
+    assert not np.isfinite(found[3])
+    assert np.isnan(found[4])
