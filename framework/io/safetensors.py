@@ -61,7 +61,11 @@ _DIGEST = "vkbackend.sha256"
 """Metadata: SHA-256 of the rest of the header and of the elements."""
 
 
-def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> bytes:
+def encoded(
+    tensors: Mapping[str, Tensor],
+    structure: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> bytes:
     """Return the content of a file: header size, header as JSON, elements.
 
     Parameters
@@ -70,6 +74,8 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
         On any device; waits for what they need.
     structure : str or None
         Kept beside them.
+    metadata : mapping of str to str, or None
+        For other programs.
 
     Raises
     ------
@@ -82,8 +88,11 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
     """
     codes = {name: code for code, name in DTYPE_NAMES.items()}
     header: dict[str, Any] = {}
+    noted = dict(metadata or {})
     if structure is not None:
-        header[RESERVED] = {STRUCTURE: structure}
+        noted[STRUCTURE] = structure
+    if noted:
+        header[RESERVED] = noted
     parts: list[bytes] = []
     start = 0
     # The widest elements first, so that all of them are aligned.
@@ -102,9 +111,9 @@ def encoded(tensors: Mapping[str, Tensor], structure: str | None = None) -> byte
         }
         start += len(parts[-1])
     digest = _digest(header, parts)
-    metadata = {**header.get(RESERVED, {}), _DIGEST: digest}
+    noted = {**noted, _DIGEST: digest}
     # The order of the names is that of the tensors, which loading restores.
-    header = {**{name: header[name] for name in tensors}, RESERVED: metadata}
+    header = {**{name: header[name] for name in tensors}, RESERVED: noted}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     if len(text) > _MOST_HEADER:

@@ -40,6 +40,7 @@ from .phi3 import Phi3 as Phi3
 from .qwen import Qwen as Qwen
 from .resnet import ResNet as ResNet
 from .resnet import ResNetClassifier as ResNetClassifier
+from .saving import save as save
 from .sentence import SentenceEncoder as SentenceEncoder
 from .sentence import embed as embed
 from .speech import SpeechProcessor as SpeechProcessor
@@ -97,6 +98,7 @@ __all__ = [
     "open_checkpoint",
     "pack",
     "read_gguf",
+    "save",
     "save_gguf",
     "transcribe",
 ]

@@ -300,6 +300,7 @@ class Gemma(nn.Module):
         texts = config.settings.get("text_config")
         if isinstance(texts, dict):
             config = ModelConfig(texts, f"{config.where}: text_config")
+        self.settings = config.settings
         self.config = GemmaConfig.of(config)
         older = not self.config.has_head_norms
         rotaries = _rotaries(config, self.config.head_dim, older)

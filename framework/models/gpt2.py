@@ -182,6 +182,7 @@ class GPT2(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.config = GPT2Config.of(config)
         self.transformer = Transformer(self.config)
         self.lm_head = skip_init(

@@ -228,6 +228,7 @@ class Llama(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.config = LlamaConfig.of(config)
         rotary = Rotary(frequencies(config, self.config.head_dim))
         self.model = Decoder(self.config, rotary)

@@ -183,6 +183,7 @@ class Phi(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.config = PhiConfig.of(config)
         turned = rotary_size(config, self.config.head_dim, 0.5)
         self.model = Decoder(self.config, Rotary(frequencies(config, turned)))

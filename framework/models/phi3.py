@@ -190,6 +190,7 @@ class Phi3(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.config = Phi3Config.of(config)
         self.model = Decoder(
             self.config, Rotaries.of_config(config, self.config.head_dim)

@@ -232,6 +232,7 @@ class Qwen(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.config = QwenConfig.of(config)
         rotary = Rotary(frequencies(config, self.config.head_dim))
         self.model = Decoder(self.config, rotary)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from vkbackend.atomic_file import save_atomically
 from vkbackend.errors import ArgumentError
 
 from ..base.errors import FileFormatError
@@ -99,6 +100,54 @@ class Tokenizer:
             return None
         found: int | None = self._tokenizer.token_to_id(token)
         return found
+
+    def numbers(self) -> dict[str, int | list[int]]:
+        """Return the numbers of special tokens, with names as in a configuration.
+
+        Returns
+        -------
+        dict
+            Those there are of `bos_token_id`, `eos_token_id`, which is a list of
+            several, and `pad_token_id`.
+        """
+        first = self._number(self.special.get("bos_token"))
+        pad = self._number(self.special.get("pad_token"))
+        last: int | list[int] | None = list(self.stop) or None
+        if len(self.stop) == 1:
+            last = self.stop[0]
+        named = {"bos_token_id": first, "eos_token_id": last, "pad_token_id": pad}
+        return {name: each for name, each in named.items() if each is not None}
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tokenizer as a folder that `transformers` reads has it.
+
+        Parameters
+        ----------
+        folder : str or Path
+            It is made if there is none. `tokenizer.json`, `tokenizer_config.json` and,
+            if there is a template of chats, `chat_template.jinja` are written.
+
+        Raises
+        ------
+        OSError
+            If the folder cannot be written.
+        """
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        settings: dict[str, Any] = {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **self._settings,
+            **self.special,
+        }
+        for name in ("chat_template", "eos_token_id"):
+            settings.pop(name, None)
+        for name, text in (
+            ("tokenizer.json", self._tokenizer.to_str(pretty=True)),
+            ("tokenizer_config.json", json.dumps(settings, indent=2)),
+            ("chat_template.jinja", self.template),
+        ):
+            if text is not None:
+                save_atomically(folder / name, text.encode())
 
     def __len__(self) -> int:
         """Return how many tokens there are."""

@@ -81,10 +81,7 @@ def run(args: argparse.Namespace) -> int:
     if args.merge:
         lora.merge(model)
         lora.remove(model)
-        # The weights that are others are left out, as in the model's own files.
-        fw.save(_untied(model), args.out / "model.safetensors")
-        config = (args.folder / "config.json").read_bytes()
-        (args.out / "config.json").write_bytes(config)
+        models.save(model, args.out, tokenizer)
     return 0
 
 
@@ -143,12 +140,6 @@ def _adapters(model: nn.Module) -> nn.Module:
         for part in (layer.lora_A, layer.lora_B, layer.lora_dropout)
     ]
     return nn.ModuleList([part for part in parts if part is not None])
-
-
-def _untied(model: nn.Module) -> dict[str, Any]:
-    """Return the state, each tensor once."""
-    tied = models.parameters.tied_parameters(model)
-    return {name: x for name, x in model.state_dict().items() if name not in tied}
 
 
 def _sample(
