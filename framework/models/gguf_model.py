@@ -27,10 +27,12 @@ from ..tensor.tensor import Tensor
 from .config import ModelConfig
 from .experts import Experts
 from .gguf_file import GGUFFile, GGUFTensor, write_gguf
+from .gguf_tokenizer_writer import tokenizer_metadata
 from .gpt2 import GPT2, Conv1D
 from .llama import Llama
 from .parameters import set_module, set_parameter, tied_parameters
 from .qwen import Qwen
+from .tokenizer import Tokenizer
 
 Layer = nn.Linear | nn.Embedding | Conv1D
 
@@ -122,6 +124,8 @@ def settings_of(file: GGUFFile) -> ModelConfig:
     found["tie_word_embeddings"] = "output.weight" not in file.tensors
     found["attention_bias"] = "blk.0.attn_q.bias" in file.tensors
     found["mlp_bias"] = "blk.0.ffn_down.bias" in file.tensors
+    room = given.size(f"{kind}.context_length", None)
+    found["max_position_embeddings"] = room
     found["rope_scaling"] = _scaling(file, given, kind)
     return ModelConfig(found, str(file.path))
 
@@ -345,7 +349,8 @@ def save_gguf(
     path: str | Path,
     format: str = "float16",
     *,
-    context_length: int = 4096,
+    tokenizer: Tokenizer | None = None,
+    context_length: int | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a model as a GGUF file, which `load` and other programs read.
@@ -361,15 +366,17 @@ def save_gguf(
         bfloat16, or a format of GGUF of `QuantizedTensor`. Rows that are no number of
         its blocks are float16; layers that are quantized stay as they are. Norms and
         biases are float32.
-    context_length : int, default 4096
-        What the file says of it; of `GPT2` it is that of the model.
+    tokenizer : Tokenizer or None
+        Written, too, with its template of chats.
+    context_length : int or None
+        What the file says of it; None is that of the model's configuration, or 4096.
     metadata : mapping of str to value, or None
-        Further entries, such as those of the tokenizer in another file.
+        Further entries.
 
     Raises
     ------
     ArgumentError
-        If the model or the format is of no kind that GGUF files have.
+        If the model, the format or the tokenizer is of no kind that GGUF files have.
     DTypeError
         If a weight to be quantized has an element that is no finite number.
     """
@@ -380,6 +387,9 @@ def save_gguf(
             f" {', '.join(of_gguf)}"
         )
     described, factors = _described(model, context_length)
+    if tokenizer is not None:
+        words = described[f"{described['general.architecture']}.vocab_size"]
+        described |= tokenizer_metadata(tokenizer, words)
     tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {}
     if factors is not None:
         tensors[_FACTORS] = ("float32", factors.shape, factors)
@@ -395,6 +405,8 @@ def save_gguf(
             if id(parameter) not in seen:
                 tensors[gguf_name(full)] = _written(model, full, parameter, format)
             seen.add(id(parameter))
+    if any(kind in FORMATS for kind, *_ in tensors.values()):
+        described["general.quantization_version"] = 2
     write_gguf(path, {**described, **(metadata or {})}, tensors)
 
 
@@ -437,13 +449,14 @@ def _written(
 
 
 def _described(
-    model: nn.Module, context_length: int
+    model: nn.Module, context_length: int | None
 ) -> tuple[dict[str, Any], np.ndarray | None]:
     """Return metadata, and what the frequencies of positions are divided by."""
     if isinstance(model, GPT2):
         sizes = model.config
-        found = {"general.architecture": "gpt2"}
+        found: dict[str, Any] = {"general.architecture": "gpt2"}
         return found | {
+            "gpt2.vocab_size": sizes.vocab_size,
             "gpt2.context_length": sizes.n_positions,
             "gpt2.embedding_length": sizes.n_embd,
             "gpt2.feed_forward_length": sizes.n_inner,
@@ -458,12 +471,13 @@ def _described(
             " GPT2, without experts"
         )
     config: Any = model.config
+    room = model.settings.get("max_position_embeddings") or 4096
     kind = "llama"
     if isinstance(model, Qwen):
         kind = "qwen3" if model.config.has_head_norms else "qwen2"
     theta, factors = model.model.rotary.base()
     sizes_of = {
-        "context_length": context_length,
+        "context_length": room if context_length is None else context_length,
         "embedding_length": config.hidden_size,
         "feed_forward_length": config.intermediate_size,
         "block_count": config.num_hidden_layers,

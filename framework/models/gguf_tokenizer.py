@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,14 @@ _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 WORDS: dict[str, str | None] = {
     "default": None,
     "gpt-2": None,
+    "smollm": None,
     "llama-bpe": _ENDINGS + r"\p{N}{1,3}" + _OTHERS,
     "qwen2": _ENDINGS + r"\p{N}" + _OTHERS,
 }
-"""Patterns of words by `tokenizer.ggml.pre`; None is that of GPT-2."""
+"""Patterns of words by `tokenizer.ggml.pre`; None is that of GPT-2.
+
+With "smollm" each digit is a word, too.
+"""
 
 
 def gguf_tokenizer(path: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
@@ -49,8 +54,14 @@ def gguf_tokenizer(path: Path) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
     ImportError
         If the package `tokenizers` is missing.
     """
+    return tokenizer_of(path, read_gguf(path).metadata)
+
+
+def tokenizer_of(
+    path: Path, metadata: Mapping[str, Any]
+) -> tuple[tokenizers.Tokenizer, dict[str, Any]]:
+    """Return the tokenizer that metadata of a file describe; see `gguf_tokenizer`."""
     prefix = "tokenizer.ggml."
-    metadata = read_gguf(path).metadata
     found: dict[str, Any] = {
         name.removeprefix(prefix): value
         for name, value in metadata.items()
@@ -142,6 +153,9 @@ def _byte_pairs(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
     pattern = WORDS[pre]
     bytes_of_words = words.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
     made.pre_tokenizer = bytes_of_words
+    if pre == "smollm":
+        digits = words.Digits(individual_digits=True)
+        made.pre_tokenizer = words.Sequence([digits, bytes_of_words])
     if pattern is not None:
         split = words.Split(Regex(pattern), "isolated")
         made.pre_tokenizer = words.Sequence([split, bytes_of_words])

@@ -37,6 +37,10 @@ class Tokenizer:
 
     Attributes
     ----------
+    backend : tokenizers.Tokenizer
+        What the package `tokenizers` has made of it.
+    special : dict of str to str
+        Special tokens by `bos_token`, `eos_token`, `pad_token` and `unk_token`.
     padding : int
         Number of the token for padding; that of the end, or 0, where there is none.
     stop : tuple of int
@@ -57,12 +61,12 @@ class Tokenizer:
     def __init__(self, path: str | Path) -> None:
         path = Path(path)
         if path.suffix == ".gguf":
-            self._tokenizer, self._settings = gguf_tokenizer(path)
+            self.backend, self._settings = gguf_tokenizer(path)
         else:
-            self._tokenizer = _of_folder(path)
+            self.backend = _of_folder(path)
             self._settings = _optional(path / "tokenizer_config.json")
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self.backend.no_padding()
+        self.backend.no_truncation()
         self.special = {
             name: token
             for name in ("bos_token", "eos_token", "pad_token", "unk_token")
@@ -98,7 +102,7 @@ class Tokenizer:
         """Return the number of a token, if there is such a token."""
         if token is None:
             return None
-        found: int | None = self._tokenizer.token_to_id(token)
+        found: int | None = self.backend.token_to_id(token)
         return found
 
     def numbers(self) -> dict[str, int | list[int]]:
@@ -142,7 +146,7 @@ class Tokenizer:
         for name in ("chat_template", "eos_token_id"):
             settings.pop(name, None)
         for name, text in (
-            ("tokenizer.json", self._tokenizer.to_str(pretty=True)),
+            ("tokenizer.json", self.backend.to_str(pretty=True)),
             ("tokenizer_config.json", json.dumps(settings, indent=2)),
             ("chat_template.jinja", self.template),
         ):
@@ -151,7 +155,7 @@ class Tokenizer:
 
     def __len__(self) -> int:
         """Return how many tokens there are."""
-        found: int = self._tokenizer.get_vocab_size()
+        found: int = self.backend.get_vocab_size()
         return found
 
     def encode(
@@ -168,7 +172,7 @@ class Tokenizer:
             template adds its own.
         """
         first, second = text if isinstance(text, tuple) else (text, None)
-        found: list[int] = self._tokenizer.encode(
+        found: list[int] = self.backend.encode(
             first, second, add_special_tokens=special_tokens
         ).ids
         return found
@@ -213,13 +217,13 @@ class Tokenizer:
                 f"Tokenizer.batch: side is {side!r}; it must be 'left' or 'right'"
             )
         if longest is not None:
-            self._tokenizer.enable_truncation(longest)
+            self.backend.enable_truncation(longest)
         try:
-            found = self._tokenizer.encode_batch(
+            found = self.backend.encode_batch(
                 list(texts), add_special_tokens=special_tokens
             )
         finally:
-            self._tokenizer.no_truncation()
+            self.backend.no_truncation()
         length = max(1, *(len(each.ids) for each in found))
         shape = (len(found), length)
         tokens = np.full(shape, self.padding, np.int64)
@@ -246,7 +250,7 @@ class Tokenizer:
             Whether tokens of beginnings, ends and roles are left out.
         """
         numbers = tokens.tolist() if isinstance(tokens, Tensor) else list(tokens)
-        found: str = self._tokenizer.decode(
+        found: str = self.backend.decode(
             numbers, skip_special_tokens=skip_special_tokens
         )
         return found

@@ -48,6 +48,8 @@ def byte_pairs(pre: str) -> tuple[Any, dict[str, Any]]:
     """Return a tokenizer of bytes, and its metadata."""
     parts, pattern = tokenizers.pre_tokenizers, WORDS[pre]
     words = parts.ByteLevel(add_prefix_space=False, use_regex=pattern is None)
+    if pre == "smollm":
+        words = parts.Sequence([parts.Digits(individual_digits=True), words])
     if pattern is not None:
         split = parts.Split(tokenizers.Regex(pattern), "isolated")
         words = parts.Sequence([split, words])
