@@ -233,14 +233,19 @@ class Engine:
             If there is no token, one that the model has not, or no room for as many; if
             a number is out of range.
         """
-        sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
+        penalty = float(repetition_penalty)
+        sampling = Sampling(float(temperature), top_k, top_p, min_p, penalty)
         count = as_int("Engine: count", count)
         if count < 1:
             raise ArgumentError(f"Engine: count is {count}; it must be at least 1")
-        if not tokens:
-            raise ArgumentError("Engine: the prompt has no token; give at least one")
-        wrong = [each for each in tokens if not 0 <= each < self.words]
-        if wrong:
+        array = np.asarray(tokens)
+        if array.ndim != 1 or not array.size or array.dtype.kind not in "iu":
+            raise ArgumentError(
+                f"Engine: the prompt is {array.dtype} {array.shape}; it must be whole"
+                " numbers, one at least"
+            )
+        wrong = array[(array < 0) | (array >= self.words)]
+        if wrong.size:
             raise ArgumentError(
                 f"Engine: the prompt has token {wrong[0]}; the model has those from 0"
                 f" to {self.words - 1}"
@@ -252,7 +257,7 @@ class Engine:
             )
         if seed is not None and seed < 0:
             raise ArgumentError(f"Engine: seed is {seed}; it must be at least 0")
-        made = Generation(tokens, count, sampling, stop, seed)
+        made = Generation(array.tolist(), count, sampling, stop, seed)
         if self._need(made) > self.pages:
             raise ArgumentError(
                 f"Engine: a text of {len(tokens)} and {count} tokens needs"

@@ -76,7 +76,7 @@ class RowSettings:
         penalty = sampling.repetition_penalty
         self._held[row] = (
             sampling.temperature,
-            sampling.top_k or math.inf,
+            min(sampling.top_k or self._words, self._words),
             # Sums of chances may exceed 1 by their rounding.
             math.inf if sampling.top_p in (None, 1.0) else sampling.top_p,
             math.log(sampling.min_p) if sampling.min_p else -math.inf,

@@ -4,6 +4,7 @@
     vkmodels chat model.gguf --system "Answer briefly."
     vkmodels embed FOLDER --text "A text" --json
     vkmodels bench --shape llama-8b --format q4_k
+    vkmodels serve FOLDER --port 8000
     vkmodels quantize FOLDER small.gguf --format q4_k
     vkmodels finetune FOLDER --data texts.jsonl --out adapter
 

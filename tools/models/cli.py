@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from vkbackend.errors import Error
 
-from . import bench, chat, embed, finetune, generate, quantize
+from . import bench, chat, embed, finetune, generate, quantize, serve
 
 COMMANDS = {
     "generate": generate,
@@ -17,8 +17,15 @@ COMMANDS = {
     "bench": bench,
     "quantize": quantize,
     "finetune": finetune,
+    "serve": serve,
 }
-EXTRAS = {"tokenizers": "text", "jinja2": "text", "PIL": "images"}
+EXTRAS = {
+    "tokenizers": "text",
+    "jinja2": "text",
+    "PIL": "images",
+    "fastapi": "serve",
+    "uvicorn": "serve",
+}
 """Extras of the package by the module that they bring."""
 
 

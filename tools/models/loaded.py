@@ -110,12 +110,7 @@ def continued(
     show: Callable[[str], None],
 ) -> Continuation:
     """Return what a model adds to a prompt; `show` gets each part as it comes."""
-    if not hasattr(loaded.model, "new_cache"):
-        raise ArgumentError(
-            f"{args.model} is a {type(loaded.model).__name__}, which writes no text;"
-            " give a language model"
-        )
-    model: Any = loaded.model
+    model = language_model(loaded, args)
     parts: list[str] = []
     stream, count = loaded.tokenizer.stream(), 0
     began = first = last = time.perf_counter()
@@ -148,6 +143,16 @@ def continued(
         (count - 1) / (last - first) if count > 1 else 0.0,
         peak_memory(loaded.device),
     )
+
+
+def language_model(loaded: Loaded, args: argparse.Namespace) -> Any:
+    """Return the model, which must be one that writes text."""
+    if not hasattr(loaded.model, "new_cache"):
+        raise ArgumentError(
+            f"{args.model} is a {type(loaded.model).__name__}, which writes no text;"
+            " give a language model"
+        )
+    return loaded.model
 
 
 def peak_memory(device: Any) -> int:

@@ -147,11 +147,13 @@ def test_prompts_are_computed_in_pieces_between_steps() -> None:
 @pytest.mark.parametrize(
     ("tokens", "settings", "message"),
     [
-        ([], {}, "the prompt has no token"),
+        ([], {}, r"the prompt is float64 \(0,\); it must be whole numbers"),
+        ([1.5], {}, "the prompt is float64"),
+        ([1 << 70], {}, "the prompt is object"),
         ([11], {}, "has token 11; the model has those from 0 to 10"),
         ([-1], {}, "has token -1"),
         ([1], {"count": 0}, "count is 0; it must be at least 1"),
-        ([1] * 8, {"count": 9}, "has 8 tokens and 9 are to be added; .* room for 16"),
+        ([1] * 8, {"count": 9}, r"has 8 tokens and 9 are to be added; .* room for 16"),
         ([1] * 8, {"count": 8}, "needs 4 pages of 4; there are 3"),
         ([1], {"temperature": -1.0}, r"temperature is -1\.0"),
         ([1], {"seed": -1}, "seed is -1; it must be at least 0"),

@@ -1,0 +1,70 @@
+"""`vkmodels serve`: answer requests of OpenAI's API."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import sys
+
+from vkbackend.errors import ArgumentError
+from vkbackend.framework import models
+
+from .loaded import add_model_arguments, language_model, opened
+from .worker import Worker
+
+HELP = "answer requests of OpenAI's API for completions and chats"
+
+GRACE = 10
+"""Seconds that open requests have to end when the server is told to."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_model_arguments(parser)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    parser.add_argument("--name", help="of the model; that of its folder by default")
+    parser.add_argument("--batch", type=int, default=8, help="texts of a step")
+    parser.add_argument("--queue", type=int, default=64, help="texts that wait at most")
+    parser.add_argument("--length", type=int, help="tokens of a text, with its prompt")
+    parser.add_argument("--pages", type=int, help="of the pool of keys and values")
+    parser.add_argument("--page", type=int, default=64, help="tokens of a page")
+    parser.add_argument("--tokens", type=int, default=512, help="of a chat's answer")
+    parser.add_argument("--prefill-chunk", type=int, default=512)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until a signal ends it."""
+    import uvicorn
+
+    from .http_api import Api
+
+    for name, least in (("queue", 0), ("tokens", 1)):
+        if (value := getattr(args, name)) < least:
+            raise ArgumentError(f"{name} is {value}; it must be at least {least}")
+    worker = make_worker(args)
+    name = args.name or args.model.resolve().stem
+    with socket.create_server((args.host, args.port)) as listening:
+        host, port = listening.getsockname()[:2]
+        print(f"{name} at http://{host}:{port}/v1", file=sys.stderr, flush=True)
+        config = uvicorn.Config(
+            Api(worker, name, args.tokens).app(),
+            log_level="warning",
+            timeout_graceful_shutdown=GRACE,
+        )
+        uvicorn.Server(config).run(sockets=[listening])
+    return 0
+
+
+def make_worker(args: argparse.Namespace) -> Worker:
+    """Return a worker that writes with the model of the arguments."""
+    loaded = opened(args)
+    engine = models.Engine(
+        language_model(loaded, args).eval(),
+        rows=args.batch,
+        length=args.length,
+        page=args.page,
+        pages=args.pages,
+        prefill_chunk=args.prefill_chunk,
+    )
+    return Worker(engine, loaded.tokenizer, args.queue)
