@@ -43,9 +43,15 @@ class SamplingSteps(NamedTuple):
         drawn = [each for each in settings if each.temperature > 0]
         return cls(
             bool(drawn),
-            any((each.top_k, each.top_p, each.min_p) != (None,) * 3 for each in drawn),
+            any(_filters(each) for each in drawn),
             any(each.repetition_penalty != 1 for each in settings),
         )
+
+
+def _filters(sampling: Sampling) -> bool:
+    """Return whether some tokens are not drawn; top_p 1 and min_p 0 leave all."""
+    few = sampling.top_k is not None or sampling.top_p not in (None, 1)
+    return few or bool(sampling.min_p)
 
 
 class RowSettings:

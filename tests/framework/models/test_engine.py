@@ -21,11 +21,47 @@ PROMPTS = [
 COUNTS = [5, 9, 3, 1, 6]
 
 
-def small_qwen() -> fw.models.Qwen:
-    """Return a Qwen 3 model with random parameters."""
-    settings = {"model_type": "qwen3", "head_dim": 4, "num_key_value_heads": 1}
-    model = fw.models.Qwen(fw.models.ModelConfig(CONFIG | settings)).eval()
-    rng = np.random.default_rng(1)
+ONE_KEY_HEAD = {"num_key_value_heads": 1}
+GEMMA = {
+    **ONE_KEY_HEAD,
+    "head_dim": 4,
+    "hidden_activation": "gelu_pytorch_tanh",
+    "layer_types": ["sliding_attention", "full_attention"],
+    "query_pre_attn_scalar": 4,
+    "sliding_window": 3,
+}
+FAMILIES: dict[str, tuple[type, dict[str, Any]]] = {
+    "qwen3": (fw.models.Qwen, {"head_dim": 4, **ONE_KEY_HEAD}),
+    "qwen2": (fw.models.Qwen, ONE_KEY_HEAD),
+    "qwen3_moe": (
+        fw.models.Qwen,
+        {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 6},
+    ),
+    "mistral": (fw.models.Llama, {"sliding_window": 3}),
+    "mixtral": (fw.models.Llama, {"num_local_experts": 3}),
+    "gemma2": (fw.models.Gemma, {**GEMMA, "attn_logit_softcapping": 4.0}),
+    "gemma3_text": (fw.models.Gemma, GEMMA),
+    "phi": (
+        fw.models.Phi,
+        {"hidden_act": "gelu_new", "partial_rotary_factor": 0.5},
+    ),
+    "phi3": (fw.models.Phi3, {"sliding_window": 5, **ONE_KEY_HEAD}),
+    "gpt2": (
+        fw.models.GPT2,
+        {"n_embd": 8, "n_head": 2, "n_layer": 2, "n_positions": 32},
+    ),
+}
+FURTHER = [pytest.param(name, marks=pytest.mark.wide) for name in [*FAMILIES][1:]]
+
+
+def small_model(name: str) -> Any:
+    """Return a model of a family with random parameters."""
+    if name == "llama":
+        return small_llama()
+    kind, settings = FAMILIES[name]
+    config = fw.models.ModelConfig(CONFIG | settings | {"model_type": name})
+    model = kind(config).eval()
+    rng = np.random.default_rng(2)
     with fw.no_grad():
         for parameter in model.parameters():
             parameter.copy_(fw.tensor(rng.standard_normal(parameter.shape, np.float32)))
@@ -39,9 +75,9 @@ def alone(model: Any, prompt: list[int], count: int, **settings: Any) -> list[in
     return added
 
 
-@pytest.mark.parametrize("make", [small_llama, small_qwen])
+@pytest.mark.parametrize("name", ["llama", "qwen3", *FURTHER])
 def test_texts_are_those_written_alone(
-    make: Any, place: Any, monkeypatch: pytest.MonkeyPatch
+    name: str, place: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
 
@@ -50,7 +86,7 @@ def test_texts_are_those_written_alone(
         return made[-1]
 
     monkeypatch.setattr(engine_module, "jit", kept)
-    model = make()
+    model = small_model(name)
     wanted = [alone(model, *each) for each in zip(PROMPTS, COUNTS, strict=True)]
     engine = Engine(model.to(place), rows=3, length=32, page=4, pages=12)
     texts = [engine.submit(*each) for each in zip(PROMPTS, COUNTS, strict=True)]
@@ -171,3 +207,25 @@ def test_what_is_refused(
 def test_sizes_are_checked() -> None:
     with pytest.raises(ArgumentError, match="Engine: rows is 0; it must be at least 1"):
         Engine(small_llama(), rows=0)
+
+
+def test_a_model_has_fewer_positions() -> None:
+    model = small_model("gpt2")
+    assert Engine(model, page=8).length == 32
+    with pytest.raises(ArgumentError, match="length is 33; the GPT2 has 32 positions"):
+        Engine(model, length=33)
+
+
+@pytest.mark.parametrize("dtype", ["q8_0", "bfloat16"])
+def test_weights_of_other_dtypes(dtype: str) -> None:
+    sizes = {"hidden_size": 32, "intermediate_size": 32, "num_key_value_heads": 1}
+    model: Any = small_llama(**sizes)
+    if dtype == "q8_0":
+        fw.nn.quantize(model, dtype)
+    else:
+        model = model.to(fw.bfloat16)
+    wanted = alone(model, PROMPTS[4], 6)
+    engine = Engine(model, rows=2, length=32, page=8)
+    text = engine.submit(PROMPTS[4], 6)
+    engine.run()
+    assert text.tokens == wanted

@@ -50,7 +50,8 @@ def test_what_a_batch_needs() -> None:
     assert SamplingSteps.of(SETTINGS[:1]) == (False, False, False)
     assert SamplingSteps.of(SETTINGS[:2]) == (True, False, False)
     assert SamplingSteps.of(SETTINGS) == (True, True, False)
-    # Greedy rows do not filter.
+    # What leaves all tokens is no filter, and greedy rows do not filter.
+    assert SamplingSteps.of([Sampling(1.0, top_p=1, min_p=0)]) == (True, False, False)
     assert SamplingSteps.of([Sampling(top_k=3)]) == (False, False, False)
     assert SamplingSteps.of([Sampling(repetition_penalty=2)]) == (False, False, True)
 
