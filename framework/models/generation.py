@@ -20,6 +20,10 @@ from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache
 from .sampling import Sampler, Sampling
+from .speculative import Speculation, speculated
+
+Added = Iterator[tuple[Tensor, list[list[int]] | None]]
+"""Tokens of each sequence, (batch, 1), with their values where these are known."""
 
 
 class LanguageModel(Protocol):
@@ -47,6 +51,8 @@ def generate(
     generator: Generator | None = None,
     seed: int | None = None,
     prefill_chunk: int | None = None,
+    draft: LanguageModel | None = None,
+    draft_tokens: int = 4,
 ) -> Tensor:
     """Return tokens with those that a language model adds to them.
 
@@ -83,6 +89,12 @@ def generate(
     prefill_chunk : int or None
         Number of a prompt's tokens that are computed at once, which bounds temporary
         memory; None is all.
+    draft : nn.Module or None
+        A smaller `LanguageModel` of the same words, on the same device, which guesses
+        tokens that the model then judges together (Leviathan et al. 2023,
+        arXiv:2211.17192).
+    draft_tokens : int, default 4
+        Number of tokens that are guessed at a time.
 
     Returns
     -------
@@ -94,7 +106,7 @@ def generate(
         If `tokens` has not two dimensions, or no token, or `mask` another shape.
     ArgumentError
         If a number is out of range; if padding follows a token; if there are both
-        `generator` and `seed`.
+        `generator` and `seed`; if the draft has other words.
 
     Notes
     -----
@@ -102,6 +114,11 @@ def generate(
     is on the device. The host reads one token of each sequence per step. Logits are
     changed in the order of `transformers`: the penalty, temperature, top-k, top-p,
     min-p.
+
+    With a draft greedy text is the same, but where two tokens are as likely within the
+    rounding of sums, and sampled text has the same distribution; all tokens that a
+    round of guesses adds are read at once. Of a batch all sequences keep as many
+    guesses as the one that keeps the fewest.
 
     Examples
     --------
@@ -122,6 +139,8 @@ def generate(
         generator=generator,
         seed=seed,
         prefill_chunk=prefill_chunk,
+        draft=draft,
+        draft_tokens=draft_tokens,
     )
     return ops.cat([tokens, *added], 1)
 
@@ -141,10 +160,13 @@ def generate_stream(
     generator: Generator | None = None,
     seed: int | None = None,
     prefill_chunk: int | None = None,
+    draft: LanguageModel | None = None,
+    draft_tokens: int = 4,
 ) -> Iterator[Tensor]:
     """Return an iterator over the tokens that a language model adds, as they come.
 
-    Parameters and errors are those of `generate`; errors are raised at the call.
+    Parameters and errors are those of `generate`; errors are raised at the call, that
+    of a draft with other words when the first token is asked for.
 
     Returns
     -------
@@ -158,6 +180,10 @@ def generate_stream(
     ...     print(stream.add(newest.item()), end="")
     """
     _check(tokens, count, prefill_chunk)
+    if draft is not None and draft_tokens < 1:
+        raise ArgumentError(
+            f"generate: draft_tokens is {draft_tokens}; it must be at least 1"
+        )
     sampling = Sampling(temperature, top_k, top_p, min_p, repetition_penalty)
     if seed is not None:
         if generator is not None:
@@ -169,25 +195,28 @@ def generate_stream(
     padding = None if mask is None else _padding(mask, tokens)
     chunk = tokens.shape[1] if prefill_chunk is None else prefill_chunk
     sampler = Sampler(sampling, generator)
-    return _added(model, tokens, count, padding, sampler, frozenset(stop), chunk)
+    drafting = None if draft is None else (draft, draft_tokens)
+    source = _tokens(model, tokens, count, padding, sampler, chunk, drafting)
+    return _ended(source, len(tokens), sorted(stop))
 
 
-def _added(
+def _tokens(
     model: LanguageModel,
     tokens: Tensor,
     count: int,
     padding: Tensor | None,
     sampler: Sampler,
-    stop: Collection[int],
     chunk: int,
-) -> Iterator[Tensor]:
-    """Yield the tokens added, (batch, 1); the caller's gradient mode stays its own."""
+    drafting: tuple[LanguageModel, int] | None,
+) -> Added:
+    """Yield the tokens added, (batch, 1), and their values where they are known.
+
+    The caller's gradient mode stays its own.
+    """
     if count == 0:
         return
-    batch, length = tokens.shape
-    ends = sorted(stop)
-    cache = model.new_cache(batch, length + count, tokens.device)
-    cache.padding = padding
+    length = tokens.shape[1] + count
+    cache, logits = _prompted(model, tokens, length, padding, chunk)
 
     def step(newest: Tensor) -> Tensor:
         sampler.take(newest)
@@ -195,14 +224,48 @@ def _added(
 
     following = jit(step) if tokens.is_gpu else step
     with no_grad():
-        for start in range(0, length, chunk):
-            logits = model(tokens[:, start : start + chunk], cache)[:, -1]
         sampler.begin(tokens, logits.shape[-1], padding)
         newest = sampler.draw(logits.to(float32))
-    ended = [False] * batch
+    if drafting is not None:
+        draft, guesses = drafting
+        other, of_draft = _prompted(draft, tokens, length, padding, chunk)
+        if of_draft.shape != logits.shape:
+            raise ArgumentError(
+                f"generate: the draft has {of_draft.shape[-1]} words, the model"
+                f" {logits.shape[-1]}; they must have the same"
+            )
+        rounds = Speculation(model, draft, (cache, other), sampler, guesses)
+        yield from speculated(rounds, following, newest, count, guesses)
+        return
     for number in range(count):
+        yield newest, None
+        if number < count - 1:
+            with no_grad():
+                newest = following(newest)
+
+
+def _prompted(
+    model: LanguageModel,
+    tokens: Tensor,
+    length: int,
+    padding: Tensor | None,
+    chunk: int,
+) -> tuple[KeyValueCache, Tensor]:
+    """Return a cache that holds prompts, and logits of the token after them."""
+    cache = model.new_cache(len(tokens), length, tokens.device)
+    cache.padding = padding
+    with no_grad():
+        for start in range(0, tokens.shape[1], chunk):
+            logits = model(tokens[:, start : start + chunk], cache)[:, -1]
+    return cache, logits
+
+
+def _ended(source: Added, batch: int, ends: list[int]) -> Iterator[Tensor]:
+    """Yield tokens until every sequence has had one of the ends."""
+    ended = [False] * batch
+    for newest, values in source:
         if ends:
-            values = newest.tolist()
+            values = newest.tolist() if values is None else values
             if any(ended):
                 values = [
                     [ends[0]] if over else value
@@ -210,14 +273,12 @@ def _added(
                 ]
                 newest = newest.new_tensor(values)
             ended = [
-                over or value[0] in stop
+                over or value[0] in ends
                 for over, value in zip(ended, values, strict=True)
             ]
         yield newest
-        if all(ended) or number == count - 1:
+        if all(ended):
             return
-        with no_grad():
-            newest = following(newest)
 
 
 def _check(tokens: Tensor, count: int, prefill_chunk: int | None) -> None:

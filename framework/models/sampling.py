@@ -11,6 +11,7 @@ from .. import ops
 from ..base.dtype import float32
 from ..base.philox import Generator
 from ..tensor.factories import zeros
+from ..tensor.random import rand
 from ..tensor.tensor import Tensor
 
 
@@ -122,15 +123,46 @@ class Sampler:
         counts = zeros((batch, words), dtype=float32, device=tokens.device)
         self._seen = ops.scatter_add(counts, -1, tokens, ones)
 
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is taken."""
+        return self._sampling.temperature == 0.0
+
+    @property
+    def seen(self) -> Tensor | None:
+        """Above 0 where sequences have a token, (batch, words), if that is needed."""
+        return self._seen
+
     def take(self, newest: Tensor) -> None:
-        """Count tokens that sequences now have, (batch, 1)."""
+        """Count tokens that sequences now have, (batch, 1) or more of each."""
         if self._seen is not None:
             self._seen.scatter_(-1, newest, 1.0)
 
+    def with_token(self, seen: Tensor | None, newest: Tensor) -> Tensor | None:
+        """Return what is seen with a further token of each sequence, (batch, 1)."""
+        if seen is None:
+            return None
+        ones = zeros(newest.shape, dtype=float32, device=newest.device) + 1.0
+        return ops.scatter(seen, -1, newest, ones)
+
+    def chances(self, logits: Tensor, seen: Tensor | None) -> Tensor:
+        """Return probabilities of tokens, float32 (rows, words)."""
+        return ops.softmax(processed(logits, self._sampling, seen), -1)
+
+    def pick(self, chances: Tensor) -> Tensor:
+        """Return a token for each row of probabilities, int64 (rows, 1)."""
+        return ops.multinomial(chances, 1, generator=self._generator)
+
+    def pick_best(self, logits: Tensor, seen: Tensor | None) -> Tensor:
+        """Return the most likely token of each row of logits, int64 (rows, 1)."""
+        return ops.argmax(processed(logits, self._sampling, seen), -1, keepdim=True)
+
+    def uniform(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """Return draws from [0, 1), float32, on the device of a tensor."""
+        return rand(shape, device=like.device, generator=self._generator)
+
     def draw(self, logits: Tensor) -> Tensor:
         """Return a token for each row of logits, int64 (batch, 1)."""
-        logits = processed(logits, self._sampling, self._seen)
-        if self._sampling.temperature == 0.0:
-            return ops.argmax(logits, -1, keepdim=True)
-        chances = ops.softmax(logits, -1)
-        return ops.multinomial(chances, 1, generator=self._generator)
+        if self.is_greedy:
+            return self.pick_best(logits, self._seen)
+        return self.pick(self.chances(logits, self._seen))

@@ -18,6 +18,7 @@ class Loaded(NamedTuple):
 
     model: nn.Module
     tokenizer: models.Tokenizer
+    draft: nn.Module | None = None
 
     @property
     def device(self) -> Any:
@@ -44,6 +45,8 @@ def add_sampling_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repetition-penalty", type=float, default=1.0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--prefill-chunk", type=int, default=512)
+    parser.add_argument("--draft", type=Path, help="smaller model that guesses tokens")
+    parser.add_argument("--draft-tokens", type=int, default=4, help="guesses at a time")
 
 
 def opened(args: argparse.Namespace) -> Loaded:
@@ -52,7 +55,11 @@ def opened(args: argparse.Namespace) -> Loaded:
         raise FileNotFoundError(f"{args.model} does not exist; give a folder or a file")
     tokenizer = models.Tokenizer(args.model)
     model = loaded_model(args.model, args.device, args.dtype, args.format)
-    return Loaded(model, tokenizer)
+    path: Path | None = getattr(args, "draft", None)
+    draft = None
+    if path is not None:
+        draft = loaded_model(path, args.device, args.dtype, args.format)
+    return Loaded(model, tokenizer, draft)
 
 
 def loaded_model(
@@ -111,6 +118,7 @@ def continued(
 ) -> Continuation:
     """Return what a model adds to a prompt; `show` gets each part as it comes."""
     model = language_model(loaded, args)
+    draft: Any = loaded.draft
     parts: list[str] = []
     stream, count = loaded.tokenizer.stream(), 0
     began = first = last = time.perf_counter()
@@ -126,6 +134,8 @@ def continued(
         stop=loaded.tokenizer.stop,
         seed=args.seed,
         prefill_chunk=args.prefill_chunk,
+        draft=draft,
+        draft_tokens=args.draft_tokens,
     ):
         number = int(newest.item())
         last = time.perf_counter()

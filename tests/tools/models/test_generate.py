@@ -32,3 +32,6 @@ def test_the_text_is_that_of_generate(
     written = capsys.readouterr()
     assert written.out == found["text"] + "\n"
     assert written.err.startswith(f"{len(added)} tokens; prompt")
+    drafted = ["--draft", str(folder), "--draft-tokens", "2"]
+    assert main([*given, "--tokens", "6", "--greedy", *drafted]) == 0
+    assert capsys.readouterr().out == written.out
