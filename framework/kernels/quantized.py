@@ -35,8 +35,9 @@ MOST_IDLE = 1 / 8
 OUTPUTS = (16, 8, 4)
 """Columns of a workgroup."""
 
-BATCH = 4
-"""Columns whose loads are in flight together."""
+TOGETHER = 64
+"""Elements of an invocation whose loads are in flight, of several columns. More take
+more instructions, which each launch of a decoding step reads anew."""
 
 DEQUANTIZE_WORKGROUP = 128
 
@@ -107,13 +108,14 @@ def gemv_dispatch(
         ),
         OUTPUTS[-1],
     )
-    rounds = ceil_div(pieces, local) * outputs // BATCH
+    batch = max(1, TOGETHER // kind.piece)
+    rounds = ceil_div(pieces, local) * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
     push: dict[str, Argument] = {"x": "x", "blocks": "blocks", "out_": "out"}
     push |= {"bias": "bias" if has_bias else "x", "rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
     constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
-    constants |= {"BATCH": BATCH, "HAS_BIAS": int(has_bias), **_group(kind)}
+    constants |= {"BATCH": batch, "HAS_BIAS": int(has_bias), **_group(kind)}
     return Dispatch(
         "quantized/gemv",
         fold_grid(ceil_div(columns, outputs), passes),

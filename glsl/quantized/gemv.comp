@@ -110,7 +110,8 @@ void main() {
             }
             keep(r, own);
         }
-        for (uint c = 0; c < OUTPUTS; c += BATCH) {
+        // The less code, the less of it is read for each launch of a decoding step.
+        [[dont_unroll]] for (uint c = 0; c < OUTPUTS; c += BATCH) {
             Piece piece[BATCH];
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                 uint column = min(group + c + b, push.columns - 1);

@@ -37,6 +37,9 @@ LEAST_CACHED_SLICE = 64
 GROUPS = 8
 """Workgroups per multiprocessor that the slices are to make."""
 
+CACHED_GROUPS = 4
+"""The same for slices of a cache."""
+
 MOST_ROWS = 8
 """Queries of a workgroup, all heads that share keys together; a power of two to 32."""
 
@@ -45,6 +48,10 @@ INVOCATIONS = 128
 
 INVOCATIONS_OF_ROWS = 64
 """Invocations of a workgroup with more, whose sums take registers; a power of two."""
+
+CACHED_INVOCATIONS_OF_ROWS = 128
+"""The same for a cache: fewer have more loads each, whose code is read for each launch
+of a decoding step, as the kernels between have taken its place."""
 
 QUERIES_WITH_TENSOR_CORES = 8
 """More queries than these are quicker on tensor cores, if their workgroups, one for
@@ -93,14 +100,19 @@ class SplitTile(NamedTuple):
         return WORD * (tile + own) + 4 * (scores + self.invocations)
 
 
-def split_tile(q: TensorSpec, k: TensorSpec, v: TensorSpec) -> SplitTile:
+def split_tile(
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    invocations_of_rows: int = INVOCATIONS_OF_ROWS,
+) -> SplitTile:
     """Return the tile of a call."""
     rows = q.shape[1] // k.shape[1] * q.shape[2]
     vector = WORD // q.dtype.itemsize
     words = ceil_div(q.shape[3], vector)
     # A line of invocations has a vector's words.
-    few = rows > 1 and max(q.shape[3], v.shape[3]) <= INVOCATIONS_OF_ROWS * vector
-    invocations = INVOCATIONS_OF_ROWS if few else INVOCATIONS
+    few = rows > 1 and max(q.shape[3], v.shape[3]) <= invocations_of_rows * vector
+    invocations = invocations_of_rows if few else INVOCATIONS
     span = min(invocations, TILE_BYTES // WORD // words)
     return SplitTile(
         min(MOST_ROWS, 1 << (rows - 1).bit_length()),
@@ -148,7 +160,11 @@ def fits_cache(gpu: DeviceInfo, q: TensorSpec, k: TensorSpec) -> bool:
     few = 0 < q.shape[2] <= MOST_QUERIES and 0 < q.shape[3] <= MOST_HEAD
     if not few or 0 in (*q.shape, *k.shape):
         return False
-    return split_tile(q, k, k).shared_memory <= gpu.max_shared_memory
+    return _cached_tile(q, k).shared_memory <= gpu.max_shared_memory
+
+
+def _cached_tile(q: TensorSpec, k: TensorSpec) -> SplitTile:
+    return split_tile(q, k, k, CACHED_INVOCATIONS_OF_ROWS)
 
 
 def cached_dispatches(
@@ -164,9 +180,9 @@ def cached_dispatches(
     as many as fill the device, if each has `LEAST_CACHED_SLICE` keys; without keys they
     end at once.
     """
-    tile = split_tile(call.q, call.k, call.v)
+    tile = _cached_tile(call.q, call.k)
     blocks = _blocks(call, tile)
-    wanted = ceil_div(GROUPS * model_of(call.gpu).multiprocessors, blocks)
+    wanted = ceil_div(CACHED_GROUPS * model_of(call.gpu).multiprocessors, blocks)
     pages, _, page, _ = call.k.shape
     keys = page if tables is None else page * tables.shape[1]
     slices = max(1, min(wanted, ceil_div(keys, LEAST_CACHED_SLICE)))
