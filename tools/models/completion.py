@@ -11,6 +11,10 @@ from typing import Any, NamedTuple
 COMPLETION_TOKENS = 16
 """Tokens of a completion that says no number, as OpenAI has it."""
 
+MOST_STOPS, MOST_STOP = 16, 1024
+"""Stop words of a request, and characters of one, at most: all are looked for in each
+part of a text."""
+
 NEUTRAL: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "echo": (False,),
@@ -218,6 +222,10 @@ def _stop(fields: Mapping[str, Any]) -> tuple[str, ...]:
     ):
         raise RequestError(
             "stop must be a text, or an array of texts, not empty", "stop"
+        )
+    if len(words) > MOST_STOPS or any(len(each) > MOST_STOP for each in words):
+        raise RequestError(
+            f"stop must be at most {MOST_STOPS} texts of {MOST_STOP} characters", "stop"
         )
     return tuple(words)
 

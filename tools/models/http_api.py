@@ -138,13 +138,16 @@ class Api:
 
     async def _answer(self, request: Request, is_chat: bool) -> Response:
         asked = Asked.of(await _body(request), self._name, is_chat)
-        prompts = await run_in_threadpool(self._encoded, asked)
-        if len(prompts) * asked.copies > self._worker.most:
+        texts_asked = len(asked.prompts) * asked.copies
+        if texts_asked > self._worker.most:
             raise RequestError(
-                f"{len(prompts) * asked.copies} texts are asked for; a request has at"
-                f" most {self._worker.most}",
+                f"{texts_asked} texts are asked for; a request has at most"
+                f" {self._worker.most}",
                 "n",
             )
+        # Before the work of encoding, which a full queue makes useless.
+        self._worker.check_room(texts_asked)
+        prompts = await run_in_threadpool(self._encoded, asked)
         counts = [self._count(prompt, asked) for prompt in prompts]
         copies, seed = range(asked.copies), asked.settings["seed"]
         stop = {**asked.settings, "stop": self._worker.tokenizer.stop}

@@ -134,6 +134,17 @@ class Worker:
         if self._thread.is_alive():
             self._thread.join()
 
+    def check_room(self, count: int) -> None:
+        """Raise the error of `ask` if that took no further texts now."""
+        if self._is_closed:
+            raise WorkerClosedError("the server is shutting down; ask another one")
+        if len(self._open) + count > self.most:
+            raise QueueFullError(
+                f"the queue is full: {len(self._open)} texts are being written or wait,"
+                f" {count} more are asked for, {self.most} are possible; ask again"
+                " later"
+            )
+
     def ask(self, jobs: Sequence[Job]) -> None:
         """Have texts written, all of them or none; waits for nothing.
 
@@ -145,14 +156,7 @@ class Worker:
             After `close`.
         """
         with self._changed:
-            if self._is_closed:
-                raise WorkerClosedError("the server is shutting down; ask another one")
-            if len(self._open) + len(jobs) > self.most:
-                raise QueueFullError(
-                    f"the queue is full: {len(self._open)} texts are being written or"
-                    f" wait, {len(jobs)} more are asked for, {self.most} are possible;"
-                    " ask again later"
-                )
+            self.check_room(len(jobs))
             self._open.update(jobs)
             self._asked += jobs
             self._changed.notify()

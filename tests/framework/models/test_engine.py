@@ -229,3 +229,35 @@ def test_weights_of_other_dtypes(dtype: str) -> None:
     text = engine.submit(PROMPTS[4], 6)
     engine.run()
     assert text.tokens == wanted
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("seed", range(4))
+def test_texts_that_come_and_go_at_random(seed: int, place: Any) -> None:
+    rng = np.random.default_rng(seed)
+    model = small_llama()
+    settings = [{}, {"temperature": 1.2, "top_p": 0.9}, {"repetition_penalty": 1.4}]
+    sizes = {"rows": 3, "length": 40, "page": 4, "prefill_chunk": 8}
+    crowd = Engine(small_llama().to(place), pages=14, **sizes)
+    lone = Engine(model.to(place), **{**sizes, "rows": 1})
+    texts, wanted = [], []
+    for number in range(24):
+        prompt = rng.integers(0, 11, rng.integers(1, 24)).tolist()
+        count = int(rng.integers(1, 40 - len(prompt)))
+        given = settings[rng.integers(3)] | {"seed": number}
+        texts.append(crowd.submit(prompt, count, **given))
+        wanted.append(lone.submit(prompt, count, **given))
+        for _ in range(rng.integers(4)):
+            crowd.step()
+        if rng.random() < 0.3:
+            crowd.cancel(texts[rng.integers(len(texts))])
+        load = crowd.load
+        held = sum(len(each._pages) for each in texts)
+        assert load.free_pages == load.pages - held
+    crowd.run()
+    lone.run()
+    assert crowd.load == EngineLoad(0, 0, 14, 14)
+    for text, alone_text in zip(texts, wanted, strict=True):
+        assert text.finish in ("cancelled", "length")
+        assert text.tokens == alone_text.tokens[: len(text.tokens)]
+        assert len(text.tokens) == text.count or text.finish == "cancelled"

@@ -46,6 +46,7 @@ def test_a_chat() -> None:
         ({"prompt": "a", "seed": True}, "seed", "seed is True"),
         ({"prompt": "a", "top_p": "1"}, "top_p", "top_p is '1'; it must be a number"),
         ({"prompt": "a", "stop": [""]}, "stop", "stop must be a text, or an array"),
+        ({"prompt": "a", "stop": ["x"] * 17}, "stop", "stop must be at most 16 texts"),
         ({"prompt": "a", "stream": 1}, "stream", "stream is 1; it must be true or"),
         ({"prompt": "a", "echo": True}, "echo", "echo is true; it is not supported"),
         ({"prompt": "a", "best": 1}, "best", "'best' is no argument of the request"),
