@@ -1,6 +1,6 @@
-"""Models from GGUF files, and to them: names, settings and order of rows.
+"""Models from GGUF files, and to them: names and order of rows.
 
-Source: the package gguf, `constants.py` and `tensor_mapping.py`; llama.cpp's
+Source: the package gguf, `tensor_mapping.py`; llama.cpp's
 `convert_hf_to_gguf.py` for the rows of queries and keys.
 """
 
@@ -20,18 +20,16 @@ from ..base.device import Device
 from ..base.dtype import DType, as_dtype, float32
 from ..base.errors import FileFormatError
 from ..base.quantized_format import FORMATS
-from ..io.safetensors import host_tensor
 from ..tensor.from_data import tensor
 from ..tensor.quantized import QuantizedTensor, encode_finite
 from ..tensor.tensor import Tensor
-from .config import ModelConfig
-from .experts import Experts
-from .gguf_file import GGUFFile, GGUFTensor, write_gguf
+from .gemma import Gemma, RMSNorm
+from .gguf_file import GGUFFile, write_gguf
+from .gguf_settings import FACTORS, described, plain_tensor, stored_tensor
 from .gguf_tokenizer_writer import tokenizer_metadata
-from .gpt2 import GPT2, Conv1D
+from .gpt2 import Conv1D
 from .llama import Llama
 from .parameters import set_module, set_parameter, tied_parameters
-from .qwen import Qwen
 from .tokenizer import Tokenizer
 
 Layer = nn.Linear | nn.Embedding | Conv1D
@@ -50,12 +48,14 @@ _IN_LAYER = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
+    "self_attn.qkv_proj": "attn_qkv",
     "self_attn.o_proj": "attn_output",
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "ln_1": "attn_norm",
     "attn.c_attn": "attn_qkv",
@@ -65,107 +65,15 @@ _IN_LAYER = {
     "mlp.c_proj": "ffn_down",
 }
 
-_FACTORS = "rope_freqs.weight"
-"""What the frequencies of positions are divided by."""
-
-ARCHITECTURES = ("llama", "qwen2", "qwen3", "gpt2")
+_IN_GEMMA = {
+    **_IN_LAYER,
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
+}
 
 PLAIN = ("float32", "float16", "bfloat16")
 """Dtypes of parameters in a file."""
-
-
-def settings_of(file: GGUFFile) -> ModelConfig:
-    """Return what a file says of its model, with the names of `config.json`.
-
-    Raises
-    ------
-    FileFormatError
-        If it is of no known architecture, or a setting is missing or not supported.
-    """
-    given = ModelConfig(file.metadata, str(file.path))
-    kind = given.get("general.architecture", str)
-    if kind not in ARCHITECTURES:
-        raise FileFormatError(
-            f"{file.path}: `general.architecture` is {kind!r}; accepted:"
-            f" {', '.join(map(repr, ARCHITECTURES))}"
-        )
-    if given.get(f"{kind}.expert_count", int, 0):
-        raise FileFormatError(
-            f"{file.path}: `{kind}.expert_count` is"
-            f" {file.metadata[f'{kind}.expert_count']}; mixtures of experts are read"
-            " from safetensors only"
-        )
-    if "token_embd.weight" not in file.tensors:
-        raise FileFormatError(f"{file.path}: tensor `token_embd.weight` is missing")
-    found: dict[str, Any] = {"model_type": kind}
-    found["vocab_size"] = file.tensors["token_embd.weight"].shape[0]
-    sizes = _GPT2_SIZES if kind == "gpt2" else _SIZES
-    found |= {name: given.size(f"{kind}.{theirs}") for name, theirs in sizes.items()}
-    if kind == "gpt2":
-        eps = given.get(f"{kind}.attention.layer_norm_epsilon", float, 1e-5)
-        found["layer_norm_epsilon"] = eps
-        return ModelConfig(found, str(file.path))
-    heads = given.size(f"{kind}.attention.head_count")
-    head = given.size(
-        f"{kind}.attention.key_length", max(1, found["hidden_size"] // heads)
-    )
-    turned = given.size(f"{kind}.rope.dimension_count", head)
-    if turned != head:
-        raise FileFormatError(
-            f"{file.path}: `{kind}.rope.dimension_count` is {turned}; it must be that"
-            f" of a head, {head}"
-        )
-    shared = given.size(f"{kind}.attention.head_count_kv", heads)
-    found |= {"num_key_value_heads": shared, "head_dim": head}
-    eps = given.get(f"{kind}.attention.layer_norm_rms_epsilon", float, 1e-6)
-    found["rms_norm_eps"] = eps
-    found["rope_theta"] = given.get(f"{kind}.rope.freq_base", float, 10000.0)
-    found["sliding_window"] = given.size(f"{kind}.attention.sliding_window", None)
-    found["tie_word_embeddings"] = "output.weight" not in file.tensors
-    found["attention_bias"] = "blk.0.attn_q.bias" in file.tensors
-    found["mlp_bias"] = "blk.0.ffn_down.bias" in file.tensors
-    room = given.size(f"{kind}.context_length", None)
-    found["max_position_embeddings"] = room
-    found["rope_scaling"] = _scaling(file, given, kind)
-    return ModelConfig(found, str(file.path))
-
-
-_SIZES = {
-    "hidden_size": "embedding_length",
-    "intermediate_size": "feed_forward_length",
-    "num_hidden_layers": "block_count",
-    "num_attention_heads": "attention.head_count",
-}
-
-_GPT2_SIZES = {
-    "n_embd": "embedding_length",
-    "n_inner": "feed_forward_length",
-    "n_layer": "block_count",
-    "n_head": "attention.head_count",
-    "n_positions": "context_length",
-}
-
-
-def _scaling(file: GGUFFile, given: ModelConfig, kind: str) -> dict[str, Any] | None:
-    """Return how the frequencies of positions are scaled."""
-    scaling = given.get(f"{kind}.rope.scaling.type", str, "none")
-    if scaling not in ("none", "linear"):
-        raise FileFormatError(
-            f"{file.path}: `{kind}.rope.scaling.type` is {scaling!r}; accepted: 'none',"
-            " 'linear'"
-        )
-    if _FACTORS in file.tensors:
-        factors: list[float] = _plain(file, _FACTORS).to(float32).tolist()
-        if 0.0 in factors:
-            raise FileFormatError(
-                f"{file.path}: tensor `{_FACTORS}` has a 0, by which frequencies would"
-                " be divided"
-            )
-        return {"rope_type": "factors", "factors": factors}
-    if scaling == "linear":
-        factor = given.get(f"{kind}.rope.scaling.factor", float)
-        return {"rope_type": "linear", "factor": factor}
-    return None
 
 
 def fill_from_gguf(
@@ -208,7 +116,7 @@ def fill_from_gguf(
                 model, module_name, _blocks(model, file, name, source), place, dtype
             )
         else:
-            found = _ours(model, name, layer, _plain(file, source))
+            found = _ours(model, name, layer, plain_tensor(file, source))
             set_parameter(model, name, nn.Parameter(found.to(place, dtype)))
     for name, other in tied.items():
         if name in sources:
@@ -226,7 +134,7 @@ def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
     tied = tied_parameters(model)
     sources: dict[str, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
-        source = gguf_name(name)
+        source = gguf_name(model, name)
         if source not in file.tensors:
             if name in tied:
                 continue
@@ -240,7 +148,7 @@ def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
                 f" {file.tensors[source].shape}; the model has {shape}"
             )
         sources[name] = source
-    strange = {*file.tensors} - {*sources.values(), _FACTORS}
+    strange = {*file.tensors} - {*sources.values(), FACTORS}
     if strange:
         raise FileFormatError(
             f"{file.path}: tensor `{min(strange)}` is not of the model"
@@ -249,12 +157,13 @@ def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
     return sources
 
 
-def gguf_name(name: str) -> str:
+def gguf_name(model: nn.Module, name: str) -> str:
     """Return what a GGUF file calls a parameter."""
+    in_layer = _IN_GEMMA if isinstance(model, Gemma) else _IN_LAYER
     module, _, kind = name.rpartition(".")
     found = re.fullmatch(r"(?:model\.layers|transformer\.h)\.(\d+)\.(.+)", module)
     if found:
-        return f"blk.{found[1]}.{_IN_LAYER[found[2]]}.{kind}"
+        return f"blk.{found[1]}.{in_layer[found[2]]}.{kind}"
     return f"{_TOP[module]}.{kind}"
 
 
@@ -287,23 +196,6 @@ def _to_pairs(rows: np.ndarray, heads: int) -> np.ndarray:
     return halves.swapaxes(1, 2).reshape(rows.shape)
 
 
-def stored_tensor(file: GGUFFile, name: str) -> Tensor | QuantizedTensor:
-    """Return a tensor of a file on the host, mapped from disk."""
-    found: GGUFTensor = file.tensors[name]
-    data = file.data(name)
-    if found.kind in FORMATS:
-        size = FORMATS[found.kind].row_size(found.shape[-1])
-        blocks = host_tensor(data, as_dtype("uint8"), (*found.shape[:-1], size))
-        return QuantizedTensor(blocks, found.kind, found.shape[-1])
-    dtype = as_dtype(found.kind)
-    return host_tensor(data.view(dtype.storage), dtype, found.shape)
-
-
-def _plain(file: GGUFFile, name: str) -> Tensor:
-    found = stored_tensor(file, name)
-    return found if isinstance(found, Tensor) else found.dequantize()
-
-
 def _ours(model: nn.Module, name: str, layer: nn.Module, found: Tensor) -> Tensor:
     """Return a parameter of a file in the order that the model has."""
     heads = _heads(model, name)
@@ -311,6 +203,8 @@ def _ours(model: nn.Module, name: str, layer: nn.Module, found: Tensor) -> Tenso
         kind = found.dtype
         rows = _to_halves(found.to(float32).numpy(), heads)
         return tensor(np.ascontiguousarray(rows)).to(kind)
+    if isinstance(layer, RMSNorm):
+        return found.to(float32) - 1.0
     return found.T.contiguous() if _is_turned(model, name) else found
 
 
@@ -358,7 +252,7 @@ def save_gguf(
     Parameters
     ----------
     model : nn.Module
-        `Llama`, `Qwen` or `GPT2`, without experts.
+        `Llama`, `Qwen`, `Gemma`, `Phi3` or `GPT2`, without experts.
     path : str or Path
         A file there is replaced once the new one is whole.
     format : str, default "float16"
@@ -386,28 +280,30 @@ def save_gguf(
             f"save_gguf: format is {format!r}; accepted: {', '.join(PLAIN)},"
             f" {', '.join(of_gguf)}"
         )
-    described, factors = _described(model, context_length)
+    described_as, factors = described(model, context_length)
     if tokenizer is not None:
-        words = described[f"{described['general.architecture']}.vocab_size"]
-        described |= tokenizer_metadata(tokenizer, words)
+        words = described_as[f"{described_as['general.architecture']}.vocab_size"]
+        described_as |= tokenizer_metadata(tokenizer, words)
     tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {}
     if factors is not None:
-        tensors[_FACTORS] = ("float32", factors.shape, factors)
+        tensors[FACTORS] = ("float32", factors.shape, factors)
     seen: set[int] = set()
     for name, module in model.named_modules():
         if isinstance(module, nn.QLinear | nn.QEmbedding):
             weight = module.weight
             if id(weight.blocks) not in seen:
-                tensors[gguf_name(f"{name}.weight")] = _kept(model, name, weight)
+                tensors[gguf_name(model, f"{name}.weight")] = _kept(model, name, weight)
             seen.add(id(weight.blocks))
         for attribute, parameter in module.named_parameters(recurse=False):
             full = f"{name}.{attribute}"
             if id(parameter) not in seen:
-                tensors[gguf_name(full)] = _written(model, full, parameter, format)
+                tensors[gguf_name(model, full)] = _written(
+                    model, full, parameter, format
+                )
             seen.add(id(parameter))
     if any(kind in FORMATS for kind, *_ in tensors.values()):
-        described["general.quantization_version"] = 2
-    write_gguf(path, {**described, **(metadata or {})}, tensors)
+        described_as["general.quantization_version"] = 2
+    write_gguf(path, {**described_as, **(metadata or {})}, tensors)
 
 
 def _kept(
@@ -438,6 +334,9 @@ def _written(
         values = values.T
     values = np.ascontiguousarray(values)
     layer = model.get_submodule(name.rpartition(".")[0])
+    if isinstance(layer, RMSNorm):
+        # Files have the whole factor.
+        values = values + np.float32(1)
     if values.ndim != 2 or not isinstance(layer, Layer):
         return "float32", values.shape, values
     if format in FORMATS and values.shape[1] % FORMATS[format].multiple == 0:
@@ -446,52 +345,3 @@ def _written(
     kind = format if format in PLAIN else "float16"
     stored = tensor(values).to(as_dtype(kind))
     return kind, values.shape, stored.host_view().view(np.uint8)
-
-
-def _described(
-    model: nn.Module, context_length: int | None
-) -> tuple[dict[str, Any], np.ndarray | None]:
-    """Return metadata, and what the frequencies of positions are divided by."""
-    if isinstance(model, GPT2):
-        sizes = model.config
-        found: dict[str, Any] = {"general.architecture": "gpt2"}
-        return found | {
-            "gpt2.vocab_size": sizes.vocab_size,
-            "gpt2.context_length": sizes.n_positions,
-            "gpt2.embedding_length": sizes.n_embd,
-            "gpt2.feed_forward_length": sizes.n_inner,
-            "gpt2.block_count": sizes.n_layer,
-            "gpt2.attention.head_count": sizes.n_head,
-            "gpt2.attention.layer_norm_epsilon": sizes.layer_norm_epsilon,
-        }, None
-    mixture = any(isinstance(each, Experts) for each in model.modules())
-    if not isinstance(model, Llama | Qwen) or mixture:
-        raise ArgumentError(
-            f"save_gguf: the model is {type(model).__name__}; accepted: Llama, Qwen and"
-            " GPT2, without experts"
-        )
-    config: Any = model.config
-    room = model.settings.get("max_position_embeddings") or 4096
-    kind = "llama"
-    if isinstance(model, Qwen):
-        kind = "qwen3" if model.config.has_head_norms else "qwen2"
-    theta, factors = model.model.rotary.base()
-    sizes_of = {
-        "context_length": room if context_length is None else context_length,
-        "embedding_length": config.hidden_size,
-        "feed_forward_length": config.intermediate_size,
-        "block_count": config.num_hidden_layers,
-        "attention.head_count": config.num_attention_heads,
-        "attention.head_count_kv": config.num_key_value_heads,
-        "attention.key_length": config.head_dim,
-        "attention.value_length": config.head_dim,
-        "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "rope.dimension_count": config.head_dim,
-        "rope.freq_base": theta,
-        "vocab_size": config.vocab_size,
-    }
-    window = getattr(config, "sliding_window", None)
-    if window is not None:
-        sizes_of["attention.sliding_window"] = window
-    named = {f"{kind}.{name}": value for name, value in sizes_of.items()}
-    return {"general.architecture": kind, **named}, factors

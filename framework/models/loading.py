@@ -33,7 +33,8 @@ from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
 from .gguf_file import read_gguf
-from .gguf_model import fill_from_gguf, settings_of
+from .gguf_model import fill_from_gguf
+from .gguf_settings import settings_of
 from .int4_checkpoint import unpacked
 from .parameters import set_module
 from .parameters import set_parameter as _set_parameter

@@ -26,6 +26,16 @@ LLAMA3 = {
 }
 WIDTHS = {**SIZES, "hidden_size": 64, "intermediate_size": 96}
 GPT2 = {"vocab_size": 61, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 64}
+HEADS = {**WIDTHS, "num_key_value_heads": 2, "head_dim": 32, "sliding_window": 6}
+GEMMA2 = {**HEADS, "query_pre_attn_scalar": 32, "rope_theta": 5000.0}
+GEMMA3 = {**HEADS, "query_pre_attn_scalar": 32, "num_hidden_layers": 6}
+PHI3 = {
+    **WIDTHS,
+    **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id"), 0),
+    "num_key_value_heads": 2,
+    "sliding_window": 6,
+}
+SMALL = {"GPT2": GPT2, "Gemma2": GEMMA2, "Gemma3Text": GEMMA3, "Phi3": PHI3}
 
 NAME = {"general.name": "small"}
 
@@ -36,6 +46,9 @@ FAMILIES: list[Any] = [
     ),
     ("Qwen2", {**WIDTHS, "num_key_value_heads": 2, "tie_word_embeddings": True}),
     ("Qwen3", {**WIDTHS, "num_key_value_heads": 2, "head_dim": 32}),
+    ("Gemma2", GEMMA2),
+    ("Gemma3Text", GEMMA3),
+    ("Phi3", PHI3),
     ("GPT2", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}),
 ]  # fmt: skip
 
@@ -71,24 +84,29 @@ def test_files_keep_what_a_model_computes(
             np.testing.assert_array_equal(first.data(name), again.data(name))
 
 
-@pytest.mark.parametrize("kind", ["Llama", "Qwen2", "GPT2"])
+@pytest.mark.parametrize("kind", ["Llama", "Qwen2", *SMALL])
 def test_transformers_reads_what_is_written(tmp_path: Path, kind: str) -> None:
     """An oracle of names, settings and the order of rows."""
     from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     grouped = {**WIDTHS, "num_key_value_heads": 2, "rope_theta": 5000.0}
-    theirs = saved(tmp_path, kind, **(GPT2 if kind == "GPT2" else grouped))
+    sizes = SMALL.get(kind, grouped)
+    theirs = saved(tmp_path, kind, **sizes)
     model = fw.models.load(tmp_path, "cpu")
     fw.models.save_gguf(model, tmp_path / "a.gguf", "float32", metadata=NAME)
     found = load_gguf_checkpoint(tmp_path / "a.gguf", True, theirs)
     for name, setting in found["config"].items():
-        if name in (GPT2 if kind == "GPT2" else grouped):
+        if name in sizes:
             assert setting == pytest.approx(getattr(theirs.config, name, setting)), name
     want = theirs.state_dict()
     assert len(found["tensors"]) >= len(want) - 1  # a tied one is there once
     for name, each in found["tensors"].items():
         if name in want:
-            np.testing.assert_array_equal(each.numpy(), want[name].numpy(), name)
+            # Norms of Gemma are written with 1 added.
+            atol = 1e-6 if "Gemma" in kind and "norm" in name else 0
+            np.testing.assert_allclose(
+                each.numpy(), want[name].numpy(), rtol=0, atol=atol, err_msg=name
+            )
 
 
 def small_file(path: Path, format: str = "q8_0") -> Any:

@@ -1,0 +1,103 @@
+"""Settings in GGUF files: what is read of them, and what they cannot say."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.models.small import CONFIG
+from vkbackend.errors import ArgumentError
+from vkbackend.framework.models.gguf_file import GGUFFile, GGUFTensor, read_gguf
+from vkbackend.framework.models.gguf_settings import settings_of
+
+GEMMA = {
+    **CONFIG,
+    "model_type": "gemma3_text",
+    "head_dim": 4,
+    "query_pre_attn_scalar": 4,
+    "num_key_value_heads": 1,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+LINEAR = {"rope_type": "linear", "factor": 8.0}
+
+
+def gemma(**settings: Any) -> fw.models.Gemma:
+    model = fw.models.Gemma(fw.models.ModelConfig(GEMMA | settings)).eval()
+    fw.models.initialize(model, "cpu", std=0.3)
+    return model
+
+
+def test_bases_and_factor_of_gemma(tmp_path: Path) -> None:
+    model = gemma(rope_theta=5e5, rope_local_base_freq=2e4, rope_scaling=LINEAR)
+    path = tmp_path / "a.gguf"
+    fw.models.save_gguf(model, path, "float32", context_length=99)
+    found = read_gguf(path).metadata
+    named = ("rope.freq_base", "rope.freq_base_swa", "rope.scaling.factor")
+    assert [found[f"gemma3.{name}"] for name in named] == [5e5, 2e4, 8.0]
+    again: Any = fw.models.load(path)
+    assert again.settings["max_position_embeddings"] == 99
+    tokens = fw.tensor([[1, 2, 3, 4, 5]])
+    wanted, got = model(tokens).detach().numpy(), again(tokens).detach().numpy()
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"query_pre_attn_scalar": 5}, "query_pre_attn_scalar is 5 .* take 4"),
+        ({"layer_types": ["full_attention"] * 2}, "a layer of full attention in 6"),
+        ({"rope_scaling": LLAMA3}, "scaled as 'llama3'"),
+        (
+            {"model_type": "gemma2", "attn_logit_softcapping": None},
+            "attn_logit_softcapping is None; files of gemma2 have a limit",
+        ),
+    ],
+)
+def test_what_files_cannot_say(
+    tmp_path: Path, settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        fw.models.save_gguf(gemma(**settings), tmp_path / "a.gguf")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_scaled_positions_of_phi3(tmp_path: Path) -> None:
+    for settings in ({"rope_scaling": LINEAR}, {"partial_rotary_factor": 0.5}):
+        config = fw.models.ModelConfig(CONFIG | settings | {"head_dim": 8})
+        model = fw.models.Phi3(config)
+        with pytest.raises(ArgumentError, match="accepted: 'default' for the whole"):
+            fw.models.save_gguf(model, tmp_path / "a.gguf")
+
+
+def read(kind: str, **metadata: Any) -> dict[str, Any]:
+    """Return the settings of a file with the metadata that are needed, and others."""
+    table = GGUFTensor("float32", (11, 8), 0, 352)
+    needed = {
+        "embedding_length": 8,
+        "feed_forward_length": 12,
+        "block_count": 2,
+        "attention.head_count": 2,
+    }
+    named = {f"{kind}.{name}": each for name, each in (needed | metadata).items()}
+    every = {"general.architecture": kind, **named}
+    file = GGUFFile(Path("a.gguf"), every, {"token_embd.weight": table})
+    return settings_of(file).settings
+
+
+def test_what_is_read() -> None:
+    assert read("phi3", **{"attention.sliding_window": 0})["sliding_window"] is None
+    assert read("llama", context_length=77)["max_position_embeddings"] == 77
+    found = read("gemma2", **{"attention.key_length": 16})
+    assert (found["query_pre_attn_scalar"], found["head_dim"]) == (16, 16)
+    assert found["attn_logit_softcapping"] == 50
+    # The largest model divides by another number.
+    found = read("gemma2", block_count=46, **{"attention.key_length": 16})
+    assert found["query_pre_attn_scalar"] == 4
