@@ -484,6 +484,10 @@ from .base.modes import (
     is_autocast_enabled as is_autocast_enabled,
 )
 from .tensor.binomial import binomial as binomial
+from .tensor.low_rank import (
+    pca_lowrank as pca_lowrank,
+    svd_lowrank as svd_lowrank,
+)
 from .tensor.matrix_norms import (
     frobenius_norm as frobenius_norm,
     nuclear_norm as nuclear_norm,

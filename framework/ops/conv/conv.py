@@ -15,9 +15,21 @@ from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.tensor_cores import convolution_mode
 from ..elementwise.complex_numbers import _complex_of, _imaginary_part, _real_part
-from ..images import autocast_passthrough, check_fit, check_images, images
+from ..images import (
+    POOLED_INTEGERS,
+    autocast_passthrough,
+    check_fit,
+    check_images,
+    images,
+)
 from ..view import reshape
 from .conv2d import _conv2d, _conv2d_input_vjp
+from .integer import (
+    integer_conv2d,
+    integer_conv_transpose2d,
+    need_equal_integers,
+    need_int64,
+)
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -76,7 +88,7 @@ def conv2d(
     Parameters
     ----------
     x : Tensor, shape (batch, in_channels, height, width) or without batch
-        Float.
+        Float, complex or of an integer dtype.
     weight : Tensor, shape (out_channels, in_channels / groups, kernel_h, kernel_w)
         Filters, of the same dtype.
     bias : Tensor, shape (out_channels,), or None
@@ -130,6 +142,11 @@ def _convolved(
     pixels, filters = images(x, dims), images(weight, dims)
     window = _window(name, filters, stride, padding, dilation, dims)
     check_fit(name, pixels, window)
+    if x.dtype in POOLED_INTEGERS:
+        need_equal_integers(name, x, weight, bias)
+        out = integer_conv2d(pixels, filters, window, groups)
+        out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
+        return autocast_passthrough(out, x, dims)
     if x.dtype.is_complex or weight.dtype.is_complex:
         real = Convolution(
             window, groups, convolution_mode(x.device, x.dtype.to_real())
@@ -159,7 +176,7 @@ def _of_parts(
 
 def _check_filters(name: str, x: Tensor, weight: Tensor, dims: int, groups: int) -> int:
     """Return the number of groups, checked as the filters are."""
-    check_images(name, x, dims, complexes=True)
+    check_images(name, x, dims, complexes=True, integers=True)
     if len(weight.layout.shape) != dims + 2:
         raise ShapeError(
             f"{name}: weight is {tuple(weight.shape)}; it must be {dims + 2}-D"
@@ -256,7 +273,7 @@ def conv_transpose2d(
     Parameters
     ----------
     x : Tensor, shape (batch, in_channels, height, width) or without batch
-        Float.
+        Float, complex or int64.
     weight : Tensor, shape (in_channels, out_channels / groups, kernel_h, kernel_w)
         Filters, of the same dtype.
     bias : Tensor, shape (out_channels,), or None
@@ -298,6 +315,9 @@ def _transposed(
     dilation: int | Shape,
 ) -> Tensor:
     groups = _check_filters(name, x, weight, dims, groups)
+    if x.dtype in POOLED_INTEGERS:
+        need_int64(name, x)
+        need_equal_integers(name, x, weight, bias)
     if (
         x.layout.shape[-dims - 1] != weight.layout.shape[0]
         or weight.layout.shape[0] % groups
@@ -327,6 +347,10 @@ def _transposed(
             " size"
             f" {size}; padding {window.padding} is too much for it"
         )
+    if x.dtype in POOLED_INTEGERS:
+        out = integer_conv_transpose2d(pixels, filters, size, window, groups)
+        out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
+        return autocast_passthrough(out, x, dims)
     mode = convolution_mode(x.device, x.dtype.to_real())
     how = Convolution(window, groups, mode)
     if x.dtype.is_complex or weight.dtype.is_complex:

@@ -22,6 +22,7 @@ from ..movement.rearrange import pad
 from ..view import permute, reshape, transpose, unsqueeze
 from .conv import conv2d, conv_transpose2d
 from .im2col import windows_joined
+from .integer import joined_depths, need_int64
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -65,7 +66,7 @@ def check_volumes(
 
 
 def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
-    check_volumes(name, x, complexes=True)
+    check_volumes(name, x, complexes=True, integers=True)
     if len(weight.layout.shape) != 5:
         raise ShapeError(f"{name}: weight is {tuple(weight.shape)}; it must be 5-D")
     return x if len(x.layout.shape) == 5 else unsqueeze(x, 0)
@@ -87,7 +88,7 @@ def conv3d(
     Parameters
     ----------
     x : Tensor, shape (batch, in_channels, depth, height, width) or without batch
-        Float.
+        Float, complex or of an integer dtype.
     weight : Tensor, shape (out_channels, in_channels / groups, kernel_d, _h, _w)
         Filters, of the same dtype.
     bias, stride, padding, dilation, groups
@@ -167,7 +168,7 @@ def conv_transpose3d(
     Parameters
     ----------
     x : Tensor, shape (batch, in_channels, depth, height, width) or without batch
-        Float.
+        Float, complex or int64.
     weight : Tensor, shape (in_channels, out_channels / groups, kernel_d, _h, _w)
         Filters, of the same dtype.
     bias, stride, padding, output_padding, groups, dilation
@@ -184,6 +185,8 @@ def conv_transpose3d(
     """
     name = "conv_transpose3d"
     volumes = _batched(name, x, weight)
+    if x.dtype in POOLED_INTEGERS:
+        need_int64(name, x)
     groups = as_int(f"{name}: groups", groups)
     steps = triple(f"{name}: stride", stride, 1)
     around = triple(f"{name}: padding", padding, 0)
@@ -220,17 +223,21 @@ def conv_transpose3d(
     )
     count, (height, width) = spread.shape[1] // taps, spread.shape[2:]
     columns = reshape(spread, (batch, depth, count, taps, height, width))
-    columns = reshape(
-        permute(columns, (0, 2, 4, 5, 3, 1)),
-        (batch, count * height * width, taps, depth),
-    )
-    window = Window(
-        (taps, 1), (steps[0], 1), (around[0], 0), (gaps[0], 1), (-added[0], 0)
-    )
-    out = reshape(
-        windows_joined(columns, (deep, 1), window), (batch, count, height, width, deep)
-    )
-    out = permute(out, (0, 1, 4, 2, 3))
+    if x.dtype in POOLED_INTEGERS:
+        out = joined_depths(columns, deep, steps[0], gaps[0], around[0])
+    else:
+        columns = reshape(
+            permute(columns, (0, 2, 4, 5, 3, 1)),
+            (batch, count * height * width, taps, depth),
+        )
+        window = Window(
+            (taps, 1), (steps[0], 1), (around[0], 0), (gaps[0], 1), (-added[0], 0)
+        )
+        out = reshape(
+            windows_joined(columns, (deep, 1), window),
+            (batch, count, height, width, deep),
+        )
+        out = permute(out, (0, 1, 4, 2, 3))
     if bias is not None:
         out = out + reshape(bias, (count, 1, 1, 1))
     out = out.contiguous()
