@@ -94,7 +94,7 @@ svd = _taking(_functions.svd)
 svdvals = _taking(_functions.svdvals)
 tensorinv = _taking(_others.tensorinv)
 tensorsolve = _taking(_others.tensorsolve)
-vecdot = _vecdot
+vecdot = _taking(_vecdot)
 vector_norm = _taking(_others.vector_norm)
 
 

@@ -61,12 +61,15 @@ def place(name: str) -> Device:
     return CPU if name == "host" else fw.device()
 
 
+VARIANTS = ("method", "inplace", "alias", "out", "strided", "second")
 SWEEPS = tuple(f"host {dtype}" for dtype in DTYPES)
+SWEEPS += tuple(f"host float32 {variant}" for variant in VARIANTS)
+SWEEPS += "host int64 inplace", "host error"
 SWEEPS += tuple(
-    f"host float32 {variant}"
-    for variant in ("method", "inplace", "alias", "out", "strided", "second")
+    f"lavapipe {dtype}"
+    for dtype in ("float32", "float64", "float16", "bfloat16", "complex64")
 )
-SWEEPS += "host int64 inplace", "host error", "lavapipe float32", "lavapipe float64"
+SWEEPS += tuple(f"lavapipe float32 {variant}" for variant in VARIANTS)
 """Where the table runs, of which dtype its samples are, and the variant of its calls;
 or its refused calls."""
 

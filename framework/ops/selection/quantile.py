@@ -139,7 +139,7 @@ def _between(ordered: Tensor, ranks: Tensor, size: int, interpolation: str) -> T
     low = floor(ranks)
     weight = sub(ranks, low)
     if interpolation == "midpoint":
-        weight = where(eq(weight, 0.0), 0.0, 0.5)
+        weight = ceil(weight) * 0.5
     return lerp(at(low), at(ceil(ranks)), weight)
 
 
