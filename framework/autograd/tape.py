@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..base.errors import GradError
+from ..base.parameters import parameter_stars
 from ..base.shape import TensorSpec, size_of
 from ..eager.base_tensor import TensorCore, assembled
 from .gradient_hooks import (
@@ -622,7 +622,7 @@ def shown_as(
     """
 
     def decorate(function: F) -> F:
-        places = [*inspect.signature(function).parameters]
+        places = [*parameter_stars(function)]
         wanted = [(places.index(each), each) for each in parameters]
 
         @functools.wraps(function)

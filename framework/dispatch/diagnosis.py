@@ -213,28 +213,6 @@ def flag_places(function: Callable[..., Any]) -> dict[int, str]:
     return {at: name for at, name in enumerate(names) if kinds.get(name) == "bool"}
 
 
-_OTHER_SIGNATURE = ("__signature__", "__wrapped__")
-"""Attributes of functions whose signature is not that of their code."""
-
-
-def parameter_kinds(function: Callable[..., Any]) -> dict[str, str]:
-    """Return the annotation of each of a function's parameters, as text.
-
-    Of a plain function both are read from its code, in a tenth of the time that its
-    signature takes: importing asks for hundreds.
-    """
-    code = getattr(function, "__code__", None)
-    various = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-    plain = code is not None and not code.co_flags & various
-    if not plain or not function.__dict__.keys().isdisjoint(_OTHER_SIGNATURE):
-        found = inspect.signature(function).parameters
-        return {name: str(each.annotation) for name, each in found.items()}
-    assert code is not None
-    kinds = function.__annotations__
-    count: int = code.co_argcount + code.co_kwonlyargcount
-    return {name: str(kinds.get(name)) for name in code.co_varnames[:count]}
-
-
 def need_flags_among(name: str, places: Mapping[int, str], args: Sequence[Any]) -> None:
     """Raise `TypeError` as `need_flags`, for positional arguments."""
     given = {flag: args[at] for at, flag in places.items() if at < len(args)}

@@ -6,7 +6,6 @@ first call takes the slow path and leaves a `CachedElementwise`; the next ones u
 
 from __future__ import annotations
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
@@ -17,7 +16,7 @@ from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
 from ..base.device import Device, GpuDevice
-from ..base.docstring import dtype_words, section, with_parameters
+from ..base.docstring import cleaned, dtype_words, section, with_parameters
 from ..base.dtype import (
     BOOL,
     COMPLEX,
@@ -147,7 +146,7 @@ class Elementwise(Op[P, R]):
 
     def _describe(self) -> None:
         """Let the docstring of an op of one tensor name the dtypes that it takes."""
-        doc = inspect.cleandoc(self.function.__doc__ or "")
+        doc = cleaned(self.function.__doc__)
         if len(self.names) > 1 or not doc or section(doc, "Parameters"):
             return
         assert not isinstance(self.dtypes, Mapping)

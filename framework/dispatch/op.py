@@ -30,6 +30,7 @@ from ..base.errors import (
     Float8Error,
     GradError,
 )
+from ..base.parameters import parameter_kinds
 from ..base.shape import Layout
 from ..base.size_limits import check_value, check_views
 from ..eager.base_tensor import TensorCore
@@ -38,7 +39,6 @@ from ..ir.lazy_graph import Array, Node, Value
 from ..scheduler.scheduler import append
 from . import batching
 from .autocast_policy import Policy, autocast_arguments
-from .diagnosis import parameter_kinds
 from .keywords import into, renamed, translated
 
 if TYPE_CHECKING:

@@ -101,7 +101,12 @@ MAX_CACHED_RESULTS = 1000
 
 _HOST_RANDOM = ("random.", "numpy.random.")
 _NUMPY_RANDOM, _SEEDING = ("numpy.random", "numpy.random.mtrand"), ("seed", "set_state")
-_HOST_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+
+
+@functools.cache
+def _host_generators() -> tuple[type, ...]:
+    """Return what draws numbers on the host; NumPy's takes long to import."""
+    return random.Random, np.random.Generator, np.random.RandomState
 
 
 class Guards(AttributeSources):
@@ -217,7 +222,7 @@ class Guards(AttributeSources):
             # An element of a structured array, which it may change with.
             whole = value.item if value.dtype.hasobject else value.tobytes
             self._visit(self.probe("an array", whole))
-        elif is_kind(value, _HOST_GENERATORS):
+        elif is_kind(value, _host_generators()):
             self.reason = "it draws numbers on the host, which a replay would not"
         elif is_kind(value, IOBase):
             if can_be_read(value):

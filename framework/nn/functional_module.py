@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, ClassVar
 
+from ..base.parameters import parameter_stars
 from ..tensor.tensor import Tensor
 from .module import Module
 
@@ -45,7 +45,7 @@ class FunctionalModule(Module):
         if function is not None:
             cls._function = staticmethod(function)
         if "__init__" in vars(cls) and "options" not in vars(cls):
-            names = tuple(inspect.signature(cls.__init__).parameters)[1:]
+            names = tuple(parameter_stars(cls.__init__))[1:]
             cls.options = tuple(name for name in names if name not in NO_OPTIONS)
 
     def forward(self, input: Tensor) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -124,6 +123,8 @@ def html_of(x: Tensor) -> str:
 
     More than two dimensions are shown as text.
     """
+    import html  # its table of entities is large, and few tensors are shown as HTML
+
     notes = [f"shape {tuple(x.shape)}", x.dtype.name, str(x.device)]
     if x.requires_grad:
         notes.append("requires_grad")

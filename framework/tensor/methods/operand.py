@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from ...base.docstring import shares_parameters
+from ...base.docstring import cleaned, shares_parameters
+from ...base.parameters import parameter_stars
 from ...eager.base_tensor import operand
 from ..inplace import change
 
@@ -39,7 +39,7 @@ def _documented(method: Method, op: Callable[..., Any], suffix: str = "") -> Met
     method.__module__ = op.__module__
     method.__doc__ = op.__doc__
     if suffix:
-        doc = inspect.cleandoc(op.__doc__ or "")
+        doc = cleaned(op.__doc__)
         method.__doc__ = f"Change in place by `{op.__name__}`.\n\n{doc}"
         method.__dict__["__wrapped__"] = op  # whose signature `help` shows
     return method
@@ -54,7 +54,7 @@ def with_operand(op: Callable[..., Tensor]) -> WithOperand:
     def method(self: Tensor, other: Operand) -> Tensor:
         return op(self, operand(self, other))
 
-    _, second, *_ = inspect.signature(op).parameters
+    _, second, *_ = parameter_stars(op)
     described = shares_parameters(op, other=second)
     made: Any = described(_documented(method, op))
     return made  # type: ignore[no-any-return]  # a function is one

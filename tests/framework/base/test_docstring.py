@@ -4,12 +4,14 @@ import inspect
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.docstring import (
+    cleaned,
     dtype_words,
     entries_of,
     section,
     shares_parameters,
     with_parameters,
 )
+from vkbackend.framework.dispatch.op import REGISTRY
 
 SOURCE = """Return a sum.
 
@@ -35,6 +37,16 @@ def source(x: object, y: object, *rest: int) -> None:
 
 
 source.__doc__ = SOURCE
+
+
+def test_a_clean_docstring_is_pythons() -> None:
+    places = (fw, fw.nn, fw.nn.functional, fw.Tensor, fw.linalg, fw.fft)
+    docs = {each.__doc__ for place in places for each in vars(place).values()}
+    docs |= {each.function.__doc__ for each in REGISTRY.values()}
+    docs |= {None, "", "  One line. ", "\n\n  First.\n\n    More.\n\n  Last.\n  "}
+    for doc in docs:
+        if doc is None or "\t" not in doc:
+            assert cleaned(doc) == inspect.cleandoc(doc or "").strip()
 
 
 def test_sections_end_at_the_next_one() -> None:
