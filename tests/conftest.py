@@ -115,7 +115,6 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()
         gc.freeze()
 
 
@@ -137,7 +136,10 @@ def _give_tier(item: pytest.Item) -> frozenset[str]:
         more.append("core")
     for name in more:
         item.add_marker(name)
-    return frozenset((*names, *more))
+    found = frozenset((*names, *more))
+    if isinstance(item, pytest.Function) and not (uses_device or "null" in found):
+        item.fixturenames = ["device", *item.fixturenames]
+    return found
 
 
 def _leave_to_the_wide_tier(
@@ -166,32 +168,55 @@ def _leave_to_the_wide_tier(
                 some[number][0].add_marker("long")
 
 
-@pytest.fixture(autouse=True)
-def _int64(request: pytest.FixtureRequest) -> None:
-    """Skip where the device has no 64-bit integers, which calls refuse by name."""
-    node = request.node
-    if node.get_closest_marker("int64") and node.get_closest_marker("device"):
-        opened: vkbackend.Device = request.getfixturevalue("device")
-        if not opened.info.shader_int64:
-            pytest.skip("the device has no 64-bit integers")
-
-
-@pytest.fixture(autouse=True)
-def _oracle(request: pytest.FixtureRequest) -> None:
-    """Skip where a package is missing, or is older than what is compared with it."""
-    node = request.node
-    if node.get_closest_marker("torch213"):
-        pytest.importorskip("torch", minversion="2.13")
-    if node.get_closest_marker("slangpy") and not find_spec("slangpy"):
-        pytest.skip("there is no slangpy package")
-
-
 LAYERS_OWN = "UNASSIGNED-VkSemaphore-state-timeout"
 """A message of the validation layer on itself: "This is most likely a validation bug".
 
 Debian's (1.3.239) waits in vain for its own account of a timeline semaphore where one
 thread signals from the host what another waits for.
 """
+
+SURROUNDINGS = pytest.StashKey[tuple[list[str], str]]()
+
+
+# Hooks, as fixtures with requests would be a third of what pytest takes for a test, of
+# which there are 24,000.
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Skip what cannot run here; remember where the process is."""
+    _skip_without_int64(item)
+    _skip_without_oracle(item)
+    item.stash[SURROUNDINGS] = [*sys.path], os.getcwd()
+    instance.clear_messages()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """See that a test leaves the process where it was, and no validation message."""
+    returned = yield
+    said = [each for each in instance.messages() if LAYERS_OWN not in str(each)]
+    instance.clear_messages()
+    if said:
+        pytest.fail("validation:\n" + "\n".join(said), pytrace=False)
+    if SURROUNDINGS in item.stash:
+        assert ([*sys.path], os.getcwd()) == item.stash[SURROUNDINGS]
+    return returned
+
+
+def _skip_without_int64(item: pytest.Item) -> None:
+    """Skip where the device has no 64-bit integers, which calls refuse by name."""
+    if item.get_closest_marker("int64") and item.get_closest_marker("device"):
+        info = _info()
+        if info is not None and not info.shader_int64:
+            pytest.skip("the device has no 64-bit integers")
+
+
+def _skip_without_oracle(item: pytest.Item) -> None:
+    """Skip where a package is missing, or is older than what is compared with it."""
+    if item.get_closest_marker("torch213"):
+        pytest.importorskip("torch", minversion="2.13")
+    if item.get_closest_marker("slangpy") and not find_spec("slangpy"):
+        pytest.skip("there is no slangpy package")
 
 
 @pytest.fixture
@@ -251,24 +276,3 @@ def _no_collector(request: pytest.FixtureRequest) -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-@pytest.fixture(autouse=True)
-def _same_environment() -> Iterator[None]:
-    """See that a test leaves the process where it was, for those that come after."""
-    before = [*sys.path], os.getcwd()
-    yield
-    assert ([*sys.path], os.getcwd()) == before
-
-
-@pytest.fixture(autouse=True)
-def _tier(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Open the device for each test that wants one; look at validation messages."""
-    if any(request.node.get_closest_marker(tier) for tier in ("device", "gpu")):
-        request.getfixturevalue("device")
-    instance.clear_messages()
-    yield
-    said = [each for each in instance.messages() if LAYERS_OWN not in str(each)]
-    instance.clear_messages()
-    if said:
-        pytest.fail("validation:\n" + "\n".join(said), pytrace=False)
