@@ -2,7 +2,7 @@
 
     python -m vkbackend.tools.check                      the whole gate
     python -m vkbackend.tools.check --fast               its quick half, for pre-commit
-    python -m vkbackend.tools.check --only types host    some of its steps
+    python -m vkbackend.tools.check --only types tests   some of its steps
     python -m vkbackend.tools.check --skip drivers       where these cannot be had
     python -m vkbackend.tools.check -k pool              the tests alone, as in pytest
     python -m vkbackend.tools.check --driver lavapipe25  the tests alone, on that driver
@@ -11,6 +11,9 @@
 
 Every step runs, also after one has failed; the exit status says whether all passed. Run
 it in the environment that tools/setup makes.
+
+Types, the installed copy and other drivers are tried by one process each, beside the
+tests, so that no core is idle: what a step prints is shown in its turn.
 
 The gate holds what a change can break; what repeats it for other sizes and dtypes has
 the marker `wide`, and gets it where it combines what other cases of a test have
@@ -35,7 +38,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from . import drivers
 
@@ -128,11 +130,14 @@ class StepFailed(Exception):
         What the summary says about it.
     printed : str, default ""
         All that the failed command printed.
+    shown : bool, default False
+        Whether that has been on the screen already.
     """
 
-    def __init__(self, reason: str, printed: str = "") -> None:
+    def __init__(self, reason: str, printed: str = "", shown: bool = False) -> None:
         super().__init__(reason)
         self.printed = printed
+        self.shown = shown
 
 
 @dataclass(frozen=True)
@@ -144,16 +149,15 @@ class GateStep:
     name : str
         What `--only` and `--skip` call it.
     run : callable
-        Raises `StepFailed`, or returns a note for the summary. It is given what
-        `prepare` returned, if there is such.
-    prepare : callable, optional
-        What of the step can be done beside the ones before, some of which leave a core
-        idle, as does waiting for a download. It may raise `StepFailed` too.
+        Raises `StepFailed`, or returns a note for the summary.
+    beside : bool, default False
+        Whether it runs beside the steps before it and prints nothing: it has one
+        process, or waits for downloads, and leaves a core idle.
     """
 
     name: str
-    run: Callable[..., str]
-    prepare: Callable[[], Any] | None = None
+    run: Callable[[], str]
+    beside: bool = False
 
 
 def run(
@@ -171,7 +175,7 @@ def run(
     folder : Path
         Where to run it; the checkout if not given.
     echo : bool, default False
-        Whether to print its output as it comes; otherwise only when it fails.
+        Whether to print its output as it comes; `perform` prints that of a failure.
     variables : mapping of str to str, optional
         What to add to its environment.
     """
@@ -191,10 +195,8 @@ def run(
                 print(line, end="", flush=True)
     printed = "".join(lines)
     if process.returncode != 0:
-        if not echo:
-            print(printed, end="", flush=True)
         name = Path(command[0]).name
-        raise StepFailed(f"{name} ended with {process.returncode}", printed)
+        raise StepFailed(f"{name} ended with {process.returncode}", printed, echo)
     return printed
 
 
@@ -204,20 +206,27 @@ def pytest(
     python: str | Path = sys.executable,
     folder: Path = ROOT,
     variables: Mapping[str, str] | None = None,
+    beside: bool = False,
 ) -> str:
-    """Run tests, on a driver, and return pytest's closing line."""
+    """Run tests, on a driver, and return pytest's closing line.
+
+    Beside other steps they run in one process, as each takes seconds to collect them,
+    and print nothing.
+    """
+    processes = () if beside else SHARED_OUT
     try:
         chosen = drivers.environment(driver)
         printed = run(
-            *(str(python), "-m", "pytest", *SHARED_OUT, *ENDS_HANGS, *arguments),
+            *(str(python), "-m", "pytest", *processes, *ENDS_HANGS, *arguments),
             folder=folder,
-            echo=True,
+            echo=not beside,
             variables={**chosen, **COMPILE_ONCE, **(variables or {})},
         )
     except drivers.DriverError as error:
         raise StepFailed(str(error)) from error
     except StepFailed as failure:
-        raise StepFailed(_closing_line(failure.printed)) from None
+        line, shown = _closing_line(failure.printed), failure.shown
+        raise StepFailed(line, failure.printed, shown) from None
     return _closing_line(printed)
 
 
@@ -251,60 +260,59 @@ def tiny() -> str:
     return pytest("-n0", "tests/test_tiny.py")
 
 
-def host() -> str:
-    """Run the tests that need no device."""
-    return pytest("-m", "not device and not wide")
+def tests() -> str:
+    """Run the tests, those on a device under the validation layer: no message passes.
 
-
-def device() -> str:
-    """Run the device tests, under the validation layer; any message fails."""
+    In one run, as a worker takes ten seconds and more to collect them.
+    """
     variables = {"VKBACKEND_VALIDATION": "sync", **QUICK_COMPILES}
-    return pytest("-m", "device and not wide and not long", variables=variables)
+    return pytest("-m", "not wide and not (device and long)", variables=variables)
 
 
-def core_tier(arguments: Mapping[str, Sequence[str]]) -> str:
-    """Run the core tier on some drivers, all of them even if one fails."""
+def core_tier(arguments: Mapping[str, Sequence[str]], beside: bool = False) -> str:
+    """Run the core tier on some drivers, all of them even if one fails.
+
+    Parameters
+    ----------
+    arguments : mapping of str to sequence of str
+        More arguments for pytest, by the name of the driver.
+    beside : bool, default False
+        Whether they run at once, beside other steps, and print nothing.
+    """
+
+    def on(name: str) -> str:
+        chosen = ("-m", "core and not wide and not long", *arguments[name])
+        line = pytest(*chosen, driver=name, variables=EIGHT_LANES, beside=beside)
+        return f"{name}: {line}"
+
     notes, failures = [], []
-    for name, more in arguments.items():
-        try:
-            chosen = ("-m", "core and not wide and not long", *more)
-            line = pytest(*chosen, driver=name, variables=EIGHT_LANES)
-            notes.append(f"{name}: {line}")
-        except StepFailed as failure:
-            failures.append(f"{name}: {failure}")
+    with ThreadPoolExecutor(len(arguments) if beside else 1) as at_once:
+        for name, note in [(each, at_once.submit(on, each)) for each in arguments]:
+            try:
+                notes.append(note.result())
+            except StepFailed as failure:
+                failures.append((name, failure))
     if failures:
-        raise StepFailed("; ".join(failures))
+        reasons = "; ".join(f"{name}: {failure}" for name, failure in failures)
+        printed = "".join(failure.printed for _, failure in failures)
+        raise StepFailed(reasons, printed, shown=not beside)
     return "; ".join(notes)
 
 
-def fetch_drivers() -> None:
-    """Fetch what steps need of other drivers; they say what cannot be had."""
-    for name in (*drivers.COMPILERS, *OTHER_DRIVERS):
+def other_drivers() -> str:
+    """Run what the gate has for drivers other than the system's."""
+    for name in drivers.COMPILERS:
+        # Tests that need one say that it cannot be had.
         with contextlib.suppress(drivers.DriverError):
             drivers.environment(name)
+    return core_tier(OTHER_DRIVERS, beside=True)
 
 
-def install() -> "tempfile.TemporaryDirectory[str]":
-    """Build sdist and wheel, and return a folder with an installed copy and tests."""
-    scratch = tempfile.TemporaryDirectory(prefix="vkbackend-")
-    away = Path(scratch.name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", away, ROOT)
-    venv.create(away / "venv", with_pip=True, symlinks=True)
-    python = _python_of(away)
-    (wheel,) = away.glob("*.whl")
-    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
-    _lend_packages(python)
-    compiled = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "tests", away / "tests", ignore=compiled)
-    shutil.copy(ROOT / "pyproject.toml", away)
-    return scratch
-
-
-def installed(scratch: "tempfile.TemporaryDirectory[str]") -> str:
-    """Test an installed copy away from the checkout."""
-    with scratch as folder:
+def installed() -> str:
+    """Build sdist and wheel, and test an installed copy away from the checkout."""
+    with tempfile.TemporaryDirectory(prefix="vkbackend-") as folder:
         away = Path(folder)
-        python = _python_of(away)
+        python = install(away)
         ask = "import vkbackend; print(vkbackend.__file__)"
         where = run(python, "-c", ask, folder=away)
         if not Path(where.strip()).is_relative_to(away):
@@ -315,11 +323,22 @@ def installed(scratch: "tempfile.TemporaryDirectory[str]") -> str:
             python=python,
             folder=away,
             variables=QUICK_COMPILES,
+            beside=True,
         )
 
 
-def _python_of(away: Path) -> Path:
-    return away / "venv" / "bin" / "python"
+def install(away: Path) -> Path:
+    """Install a copy in a folder, beside tests; return its Python."""
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", away, ROOT)
+    venv.create(away / "venv", with_pip=True, symlinks=True)
+    python = away / "venv" / "bin" / "python"
+    (wheel,) = away.glob("*.whl")
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    _lend_packages(python)
+    compiled = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "tests", away / "tests", ignore=compiled)
+    shutil.copy(ROOT / "pyproject.toml", away)
+    return python
 
 
 def _lend_packages(python: Path) -> None:
@@ -332,12 +351,13 @@ def _lend_packages(python: Path) -> None:
 
 
 FAST = (GateStep("style", style), GateStep("types", types), GateStep("tiny", tiny))
+# What runs beside the tests stands after them, which say most.
 WHOLE = (
-    *FAST[:-1],
-    GateStep("host", host),
-    GateStep("device", device),
-    GateStep("installed", installed, prepare=install),
-    GateStep("drivers", lambda _: core_tier(OTHER_DRIVERS), prepare=fetch_drivers),
+    GateStep("style", style),
+    GateStep("tests", tests),
+    GateStep("types", types, beside=True),
+    GateStep("installed", installed, beside=True),
+    GateStep("drivers", other_drivers, beside=True),
 )
 
 
@@ -361,26 +381,36 @@ WIDE = (
 def perform(steps: Sequence[GateStep]) -> bool:
     """Run steps, print a table of them, and return whether all passed."""
     rows = []
-    with ThreadPoolExecutor(2) as beside:
-        prepared = {
-            step.name: beside.submit(step.prepare) for step in steps if step.prepare
+    start = time.monotonic()
+    with ThreadPoolExecutor(max(1, len(steps))) as threads:
+        begun = {
+            step.name: threads.submit(_timed, step) for step in steps if step.beside
         }
         for step in steps:
             print(f"--- {step.name}", flush=True)
-            start = time.monotonic()
-            try:
-                given = [prepared[step.name].result()] if step.prepare else []
-                note, passed = step.run(*given), True
-            except StepFailed as failure:
-                note, passed = str(failure), False
-            rows.append((step.name, passed, time.monotonic() - start, note))
+            failure, note, seconds = (
+                begun[step.name].result() if step.beside else _timed(step)
+            )
+            if failure is not None and not failure.shown:
+                print(failure.printed, end="", flush=True)
+            rows.append((step.name, failure is None, seconds, note))
+    rows.append(("all", all(row[1] for row in rows), time.monotonic() - start, ""))
     print("\nstep        result  seconds")
     for name, passed, seconds, note in rows:
-        print(f"{name:11} {'ok' if passed else 'FAILED':6} {seconds:8.1f}  {note}")
-    passed = all(row[1] for row in rows)
-    total = sum(row[2] for row in rows)
-    print(f"{'all':11} {'ok' if passed else 'FAILED':6} {total:8.1f}")
-    return passed
+        line = f"{name:11} {'ok' if passed else 'FAILED':6} {seconds:8.1f}  {note}"
+        print(line.rstrip())
+    return rows[-1][1]
+
+
+def _timed(step: GateStep) -> tuple[StepFailed | None, str, float]:
+    """Run a step; return its failure, its note, and the seconds it took."""
+    start = time.monotonic()
+    failed, note = None, ""
+    try:
+        note = step.run()
+    except StepFailed as failure:
+        failed, note = failure, str(failure)
+    return failed, note, time.monotonic() - start
 
 
 def _arguments(arguments: Sequence[str] | None) -> tuple[argparse.Namespace, list[str]]:

@@ -1,6 +1,8 @@
 """The gate itself: a failure is seen, and what the command line asks for is run."""
 
 import sys
+import threading
+from functools import partial
 
 import pytest
 
@@ -25,28 +27,58 @@ def test_a_failed_step_fails_the_gate_after_the_others_ran(
     assert check.perform(steps[1:])
 
 
-def test_what_is_prepared_is_given_to_its_step(
+def test_a_step_beside_others_begins_first_and_is_shown_in_its_turn(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    begun = threading.Event()
+
+    def beside() -> str:
+        begun.set()
+        raise check.StepFailed("as it should", "what it printed\n")
+
+    def before() -> str:
+        assert begun.wait()
+        print("printed before")
+        return "3 apples"
+
     steps = [
-        check.GateStep("first", lambda: "alone"),
-        check.GateStep("second", lambda found: f"{found} apples", lambda: 3),
-        check.GateStep("third", lambda found: "not run", fail),
+        check.GateStep("first", before),
+        check.GateStep("second", beside, beside=True),
     ]
     assert not check.perform(steps)
-    table = capsys.readouterr().out
-    assert "3 apples" in table
-    assert "third       FAILED" in table
-    assert "not run" not in table
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:3] == ["--- first", "printed before", "--- second"]
+    assert shown[3] == "what it printed"
+    assert "3 apples" in shown[6]
+    assert "second      FAILED" in shown[7]
 
 
-def test_run_shows_what_a_failed_command_printed(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("echo", [False, True])
+def test_what_a_failed_command_printed_is_shown_once(
+    echo: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program = "import os, sys; print(os.environ['WORD']); sys.exit(3)"
-    with pytest.raises(check.StepFailed, match="ended with 3"):
-        check.run(sys.executable, "-c", program, variables={"WORD": "spoken"})
-    assert capsys.readouterr().out == "spoken\n"
+    command = partial(
+        check.run, sys.executable, "-c", program, variables={"WORD": "spoken"}
+    )
+    assert not check.perform([check.GateStep("bad", lambda: command(echo=echo))])
+    shown = capsys.readouterr().out
+    assert shown.count("spoken") == 1
+    assert "ended with 3" in shown
+
+
+def test_drivers_are_all_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def tests(*arguments: str, driver: str, **options: object) -> str:
+        if driver == "first":
+            raise check.StepFailed("1 failed", "its lines\n")
+        return " ".join(arguments[2:])
+
+    monkeypatch.setattr(check, "pytest", tests)
+    tiers = {"first": (), "second": ("-k", "pool")}
+    assert check.core_tier({"second": ("-k", "pool")}) == "second: -k pool"
+    with pytest.raises(check.StepFailed, match="first: 1 failed") as failed:
+        check.core_tier(tiers, beside=True)
+    assert (failed.value.printed, failed.value.shown) == ("its lines\n", False)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +87,7 @@ def test_run_shows_what_a_failed_command_printed(
         ([], [step.name for step in check.WHOLE]),
         (["--fast"], ["style", "types", "tiny"]),
         (["--wide"], [step.name for step in check.WIDE]),
-        (["--only", "types", "host"], ["types", "host"]),
+        (["--only", "types", "tests"], ["tests", "types"]),
         (["--only", "stale"], ["stale"]),
         (["--skip", "drivers"], [s.name for s in check.WHOLE if s.name != "drivers"]),
         (["-k", "pool"], ["tests"]),
