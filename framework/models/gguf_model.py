@@ -37,6 +37,7 @@ Layer = nn.Linear | nn.Embedding | Conv1D
 _TOP = {
     "model.embed_tokens": "token_embd",
     "model.norm": "output_norm",
+    "model.final_layernorm": "output_norm",
     "lm_head": "output",
     "transformer.wte": "token_embd",
     "transformer.wpe": "position_embd",
@@ -50,12 +51,15 @@ _IN_LAYER = {
     "self_attn.v_proj": "attn_v",
     "self_attn.qkv_proj": "attn_qkv",
     "self_attn.o_proj": "attn_output",
+    "self_attn.dense": "attn_output",
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
     "post_attention_layernorm": "ffn_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
     "mlp.gate_up_proj": "ffn_up",
+    "mlp.fc1": "ffn_up",
+    "mlp.fc2": "ffn_down",
     "mlp.down_proj": "ffn_down",
     "ln_1": "attn_norm",
     "attn.c_attn": "attn_qkv",
@@ -252,7 +256,7 @@ def save_gguf(
     Parameters
     ----------
     model : nn.Module
-        `Llama`, `Qwen`, `Gemma`, `Phi3` or `GPT2`, without experts.
+        `Llama`, `Qwen`, `Gemma`, `Phi`, `Phi3` or `GPT2`, without experts.
     path : str or Path
         A file there is replaced once the new one is whole.
     format : str, default "float16"

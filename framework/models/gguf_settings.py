@@ -5,6 +5,7 @@ Source: the package gguf, `constants.py`; llama.cpp's `convert_hf_to_gguf.py`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -25,13 +26,20 @@ from .gemma import FULL, SLIDING, Gemma
 from .gguf_file import GGUFFile, GGUFTensor
 from .gpt2 import GPT2
 from .llama import Llama
+from .phi import Phi
 from .phi3 import Phi3
 from .qwen import Qwen
+from .rotary import rotary_size
 
 FACTORS = "rope_freqs.weight"
 """What the frequencies of positions are divided by."""
 
-ARCHITECTURES = ("llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "gpt2")
+ARCHITECTURES = (
+    *("llama", "qwen2", "qwen3"),
+    *("gemma2", "gemma3"),
+    *("phi2", "phi3"),
+    "gpt2",
+)
 
 
 class _GemmaFamily(NamedTuple):
@@ -111,6 +119,8 @@ def settings_of(file: GGUFFile) -> ModelConfig:
         return ModelConfig(found, str(file.path))
     if kind in GEMMA:
         return _gemma_settings(file, given, kind, found)
+    if kind == "phi2":
+        return _phi_settings(file, given, found)
     heads = given.size(f"{kind}.attention.head_count")
     head = given.size(
         f"{kind}.attention.key_length", max(1, found["hidden_size"] // heads)
@@ -140,6 +150,35 @@ def settings_of(file: GGUFFile) -> ModelConfig:
             f"{file.path}: frequencies of positions are scaled, which is read of Phi-3"
             " from safetensors only"
         )
+    return ModelConfig(found, str(file.path))
+
+
+def _phi_settings(
+    file: GGUFFile, given: ModelConfig, found: dict[str, Any]
+) -> ModelConfig:
+    """Return what a file says of a model of the first Phi family, sizes included."""
+    heads = found["num_attention_heads"]
+    head = max(1, found["hidden_size"] // heads)
+    turned = given.size("phi2.rope.dimension_count", head)
+    if turned > head or _scaling(file, given, "phi2") is not None:
+        raise FileFormatError(
+            f"{file.path}: `phi2.rope.dimension_count` is {turned} of a head of {head},"
+            " or frequencies of positions are scaled; at most a head is turned, and by"
+            " plain frequencies"
+        )
+    share = turned / head
+    if int(head * share) != turned:
+        share = math.nextafter(share, 1.0)
+    eps = given.get("phi2.attention.layer_norm_epsilon", float, 1e-5)
+    found |= {
+        "model_type": "phi",
+        "num_key_value_heads": given.size("phi2.attention.head_count_kv", heads),
+        "layer_norm_eps": eps,
+        "partial_rotary_factor": share,
+        "rope_theta": given.get("phi2.rope.freq_base", float, 10000.0),
+        "max_position_embeddings": given.size("phi2.context_length", None),
+        "tie_word_embeddings": "output.weight" not in file.tensors,
+    }
     return ModelConfig(found, str(file.path))
 
 
@@ -235,11 +274,13 @@ def described(
         }, None
     if isinstance(model, Gemma):
         return _gemma_described(model, context_length), None
+    if isinstance(model, Phi):
+        return _phi_described(model, context_length), None
     mixture = any(isinstance(each, Experts) for each in model.modules())
     if not isinstance(model, Llama | Qwen | Phi3) or mixture:
         raise ArgumentError(
             f"save_gguf: the model is {type(model).__name__}; accepted: Llama, Qwen,"
-            " Gemma, Phi3 and GPT2, without experts"
+            " Gemma, Phi, Phi3 and GPT2, without experts"
         )
     config: Any = model.config
     room = model.settings.get("max_position_embeddings") or 4096
@@ -272,16 +313,50 @@ def described(
     return {"general.architecture": kind, **named}, factors
 
 
+def _phi_described(model: Phi, context_length: int | None) -> dict[str, Any]:
+    """Return metadata of a model of the first Phi family."""
+    config, settings = model.config, model.settings
+    given, kind = _rope(settings)
+    if kind != "default" or config.qk_layernorm or config.hidden_act != "gelu_new":
+        raise ArgumentError(
+            f"save_gguf: positions of the Phi are of the type {kind!r}, qk_layernorm is"
+            f" {config.qk_layernorm}, hidden_act is {config.hidden_act!r}; accepted:"
+            " 'default', False, 'gelu_new'"
+        )
+    room = settings.get("max_position_embeddings") or 4096
+    sizes = {
+        "context_length": room if context_length is None else context_length,
+        "embedding_length": config.hidden_size,
+        "feed_forward_length": config.intermediate_size,
+        "block_count": config.num_hidden_layers,
+        "attention.head_count": config.num_attention_heads,
+        "attention.head_count_kv": config.num_key_value_heads,
+        "attention.layer_norm_epsilon": config.layer_norm_eps,
+        "rope.dimension_count": rotary_size(
+            ModelConfig(settings), config.head_dim, 0.5
+        ),
+        "rope.freq_base": float(given["rope_theta"]),
+        "vocab_size": config.vocab_size,
+    }
+    named = {f"phi2.{name}": value for name, value in sizes.items()}
+    return {"general.architecture": "phi2", **named}
+
+
+def _rope(settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return settings of positions, wherever they are, and the type of the scaling."""
+    given = {
+        "rope_theta": settings.get("rope_theta") or 10000.0,
+        **(settings.get("rope_scaling") or {}),
+        **(settings.get("rope_parameters") or {}),
+    }
+    return given, given.get("rope_type", given.get("type", "default"))
+
+
 def _phi3_base(model: Phi3) -> float:
     """Return the base of the frequencies, which must not be scaled."""
-    given = {
-        "rope_theta": model.settings.get("rope_theta") or 10000.0,
-        **(model.settings.get("rope_scaling") or {}),
-        **(model.settings.get("rope_parameters") or {}),
-    }
+    given, kind = _rope(model.settings)
     share = given.get("partial_rotary_factor", 1.0)
     share *= model.settings.get("partial_rotary_factor") or 1.0
-    kind = given.get("rope_type", given.get("type", "default"))
     if kind != "default" or share != 1.0:
         raise ArgumentError(
             f"save_gguf: positions of the Phi3 are of the type {kind!r} for"

@@ -49,6 +49,7 @@ FAMILIES: list[Any] = [
     ("Gemma2", GEMMA2),
     ("Gemma3Text", GEMMA3),
     ("Phi3", PHI3),
+    ("Phi", {**WIDTHS, "partial_rotary_factor": 0.25}),
     ("GPT2", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}),
 ]  # fmt: skip
 

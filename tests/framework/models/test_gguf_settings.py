@@ -77,6 +77,25 @@ def test_scaled_positions_of_phi3(tmp_path: Path) -> None:
             fw.models.save_gguf(model, tmp_path / "a.gguf")
 
 
+def test_the_turned_part_of_phi(tmp_path: Path) -> None:
+    # 3 of 5 elements: a share that is no binary fraction.
+    given = CONFIG | {"hidden_size": 20, "num_attention_heads": 2}
+    share = {"partial_rotary_factor": 0.6, "rope_theta": 500.0}
+    model = fw.models.Phi(fw.models.ModelConfig(given | share))
+    fw.models.initialize(model, "cpu", std=0.3)
+    fw.models.save_gguf(model, tmp_path / "a.gguf", "float32")
+    found = read_gguf(tmp_path / "a.gguf").metadata
+    assert found["phi2.rope.dimension_count"] == 6
+    again: Any = fw.models.load(tmp_path / "a.gguf")
+    tokens = fw.tensor([[1, 2, 3, 4, 5]])
+    wanted, got = model(tokens).detach().numpy(), again(tokens).detach().numpy()
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+    for changed in ({"rope_scaling": LINEAR}, {"hidden_act": "relu"}):
+        other = fw.models.Phi(fw.models.ModelConfig(given | changed))
+        with pytest.raises(ArgumentError, match="accepted: 'default', False, 'gelu_"):
+            fw.models.save_gguf(other, tmp_path / "b.gguf")
+
+
 def read(kind: str, **metadata: Any) -> dict[str, Any]:
     """Return the settings of a file with the metadata that are needed, and others."""
     table = GGUFTensor("float32", (11, 8), 0, 352)
@@ -94,6 +113,8 @@ def read(kind: str, **metadata: Any) -> dict[str, Any]:
 
 def test_what_is_read() -> None:
     assert read("phi3", **{"attention.sliding_window": 0})["sliding_window"] is None
+    found = read("phi2", **{"embedding_length": 98, "rope.dimension_count": 29})
+    assert int(49 * found["partial_rotary_factor"]) == 29
     assert read("llama", context_length=77)["max_position_embeddings"] == 77
     found = read("gemma2", **{"attention.key_length": 16})
     assert (found["query_pre_attn_scalar"], found["head_dim"]) == (16, 16)
