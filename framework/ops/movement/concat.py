@@ -270,12 +270,12 @@ def _same_strides(parts: Sequence[Tensor], dim: int) -> bool:
 
     One that begins within a 32-bit word would be copied, and have other strides then.
     """
-    first, itemsize = parts[0].layout, parts[0].dtype.itemsize
+    first = parts[0].layout
     return (
         1 < len(parts) <= MAX_STRIDED_INPUTS
         and not first.is_contiguous
         and all(each.layout.strides == first.strides for each in parts)
-        and not any(each.layout.offset * itemsize % WORD for each in parts)
+        and not any(each.layout.offset * each.dtype.itemsize % WORD for each in parts)
         and min(first.strides) >= 0
         and first.numel > 0
         and _merged_dims(first, dim) is not None
