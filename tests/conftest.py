@@ -41,7 +41,10 @@ hypothesis.settings.load_profile("fixed")
 LONG_TESTS = frozenset(
     (Path(__file__).parent / "data" / "long_tests.txt").read_text().splitlines()
 )
-"""Tests whose kernels a software driver compiles for long, 0.2 s and more a case."""
+"""Tests whose kernels a software driver compiles for long, 0.2 s and more a case.
+
+The gate runs one case of each; of what is there with its case, none.
+"""
 
 SCRATCH_CACHE = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
@@ -148,6 +151,8 @@ def _leave_to_the_wide_tier(
     """Mark what cases of parametrized tests the gate leaves out, and further ones."""
     tests: dict[object, list[tuple[pytest.Function, ParametrizedCase]]] = {}
     for item, names in zip(items, markers, strict=True):
+        if "device" in names and item.nodeid in LONG_TESTS:
+            item.add_marker("long")
         if isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             if "wide" not in names:
                 spec = item.callspec
