@@ -15,6 +15,7 @@ from vkbackend.errors import ArgumentError
 from vkbackend.framework import models, nn
 from vkbackend.framework.base.device import find_device
 from vkbackend.framework.base.dtype import as_dtype
+from vkbackend.framework.base.quantized_format import FORMATS
 from vkbackend.framework.models.checkpoint import read_json
 
 from .loaded import loaded_model, peak_memory
@@ -24,6 +25,9 @@ HELP = "measure tokens per second"
 
 POSITIONS = (0, 4096)
 """Where tokens are written, if the model has room for them."""
+
+FLOATS = ("float32", "float16", "bfloat16")
+"""Dtypes of weights that are not quantized."""
 
 WARM_UP = 3
 """Steps before the first that is measured: a trace, its recording, its first replay."""
@@ -138,6 +142,10 @@ def run(args: argparse.Namespace) -> int:
 def _model(args: argparse.Namespace) -> nn.Module:
     """Return the model of the arguments, ready to run on its device."""
     quantized = args.format is not None and is_format(args.format)
+    if args.format is not None and not quantized and args.format not in FLOATS:
+        raise ArgumentError(
+            f"--format is {args.format!r}; accepted: {', '.join((*FLOATS, *FORMATS))}"
+        )
     dtype = args.dtype if quantized or args.format is None else args.format
     if args.shape is None:
         format = args.format if quantized else None

@@ -75,7 +75,7 @@ def test_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "give a folder, or --shape, and not both"),
         (["--shape", "huge"], "shape is 'huge'; accepted: smollm-135m"),
-        (["--shape", "tiny", "--format", "q9"], "q9"),
+        (["--shape", "tiny", "--format", "int16"], "is 'int16'; accepted: float32"),
         (["--shape", "tiny", "--batch", "0"], "--batch is 0; it must be at least 1"),
         (["--shape", "tiny", "--positions", "0", "60"], "the model has room for 64"),
         (["--shape", "tiny", "--capacity", "4"], "--capacity is 4; prompt, positions"),
