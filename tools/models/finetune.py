@@ -66,14 +66,13 @@ def run(args: argparse.Namespace) -> int:
     lora.add(model, args.rank, args.alpha, args.dropout)
     if args.checkpointing:
         checkpoint_modules(layers_of(model))
-    history = _train(model, examples, args)
+    history, losses = _train(model, examples, args)
     args.out.mkdir(parents=True, exist_ok=True)
     lora.save(model, args.out, args.folder)
-    losses = history["loss"]
-    shown = " -> ".join(f"{each:.4f}" for each in dict.fromkeys(losses))
+    shown = " -> ".join(f"{each:.4f}" for each in dict.fromkeys(history["loss"]))
     print(f"mean loss of each epoch: {shown}; the adapter is in {args.out}")
     try:
-        history.plot(args.out / "loss.png")
+        history.plot(args.out / "loss.png", losses)
     except ImportError:
         print("no picture of the loss: matplotlib is missing")
     if args.sample:
@@ -85,9 +84,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+class StepLosses(optim.Callback):
+    """The loss of each step, read where a checkpoint is written."""
+
+    def __init__(self) -> None:
+        self._known: list[float] = []
+        self._newest: list[fw.Tensor] = []
+
+    def on_step_end(self, loop: Any) -> None:
+        """Keep the loss of a step."""
+        self._newest.append(loop.loss)
+
+    def read(self) -> list[float]:
+        """Return all losses; waits for the device."""
+        self._known += [each.item() for each in self._newest]
+        self._newest = []
+        return self._known
+
+    def state_dict(self) -> dict[str, list[float]]:
+        """Return all losses so far."""
+        return {"losses": list(self.read())}
+
+    def load_state_dict(self, state: dict[str, list[float]]) -> None:
+        """Go on from losses that were saved."""
+        self._known, self._newest = list(state["losses"]), []
+
+
 def _train(
     model: nn.Module, examples: Sequence[Example], args: argparse.Namespace
-) -> optim.training.History:
+) -> tuple[optim.training.History, list[float]]:
+    """Return the mean loss of each epoch, and the loss of each step."""
     packed = models.pack(
         [each.tokens for each in examples],
         args.length,
@@ -110,8 +136,9 @@ def _train(
     trainer = optim.Trainer(
         optim.AdamW(lora.parameters(model), args.lr, weight_decay=0.0), max_norm=1.0
     )
+    losses = StepLosses()
     args.out.mkdir(parents=True, exist_ok=True)
-    return trainer.fit(
+    history = trainer.fit(
         _adapters(model),
         loader,
         epochs,
@@ -121,7 +148,9 @@ def _train(
         checkpoint_every=args.checkpoint_every,
         resume=args.resume,
         progress=not args.quiet,
+        callbacks=[losses],
     )
+    return history, losses.read()
 
 
 def layers_of(model: nn.Module) -> list[nn.Module]:

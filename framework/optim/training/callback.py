@@ -13,8 +13,8 @@ class Callback:
     """Base of callbacks: a method for each moment of `Trainer.fit`, which do nothing.
 
     Each gets the loop: `loop.epoch` counts finished epochs, `loop.history` has the
-    numbers of each, `loop.model` and `loop.trainer` are what is trained, and
-    `loop.stop()` ends the training after the epoch.
+    numbers of each, `loop.model` and `loop.trainer` are what is trained, `loop.loss` is
+    the last step's, and `loop.stop()` ends the training after the epoch.
 
     One that keeps a state of its own defines `state_dict` and `load_state_dict`: the
     state is then part of checkpoints.

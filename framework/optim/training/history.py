@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class History:
@@ -65,13 +65,15 @@ class History:
         keys = [math.inf if math.isnan(value) else sign * value for value in self[name]]
         return keys.index(min(keys))
 
-    def plot(self, path: str | os.PathLike[str]) -> None:
+    def plot(self, path: str | os.PathLike[str], steps: Sequence[float] = ()) -> None:
         """Draw the losses and each metric over the epochs into a picture.
 
         Parameters
         ----------
         path : str or path-like
             Its ending, such as ".png" or ".svg", chooses the format.
+        steps : sequence of float
+            Losses of all steps, which are drawn beside those of the epochs.
 
         Raises
         ------
@@ -92,6 +94,10 @@ class History:
         figure = Figure(figsize=(4.5 * len(bases), 3.5), layout="constrained")
         panels = figure.subplots(1, len(bases), squeeze=False)[0]
         for base, axes in zip(bases, panels):
+            if base == "loss" and steps:
+                share = len(self.epochs) / len(steps)
+                places = [share * (number + 1) for number in range(len(steps))]
+                axes.plot(places, steps, alpha=0.4, linewidth=0.8, label="steps")
             for name, label in ((base, "training"), (f"val_{base}", "validation")):
                 numbered = [
                     (number, epoch[name])

@@ -108,6 +108,8 @@ class TrainingLoop:
         Finished epochs.
     history : History
         Of the finished epochs.
+    loss : Tensor or None
+        Of the last step; the device may not have it yet.
     options : FitOptions
     """
 
@@ -123,6 +125,7 @@ class TrainingLoop:
         self.options = options
         self.epoch = 0
         self.history = History()
+        self.loss: Tensor | None = None
         self._callbacks = as_callbacks(options.callbacks)
         self._stateful = stateful(self._callbacks)
         self._generators = generators_of([loader, options.val])
@@ -208,7 +211,7 @@ class TrainingLoop:
         step = trainer.fit_step(self.model, options)
         rate = float(trainer.optimizer.param_groups[0]["lr"])
         for group in self._groups(done):
-            step(group)
+            self.loss = step(group)
             rate = float(trainer.optimizer.param_groups[0]["lr"])
             if options.scheduler is not None and options.scheduler_step == "step":
                 options.scheduler.step()

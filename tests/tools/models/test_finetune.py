@@ -8,6 +8,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import lora
 from vkbackend.framework.optim.training.loop import TrainingLoop
 from vkbackend.tools.models.cli import main
+from vkbackend.tools.models.finetune import StepLosses
 
 LINES = [
     {"text": "the cat sat on the mat"},
@@ -50,8 +51,18 @@ def test_trains_and_resumes(
 def test_resumed_within_an_epoch_it_has_the_same_bits(
     given: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    found: list[list[float]] = []
+    read = StepLosses.read
+
+    def recorded(losses: StepLosses) -> list[float]:
+        found.append(list(read(losses)))
+        return found[-1]
+
+    monkeypatch.setattr(StepLosses, "read", recorded)
     common = [*given, "--sample", "0", "--dropout", "0.2", "--epochs", "2", "--out"]
     assert main([*common, str(tmp_path / "whole")]) == 0
+    losses = found[-1]
+    assert len(losses) == 6
     left = 6
     save = TrainingLoop._save_within
 
@@ -71,6 +82,7 @@ def test_resumed_within_an_epoch_it_has_the_same_bits(
         for name in ("whole", "parts")
     )
     assert one == other
+    assert found[-1] == losses
 
 
 def test_quantized_weights_are_not_merged(

@@ -22,4 +22,6 @@ def test_numbers_and_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
             history.plot(tmp_path / "a.png")
     pytest.importorskip("matplotlib")
     history.plot(tmp_path / "a.png")
+    history.plot(tmp_path / "b.svg", [3.0, 2.0, 1.0, 1.5])
+    assert "steps" in (tmp_path / "b.svg").read_text()
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")

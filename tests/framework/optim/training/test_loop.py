@@ -190,6 +190,18 @@ def test_no_step_reads_from_the_device(gpu: GpuDevice) -> None:
     assert len(job.trainer._replayed) == 1
 
 
+def test_the_last_loss_is_there() -> None:
+    job, losses = Job(fw.device("cpu")), []
+
+    class Losses(optim.Callback):
+        def on_step_end(self, loop: Any) -> None:
+            losses.append(loop.loss.item())
+
+    history = job.fit(1, callbacks=[Losses()])
+    assert history["loss"] == pytest.approx([sum(losses) / len(losses)])
+    assert len(losses) == 4
+
+
 def test_it_stops(capsys: pytest.CaptureFixture[str]) -> None:
     job = Job(fw.device("cpu"))
     seen: list[int] = []
