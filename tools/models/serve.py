@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import socket
 import sys
+import threading
+from typing import Any
 
 from vkbackend.errors import ArgumentError
 from vkbackend.framework import models
@@ -44,16 +47,51 @@ def run(args: argparse.Namespace) -> int:
             raise ArgumentError(f"{name} is {value}; it must be at least {least}")
     worker = make_worker(args)
     name = args.name or args.model.resolve().stem
+    config = uvicorn.Config(
+        Api(worker, name, args.tokens).app(),
+        log_level="warning",
+        timeout_graceful_shutdown=2 * GRACE,
+    )
     with socket.create_server((args.host, args.port)) as listening:
         host, port = listening.getsockname()[:2]
         print(f"{name} at http://{host}:{port}/v1", file=sys.stderr, flush=True)
-        config = uvicorn.Config(
-            Api(worker, name, args.tokens).app(),
-            log_level="warning",
-            timeout_graceful_shutdown=GRACE,
-        )
-        uvicorn.Server(config).run(sockets=[listening])
+        _until_a_signal(uvicorn.Server(config), listening, worker)
     return 0
+
+
+def _until_a_signal(server: Any, listening: socket.socket, worker: Worker) -> None:
+    """Serve in a thread, so that a signal first lets open requests end.
+
+    After `GRACE`, or at a second signal, clients are told that their texts are
+    cancelled, which uvicorn by itself does not.
+    """
+    stop, stop_now = threading.Event(), threading.Event()
+
+    def serve() -> None:
+        try:
+            server.run(sockets=[listening])
+        finally:
+            stop.set()
+            stop_now.set()
+
+    def signalled(*_: object) -> None:
+        (stop_now if stop.is_set() else stop).set()
+
+    before = {
+        number: signal.signal(number, signalled)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    thread = threading.Thread(target=serve, name="server")
+    try:
+        thread.start()
+        stop.wait()
+        server.should_exit = True
+        stop_now.wait(GRACE)
+        worker.close()
+        thread.join()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def make_worker(args: argparse.Namespace) -> Worker:

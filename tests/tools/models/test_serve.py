@@ -10,11 +10,12 @@ from vkbackend.tools.models.cli import main
 
 
 def test_a_server_is_started_and_ended(folder: Path) -> None:
+    """At the second signal, which does not wait for texts, clients are told."""
     httpx = pytest.importorskip("httpx")
     pytest.importorskip("fastapi")
     pytest.importorskip("uvicorn")
     command = [sys.executable, "-m", "vkbackend.tools.models", "serve", str(folder)]
-    options = ["--device", "cpu", "--port", "0", "--length", "32", "--name", "it"]
+    options = ["--device", "cpu", "--port", "0", "--length", "30000", "--name", "it"]
     with subprocess.Popen([*command, *options], stderr=subprocess.PIPE) as server:
         assert server.stderr is not None
         said = server.stderr.readline().decode().split()
@@ -23,10 +24,19 @@ def test_a_server_is_started_and_ended(folder: Path) -> None:
             asked = {"model": "it", "prompt": "the cat", "max_tokens": 3}
             answer = httpx.post(f"{said[2]}/completions", json=asked, timeout=30)
             assert answer.json()["usage"]["completion_tokens"] <= 3
+            asked |= {"max_tokens": 29_000, "stream": True}
+            with httpx.stream("POST", f"{said[2]}/completions", json=asked) as parts:
+                lines = parts.iter_lines()
+                assert "choices" in next(lines)
+                server.send_signal(signal.SIGINT)
+                server.send_signal(signal.SIGTERM)
+                *_, last = filter(None, lines)
+            assert "WorkerClosedError" in last
         finally:
-            server.send_signal(signal.SIGINT)
+            server.terminate()
             server.wait(30)
         assert server.stderr.read() == b""
+        assert server.returncode == 0
 
 
 @pytest.mark.parametrize(
