@@ -76,6 +76,13 @@ class Generation:
         return f"<Generation: {len(self.prompt)} + {len(self.tokens)} tokens, {state}>"
 
 
+class _Launched(NamedTuple):
+    """A step that is launched: its tokens, and the texts that get them by row."""
+
+    tokens: Tensor
+    texts: dict[int, Generation]
+
+
 class EngineLoad(NamedTuple):
     """How much an engine has to do.
 
@@ -174,6 +181,7 @@ class Engine:
         self._waiting: deque[Generation] = deque()
         self._filling: deque[Generation] = deque()
         self._running: dict[int, Generation] = {}
+        self._launched: _Launched | None = None
         self._free_rows: list[int] = []
         self._free: list[int] = []
         self._tables = np.zeros((rows, blocks), np.int64)
@@ -274,7 +282,12 @@ class Engine:
         with no_grad():
             self._admit()
             self._fill()
-            return self._decode() if self._running else []
+            if not self._running:
+                self._launched = None
+                return []
+            launched = self._launched or self._launch()
+            self._launched = self._launch() if self._looks_ahead() else None
+            return self._collect(launched)
 
     def run(self) -> None:
         """Write all texts to their ends."""
@@ -296,6 +309,7 @@ class Engine:
         self._free_rows = list(range(self.rows))[::-1]
         self._free = list(range(SPARE + 1, self.pages + 1))[::-1]
         self._tables[:], self._positions[:] = SPARE, 0
+        self._launched = None
         self._changed = True
 
     def _need(self, generation: Generation) -> int:
@@ -377,12 +391,22 @@ class Engine:
         self._free_rows.append(row)
         generation._pages, generation._row = [], None
 
-    def _decode(self) -> list[Generation]:
-        """Give each text of the batch a token."""
+    def _looks_ahead(self) -> bool:
+        """Return whether a step is launched before the one before it is read.
+
+        A device then computes it while the host takes the tokens of that one. A text
+        that ends with them has a token too much computed, which nobody reads.
+        """
+        goes_on = any(
+            len(each.tokens) + 1 < each.count for each in self._running.values()
+        )
+        return goes_on and not self._changed and self._no_numbers.is_gpu
+
+    def _launch(self) -> _Launched:
+        """Compute a token of each text of the batch; waits for nothing on a device."""
         if self._changed:
             self._tell_device()
-        running = self._running
-        steps = SamplingSteps.of([each.sampling for each in running.values()])
+        steps = SamplingSteps.of([each.sampling for each in self._running.values()])
         numbers = self._numbers() if steps.draws else self._no_numbers
         settings = self._settings
         tables, position, is_taken = self._state
@@ -396,16 +420,21 @@ class Engine:
             settings.seen,
         )
         self._state = tables, position, is_taken
-        self._newest = self._newest_there.numpy().copy()
-        moved = list(running.items())
-        for row, each in moved:
+        return _Launched(self._newest_there, {**self._running})
+
+    def _collect(self, launched: _Launched) -> list[Generation]:
+        """Take the tokens of a step for the texts that are not over meanwhile."""
+        found = launched.tokens.numpy()
+        texts = {row: each for row, each in launched.texts.items() if not each.finish}
+        for row, each in texts.items():
             self._positions[row] += 1
-            each.tokens.append(int(self._newest[row, 0]))
+            self._newest[row] = found[row]
+            each.tokens.append(int(found[row, 0]))
             if each.tokens[-1] in each.stop:
                 self._end(each, "stop")
             elif len(each.tokens) == each.count:
                 self._end(each, "length")
-        return [each for _, each in moved]
+        return [*texts.values()]
 
     def _numbers(self) -> Tensor:
         """Return a random number of each row, of its text's own."""

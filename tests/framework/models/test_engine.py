@@ -91,18 +91,17 @@ def test_texts_are_those_written_alone(
     engine = Engine(model.to(place), rows=3, length=32, page=4, pages=12)
     texts = [engine.submit(*each) for each in zip(PROMPTS, COUNTS, strict=True)]
     assert engine.load == EngineLoad(5, 0, 12, 12)
-    steps = 0
     while not engine.is_idle:
         engine.step()
         load = engine.load
         assert load.running <= 3
         assert load.free_pages >= 0
-        steps += 1
     assert [each.tokens for each in texts] == wanted
     assert {each.finish for each in texts} == {"length"}
     assert engine.load == EngineLoad(0, 0, 12, 12)
     for step in made:
-        assert (step.traces, step.replays) == (1, steps - 1)
+        assert step.traces == 1
+        assert step.replays > max(COUNTS)
 
 
 def test_a_text_ends_at_a_token() -> None:
@@ -133,6 +132,37 @@ def test_drawn_texts_depend_on_their_seeds_alone() -> None:
     assert texts[1].tokens == first.tokens
     assert texts[2].tokens == texts[4].tokens != first.tokens
     assert texts[3].tokens == alone(model, [4, 5], 8, repetition_penalty=1.7)
+
+
+def test_a_step_is_launched_before_the_last_one_is_read(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for steps between which texts join or leave."""
+    model = small_llama()
+    wanted = [alone(model, [1, 2], 4), alone(model, [3], 2)]
+    engine = Engine(model.to(gpu), rows=2, length=16, page=4)
+    events = []
+
+    def noted(name: str) -> Any:
+        function = getattr(engine, name)
+
+        def called(*given: Any) -> Any:
+            events.append(name)
+            return function(*given)
+
+        return called
+
+    for name in ("_launch", "_collect"):
+        monkeypatch.setattr(engine, name, noted(name))
+    first = engine.submit([1, 2], 4)
+    engine.step()
+    assert events == ["_launch", "_launch", "_collect"]
+    second = engine.submit([3], 2)
+    engine.step()
+    assert events[3:] == ["_collect"]
+    engine.run()
+    assert events[4:] == ["_launch", "_launch", "_collect", "_collect"]
+    assert [first.tokens, second.tokens] == wanted
 
 
 def test_texts_wait_for_pages_in_their_order() -> None:
@@ -236,7 +266,11 @@ def test_weights_of_other_dtypes(dtype: str) -> None:
 def test_texts_that_come_and_go_at_random(seed: int, place: Any) -> None:
     rng = np.random.default_rng(seed)
     model = small_llama()
-    settings = [{}, {"temperature": 1.2, "top_p": 0.9}, {"repetition_penalty": 1.4}]
+    settings: list[dict[str, Any]] = [
+        {},
+        {"temperature": 1.2, "top_p": 0.9},
+        {"repetition_penalty": 1.4, "stop": [7]},
+    ]
     sizes = {"rows": 3, "length": 40, "page": 4, "prefill_chunk": 8}
     crowd = Engine(small_llama().to(place), pages=14, **sizes)
     lone = Engine(model.to(place), **{**sizes, "rows": 1})
@@ -258,6 +292,7 @@ def test_texts_that_come_and_go_at_random(seed: int, place: Any) -> None:
     lone.run()
     assert crowd.load == EngineLoad(0, 0, 14, 14)
     for text, alone_text in zip(texts, wanted, strict=True):
-        assert text.finish in ("cancelled", "length")
+        assert text.finish in ("cancelled", alone_text.finish)
         assert text.tokens == alone_text.tokens[: len(text.tokens)]
-        assert len(text.tokens) == text.count or text.finish == "cancelled"
+        if text.finish != "cancelled":
+            assert len(text.tokens) == len(alone_text.tokens)
