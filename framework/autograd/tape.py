@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from ..base.errors import GradError
@@ -20,6 +20,7 @@ from .gradient_hooks import (
     put,
     register_on_leaf,
 )
+from .node_names import NUMBERS, SAVED_NAMES, name_of_node
 from .output_metadata import OutputMetadata, spec_along
 from .shown_hooks import ShownHooks, ShownInput
 
@@ -73,14 +74,16 @@ class ShownNode:
     edges : tuple
         Those of the function's tensors, None where they need no gradient, and further
         `ShownNode`s.
+    given : GradNode or None
+        The node that the program was given for it, between others.
     """
 
-    __slots__ = ("_hooks", "_node", "edges", "name")
+    __slots__ = ("_hooks", "edges", "given", "name")
 
     def __init__(self, name: str, edges: tuple[Any, ...]) -> None:
         self.name = name
         self.edges = edges
-        self._node: GradNode | None = None
+        self.given: GradNode | None = None
         self._hooks: ShownHooks | None = None
 
     def finish(self) -> None:
@@ -92,12 +95,17 @@ class ShownNode:
             self._hooks = ShownHooks(self.name, node, [*map(_shown_input, self.edges)])
         return self._hooks.hooks
 
-    def node(self) -> GradNode:
+    def compose(self, node: GradNode) -> bool:
+        """Record what is shown in the place of a node; return whether that is known."""
+        return False
+
+    def node(self, leads_here: GradNode) -> GradNode:
         """Return the node that the program is given, which no backward pass visits."""
-        if self._node is None:
-            self._node = _UnvisitedNode(self.name, _unpassed, (), (), {})
-            self._node.shown = self
-        return self._node
+        if self.given is None:
+            before = {"before": leads_here}
+            self.given = UnvisitedNode(self.name, _unpassed, (), (), before)
+            self.given.shown = self
+        return self.given
 
 
 class Edge(NamedTuple):
@@ -107,66 +115,11 @@ class Edge(NamedTuple):
     output: int
 
 
-NAMES = {
-    "adaptive_max_pool2d": "AdaptiveMaxPool2DBackward0",
-    "batch_norm_train": "NativeBatchNormBackward0",
-    "cast": "ToCopyBackward0",
-    "cholesky_factor": "LinalgCholeskyExBackward0",
-    "col2im": "Col2ImBackward0",
-    "complex_of": "ComplexBackward0",
-    "concat": "CatBackward0",
-    "conj_physical": "ConjBackward0",
-    "conv2d": "ConvolutionBackward0",
-    "conv2d_input_vjp": "ConvolutionBackward0",
-    "copy": "CloneBackward0",
-    "ctc_losses": "CtcLossBackward0",
-    "determinant": "LinalgDetBackward0",
-    "div_trunc": "DivBackward2",
-    "dropout": "MulBackward0",
-    "erfcx": "SpecialErfcxBackward0",
-    "gelu_exact": "GeluBackward0",
-    "gelu_tanh": "GeluBackward0",
-    "i0e": "SpecialI0EBackward0",
-    "i1": "SpecialI1Backward0",
-    "i1e": "SpecialI1EBackward0",
-    "im2col": "Im2ColBackward0",
-    "layer_norm": "NativeLayerNormBackward0",
-    "linear_solution": "LinalgSolveExBackward0",
-    "log1p": "Log1PBackward0",
-    "log_determinant": "LinalgSlogdetBackward0",
-    "log_ndtr": "SpecialLogNdtrBackward0",
-    "max_pool2d": "MaxPool2DWithIndicesBackward0",
-    "pseudo_inverse": "LinalgPinvBackward0",
-    "qr_factors": "LinalgQrBackward0",
-    "square": "PowBackward0",
-    "strided_scatter": "ScatterBackward1",
-    "triangular_solution": "LinalgSolveTriangularBackward0",
-    "xlog1py": "SpecialXlog1PyBackward0",
-}
-"""PyTorch's names of nodes whose ops have other names."""
-
-NUMBERS = ("add", "mul", "div", "sub")
-"""Ops in which a number after a tensor is an input of PyTorch's node; in the first two,
-whose operands may change places, one before it too."""
-
-OVERLOADS = {
-    "clamp_max": (1, 0),
-    "clamp_min": (1, 0),
-    "copysign": (0, 1),
-    "fmod": (1, 0),
-    "lerp": (1, 0),
-    "pow": (1, 0, 2),
-    "remainder": (1, 0),
-    "xlogy": (0, 2, 1),
-}
-"""Numbers of PyTorch's overloads of an op: of tensors alone, and where a number is its
-last operand or its first."""
+SAME = "same tensor"
+"""Nodes of tensors that a function is given again, which the graph does not show."""
 
 SHOWN: dict[str, Callable[[GradNode], ShownNode]] = {}
 """What the graph shows for nodes of an op, made when a program looks: by op."""
-
-SAVED_NAMES = {"result": "out", "exponent": "y", "other": "y"}
-"""PyTorch's names of saved arguments, and those of the rules."""
 
 
 class GradNode:
@@ -245,22 +198,7 @@ class GradNode:
         shown = self._shown()
         if shown is not None:
             return shown.name
-        if self.op_name == "in place":
-            whole = getattr(self.apply, "whole", False)
-            return f"torch::autograd::Copy{'Backwards' if whole else 'Slices'}"
-        known = NAMES.get(self.op_name)
-        if known is not None:
-            return known
-        present = getattr(self.apply, "present", (0,))
-        if self.op_name == "sub" and present[0] < 0:
-            return "RsubBackward1"
-        words = self.op_name.split("_")
-        name = "".join(map(str.capitalize, words)).replace(" ", "")
-        overloads = OVERLOADS.get(self.op_name)
-        if overloads is None:
-            return f"{name}Backward0"
-        place = 0 if min(present) >= 0 else 2 if present[0] < 0 else 1
-        return f"{name}Backward{overloads[place]}"
+        return name_of_node(self.op_name, self.apply)
 
     def _shown(self) -> ShownNode | None:
         try:
@@ -338,7 +276,7 @@ class GradNode:
         return None
 
     def _sequence_nr(self) -> int:
-        return self.sequence
+        return int(self.sequence)
 
     def _places(self) -> tuple[int, ...] | None:
         """Return which edges are inputs of PyTorch's node, -1 for a number there.
@@ -364,10 +302,12 @@ class GradNode:
         found: list[tuple[Any, int]] = []
         shown = self._shown()
         for edge in self.edges if shown is None else shown.edges:
+            if isinstance(edge, Edge) and getattr(edge.target, "op_name", "") == SAME:
+                (edge,) = edge.target.edges  # type: ignore[union-attr]  # a node
             if edge is None:
                 found.append((None, 0))
             elif isinstance(edge, ShownNode):
-                found.append((named(edge.node()), 0))
+                found.append((named(edge.node(self)), 0))
             elif isinstance(edge.target, GradNode):
                 spec = spec_along(self, edge)
                 if spec is not None:
@@ -442,30 +382,37 @@ def named(node: GradNode | None) -> GradNode | None:
     """
     kind = type(node)
     if node is not None and kind.__module__ == __name__:
-        base = _UnvisitedNode if issubclass(kind, _UnvisitedNode) else GradNode
+        base = UnvisitedNode if issubclass(kind, UnvisitedNode) else GradNode
         node.__class__ = _class_named(node.name().rpartition(":")[2], base)
     return node
 
 
-class _UnvisitedNode(GradNode):
+class UnvisitedNode(GradNode):
     """Node that stands for a part of what several nodes compute together."""
 
     __slots__ = ()
 
     def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """Refuse the hook, which would not be called."""
-        raise self._refusal("register_hook")
+        """Call `fn` as another node does, if it can be recorded; see `GradNode`."""
+        return self._recorded("register_hook").register_hook(fn)
 
     def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
-        """Refuse the hook, which would not be called."""
-        raise self._refusal("register_prehook")
+        """Call `fn` as another node does, if it can be recorded; see `GradNode`."""
+        return self._recorded("register_prehook").register_prehook(fn)
 
-    def _refusal(self, where: str) -> GradError:
-        return GradError(
-            f"{where}: {self.name()} is shown as in PyTorch, but its gradient is"
-            " computed together with the node's that leads to it, so that the hook"
-            " would not be called; register it on that node, or on a tensor"
-        )
+    def _recorded(self, where: str) -> GradNode:
+        """Return the node itself, once a backward pass visits it."""
+        first: GradNode = self
+        while isinstance(first, UnvisitedNode) and first.saved is not None:
+            first = first.saved["before"]
+        shown = first._shown()
+        if shown is None or not shown.compose(first):
+            raise GradError(
+                f"{where}: {self.name()} is shown as in PyTorch, but its gradient is"
+                " computed together with the node's that leads to it, so that the hook"
+                " would not be called; register it on that node, or on a tensor"
+            )
+        return self
 
 
 class AccumulateGrad:
@@ -627,14 +574,19 @@ def shown_as(
 
         @functools.wraps(function)
         def shown(*args: Any, **kwargs: Any) -> Any:
-            results = function(*args, **kwargs)
-            several = isinstance(results, tuple)
-            if not several and results.grad_node is None:
-                return results
             given = [
                 args[place] if place < len(args) else kwargs.get(each)
                 for place, each in wanted
             ]
+            if len(given) > 1 and len({*map(id, given)}) < len(given):
+                given = distinct(given)
+                own = {each: x for (_, each), x in zip(wanted, given)}
+                args = tuple([own.get(each, x) for each, x in zip(places, args)])
+                kwargs |= {each: x for each, x in own.items() if each in kwargs}
+            results = function(*args, **kwargs)
+            several = isinstance(results, tuple)
+            if not several and results.grad_node is None:
+                return results
             inputs = [each if isinstance(each, TensorCore) else None for each in given]
             before = [each.grad_node for each in inputs if each is not None]
             said = name if isinstance(name, str) else name(*args, **kwargs)
@@ -648,6 +600,29 @@ def shown_as(
         return cast(F, shown)
 
     return decorate
+
+
+def distinct(tensors: Sequence[Any]) -> list[Any]:
+    """Return what a function is given, each on an edge of its own.
+
+    Gradients of a tensor that is given twice are then told apart, as hooks on the
+    function's node see them.
+    """
+    found: list[Any] = []
+    for each in tensors:
+        again = any(each is other for other in found)
+        if again and isinstance(each, TensorCore) and not each.is_wrapper:
+            edge = edge_of(each)
+            if edge is not None:
+                node = GradNode(SAME, _unchanged, (edge,), (each.spec,), {})
+                each = assembled(each.results, each.array, each.layout, each.device)
+                each.needs_grad, each.grad_node = True, node
+        found.append(each)
+    return found
+
+
+def _unchanged(grad: Any) -> Any:
+    return grad
 
 
 def show_squeezed(result: TensorCore, name: str, first: Any, *others: Any) -> None:

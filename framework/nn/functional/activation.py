@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from ... import ops
+from ...autograd.decomposed import DecomposedNode, Operand
 from ...autograd.tape import show_as, shown_as, shown_node
 from ...base.docstring import shares_parameters
 from ...base.dtype import DTypeLike
@@ -346,7 +347,15 @@ def softsign(input: Tensor) -> Tensor:
     if out.grad_node is not None:
         size = shown_node("AddBackward0", shown_node("AbsBackward0", input))
         show_as(out, "DivBackward0", input, size)
+        given, edges = Operand(input), out.grad_node.shown.edges
+        out.grad_node.shown = DecomposedNode(
+            "DivBackward0", edges, lambda _: _composed_softsign(given.tensor())
+        )
     return out
+
+
+def _composed_softsign(x: Tensor) -> Tensor:
+    return x / (1 + abs(x))
 
 
 @shares_parameters(ops.tanh, input="x")

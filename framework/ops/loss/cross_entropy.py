@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...autograd.decomposed import DecomposedNode, Operand
 from ...autograd.engine import is_grad_enabled
-from ...autograd.tape import show_as, shown_node
+from ...autograd.shown_hooks import MAX_NODES
+from ...autograd.tape import Edge, GradNode, ShownNode, shown_node
 from ...base.dtype import FLOAT, SINGLE, float32, float64, promote
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
@@ -28,7 +31,7 @@ from .cross_entropy_fused import (
     is_grad_fused,
 )
 from .elementwise import check_reduction
-from .nll import check_labels, labels_in_words, nll_losses, per_class
+from .nll import check_labels, labels_in_words, nll_loss, nll_losses, per_class
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -223,11 +226,54 @@ def cross_entropy(
     out = _cross_entropy(
         logits, labels, weight, ignore_index, label_smoothing, reduction
     )
-    if out.grad_node is not None and not labels.dtype.is_float and not label_smoothing:
-        dims = len(logits.layout.shape)
-        name = "NllLossBackward0" if dims < 3 else "NllLoss2DBackward0"
-        show_as(out, name, shown_node("LogSoftmaxBackward0", logits))
+    node = out.grad_node
+    if node is not None and not labels.dtype.is_float and not label_smoothing:
+        options = ignore_index, reduction
+        node.shown = _shown(node, (logits, labels, weight), options)
     return out
+
+
+def _shown(
+    node: GradNode,
+    given: tuple[Tensor, Tensor, Tensor | None],
+    options: tuple[int, str],
+) -> ShownNode:
+    """Return what the graph shows, which is recorded where hooks are registered."""
+    logits, _, weight = given
+    ignored, reduction = options
+    dims = len(logits.layout.shape)
+    log: Any = shown_node("LogSoftmaxBackward0", logits)
+    if dims > 1 and (weight is not None or logits.dtype is float64):
+        log = _log_softmax_behind(node) or log
+    name = "NllLossBackward0" if dims < 3 else "NllLoss2DBackward0"
+    edges = (log,)
+    if dims == 3 or dims > 4:
+        edges = (ShownNode("ViewBackward0", edges),)
+        if reduction == "none":
+            name, edges = "ViewBackward0", (ShownNode(name, edges),)
+    operands = [None if each is None else Operand(each) for each in given]
+
+    def composed(_: GradNode) -> Tensor:
+        found: list[Any] = [each and each.tensor() for each in operands]
+        x, labels, weight = found
+        likelihoods = log_softmax(x, min(1, dims - 1))
+        return nll_loss(
+            likelihoods, labels, weight, ignore_index=ignored, reduction=reduction
+        )
+
+    return DecomposedNode(name, edges, composed)
+
+
+def _log_softmax_behind(last: GradNode) -> Edge | None:
+    """Return the edge to the log-softmax that a loss was computed of, if there is."""
+    left = [last]
+    for node in itertools.islice(iter(left), MAX_NODES):
+        for edge in node.edges:
+            if edge is not None and isinstance(edge.target, GradNode):
+                if edge.target.name() == "LogSoftmaxBackward0":
+                    return edge
+                left.append(edge.target)
+    return None
 
 
 def _cross_entropy(

@@ -199,6 +199,15 @@ def nll_loss(
             f"nll_loss: x is {tuple(x.shape)}, labels are {tuple(labels.shape)};"
             " x must be (batch, classes, ...) and labels (batch, ...)"
         )
+    if x.needs_grad and len(x.layout.shape) not in (2, 4) and labels.numel():
+        # As PyTorch records it, of images.
+        batch, classes = x.layout.shape[:2]
+        image = reshape(x, (batch, classes, 1, labels.numel() // batch))
+        flat = reshape(labels, (batch, 1, labels.numel() // batch))
+        out = nll_loss(
+            image, flat, weight, ignore_index=ignore_index, reduction=reduction
+        )
+        return reshape(out, labels.layout.shape) if reduction == "none" else out
     losses, counts, _ = nll_losses("nll_loss", x, labels, weight, ignore_index)
     if reduction != "none":
         losses = sum(cast(losses, counts.dtype))

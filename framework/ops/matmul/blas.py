@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...autograd.decomposed import DecomposedNode, on_tape, saved_operand
 from ...autograd.tape import (
     SHOWN,
     Edge,
     GradNode,
     ShownNode,
+    distinct,
     edge_of,
     show_as,
     shown_as,
@@ -28,7 +30,8 @@ from ..elementwise.binary import mul
 from ..elementwise.cast import need_one_dtype
 from ..elementwise.complex_numbers import conj
 from ..reduce.sum import sum
-from ..view import reshape, transpose
+from ..source import fill_like
+from ..view import reshape, t, transpose
 from .matmul import bmm, matmul
 
 if TYPE_CHECKING:
@@ -217,7 +220,27 @@ def _shown_node(node: GradNode) -> ShownNode:
     """Return what the graph shows for a node of `_linear`."""
     x, weight, *bias = node.edges
     ndim = node.specs[0].ndim
-    return _shown_linear(x, weight, bias[0] if bias else None, ndim, bool(bias))
+    shown = _shown_linear(x, weight, bias[0] if bias else None, ndim, bool(bias))
+    return DecomposedNode(shown.name, shown.edges, _composed_linear)
+
+
+def _composed_linear(node: GradNode) -> Tensor:
+    """Return the result of a node of `_linear`, recorded as a product of matrices."""
+    x, weight = (saved_operand(node, name, k) for k, name in enumerate(("x", "weight")))
+    shape = (*x.layout.shape[:-1], weight.layout.shape[0])
+    rows = x if x.ndim == 2 else reshape(x, (-1, x.layout.shape[-1]))
+    if len(node.edges) == 3:
+        # No gradient reads the bias.
+        bias = fill_like(x, shape[-1:], 0, x.dtype)
+        out = addmm(on_tape(bias, node.edges[2]), rows, t(weight))
+    else:
+        out = mm(rows, t(weight))
+    if x.ndim == 2:
+        return out
+    found = reshape(out, shape)
+    if len(node.edges) == 2:
+        show_as(found, "UnsafeViewBackward0", out)
+    return found
 
 
 SHOWN["linear"] = _shown_node
@@ -273,6 +296,8 @@ def addmm(
     Tensor, shape (m, n)
     """
     _check_dims("addmm", a=(a, 2), b=(b, 2))
+    if x is a or a is b or x is b:
+        x, a, b = distinct((x, a, b))
     out = _added("addmm", x, matmul(a, b), beta, alpha)
     show_as(out, "AddmmBackward0", x, a, b)
     return out
@@ -298,6 +323,8 @@ def baddbmm(
     Tensor, shape (batch, m, n)
     """
     _check_dims("baddbmm", a=(a, 3), b=(b, 3))
+    if x is a or a is b or x is b:
+        x, a, b = distinct((x, a, b))
     out = _added("baddbmm", x, bmm(a, b), beta, alpha)
     show_as(out, "BaddbmmBackward0", x, a, b)
     return out

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.tape import ShownNode, show_as, shown_node
+from ...autograd.decomposed import DecomposedNode, Operand
+from ...autograd.tape import GradNode, ShownNode, distinct, show_as, shown_node
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec, broadcast_shapes
+from ...base.shape import Shape, TensorSpec, broadcast_shapes
 from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
@@ -22,7 +24,7 @@ from ...kernels.tensor_cores import product_mode, register_test_op
 from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
 from ..movement.concat import stack
-from ..view import expand, reshape, transpose
+from ..view import another, expand, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -174,6 +176,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
             f" b.shape[{'-2' if len(shape_b) > 1 else '0'}] ="
             f" {shape_b[-2 if len(shape_b) > 1 else 0]}"
         )
+    if a is b:
+        a, b = distinct((a, b))
     if len(shape_a) > 1 and len(shape_b) > 1:
         matrices = len(shape_a) == len(shape_b) == 2
         wrapped = a.is_wrapper or b.is_wrapper
@@ -203,19 +207,53 @@ def _show(out: Tensor, a: Tensor, b: Tensor) -> None:
     dims = len(a.layout.shape), len(b.layout.shape)
     if dims in _PLAIN:
         show_as(out, _PLAIN[dims], a, b)
-    elif dims == (1, 2):
-        row = _through("UnsqueezeBackward0", a)
-        show_as(out, "SqueezeBackward4", shown_node("MmBackward0", row, b))
+        return
+    if dims == (1, 2):
+        name = "SqueezeBackward4"
+        inner = shown_node("MmBackward0", _through("UnsqueezeBackward0", a), b)
     elif dims[0] > 2 and dims[1] < 3:
-        name = "MvBackward0" if dims[1] == 1 else "MmBackward0"
-        rows = _through("ViewBackward0", a)
-        show_as(out, "UnsafeViewBackward0", shown_node(name, rows, b))
-    elif dims[0] > 2 and dims[1] > 2:
+        name, product = "UnsafeViewBackward0", f"M{'mv'[dims[1] == 1]}Backward0"
+        inner = shown_node(product, _through("ViewBackward0", a), b)
+    elif dims[0] > 2:
+        name = "UnsafeViewBackward0"
         batches = [
             _through("ViewBackward0", _through("ExpandBackward0", each))
             for each in (a, b)
         ]
-        show_as(out, "UnsafeViewBackward0", shown_node("BmmBackward0", *batches))
+        inner = shown_node("BmmBackward0", *batches)
+    else:
+        return
+    composed = functools.partial(_composed, Operand(a), Operand(b))
+    assert out.grad_node is not None
+    out.grad_node.shown = DecomposedNode(name, (inner,), composed)
+
+
+def _composed(left: Operand, right: Operand, node: GradNode) -> Tensor:
+    """Return a product that is recorded as it is shown, of matrices and batches."""
+    a, b = left.tensor(), right.tensor()
+    shape_a, shape_b = a.layout.shape, b.layout.shape
+    if len(shape_a) == 1:
+        inner = matmul(unsqueeze(a, 0), b)
+        out = reshape(inner, shape_b[1:])
+        show_as(out, "SqueezeBackward4", inner)
+        return out
+    if len(shape_b) < 3:
+        inner = matmul(reshape(a, (-1, shape_a[-1])), b)
+        out = reshape(inner, (*shape_a[:-1], *shape_b[1:]))
+    else:
+        sizes = broadcast_shapes("matmul", shape_a[:-2], shape_b[:-2])
+        inner = bmm(*[_batches(each, sizes) for each in (a, b)])
+        out = reshape(inner, (*sizes, shape_a[-2], shape_b[-1]))
+        out = another(inner, out, "UnsafeViewBackward0")
+    show_as(out, "UnsafeViewBackward0", inner)
+    return out
+
+
+def _batches(x: Tensor, sizes: Shape) -> Tensor:
+    matrix = x.layout.shape[-2:]
+    wide = another(x, expand(x, (*sizes, *matrix)), "ExpandBackward0")
+    rows = reshape(wide, (math.prod(sizes), *matrix))
+    return another(wide, rows, "ViewBackward0")
 
 
 def _through(name: str, value: Any) -> ShownNode | None:

@@ -6,7 +6,7 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...autograd.tape import show_as
+from ...autograd.tape import distinct, show_as
 from ...base.errors import ShapeError
 from ...base.shape import Size
 from ...base.shape import broadcast_shapes as common_shape
@@ -289,6 +289,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
                 " dimensions"
             )
     kind = result_type(*tensors)
+    tensors = tuple(distinct(tensors))
     blocks = [_rows(converted(each, kind)) for each in tensors]
     width = sum(each.shape[1] for each in blocks)
     rows, left = [], 0

@@ -74,13 +74,9 @@ def test_old_backward_hooks_of_modules_see_what_pytorch_shows() -> None:
 
 def test_others_are_refused() -> None:
     x = fw.ones(2, 4, requires_grad=True)
-    loss = fw.nn.functional.cross_entropy(x, fw.tensor([0, 1]))
-    with pytest.raises(GradError, match="NllLossBackward0 is computed with other"):
+    loss = fw.nn.functional.smooth_l1_loss(x, x)
+    with pytest.raises(GradError, match="SmoothL1LossBackward0 is computed with other"):
         loss.grad_fn.register_hook(print)
-    square = fw.ones(2, 2, requires_grad=True)
-    twice = fw.addmm(square, square, square)
-    with pytest.raises(GradError, match="is computed with other"):
-        twice.grad_fn.register_hook(print)
 
 
 NODES = [
