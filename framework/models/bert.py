@@ -287,6 +287,7 @@ class Bert(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.bert = Encoder(BertConfig.of(config))
 
     def forward(
@@ -328,6 +329,7 @@ class BertClassifier(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         sizes = BertConfig.of(config)
         self.bert = Encoder(sizes, has_pooler=True)
         self.classifier = skip_init(nn.Linear, sizes.hidden_size, sizes.num_labels)
@@ -365,6 +367,7 @@ class Roberta(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.roberta = Encoder(BertConfig.of(config))
 
     def forward(
@@ -402,6 +405,7 @@ class RobertaClassifier(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         sizes = BertConfig.of(config)
         self.roberta = Encoder(sizes)
         self.classifier = ClassificationHead(sizes.hidden_size, sizes.num_labels)

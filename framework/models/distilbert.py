@@ -179,6 +179,7 @@ class DistilBert(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.distilbert = Encoder(DistilBertConfig.of(config))
 
     def forward(
@@ -202,6 +203,7 @@ class DistilBertClassifier(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         sizes = DistilBertConfig.of(config)
         self.distilbert = Encoder(sizes)
         self.pre_classifier = skip_init(nn.Linear, sizes.dim, sizes.dim)

@@ -246,6 +246,7 @@ class MPNet(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         self.mpnet = Encoder(MPNetConfig.of(config))
 
     def forward(
@@ -269,6 +270,7 @@ class MPNetClassifier(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
+        self.settings = config.settings
         sizes = MPNetConfig.of(config)
         self.mpnet = Encoder(sizes)
         self.classifier = ClassificationHead(sizes.hidden_size, sizes.num_labels)

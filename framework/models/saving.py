@@ -13,41 +13,48 @@ from vkbackend.errors import ArgumentError
 from .. import nn
 from ..io.safetensors import encoded
 from ..tensor.tensor import Tensor
+from .bert import Bert, BertClassifier, Roberta, RobertaClassifier
 from .config import ModelConfig
+from .distilbert import DistilBert, DistilBertClassifier
 from .experts import Experts
 from .gemma import Gemma
 from .gpt2 import GPT2
 from .llama import Llama
+from .mpnet import MPNet, MPNetClassifier
 from .parameters import tied_parameters
 from .phi import Phi
 from .phi3 import Phi3
 from .qwen import Qwen
 from .tokenizer import Tokenizer
 
-KINDS: dict[type, str] = {
-    Llama: "llama",
-    Qwen: "qwen3",
-    Gemma: "gemma3_text",
-    GPT2: "gpt2",
-    Phi: "phi",
-    Phi3: "phi3",
+CLASSES: dict[type, dict[str, str]] = {
+    Llama: {
+        "llama": "LlamaForCausalLM",
+        "mistral": "MistralForCausalLM",
+        "mixtral": "MixtralForCausalLM",
+    },
+    Qwen: {
+        "qwen3": "Qwen3ForCausalLM",
+        "qwen2": "Qwen2ForCausalLM",
+        "qwen3_moe": "Qwen3MoeForCausalLM",
+    },
+    Gemma: {"gemma3_text": "Gemma3ForCausalLM", "gemma2": "Gemma2ForCausalLM"},
+    GPT2: {"gpt2": "GPT2LMHeadModel"},
+    Phi: {"phi": "PhiForCausalLM"},
+    Phi3: {"phi3": "Phi3ForCausalLM"},
+    Bert: {"bert": "BertModel"},
+    BertClassifier: {"bert": "BertForSequenceClassification"},
+    Roberta: {"roberta": "RobertaModel", "xlm-roberta": "XLMRobertaModel"},
+    RobertaClassifier: {
+        "roberta": "RobertaForSequenceClassification",
+        "xlm-roberta": "XLMRobertaForSequenceClassification",
+    },
+    DistilBert: {"distilbert": "DistilBertModel"},
+    DistilBertClassifier: {"distilbert": "DistilBertForSequenceClassification"},
+    MPNet: {"mpnet": "MPNetModel"},
+    MPNetClassifier: {"mpnet": "MPNetForSequenceClassification"},
 }
-"""The `model_type` of each family where its configuration has none."""
-
-ARCHITECTURES = {
-    "llama": "LlamaForCausalLM",
-    "mistral": "MistralForCausalLM",
-    "mixtral": "MixtralForCausalLM",
-    "qwen2": "Qwen2ForCausalLM",
-    "qwen3": "Qwen3ForCausalLM",
-    "qwen3_moe": "Qwen3MoeForCausalLM",
-    "gemma2": "Gemma2ForCausalLM",
-    "gemma3_text": "Gemma3ForCausalLM",
-    "gpt2": "GPT2LMHeadModel",
-    "phi": "PhiForCausalLM",
-    "phi3": "Phi3ForCausalLM",
-}
-"""Classes of `transformers` by `model_type`."""
+"""Classes of `transformers` by class and `model_type`, the default one first."""
 
 _OURS = {
     "activation",
@@ -71,12 +78,13 @@ def save(
     *,
     part_size: int = PART_SIZE,
 ) -> None:
-    """Write a language model as `transformers` does.
+    """Write a language model, or an encoder of texts, as `transformers` does.
 
     Parameters
     ----------
     model : nn.Module
-        `Llama`, `Qwen`, `Gemma`, `GPT2`, `Phi` or `Phi3`, of floats.
+        `Llama`, `Qwen`, `Gemma`, `GPT2`, `Phi`, `Phi3`, `Bert`, `Roberta`,
+        `DistilBert`, `MPNet` or a classifier of these, of floats.
     folder : str or Path
         It is made if there is none. `config.json`, weights as safetensors and, where
         ends of texts are known, `generation_config.json` are written.
@@ -119,11 +127,11 @@ def save(
 
 def _settings(model: nn.Module) -> dict[str, Any]:
     """Return what `config.json` says of a model."""
-    default = KINDS.get(type(model))
-    if default is None:
+    classes = CLASSES.get(type(model))
+    if classes is None:
         raise ArgumentError(
             f"models.save: the model is {type(model).__name__}; accepted:"
-            f" {', '.join(kind.__name__ for kind in KINDS)}"
+            f" {', '.join(kind.__name__ for kind in CLASSES)}"
         )
     family: Any = model
     given: dict[str, Any] = family.settings
@@ -137,9 +145,9 @@ def _settings(model: nn.Module) -> dict[str, Any]:
             " factors of a GGUF file, which config.json has no setting for; use"
             " save_gguf"
         )
-    kind = found.setdefault("model_type", default)
+    kind = found.setdefault("model_type", next(iter(classes)))
     found |= _defaults(model, found)
-    found["architectures"] = [ARCHITECTURES[kind]]
+    found["architectures"] = [classes[kind]]
     floats = [each for each in model.parameters() if each.is_floating_point()]
     found["dtype"] = floats[0].dtype.name
     return found
@@ -147,13 +155,15 @@ def _settings(model: nn.Module) -> dict[str, Any]:
 
 def _defaults(model: nn.Module, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that were not given: defaults of `transformers` are others."""
-    family: Any = model
+    config: Any = getattr(model, "config", None)
+    if config is None:
+        return {}
     experts = {"num_experts_per_tok", "moe_intermediate_size", "norm_topk_prob"}
     mixture = any(isinstance(each, Experts) for each in model.modules())
     left_out = _OURS if mixture else _OURS | experts
     found = {
         name: list(value) if isinstance(value, tuple) else value
-        for name, value in family.config._asdict().items()
+        for name, value in config._asdict().items()
         if name not in left_out and name not in given
     }
     if isinstance(model, Llama | Qwen) and not given.get("rope_parameters"):

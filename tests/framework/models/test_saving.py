@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.models.saved import SIZES, TOKENS, logits, saved, transformers
+from tests.framework.models.saved import (
+    SIZES,
+    TOKENS,
+    logits,
+    saved,
+    torch,
+    transformers,
+)
 from tests.framework.models.small import CONFIG
 from vkbackend.errors import ArgumentError
 from vkbackend.framework import lora, nn
@@ -23,7 +30,6 @@ def read_by_transformers(folder: Path) -> Any:
     model = transformers.AutoModelForCausalLM.from_pretrained(
         folder, attn_implementation="eager"
     ).eval()
-    torch = pytest.importorskip("torch")
     if hasattr(torch.nn.Module, "smart_apply"):
         del torch.nn.Module.smart_apply
     return model
@@ -79,6 +85,26 @@ def test_what_was_loaded_is_written(tmp_path: Path, kind: str) -> None:
         for name in ("theirs", "ours")
     )
     assert other["architectures"] == one["architectures"]
+
+
+@pytest.mark.parametrize("kind", ["Bert", "XLMRoberta", "DistilBert", "MPNet"])
+@pytest.mark.parametrize("task", ["AutoModel", "AutoModelForSequenceClassification"])
+def test_encoders_are_written(tmp_path: Path, kind: str, task: str) -> None:
+    sizes = SIZES | {"max_position_embeddings": 40}
+    if kind == "DistilBert":
+        sizes = {"vocab_size": 61, "dim": 32, "hidden_dim": 48, "n_layers": 1}
+        sizes |= {"n_heads": 4, "max_position_embeddings": 40}
+    theirs = saved(tmp_path / "theirs", kind, task=task, **sizes)
+    fw.models.save(fw.models.load(tmp_path / "theirs"), tmp_path / "ours")
+    auto = getattr(transformers, task)
+    again = auto.from_pretrained(tmp_path / "ours").eval()
+    assert type(again) is type(theirs)
+    tokens = {"input_ids": torch.from_numpy(np.maximum(TOKENS, 2))}
+    with torch.no_grad():
+        found, wanted = again(**tokens)[0].numpy(), theirs(**tokens)[0].numpy()
+    if hasattr(torch.nn.Module, "smart_apply"):
+        del torch.nn.Module.smart_apply
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_parts_and_dtype(tmp_path: Path) -> None:
