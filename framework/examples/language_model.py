@@ -57,7 +57,7 @@ class Size(NamedTuple):
     characters: int
 
 
-WHOLE = Size(2048, 256, 768, 4, 8, 256, 8, 6, 1_000_000)
+WHOLE = Size(2048, 256, 512, 3, 8, 128, 16, 4, 1_000_000)
 QUICK = Size(300, 256, 256, 1, 4, 64, 4, 1, 4000)
 
 
