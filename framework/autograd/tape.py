@@ -544,6 +544,9 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
                 edges.append(each)
             elif each.needs_grad:
                 target = each.grad_node
+                if target is node:
+                    # An input that is returned as it is keeps its node.
+                    return
                 where = (each, 0) if target is None else (target, each.grad_index)
                 edges.append(_tuple(Edge, where))
             else:

@@ -565,7 +565,7 @@ def triangular_solve(
     a = turned(A) if transpose else A
     which = upper != transpose
     found = solve_triangular(a, b, upper=which, unitriangular=unitriangular)
-    return TriangularSolve(found, A)
+    return TriangularSolve(found, lazy_copy(A))
 
 
 TOP: dict[str, Any] = {

@@ -13,7 +13,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite
 from ...kernels.shader_types import statistic_dtype
-from ..elementwise.unary import rsqrt, square
+from ..elementwise.unary import lazy_copy, rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage
 from ..reduce.sum import mean, sum
 from ..source import fill_like
@@ -155,7 +155,7 @@ def _in_groups(
             )
         vectors.append(reshape(vector, (groups, channels // groups)))
     if x.numel() == 0:
-        return x, None, None
+        return lazy_copy(x), None, None
     parts = (batch, groups, channels // groups, math.prod(x.layout.shape[2:]))
     source = in_storage(reshape(x, parts))
     out, centre, variance, _ = _group_norm(source, vectors[0], vectors[1], eps)

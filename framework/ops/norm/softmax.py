@@ -21,7 +21,7 @@ from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
 from ..elementwise.complex_numbers import _real_part
 from ..elementwise.exponential import exp, log
-from ..elementwise.unary import abs
+from ..elementwise.unary import abs, lazy_copy
 from ..indexing.gather import rows_of
 from ..reduce.common import as_dtype_of, in_storage, readable
 from ..reduce.minmax import amax
@@ -151,7 +151,7 @@ def _softmax_along(
     if kind not in FLOAT:
         check_float(name, source)
     if 0 in shape:
-        return source
+        return lazy_copy(source)
     stored = in_storage(source)
     double = kind is float64 and stored.is_gpu
     if double and not shape:

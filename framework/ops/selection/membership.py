@@ -21,6 +21,7 @@ from ..elementwise.compare import (
     where,
 )
 from ..elementwise.complex_numbers import _imaginary_part
+from ..elementwise.unary import lazy_copy
 from ..indexing.masked import flatnonzero, nonzero
 from ..indexing.scatter import index_add, index_select
 from ..movement.concat import cat
@@ -275,7 +276,8 @@ def histogram(
         counts = index_add(counts, 0, place, where(inside, mass, 0.0))
     if density:
         counts = counts / mul(diff(edges), sum(counts))
-    return HistogramEdges(counts, edges)
+    # The caller's own edges are another tensor, as PyTorch's.
+    return HistogramEdges(counts, lazy_copy(edges))
 
 
 def _edges(x: Tensor, bins: int | Tensor, ends: tuple[float, float] | None) -> Tensor:

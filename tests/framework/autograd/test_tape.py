@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from vkbackend.framework.autograd.tape import show_as
 from vkbackend.framework.base.errors import GradError
 
 
@@ -67,3 +68,9 @@ def test_hooks_that_would_not_be_called_are_refused() -> None:
     loss.grad_fn.register_prehook(lambda grads: (grads[0] * 0,))
     loss.sum().backward()
     assert not x.grad.any()
+
+
+def test_a_node_is_not_shown_as_an_input_of_itself() -> None:
+    x = fw.ones(2, requires_grad=True) * 2
+    show_as(x, "OtherBackward0", x)
+    assert x.grad_fn.name() == "MulBackward0"

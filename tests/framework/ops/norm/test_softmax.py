@@ -97,3 +97,15 @@ def test_quads_in_registers(
     half = make(draw(*shape).astype(np.float16))
     wanted = twin(torch.from_numpy(half.numpy()).float(), -1).half()
     assert_close(ours(half, -1), wanted.numpy())
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_results_without_elements_are_other_tensors(name: str, make: Make) -> None:
+    x = make(np.zeros((2, 0), np.float32), grad=True) * 2
+    out = getattr(ops, name)(x, 1)
+    assert out is not x
+    node = out.grad_fn
+    assert node.name() == {"softmax": "Softmax", "log_softmax": "LogSoftmax"}[name] + (
+        "Backward0"
+    )
+    assert [each.name() for each, _ in node.next_functions] == ["MulBackward0"]
