@@ -32,6 +32,8 @@ def test_networks_agree(
     build: Callable[[Any], Any], data: np.ndarray[Any, Any] | None
 ) -> None:
     data = NUMBERS[0].reshape(-1, 16) if data is None else data
+    # Batch norm of two values is a sign, which some weights leave to rounding.
+    torch.manual_seed(0)
     ours, theirs = build(fw), build(torch)
     state = {name: value.numpy() for name, value in theirs.state_dict().items()}
     here = ours.state_dict()
