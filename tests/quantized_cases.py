@@ -28,6 +28,11 @@ def product(
     return (out if bias is None else out + bias).astype(x.dtype)
 
 
+def gated(x: np.ndarray, gate: np.ndarray, given: np.ndarray) -> np.ndarray:
+    g, u = (product(x.astype(np.float64), each) for each in (gate, given))
+    return (g / (1 + np.exp(-g)) * u).astype(x.dtype)
+
+
 QUANTIZED = {
     "dequantize_blocks": Case(
         lambda x: REGISTRY["dequantize_blocks"](x, FORMAT, 64, float32),
@@ -73,6 +78,18 @@ QUANTIZED = {
                 " call x.float() first",
             ),
         ),
+    ),
+    "gated_quantized_gemv": Case(
+        lambda x, gate, given: REGISTRY["gated_quantized_gemv"](
+            x, gate, given, FORMAT, "silu"
+        ),
+        (
+            Sample((Draw((3, 96), -0.01, 0.01), blocks(37, 54), blocks(37, 54))),
+            Sample((Draw((0, 32)), blocks(3, 18), blocks(3, 18))),
+        ),
+        gated,
+        gradient=False,
+        scale=20,
     ),
     "quantized_product": Case(
         lambda x, given, bias: REGISTRY["quantized_product"](x, given, bias, FORMAT),

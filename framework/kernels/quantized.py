@@ -35,6 +35,9 @@ MOST_IDLE = 1 / 8
 OUTPUTS = (16, 8, 4)
 """Columns of a workgroup."""
 
+GATES = ("silu", "gelu_tanh")
+"""Functions of a gate, by number."""
+
 TOGETHER = 64
 """Elements of an invocation whose loads are in flight, of several columns. More take
 more instructions, which each launch of a decoding step reads anew."""
@@ -80,6 +83,7 @@ def gemv_dispatch(
     blocks: StridedSpec,
     kind: QuantizedFormat,
     has_bias: bool,
+    gate: str | None = None,
 ) -> Dispatch:
     """Return the dispatch of a product with few rows.
 
@@ -90,51 +94,61 @@ def gemv_dispatch(
     blocks : StridedSpec, shape (columns, row_size), uint8
     kind : QuantizedFormat
     has_bias : bool
+    gate : str, optional
+        One of `GATES`, a function of the products with `gate`, blocks of the same
+        shape; its results multiply those of `blocks`.
     """
     _check_size(blocks.numel, "blocks")
+    matrices = 1 if gate is None else 2
     (rows, k), (columns, row_size) = x.shape, blocks.shape
     pieces = k // kind.piece
     taken = min(rows, MOST_ROWS)
     passes = ceil_div(rows, taken)
-    local = _workgroup(gpu, pieces, taken)
+    local = _workgroup(gpu, pieces, taken, matrices)
     wanted = model_of(gpu).gemv_groups
     outputs = next(
         (
             each
             for each in OUTPUTS
-            if _shared_memory(each, taken, local) <= gpu.max_shared_memory
-            and local % each == 0
+            if _shared_memory(each * matrices, taken, local) <= gpu.max_shared_memory
+            and local % (each * matrices) == 0
             and ceil_div(columns, each) * passes >= wanted
         ),
         OUTPUTS[-1],
     )
     batch = max(1, TOGETHER // kind.piece)
-    rounds = ceil_div(pieces, local) * outputs // batch
+    rounds = ceil_div(pieces, local) * matrices * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
     push: dict[str, Argument] = {"x": "x", "blocks": "blocks", "out_": "out"}
     push |= {"bias": "bias" if has_bias else "x", "rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
     constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
     constants |= {"BATCH": batch, "HAS_BIAS": int(has_bias), **_group(kind)}
+    defines = _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype)
+    if gate is not None:
+        push["gate"] = "gate"
+        constants["GATE"] = GATES.index(gate)
+        defines["GATED"] = "1"
     return Dispatch(
         "quantized/gemv",
         fold_grid(ceil_div(columns, outputs), passes),
         push,
         constants,
-        _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype),
+        defines,
         joins=passes == 1,
     )
 
 
-def _workgroup(gpu: DeviceInfo, pieces: int, rows: int) -> int:
+def _workgroup(gpu: DeviceInfo, pieces: int, rows: int, matrices: int) -> int:
     """Return the invocations of a workgroup: many, few of which are without a piece."""
-    step = max(OUTPUTS[-1], gpu.subgroup_size)
+    least = OUTPUTS[-1] * matrices
+    step = max(least, gpu.subgroup_size)
     most = max(step, MOST_INVOCATIONS // rows)
     most = min(most, gpu.max_workgroup_invocations, step * pieces)
     covered = {
         local: ceil_div(pieces, local) * local
         for local in range(step, most + 1, step)
-        if _shared_memory(OUTPUTS[-1], rows, local) <= gpu.max_shared_memory
+        if _shared_memory(least, rows, local) <= gpu.max_shared_memory
     }
     enough = min(covered.values()) * (1 + MOST_IDLE)
     return min(

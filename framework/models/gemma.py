@@ -17,6 +17,7 @@ from ..tensor.factories import DeviceLike, zeros
 from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
+from .activation import gated_product
 from .cache import CacheStep, KeyValueCache, attention, capped, visible
 from .config import ModelConfig
 from .rotary import Rotary, frequencies, rotated
@@ -200,8 +201,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the layer's result, of the shape of `x`."""
-        gate = functional.gelu(self.gate_proj(x), approximate="tanh")
-        out: Tensor = self.down_proj(gate * self.up_proj(x))
+        layers = self.gate_proj, self.up_proj
+        out: Tensor = self.down_proj(gated_product(x, *layers, "gelu_pytorch_tanh"))
         return out
 
 

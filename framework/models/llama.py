@@ -15,6 +15,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
+from .activation import gated_product
 from .cache import CacheStep, KeyValueCache, visible
 from .config import ModelConfig
 from .experts import SparseMLP
@@ -130,7 +131,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the layer's result, of the shape of `x`."""
         out: Tensor = self.down_proj(
-            functional.silu(self.gate_proj(x)) * self.up_proj(x)
+            gated_product(x, self.gate_proj, self.up_proj, "silu")
         )
         return out
 

@@ -93,7 +93,7 @@ class Module(ModuleConversion):
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`, with the hooks around it, not compiled."""
-        if self.__dict__.get("_hooks") is None and not module_hooks.global_hooks():
+        if not module_hooks.has_any(self):
             return self.forward(*args, **kwargs)
         return module_hooks.call(self, args, kwargs)
 

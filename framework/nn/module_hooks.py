@@ -417,6 +417,11 @@ def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     return register_module_full_backward_hook(hook)
 
 
+def has_any(module: Module) -> bool:
+    """Return whether a call of a module is more than its `forward`."""
+    return module.__dict__.get("_hooks") is not None or bool(global_hooks())
+
+
 def global_hooks() -> bool:
     """Return whether there are hooks of all modules."""
     return bool(

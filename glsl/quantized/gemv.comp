@@ -7,6 +7,8 @@
 //         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
 //         HAS_BIAS; GROUP of int4
 // macros  INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
+//         GATED: of as many rows of `gate` and of `blocks` the products g and u become
+//         f(g) * u, f by GATE; without a bias;
 //         NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
 // lint    bank-conflict: of the last sums, one of a column for each workgroup
 // source  -
@@ -19,11 +21,24 @@
 #include "matmul/epilogue_hook.glsl"
 #include "lib/vec4_io.glsl"
 #include "quantized/format.glsl"
+#ifdef GATED
+#include "lib/math/exponential.glsl"
+#include "lib/math/hyperbolic.glsl"
+#endif
 
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint OUTPUTS = 8;
 layout(constant_id = 5) const uint BATCH = 4;
 layout(constant_id = 6) const uint HAS_BIAS = 0;
+#ifdef GATED
+#define GATE_SILU 0
+#define GATE_GELU_TANH 1
+layout(constant_id = 7) const uint GATE = GATE_SILU;
+// Sums of a workgroup: those of `gate`, then those of `blocks`.
+#define SUMS (2 * OUTPUTS)
+#else
+#define SUMS OUTPUTS
+#endif
 
 #ifdef INTEGER_DOT
 #include "quantized/activations_int16.glsl"
@@ -32,7 +47,7 @@ layout(constant_id = 6) const uint HAS_BIAS = 0;
 #endif
 
 // Invocations that add up the sums of a column.
-const uint SHARES = gl_WorkGroupSize.x / OUTPUTS;
+const uint SHARES = gl_WorkGroupSize.x / SUMS;
 // They read different banks.
 const uint PITCH = gl_WorkGroupSize.x + SHARES;
 
@@ -46,6 +61,9 @@ BEGIN_ARGUMENTS
     Blocks blocks;
     In bias;
     Out out_;
+#ifdef GATED
+    Blocks gate;
+#endif
 #ifdef NORMED
     Weights gamma;
 #endif
@@ -62,15 +80,23 @@ BEGIN_ARGUMENTS
 #endif
 END_ARGUMENTS
 
-shared float parts[ROWS * OUTPUTS * PITCH];
+shared float parts[ROWS * SUMS * PITCH];
 shared float shares[gl_WorkGroupSize.x];
 #ifdef NORMED
 const uint SQUARE_SHARES = gl_WorkGroupSize.x < 32 ? gl_WorkGroupSize.x : 32;
 shared float square_parts[gl_WorkGroupSize.x];
 shared float square_shares[SQUARE_SHARES];
 #endif
-#ifdef EPILOGUE
-shared float totals[OUTPUTS];
+#if defined(EPILOGUE) || defined(GATED)
+shared float totals[SUMS];
+#endif
+
+#ifdef GATED
+float gated(float g) {
+    if (GATE == GATE_SILU) return g / (1.0 + quick_exp(-g));
+    float inner = 0.7978845608 * fma(0.044715 * g * g, g, g);
+    return 0.5 * g * (1.0 + precise_tanh(inner));
+}
 #endif
 
 void main() {
@@ -79,6 +105,9 @@ void main() {
     Blocks blocks = push.blocks;
     In bias = push.bias;
     Out out_ = push.out_;
+#ifdef GATED
+    Blocks gate = push.gate;
+#endif
     uint thread = gl_LocalInvocationIndex;
     uint group = OWN_WORKGROUP * OUTPUTS;
     if (group >= push.columns) return;
@@ -111,17 +140,22 @@ void main() {
             keep(r, own);
         }
         // The less code, the less of it is read for each launch of a decoding step.
-        [[dont_unroll]] for (uint c = 0; c < OUTPUTS; c += BATCH) {
+        [[dont_unroll]] for (uint c = 0; c < SUMS; c += BATCH) {
             Piece piece[BATCH];
+#ifdef GATED
+            Blocks source = c < OUTPUTS ? gate : blocks;
+#else
+            Blocks source = blocks;
+#endif
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
-                uint column = min(group + c + b, push.columns - 1);
-                piece[b] = fetch(blocks, column * push.row_size, number, push.table);
+                uint column = min(group + c % OUTPUTS + b, push.columns - 1);
+                piece[b] = fetch(source, column * push.row_size, number, push.table);
             }
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                 float products[ROWS];
                 multiply(piece[b], products);
                 [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    uint at = (r * OUTPUTS + c + b) * PITCH + thread;
+                    uint at = (r * SUMS + c + b) * PITCH + thread;
                     parts[at] = start == 0 ? products[r] : parts[at] + products[r];
                 }
             }
@@ -136,7 +170,7 @@ void main() {
         barrier();
         float sum = 0.0;
         for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
-            sum += parts[(r * OUTPUTS + own) * PITCH + at];
+            sum += parts[(r * SUMS + own) * PITCH + at];
         shares[thread] = sum;
 #ifdef NORMED
         if (thread < SQUARE_SHARES) {
@@ -147,10 +181,10 @@ void main() {
         }
 #endif
         barrier();
-        uint row = first_row + r;
-        if (thread < OUTPUTS) {
-            uint column = group + thread;
-            float result = 0.0;
+        uint row = first_row + r, column = group + thread;
+        bool is_result = thread < OUTPUTS && column < push.columns && row < push.rows;
+        float result = 0.0;
+        if (thread < SUMS) {
             for (uint other = 0; other < SHARES; ++other)
                 result += shares[thread * SHARES + (other + thread) % SHARES];
 #ifdef NORMED
@@ -160,22 +194,29 @@ void main() {
             result *= inversesqrt(square / float(4 * quads) + eps);
 #endif
             if (HAS_BIAS != 0) result += load(bias, min(column, push.columns - 1));
-#ifdef EPILOGUE
+#if defined(EPILOGUE) || defined(GATED)
             totals[thread] = result;
-#else
-            if (column < push.columns && row < push.rows)
-                store(out_, row * push.columns + column, result);
 #endif
         }
+#ifdef GATED
+        barrier();
+        if (thread < OUTPUTS) result = gated(result) * totals[OUTPUTS + thread];
+#ifdef EPILOGUE
+        // Its own sum; the others are no longer read.
+        if (thread < OUTPUTS) totals[thread] = result;
+#endif
+#endif
 #ifdef EPILOGUE
         barrier();
         if (thread < OUTPUTS / 4) {
-            uint column = group + 4 * thread;
+            uint first = group + 4 * thread;
             vec4 values = vec4(totals[4 * thread], totals[4 * thread + 1],
                 totals[4 * thread + 2], totals[4 * thread + 3]);
-            if (column < push.columns && row < push.rows)
-                epilogue(push.epilogue, (row * push.columns + column) / 4, values);
+            if (first < push.columns && row < push.rows)
+                epilogue(push.epilogue, (row * push.columns + first) / 4, values);
         }
+#else
+        if (is_result) store(out_, row * push.columns + column, result);
 #endif
     }
 }

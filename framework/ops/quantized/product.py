@@ -13,7 +13,7 @@ from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.quantized import dequantize_dispatch, gemv_dispatch
+from ...kernels.quantized import GATES, dequantize_dispatch, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
@@ -139,6 +139,50 @@ def quantized_gemv_reference(
     return out.astype(x.dtype)
 
 
+@primitive(
+    dtypes={"x": WEIGHTS, "gate": (uint8,), "blocks": (uint8,)},
+    typed="x",
+    epilogue_dims=1,
+)
+def _gated_quantized_gemv(
+    x: Tensor, gate: Tensor, blocks: Tensor, format: str, activation: str
+) -> Tensor:
+    """Return the products of few rows with quantized weights, gated by others."""
+
+
+@_gated_quantized_gemv.spec
+def gated_quantized_gemv_spec(
+    x: TensorSpec, gate: TensorSpec, blocks: TensorSpec, format: str, activation: str
+) -> TensorSpec:
+    return TensorSpec((x.shape[0], blocks.shape[0]), x.dtype)
+
+
+@_gated_quantized_gemv.kernel
+def gated_quantized_gemv_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    gate: StridedSpec,
+    blocks: StridedSpec,
+    format: str,
+    activation: str,
+) -> Dispatch:
+    return gemv_dispatch(gpu, x, blocks, find_format(format), False, activation)
+
+
+@_gated_quantized_gemv.reference
+def gated_quantized_gemv_reference(
+    x: np.ndarray, gate: np.ndarray, blocks: np.ndarray, format: str, activation: str
+) -> np.ndarray:
+    kind, wide = find_format(format), x.astype(np.float32)
+    g, u = (wide @ decode(each, kind, x.shape[1]).T for each in (gate, blocks))
+    if activation == "silu":
+        factor = 1 / (1 + np.exp(-g))
+    else:
+        inner = np.float32(0.7978845608) * (g + np.float32(0.044715) * g**3)
+        factor = np.float32(0.5) * (1 + np.tanh(inner))
+    return (g * factor * u).astype(x.dtype)
+
+
 @composite(
     dtypes={
         "x": (*WEIGHTS, float64),
@@ -260,3 +304,48 @@ def quantized_linear(
     rows = reshape(x, (-1 if x.numel() else 0, shape[-1]))
     out = _quantized_product(rows, blocks, bias, format)
     return reshape(out, (*shape[:-1], columns))
+
+
+def fits_gate(x: Tensor, gate: Tensor, blocks: Tensor, activation: str) -> bool:
+    """Return whether `gated_quantized_linear` takes rows and blocks of one format."""
+    if x.dtype not in WEIGHTS or activation not in GATES:
+        return False
+    if gate.layout.shape != blocks.layout.shape or not x.layout.shape[-1:]:
+        return False
+    rows = x.numel() // max(1, x.layout.shape[-1])
+    return 0 < rows <= MOST_GEMV_ROWS and 0 not in blocks.layout.shape
+
+
+@autocast_low_precision
+def gated_quantized_linear(
+    x: Tensor, gate: Tensor, blocks: Tensor, format: str, activation: str
+) -> Tensor:
+    """Return activation(x G^T) * (x W^T) of few rows, in one kernel.
+
+    Only if `fits_gate`.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., in_features), float32, float16 or bfloat16
+    gate, blocks : Tensor, uint8, shape (out_features, row_size)
+        G and W.
+    format : str
+        Name of the format of both.
+    activation : str
+        "silu" or "gelu_tanh".
+
+    Returns
+    -------
+    Tensor, shape (..., out_features)
+        Without a gradient. The two products are not rounded.
+
+    Raises
+    ------
+    ShapeError
+        If sizes do not fit each other or the format.
+    """
+    shape = x.layout.shape
+    _check_blocks("gated_quantized_linear", blocks.spec, format, shape[-1])
+    rows = reshape(x, (-1, shape[-1]))
+    out = _gated_quantized_gemv(rows, gate, blocks, format, activation)
+    return reshape(out, (*shape[:-1], blocks.layout.shape[0]))

@@ -66,6 +66,7 @@ NEVER_ALONE = {
     "lstm_steps": "has four gates",
     "gru_steps": "has three gates",
     "dequantize_blocks": "takes blocks",
+    "gated_quantized_gemv": "takes blocks",
     "quantized_gemv": "takes blocks",
     "quantized_product": "takes blocks",
 }

@@ -25,6 +25,7 @@ NOT_SWEPT: Mapping[str, str] = {
     "cached_attention": "PyTorch has no such cache",
     "dequantize_blocks": "PyTorch has no such formats",
     "extend_cache": "PyTorch has no such cache",
+    "gated_quantized_gemv": "PyTorch has no such formats",
     "move": "it crosses to another device, which `bench.transfers` measures",
     "quantized_gemv": "PyTorch has no such formats",
     "quantized_product": "PyTorch has no such formats",

@@ -2,6 +2,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import Device, GpuDevice
@@ -12,7 +13,9 @@ from vkbackend.framework.ops.quantized import product
 from vkbackend.framework.ops.quantized.decode import decode
 from vkbackend.framework.ops.quantized.encode import encode
 from vkbackend.framework.ops.quantized.product import (
+    GATES,
     dequantize_blocks,
+    gated_quantized_linear,
     quantized_embedding,
     quantized_linear,
 )
@@ -214,3 +217,46 @@ def test_extreme_16_bit_activations(dtype: str, half_place: Device) -> None:
     np.testing.assert_allclose(found[[0, 1, 2, 5]], want, rtol=5e-3, atol=2.0**-25)
     assert not np.isfinite(found[3])
     assert np.isnan(found[4])
+
+
+GATED = [
+    (activation, name)
+    for activation in GATES
+    for name in ("q4_k", "q8_0", "q6_k", "int4_g32")
+]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize(("activation", "name"), GATED)
+def test_gated_products(
+    activation: str, name: str, make: Make, rng: np.random.Generator
+) -> None:
+    """As the layers one by one, of rows of one pass and of more, of odd columns."""
+    gate, first = weights(name, 37, 3, rng)
+    blocks, second = weights(name, 37, 3, rng)
+    x = rng.standard_normal((3, 1, first.shape[1])).astype(np.float32) / 8
+    got = gated_quantized_linear(make(x), make(gate), make(blocks), name, activation)
+    approximate = "tanh" if activation == "gelu_tanh" else None
+    g = torch.from_numpy(x.astype(np.float64) @ first.T)
+    want = (
+        torch.nn.functional.gelu(g, approximate=approximate)
+        if approximate
+        else torch.nn.functional.silu(g)
+    ).numpy() * (x.astype(np.float64) @ second.T)
+    assert got.shape == (3, 1, 37)
+    np.testing.assert_allclose(got.numpy(), want, rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gated_products_of_16_bits(
+    dtype: str, half_place: Device, rng: np.random.Generator
+) -> None:
+    (gate, first), (blocks, second) = (weights("q4_k", 40, 1, rng) for _ in range(2))
+    x = fw.tensor(rng.standard_normal((1, 256)) / 8, dtype, half_place)
+    gate, blocks = (fw.tensor(each, device=half_place) for each in (gate, blocks))
+    got = gated_quantized_linear(x, gate, blocks, "q4_k", "silu")
+    floats = x.float().numpy().astype(np.float64)
+    g = floats @ first.T
+    want = g / (1 + np.exp(-g)) * (floats @ second.T)
+    rounding = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
+    np.testing.assert_allclose(got.float().numpy(), want, rtol=rounding, atol=2e-3)
