@@ -119,12 +119,13 @@ class Rotary:
     def base(self) -> tuple[float, np.ndarray | None]:
         """Return the base of the frequencies, and what they are divided by, or None.
 
-        The first frequencies, which are the quickest, are those that scaling leaves.
+        The first frequencies, which are the quickest, are those that scaling leaves, or
+        divides by one number.
         """
         count = len(self._turns)
         theta = 10000.0
         if count > 1:
-            theta = float(self._turns[1]) ** -float(count)
+            theta = (float(self._turns[0]) / float(self._turns[1])) ** count
         theta = float(np.float32(theta))
         steps = np.arange(0, 2 * count, 2, dtype=np.float32) / np.float32(2 * count)
         factors = 1.0 / theta**steps / self._turns

@@ -30,6 +30,20 @@ def test_older_and_newer_configurations() -> None:
     np.testing.assert_allclose(found, wanted)
 
 
+@pytest.mark.parametrize("factor", [1.0, 8.0])
+def test_base(factor: float) -> None:
+    """All are divided, of a head so large that a wrong base would be infinite."""
+    scaling = {"type": "linear", "factor": factor}
+    settings = {"rope_theta": 10000.0, "rope_scaling": scaling}
+    theta, factors = Rotary(frequencies(ModelConfig(settings), 128)).base()
+    np.testing.assert_allclose(theta, 10000.0, rtol=1e-4)
+    if factor == 1.0:
+        assert factors is None
+    else:
+        assert factors is not None
+        np.testing.assert_allclose(factors, factor, rtol=1e-4)
+
+
 def test_llama3_scales_what_turns_slowly() -> None:
     scaling = {
         "rope_type": "llama3",
