@@ -1,7 +1,7 @@
 // Activations of quantized GEMVs, in registers as 16-bit integers
 //
 // What quantized/activations_float.glsl has, for activations of float16 and bfloat16.
-// Those of a piece are multiples of a power of two, 2^-15 of the largest or less: of most
+// Those of a piece are multiples of a power of two, 2^-14 of the largest or less: of most
 // 16-bit floats no bit is lost. The low bytes of four are a word for dp4a, and the high
 // ones another. Sums of a run are exact. If an activation is infinite or NaN, its
 // products are NaN.
