@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import socket
 import sys
@@ -19,6 +20,9 @@ HELP = "answer requests of OpenAI's API for completions and chats"
 
 GRACE = 10
 """Seconds that open requests have to end when the server is told to."""
+
+SERVED = b"\0"
+"""What the server's thread says at its end; of a signal, its number is said."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,33 +69,37 @@ def _until_a_signal(server: Any, listening: socket.socket, worker: Worker) -> No
     After `GRACE`, or at a second signal, clients are told that their texts are
     cancelled, which uvicorn by itself does not.
     """
-    stop, stop_now = threading.Event(), threading.Event()
+    # Any thread may get a signal, and only the byte that Python then writes wakes this.
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
 
     def serve() -> None:
         try:
             server.run(sockets=[listening])
         finally:
-            stop.set()
-            stop_now.set()
-
-    def signalled(*_: object) -> None:
-        (stop_now if stop.is_set() else stop).set()
+            writer.send(SERVED)
 
     before = {
-        number: signal.signal(number, signalled)
+        number: signal.signal(number, lambda *_: None)
         for number in (signal.SIGINT, signal.SIGTERM)
     }
+    descriptor = signal.set_wakeup_fd(writer.fileno())
     thread = threading.Thread(target=serve, name="server")
     try:
         thread.start()
-        stop.wait()
-        server.should_exit = True
-        stop_now.wait(GRACE)
+        if reader.recv(1) != SERVED:
+            server.should_exit = True
+            reader.settimeout(GRACE)
+            with contextlib.suppress(TimeoutError):
+                reader.recv(1)
         worker.close()
         thread.join()
     finally:
+        signal.set_wakeup_fd(descriptor)
         for number, handler in before.items():
             signal.signal(number, handler)
+        reader.close()
+        writer.close()
 
 
 def make_worker(args: argparse.Namespace) -> Worker:

@@ -9,6 +9,9 @@ tokenizers = pytest.importorskip("tokenizers")
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "cat", "dog", "sat", "on"]
 PIECES = [*WORDS, "mat", "and", "##s"]
+SPECIAL = ["<s>", "</s>", "<|user|>"]
+END = SPECIAL.index("</s>")
+"""The token that ends a text of `byte_pairs`."""
 
 
 def word_pieces(folder: Path) -> None:
@@ -42,7 +45,7 @@ def byte_pairs(folder: Path, template: str | None = None) -> None:
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=300,
         show_progress=False,
-        special_tokens=["<s>", "</s>", "<|user|>"],
+        special_tokens=SPECIAL,
         initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
     )
     made.train_from_iterator(["the cat sat on the mat, the dog sat too"] * 3, trainer)

@@ -24,7 +24,7 @@ def test_a_server_is_started_and_ended(folder: Path) -> None:
             asked = {"model": "it", "prompt": "the cat", "max_tokens": 3}
             answer = httpx.post(f"{said[2]}/completions", json=asked, timeout=30)
             assert answer.json()["usage"]["completion_tokens"] <= 3
-            # Drawn, it might have ended before; greedily it goes on.
+            # A greedy text of this model does not end by itself.
             asked |= {"max_tokens": 29_000, "stream": True, "temperature": 0}
             with httpx.stream("POST", f"{said[2]}/completions", json=asked) as parts:
                 lines = parts.iter_lines()
