@@ -35,6 +35,7 @@ from vkbackend.errors import (
     VulkanError,
 )
 from vkbackend.memory.buffer import Buffer
+from vkbackend.memory.host_pages import HostPages
 from vkbackend.memory.status_record import StatusRecord
 from vkbackend.open_devices import open_device
 from vkbackend.shader.pipeline import Pipeline
@@ -53,6 +54,7 @@ __all__ = [
     "DeviceLost",
     "DispatchSequence",
     "Error",
+    "HostPages",
     "KernelCache",
     "NoCompilerError",
     "NoVulkanError",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vkbackend.driver.queue import TimelinePoint, latest
 from vkbackend.errors import ArgumentError
 
-from .span import MemorySpan
+from .span import DeferredFrees, MemorySpan
 
 if TYPE_CHECKING:
     from vkbackend.device import Device
@@ -20,8 +20,8 @@ ByteRange = tuple["Buffer", int, int]
 class Buffer:
     """Buffer of device memory, freed when the last reference to it is gone.
 
-    Made by `Device.allocate`. Freeing never waits: the memory is reused only in ways
-    that respect the work still using it.
+    Made by `Device.allocate` and `Device.import_pages`. Freeing never waits: the memory
+    is reused only in ways that respect the work still using it.
 
     Attributes
     ----------
@@ -54,12 +54,19 @@ class Buffer:
         "span",
     )
 
-    def __init__(self, device: Device, span: MemorySpan, size: int, name: str) -> None:
+    def __init__(
+        self,
+        device: Device,
+        span: MemorySpan,
+        size: int,
+        name: str,
+        deferred_frees: DeferredFrees,
+    ) -> None:
         # Attributes that freeing needs come first: the rest may be interrupted.
         self.last_write: TimelinePoint | None = None
         self.last_reads = span.points
         self.span = span
-        self._deferred_frees = device.pool.deferred_frees
+        self._deferred_frees = deferred_frees
         self.device = device
         self.address = span.address
         self.size = size

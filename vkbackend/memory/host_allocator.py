@@ -10,9 +10,6 @@ A block is lent for as long as the object lives that its bytes are seen through:
 The pages belong to Python. They outlive the device where somebody still reads them.
 """
 
-import contextlib
-import ctypes
-import mmap
 import os
 import weakref
 from collections.abc import Iterator
@@ -22,6 +19,7 @@ from typing import Any
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import DeviceLost, VulkanError
 
+from .host_pages import HostPages, anonymous_mappings
 from .memory import Block, Memory
 
 _MAX_BYTES = 1 << 30
@@ -32,7 +30,6 @@ _SIZE_BITS = 3
 """Bits of a size, after the first, that are kept: blocks are up to an eighth larger."""
 
 _MIN_STEP = 1 << 16
-_HUGE_PAGE = 2 << 20
 
 
 @dataclass(eq=False, slots=True)
@@ -47,25 +44,21 @@ class HostBlock:
         The same pages for the device; None where it cannot reach them.
     point : TimelinePoint or None
         The last work that writes them.
+    pages : HostPages
+        The pages.
     """
 
     size: int
     imported: Block | None
     point: TimelinePoint | None
-    _pages: mmap.mmap
-    _array: type[ctypes.Array[ctypes.c_ubyte]]
+    pages: HostPages
     _view_reference: weakref.ref[Any] | None = None
 
     def view(self) -> memoryview:
         """Return the bytes; the block is lent until nothing refers to them."""
-        array = self._array.from_buffer(self._pages)
-        self._view_reference = weakref.ref(array)
-        return memoryview(array).cast("B")
-
-    @property
-    def address(self) -> int:
-        """Address of the first byte."""
-        return ctypes.addressof(self._array.from_buffer(self._pages))
+        view = self.pages.view()
+        self._view_reference = weakref.ref(view.obj)
+        return view
 
     def idle(self) -> bool:
         """Return whether neither a reader nor the device uses it; does not wait."""
@@ -88,7 +81,7 @@ class HostAllocator:
     def __init__(self, memory: Memory, imports: bool) -> None:
         self._memory = memory
         # A mapping without a file is what an import is known to take.
-        able = hasattr(mmap, "MAP_ANONYMOUS") and memory.import_alignment > 0
+        able = anonymous_mappings() and memory.import_alignment > 0
         self.imports = imports and able
         self._bins: dict[int, list[HostBlock]] = {}
         self._max_bytes = min(_MAX_BYTES, _host_memory() // _HOST_FRACTION)
@@ -127,8 +120,7 @@ class HostAllocator:
             self._drop_idle(cached_bytes + rounded - self._max_bytes)
             cached_bytes = self.cached_bytes
         cached = cached_bytes + rounded <= self._max_bytes
-        array = ctypes.c_ubyte * rounded
-        block = HostBlock(rounded, None, None, _map(rounded), array)
+        block = HostBlock(rounded, None, None, HostPages.anonymous(rounded))
         if cached:
             self._bins.setdefault(rounded, []).append(block)
         return block, cached
@@ -141,11 +133,10 @@ class HostAllocator:
             return
         block.imported = None
         alignment = self._memory.import_alignment
-        if self.imports and not (block.size % alignment or block.address % alignment):
+        pages = block.pages
+        if self.imports and not (pages.size % alignment or pages.address % alignment):
             try:
-                block.imported = self._memory.import_pages(
-                    block._pages, block.address, block.size, "pinned host memory"
-                )
+                block.imported = self._memory.import_pages(pages, "pinned host memory")
             except DeviceLost:
                 raise
             except VulkanError:
@@ -177,17 +168,6 @@ class HostAllocator:
         for block in self._all():
             self._drop(block)
         self._bins.clear()
-
-
-def _map(size: int) -> mmap.mmap:
-    """Return fresh private pages: a file's must never be imported."""
-    if not hasattr(mmap, "MAP_ANONYMOUS"):
-        return mmap.mmap(-1, size)
-    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if size >= _HUGE_PAGE and hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a kernel without huge pages
-            pages.madvise(mmap.MADV_HUGEPAGE)
-    return pages
 
 
 def _host_memory() -> int:

@@ -12,7 +12,7 @@ is the base of every address inside. Mapped memory is always host-coherent (the
 specification guarantees such a type), so nothing is ever flushed.
 
 Pages of the host can be a block too: `Memory.import_pages`, by
-`VK_EXT_external_memory_host`.
+`VK_EXT_external_memory_host`. Copies and kernels use them as any other memory.
 """
 
 import ctypes
@@ -23,6 +23,8 @@ from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.errors import OutOfDeviceMemory, VulkanError
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
+
+from .host_pages import HostPages
 
 _LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 _MAPPED = (
@@ -35,12 +37,6 @@ _BUFFER_USAGE = (
     | vk.VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
-)
-
-
-# Imported pages are copied to and from, and never a kernel's.
-_IMPORT_USAGE = (
-    vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
 _HOST_PAGES = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
@@ -138,7 +134,7 @@ class Block:
     memory, buffer : int
         The `VkDeviceMemory` and the `VkBuffer`.
     address : int
-        Device address of its first byte; 0 for imported pages.
+        Device address of its first byte.
     size : int
         Bytes.
     heap : int
@@ -172,7 +168,7 @@ class Memory:
         self.types = self._read_types()
         self.import_alignment = self._read_import_alignment()
         # Objects that must outlive an import, even if it or its end is interrupted.
-        self._imported: dict[int, object] = {}
+        self._imported: dict[int, HostPages] = {}
         # Blocks that are being freed: all of it is done before another is made, which
         # may get the same handles.
         self._unfinished_frees: dict[int, Block] = {}
@@ -200,7 +196,7 @@ class Memory:
             return 0
         wanted = runtime.make(
             vk.VkPhysicalDeviceExternalBufferInfo,
-            usage=_IMPORT_USAGE,
+            usage=_BUFFER_USAGE,
             handleType=_HOST_PAGES,
         )
         found = runtime.make(vk.VkExternalBufferProperties)
@@ -267,19 +263,14 @@ class Memory:
             logical.destroy("Buffer", buffer)
             raise
 
-    def import_pages(self, pages: object, address: int, size: int, name: str) -> Block:
-        """Return pages of the host as a block that copies can use.
-
-        They must be anonymous memory that the library mapped itself: the import of a
-        file's pages fails, and after that nearly every allocation does (NVIDIA H200,
-        driver 580.159.04).
+    def import_pages(self, pages: HostPages, name: str) -> Block:
+        """Return pages of the host as a block.
 
         Parameters
         ----------
-        pages : object
-            What keeps them mapped; it is held until the block is freed.
-        address, size : int
-            Of the pages, in bytes: multiples of `import_alignment`.
+        pages : HostPages
+            All of them; held until the block is freed. Address and size are multiples
+            of `import_alignment`.
         name : str
             Debug name.
 
@@ -289,44 +280,48 @@ class Memory:
             If the driver refuses them.
         """
         self.finish_frees()
-        self._imported[address] = pages
+        self._imported[pages.address] = pages
         try:
-            return self._import(address, size, name)
+            return self._import(pages, name)
         except VulkanError:
-            del self._imported[address]
+            del self._imported[pages.address]
             raise
 
-    def _import(self, address: int, size: int, name: str) -> Block:
-        logical = self.logical
-        functions = logical.functions
-        kinds = runtime.make(vk.VkMemoryHostPointerPropertiesEXT)
-        result = functions.vkGetMemoryHostPointerPropertiesEXT(
-            logical.handle, _HOST_PAGES, address, ctypes.byref(kinds)
-        )
-        runtime.check("vkGetMemoryHostPointerPropertiesEXT", result, name)
+    def _import(self, pages: HostPages, name: str) -> Block:
+        logical, size = self.logical, pages.size
+        kinds = self._page_types(pages, name)
         external = runtime.make(
             vk.VkExternalMemoryBufferCreateInfo, handleTypes=_HOST_PAGES
         )
-        info = self._buffer_info(size, _IMPORT_USAGE, external)
-        buffer = logical.create("Buffer", info, name)
+        buffer = logical.create("Buffer", self._buffer_info(size, external), name)
         try:
             required = self._requirements(buffer)
-            allowed = required.memoryTypeBits & kinds.memoryTypeBits
+            allowed = required.memoryTypeBits & kinds
             chosen = choose_type(self.types, MemoryUsage.READBACK, allowed)
             if required.size > size:
                 raise OutOfDeviceMemory(
                     f"import_pages: {size} bytes are too few: the driver needs"
                     f" {required.size}"
                 )
-            pages = runtime.make(
+            imported = runtime.make(
                 vk.VkImportMemoryHostPointerInfoEXT,
                 handleType=_HOST_PAGES,
-                pHostPointer=address,
+                pHostPointer=pages.address,
             )
-            memory = self._allocate(size, chosen.index, name, pages)
+            runtime.chain(imported, _address_flags())
+            memory = self._allocate(size, chosen.index, name, imported)
             try:
-                self._bind(buffer, memory, name)
-                return Block(memory, buffer, 0, size, chosen.heap, None, False, address)
+                address = self._bind(buffer, memory, name)
+                return Block(
+                    memory,
+                    buffer,
+                    address,
+                    size,
+                    chosen.heap,
+                    pages.view(),
+                    cached=True,
+                    pages=pages.address,
+                )
             except BaseException:
                 logical.destroy("DeviceMemory", memory)
                 raise
@@ -334,11 +329,18 @@ class Memory:
             logical.destroy("Buffer", buffer)
             raise
 
+    def _page_types(self, pages: HostPages, name: str) -> int:
+        """Return a bit mask of the memory types that can be pages of the host."""
+        logical = self.logical
+        found = runtime.make(vk.VkMemoryHostPointerPropertiesEXT)
+        result = logical.functions.vkGetMemoryHostPointerPropertiesEXT(
+            logical.handle, _HOST_PAGES, pages.address, ctypes.byref(found)
+        )
+        runtime.check("vkGetMemoryHostPointerPropertiesEXT", result, name)
+        return int(found.memoryTypeBits)
+
     def _buffer_info(
-        self,
-        size: int,
-        usage: int = _BUFFER_USAGE,
-        extension: ctypes.Structure | None = None,
+        self, size: int, extension: ctypes.Structure | None = None
     ) -> vk.VkBufferCreateInfo:
         families = self.logical.family_indices
         # Several families use one buffer without ownership transfers.
@@ -347,7 +349,7 @@ class Memory:
             vk.VkBufferCreateInfo,
             pNext=extension,
             size=size,
-            usage=usage,
+            usage=_BUFFER_USAGE,
             sharingMode=vk.VK_SHARING_MODE_CONCURRENT
             if several
             else vk.VK_SHARING_MODE_EXCLUSIVE,
@@ -363,17 +365,9 @@ class Memory:
         required = self._requirements(buffer)
         chosen = choose_type(self.types, use, required.memoryTypeBits)
         self._check_budget(required.size, chosen.heap)
-        flags = runtime.make(
-            vk.VkMemoryAllocateFlagsInfo,
-            flags=vk.VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
-        )
-        memory = self._allocate(required.size, chosen.index, name, flags)
+        memory = self._allocate(required.size, chosen.index, name, _address_flags())
         try:
-            self._bind(buffer, memory, name)
-            where = runtime.make(vk.VkBufferDeviceAddressInfo, buffer=buffer)
-            address = logical.functions.vkGetBufferDeviceAddress(
-                logical.handle, ctypes.byref(where)
-            )
+            address = self._bind(buffer, memory, name)
             mapped = (
                 self._map(memory, size) if chosen.flags & _MAPPED == _MAPPED else None
             )
@@ -393,12 +387,16 @@ class Memory:
         found: vk.VkMemoryRequirements = needs.memoryRequirements
         return found
 
-    def _bind(self, buffer: int, memory: int, name: str) -> None:
+    def _bind(self, buffer: int, memory: int, name: str) -> int:
+        """Bind memory to a buffer; return the buffer's device address."""
+        logical, functions = self.logical, self.logical.functions
         bind = runtime.make(vk.VkBindBufferMemoryInfo, buffer=buffer, memory=memory)
-        result = self.logical.functions.vkBindBufferMemory2(
-            self.logical.handle, 1, ctypes.byref(bind)
-        )
+        result = functions.vkBindBufferMemory2(logical.handle, 1, ctypes.byref(bind))
         runtime.check("vkBindBufferMemory2", result, name)
+        where = runtime.make(vk.VkBufferDeviceAddressInfo, buffer=buffer)
+        return int(
+            functions.vkGetBufferDeviceAddress(logical.handle, ctypes.byref(where))
+        )
 
     def _check_budget(self, size: int, heap: int) -> None:
         available = self.available(heap)
@@ -454,6 +452,13 @@ class Memory:
             self.logical.destroy("DeviceMemory", block.memory)
             self._imported.pop(block.pages, None)
             self._unfinished_frees.pop(handle, None)
+
+
+def _address_flags() -> ctypes.Structure:
+    """Return what memory needs whose buffer has a device address."""
+    return runtime.make(
+        vk.VkMemoryAllocateFlagsInfo, flags=vk.VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT
+    )
 
 
 def gibibytes(size: int) -> str:

@@ -54,7 +54,7 @@ from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
 from .memory import Memory, MemoryUsage, gibibytes
-from .span import Lease, MemorySpan, Region
+from .span import DeferredFrees, Lease, MemorySpan, Region
 from .tlsf import Suballocator
 
 GRANULE = 256
@@ -108,9 +108,7 @@ class Pool:
     """
 
     def __init__(self, memory: Memory, queues: Iterable[Queue] = ()) -> None:
-        self.deferred_frees: collections.deque[
-            tuple[MemorySpan, tuple[TimelinePoint, ...]]
-        ] = collections.deque()
+        self.deferred_frees: DeferredFrees = collections.deque()
         self._memory = memory
         self._queues = tuple(queues)
         self._small = Suballocator(alignment=GRANULE)

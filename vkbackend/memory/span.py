@@ -1,5 +1,6 @@
 """Spans: suballocated byte ranges of blocks, and the pool's leases on them."""
 
+import collections
 import weakref
 from dataclasses import dataclass, field
 
@@ -70,6 +71,10 @@ class Region:
         if self.points:
             self.points = tuple([each for each in self.points if not each.done()])
         return not self.points
+
+
+DeferredFrees = collections.deque[tuple[MemorySpan, tuple[TimelinePoint, ...]]]
+"""Spans whose buffers are gone, each with the work that may still use it."""
 
 
 class Lease(weakref.ref[MemorySpan]):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.interruption import each_interruption
-from vkbackend import VulkanError
+from vkbackend import HostPages, VulkanError
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import DeviceLost
 from vkbackend.memory import host_allocator
@@ -40,12 +40,12 @@ class FakeMemory:
         self.freed = 0
         self.error: Exception | None = None
 
-    def import_pages(self, pages: object, address: int, size: int, name: str) -> Any:
+    def import_pages(self, pages: HostPages, name: str) -> Any:
         if self.error is not None:
             raise self.error
-        assert address % 4096 == 0
-        assert size % 4096 == 0
-        self.imported.append(size)
+        assert pages.address % 4096 == 0
+        assert pages.size % 4096 == 0
+        self.imported.append(pages.size)
         return SimpleNamespace(freed=False)
 
     def finish_frees(self) -> None:
