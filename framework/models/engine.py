@@ -358,7 +358,7 @@ class Engine:
         tables, position = self._on_device(table), self._on_device(np.array([start]))
         cache = PagedCache(self._pool, tables, position, length=self.length)
         # Logits, which nobody reads, are not computed on a Vulkan device.
-        self._model(self._on_device(piece), cache)
+        self._model(self._on_device(piece), cache, logits_to_keep=1)
         evaluate(tables)
         generation._held += count
 

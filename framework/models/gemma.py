@@ -20,6 +20,7 @@ from ..tensor.tensor import Tensor
 from .activation import gated_product
 from .cache import CacheStep, KeyValueCache, attention, capped, visible
 from .config import ModelConfig
+from .logits import states_to_keep
 from .rotary import Rotary, frequencies, rotated
 
 TYPES = ("gemma2", "gemma3", "gemma3_text")
@@ -313,9 +314,15 @@ class Gemma(nn.Module):
         names = [*self.state_dict()]
         self.aliases = {name: f"language_model.{name}" for name in names}
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: KeyValueCache | None = None,
+        logits_to_keep: int | Tensor = 0,
+    ) -> Tensor:
         """Return logits of the token after each; as of `Llama.forward`."""
-        logits = self.lm_head(self.model(tokens, cache))
+        states = states_to_keep(self.model(tokens, cache), logits_to_keep)
+        logits = self.lm_head(states)
         return capped(logits, self.config.final_logit_softcapping)
 
     def new_cache(

@@ -29,8 +29,13 @@ Added = Iterator[tuple[Tensor, list[list[int]] | None]]
 class LanguageModel(Protocol):
     """What text is generated with."""
 
-    def __call__(self, tokens: Tensor, cache: KeyValueCache, /) -> Tensor:
-        """Return logits of the token after each, (batch, length, words)."""
+    def __call__(
+        self, tokens: Tensor, cache: KeyValueCache, /, *, logits_to_keep: int = 0
+    ) -> Tensor:
+        """Return logits of the token after each, (batch, length, words).
+
+        Of so many of the last tokens where it is not 0.
+        """
 
     def new_cache(self, batch: int, length: int, device: Device, /) -> KeyValueCache:
         """Return an empty cache for sequences of `length` tokens."""
@@ -256,8 +261,8 @@ def _prompted(
     cache.padding = padding
     with no_grad():
         for start in range(0, tokens.shape[1], chunk):
-            logits = model(tokens[:, start : start + chunk], cache)[:, -1]
-    return cache, logits
+            logits = model(tokens[:, start : start + chunk], cache, logits_to_keep=1)
+    return cache, logits[:, -1]
 
 
 def _ended(source: Added, batch: int, ends: list[int]) -> Iterator[Tensor]:

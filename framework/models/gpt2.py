@@ -16,6 +16,7 @@ from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
+from .logits import states_to_keep
 
 TYPES = ("gpt2",)
 """Values of `model_type`."""
@@ -190,9 +191,15 @@ class GPT2(nn.Module):
         )
         self.lm_head.weight = self.transformer.wte.weight
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: KeyValueCache | None = None,
+        logits_to_keep: int | Tensor = 0,
+    ) -> Tensor:
         """Return logits of the token after each; as of `Llama.forward`."""
-        out: Tensor = self.lm_head(self.transformer(tokens, cache))
+        states = states_to_keep(self.transformer(tokens, cache), logits_to_keep)
+        out: Tensor = self.lm_head(states)
         return out
 
     def new_cache(

@@ -19,6 +19,7 @@ from .activation import gated_product
 from .cache import CacheStep, KeyValueCache, visible
 from .config import ModelConfig
 from .experts import SparseMLP
+from .logits import states_to_keep
 from .rotary import Rotary, frequencies, rotated
 
 TYPES = ("llama", "mistral", "mixtral")
@@ -239,7 +240,12 @@ class Llama(nn.Module):
         if self.config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: KeyValueCache | None = None,
+        logits_to_keep: int | Tensor = 0,
+    ) -> Tensor:
         """Return logits of the token after each.
 
         Parameters
@@ -247,12 +253,16 @@ class Llama(nn.Module):
         tokens : Tensor, int64, shape (batch, length)
         cache : KeyValueCache or None
             Of the tokens before, to which these are added.
+        logits_to_keep : int or Tensor, default 0
+            Those of how many of the last tokens, 0 for all, or of which; see
+            `states_to_keep`.
 
         Returns
         -------
-        Tensor, shape (batch, length, vocab_size)
+        Tensor, shape (batch, count, vocab_size)
         """
-        out: Tensor = self.lm_head(self.model(tokens, cache))
+        states = states_to_keep(self.model(tokens, cache), logits_to_keep)
+        out: Tensor = self.lm_head(states)
         return out
 
     def new_cache(

@@ -17,6 +17,7 @@ from ..tensor.tensor import Tensor
 from .activation import ACTIVATIONS, activation_name
 from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
+from .logits import states_to_keep
 from .rotary import Rotary, frequencies, rotary_size, rotated
 
 TYPES = ("phi",)
@@ -193,9 +194,15 @@ class Phi(nn.Module):
         if self.config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: KeyValueCache | None = None,
+        logits_to_keep: int | Tensor = 0,
+    ) -> Tensor:
         """Return logits of the token after each; as of `Llama.forward`."""
-        out: Tensor = self.lm_head(self.model(tokens, cache))
+        states = states_to_keep(self.model(tokens, cache), logits_to_keep)
+        out: Tensor = self.lm_head(states)
         return out
 
     def new_cache(

@@ -16,6 +16,7 @@ from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .cache import CacheStep, KeyValueCache, visible
 from .config import ModelConfig
+from .logits import states_to_keep
 from .rotary import Rotaries, rotated
 
 TYPES = ("phi3",)
@@ -201,9 +202,15 @@ class Phi3(nn.Module):
         if self.config.tie_word_embeddings:
             self.lm_head.weight = self.model.embed_tokens.weight
 
-    def forward(self, tokens: Tensor, cache: KeyValueCache | None = None) -> Tensor:
+    def forward(
+        self,
+        tokens: Tensor,
+        cache: KeyValueCache | None = None,
+        logits_to_keep: int | Tensor = 0,
+    ) -> Tensor:
         """Return logits of the token after each; as of `Llama.forward`."""
-        out: Tensor = self.lm_head(self.model(tokens, cache))
+        states = states_to_keep(self.model(tokens, cache), logits_to_keep)
+        out: Tensor = self.lm_head(states)
         return out
 
     def new_cache(

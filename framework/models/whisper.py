@@ -23,6 +23,7 @@ from .activation import ACTIVATIONS, activation_name
 from .cache import CacheStep, KeyValueCache
 from .config import ModelConfig
 from .generation import generate
+from .logits import states_to_keep
 
 TYPES = ("whisper",)
 """Values of `model_type`."""
@@ -302,9 +303,15 @@ class SpeechDecoder:
             chosen = tensor([[each] for each in suppressed], device=features.device)
             self._suppressed = ops.any(words == chosen, 0)
 
-    def __call__(self, tokens: Tensor, cache: KeyValueCache) -> Tensor:
-        """Return logits of the token after each, (batch, length, vocab_size)."""
+    def __call__(
+        self, tokens: Tensor, cache: KeyValueCache, logits_to_keep: int = 0
+    ) -> Tensor:
+        """Return logits of the token after each, (batch, count, vocab_size).
+
+        Of as many of the last tokens as are to be kept; see `states_to_keep`.
+        """
         states = self._model.model.decoder(tokens, self._heard, cache)
+        states = states_to_keep(states, logits_to_keep)
         logits: Tensor = self._model.proj_out(states)
         if self._suppressed is None:
             return logits

@@ -214,8 +214,8 @@ def measured(
     cache = model.new_cache(batch, length, device)
 
     def step(newest: fw.Tensor) -> fw.Tensor:
-        logits: fw.Tensor = model(newest, cache)[:, -1].to(fw.float32)
-        return logits.argmax(-1, keepdim=True)
+        logits: fw.Tensor = model(newest, cache, logits_to_keep=1)[:, -1]
+        return logits.to(fw.float32).argmax(-1, keepdim=True)
 
     words = model.config.vocab_size
     drawn = np.random.default_rng(0).integers(0, words, (batch, prompt))

@@ -24,9 +24,9 @@ class Counted:
         self.calls = 0
         self.new_cache = model.new_cache
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **settings: Any) -> Any:
         self.calls += 1
-        return self.model(*args)
+        return self.model(*args, **settings)
 
 
 def drafting() -> fw.models.Llama:
