@@ -1,14 +1,98 @@
 """Rows of the op table for matrix products."""
 
+import itertools
+
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
-from tests.case import Bad, Case, sample
+import vkbackend.framework as fw
+from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.ops.matmul.grouped import gather_mm
+
+
+def group_ends(size: int) -> list[int]:
+    """Return where three groups end, the second of which is empty."""
+    return [size // 3, size // 3, size]
+
+
+def in_groups(a: fw.Tensor, b: fw.Tensor) -> fw.Tensor:
+    ends = group_ends(len(a) if b.ndim == 3 else len(b))
+    return ops.grouped_mm(a, b, fw.tensor(ends, dtype=fw.int32, device=a.device))
+
 
 PRODUCTS = {
+    "grouped_rows": Case(
+        in_groups,
+        (
+            sample((11, 7), (3, 7, 5)),
+            sample((0, 3), (3, 3, 2)),
+            sample((1, 1), (3, 1, 1)),
+        ),
+        lambda a, b: np.concatenate([a[: len(a) // 3] @ b[0], a[len(a) // 3 :] @ b[2]]),
+        scale=10,
+        bad=(
+            Bad(
+                lambda ones: ops.grouped_mm(ones(4, 3), ones(2, 3, 5)),
+                ShapeError,
+                "grouped_mm: mat_a is (4, 3), mat_b (2, 3, 5) and offs missing; it must"
+                " be given where an operand is a matrix, and only there",
+            ),
+            Bad(
+                lambda ones: ops.grouped_mm(
+                    ones(4, 3), ones(2, 4, 5), ones(2, dtype="int32")
+                ),
+                ShapeError,
+                "grouped_mm: inner sizes differ: mat_a is (4, 3), mat_b (2, 4, 5); 3"
+                " must equal 4",
+            ),
+            Bad(
+                lambda ones: ops.grouped_mm(ones(4, 3), ones(2, 3, 5), ones(2)),
+                DTypeError,
+                "grouped_mm: offs is float32; it must be of an integer dtype",
+            ),
+        ),
+    ),
+    "grouped_depth": Case(
+        in_groups,
+        (
+            sample((7, 11), (11, 5)),
+            sample((3, 0), (0, 2)),
+            sample((1, 1), (1, 1)),
+        ),
+        lambda a, b: np.stack(
+            [
+                a[:, start:end] @ b[start:end]
+                for start, end in itertools.pairwise([0, *group_ends(len(b))])
+            ]
+        ),
+        scale=10,
+    ),
+    "gather_mm": Case(
+        gather_mm,
+        (
+            Sample((Draw((3, 7)), Draw((4, 7, 5)), Draw((6,), 0, 4, "int32"))),
+            Sample((Draw((0, 7)), Draw((4, 7, 5)), Draw((0,), 0, 4, "int32"))),
+            Sample((Draw((1, 1)), Draw((1, 1, 1)), Draw((1,), 0, 1, "int32"))),
+        ),
+        lambda a, b, numbers: np.matmul(
+            np.repeat(a, len(numbers) // max(1, len(a)), 0)[:, None], b[numbers]
+        )[:, 0],
+        gradient=False,
+        scale=10,
+        bad=(
+            Bad(
+                lambda ones: gather_mm(
+                    ones(2, 7), ones(4, 7, 5), ones(3, dtype="int32")
+                ),
+                ShapeError,
+                "gather_mm: rows are (2, 7), matrices (4, 7, 5), numbers (3,); they"
+                " must be (rows, k), (matrices, k, n) and a multiple of the rows",
+            ),
+        ),
+    ),
     "linear": Case(
         ops.linear,
         (

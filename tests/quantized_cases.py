@@ -2,6 +2,7 @@
 
 import numpy as np
 
+import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.errors import DTypeError, ShapeError
@@ -31,6 +32,32 @@ def product(
 def gated(x: np.ndarray, gate: np.ndarray, given: np.ndarray) -> np.ndarray:
     g, u = (product(x.astype(np.float64), each) for each in (gate, given))
     return (g / (1 + np.exp(-g)) * u).astype(x.dtype)
+
+
+def gathered(x: np.ndarray, given: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    rows = np.repeat(x, len(numbers) // max(1, len(x)), 0)
+    found = [product(row[None], given[i]) for row, i in zip(rows, numbers, strict=True)]
+    return np.concatenate([*found, np.zeros((0, given.shape[1]), x.dtype)])
+
+
+def gated_gathered(
+    x: np.ndarray, gate: np.ndarray, given: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
+    wide = x.astype(np.float64)
+    g, u = (gathered(wide, each, numbers) for each in (gate, given))
+    return (g / (1 + np.exp(-g)) * u).astype(x.dtype)
+
+
+def grouped(x: np.ndarray, given: np.ndarray) -> np.ndarray:
+    ends = [len(x) // 3, len(x) // 3, len(x)]
+    spans = zip([0, *ends[:-1]], ends, strict=True)
+    parts = [product(x[a:b], each) for each, (a, b) in zip(given, spans, strict=True)]
+    return np.concatenate(parts)
+
+
+def grouped_offsets(x: fw.Tensor) -> fw.Tensor:
+    ends = [len(x) // 3, len(x) // 3, len(x)]
+    return fw.tensor(ends, dtype=fw.int32, device=x.device)
 
 
 QUANTIZED = {
@@ -98,6 +125,55 @@ QUANTIZED = {
             Sample((Draw((0, 32)), blocks(3, 18), Draw((3,)))),
         ),
         product,
+        scale=20,
+    ),
+    "quantized_gather_mm": Case(
+        lambda x, given, numbers: REGISTRY["quantized_gather_mm"](
+            x, given, numbers, FORMAT
+        ),
+        (
+            Sample((Draw((3, 96)), blocks(4, 37, 54), Draw((6,), 0, 4, "int32"))),
+            Sample((Draw((0, 32)), blocks(2, 3, 18), Draw((0,), 0, 2, "int32"))),
+        ),
+        gathered,
+        gradient=False,
+        scale=20,
+    ),
+    "gated_quantized_gather_mm": Case(
+        lambda x, gate, given, numbers: REGISTRY["gated_quantized_gather_mm"](
+            x, gate, given, numbers, FORMAT, "silu"
+        ),
+        (
+            Sample(
+                (
+                    Draw((3, 96), -0.01, 0.01),
+                    blocks(4, 37, 54),
+                    blocks(4, 37, 54),
+                    Draw((6,), 0, 4, "int32"),
+                )
+            ),
+            Sample(
+                (
+                    Draw((0, 32)),
+                    blocks(2, 3, 18),
+                    blocks(2, 3, 18),
+                    Draw((0,), 0, 2, "int32"),
+                )
+            ),
+        ),
+        gated_gathered,
+        gradient=False,
+        scale=20,
+    ),
+    "quantized_grouped_mm": Case(
+        lambda x, given: REGISTRY["quantized_grouped_mm"](
+            x, given, grouped_offsets(x), FORMAT
+        ),
+        (
+            Sample((Draw((11, 64)), blocks(3, 11, 36))),
+            Sample((Draw((0, 32)), blocks(3, 3, 18))),
+        ),
+        grouped,
         scale=20,
     ),
 }

@@ -22,6 +22,9 @@ UNCHECKED = ""
 CLASSES = "classes"
 """What labels index; see `out_of_range`."""
 
+OFFSETS = "offsets"
+"""What ends of groups are; see `out_of_range`."""
+
 _enabled = True
 
 # Site and size of each slot, in order from 1 on.
@@ -70,6 +73,8 @@ def out_of_range(site: str, index: int | str, size: int) -> IndexRangeError:
     name, _, indexed = (site or "index: the dimension").partition(": ")
     if indexed == CLASSES:
         found = f"label {index} is out of range: there are {size} classes"
+    elif indexed == OFFSETS:
+        found = f"offset {index} is out of range: offsets rise, up to {size}"
     else:
         word = "" if name == "index" else "index "
         found = f"{word}{index} is out of range: {indexed} has size {size}"

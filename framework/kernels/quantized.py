@@ -11,12 +11,14 @@ from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import (
     Argument,
     Dispatch,
+    IndexSlot,
     StridedSpec,
     check_rounds,
     divisor,
     fold_grid,
     linear_grid,
 )
+from .gemm.grouped import NUMBER_SITE
 from .gpu_model import model_of
 from .shader_types import storage_defines
 
@@ -84,6 +86,7 @@ def gemv_dispatch(
     kind: QuantizedFormat,
     has_bias: bool,
     gate: str | None = None,
+    numbers: StridedSpec | None = None,
 ) -> Dispatch:
     """Return the dispatch of a product with few rows.
 
@@ -92,17 +95,23 @@ def gemv_dispatch(
     gpu : DeviceInfo
     x : StridedSpec, shape (rows, k)
     blocks : StridedSpec, shape (columns, row_size), uint8
+        With `numbers` (matrices, columns, row_size).
     kind : QuantizedFormat
     has_bias : bool
     gate : str, optional
         One of `GATES`, a function of the products with `gate`, blocks of the same
         shape; its results multiply those of `blocks`.
+    numbers : StridedSpec, int32, shape (count,), optional
+        Which matrix each row of the result is of; `count` is a multiple of the rows.
     """
     _check_size(blocks.numel, "blocks")
     matrices = 1 if gate is None else 2
-    (rows, k), (columns, row_size) = x.shape, blocks.shape
+    (rows, k), (columns, row_size) = x.shape, blocks.shape[-2:]
     pieces = k // kind.piece
-    taken = min(rows, MOST_ROWS)
+    taken = min(rows, MOST_ROWS) if numbers is None else 1
+    share = 1
+    if numbers is not None:
+        share, rows = numbers.shape[0] // rows, numbers.shape[0]
     passes = ceil_div(rows, taken)
     local = _workgroup(gpu, pieces, taken, matrices)
     wanted = model_of(gpu).gemv_groups
@@ -129,13 +138,18 @@ def gemv_dispatch(
         push["gate"] = "gate"
         constants["GATE"] = GATES.index(gate)
         defines["GATED"] = "1"
+    if numbers is not None:
+        slot = IndexSlot(NUMBER_SITE, blocks.shape[0])
+        push |= {"numbers": "numbers", "error": slot}
+        push |= {"matrices": blocks.shape[0], "share": share}
+        defines["GATHERED"] = "1"
     return Dispatch(
         "quantized/gemv",
         fold_grid(ceil_div(columns, outputs), passes),
         push,
         constants,
         defines,
-        joins=passes == 1,
+        joins=passes == 1 and numbers is None,
     )
 
 

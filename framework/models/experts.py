@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from .. import nn, ops
-from ..base.dtype import float32
-from ..nn import functional
+from ..autograd.grad_mode import is_grad_enabled
+from ..base.dtype import float32, int32, int64
+from ..nn import functional, module_hooks
 from ..nn.utils import skip_init
-from ..tensor.factories import empty, zeros
+from ..ops.indexing.segment_sum import argsort_keys
+from ..ops.quantized.grouped import gated_quantized_gather_mm
+from ..ops.quantized.product import WEIGHTS
+from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
+
+MOST_GATHERED = 256
+"""Rows of which each has its expert's weights read at most."""
+
+QUANTIZED_SHARE = 4
+"""How many more rows than experts are gathered of quantized weights: those of all of
+them are decoded to memory otherwise, written and read again."""
+
+Layer = nn.GroupedLinear | nn.QGroupedLinear
 
 
 class Experts(nn.Module):
@@ -23,23 +36,28 @@ class Experts(nn.Module):
 
     Attributes
     ----------
-    gate, up : Parameter, shape (count, inner, width)
-    down : Parameter, shape (count, width, inner)
+    gate, up : GroupedLinear, or QGroupedLinear, from `width` to `inner`
+    down : GroupedLinear, or QGroupedLinear, from `inner` to `width`
     """
+
+    gate: Layer
+    up: Layer
+    down: Layer
 
     def __init__(
         self, count: int, width: int, inner: int, names: tuple[str, str, str]
     ) -> None:
         super().__init__()
-        self.gate = nn.Parameter(empty((count, inner, width)))
-        self.up = nn.Parameter(empty((count, inner, width)))
-        self.down = nn.Parameter(empty((count, width, inner)))
+        self.count = count
+        self.gate = skip_init(nn.GroupedLinear, count, width, inner)
+        self.up = skip_init(nn.GroupedLinear, count, width, inner)
+        self.down = skip_init(nn.GroupedLinear, count, inner, width)
         self._names = dict(zip(("gate", "up", "down"), names, strict=True))
 
     def parts(self) -> dict[str, list[str]]:
         """Return the names in a checkpoint of what each parameter is stacked from."""
         return {
-            name: [f"{i}.{stored}.weight" for i in range(self.gate.shape[0])]
+            f"{name}.weight": [f"{i}.{stored}.weight" for i in range(self.count)]
             for name, stored in self._names.items()
         }
 
@@ -60,34 +78,57 @@ class Experts(nn.Module):
 
         Notes
         -----
-        For few tokens the weights of the chosen experts are gathered, which reads and
-        writes each of them; for more, every expert sees every token.
+        Of few tokens, without gradients, each reads the weights of its experts. More
+        are sorted by expert, and one product has a matrix for each group of them.
         """
-        # A gathered weight is read, written, and read by the product.
-        if 3 * chosen.numel() < self.gate.shape[0]:
-            return self._gathered(x, chosen, shares)
-        return self._whole(x, chosen, shares)
-
-    def _gathered(self, x: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
         tokens, k = chosen.shape
-        flat = ops.reshape(chosen, (-1,))
-        gate, up, down = (
-            ops.index_select(each, 0, flat) for each in (self.gate, self.up, self.down)
-        )
-        column = x.reshape(tokens, 1, -1, 1).expand(tokens, k, -1, 1)
-        column = column.reshape(tokens * k, -1, 1)
-        inner = functional.silu(gate @ column) * (up @ column)
-        found = (down @ inner).reshape(tokens, k, -1)
+        numbers = ops.reshape(chosen, (-1,)).to(int32)
+        if self._gathers(x, tokens * k):
+            inner = _gated(x, self.gate, self.up, numbers)
+            found = self.down(inner, numbers=numbers)
+        else:
+            found = self._sorted(x, numbers, k)
+        found = found.reshape(tokens, k, -1)
         return ops.sum(found * ops.unsqueeze(shares, -1), 1)
 
-    def _whole(self, x: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
-        dense = zeros((len(x), self.gate.shape[0]), dtype=x.dtype, device=x.device)
-        share = ops.unsqueeze(ops.scatter(dense, 1, chosen, shares).T, -1)
-        gate, up = self.gate.transpose(1, 2), self.up.transpose(1, 2)
-        inner = functional.silu(x @ gate) * (x @ up)
-        # What is not chosen may be infinite, and must not become NaN.
-        inner = ops.where(share > 0, inner * share, 0.0)
-        return ops.sum(inner @ self.down.transpose(1, 2), 0)
+    def _gathers(self, x: Tensor, rows: int) -> bool:
+        """Return whether weights are read for each row, by the number of its expert."""
+        layers = (self.gate, self.up, self.down)
+        weights = [each.weight for each in layers if type(each) is nn.GroupedLinear]
+        if is_grad_enabled() and any(each.needs_grad for each in (x, *weights)):
+            return False
+        quantized = all(type(each) is nn.QGroupedLinear for each in layers)
+        if not quantized and len(weights) != len(layers):
+            return False
+        if quantized and x.dtype not in WEIGHTS:
+            return False
+        most = self.count * (QUANTIZED_SHARE if quantized else 1)
+        return 0 < rows <= min(most, MOST_GATHERED)
+
+    def _sorted(self, x: Tensor, numbers: Tensor, k: int) -> Tensor:
+        """Return what each of the chosen experts makes, (tokens * k, width)."""
+        order = argsort_keys(numbers)
+        experts = arange(self.count, dtype=int32, device=x.device)
+        precede = numbers <= ops.unsqueeze(experts, -1)
+        offs = ops.sum(precede, -1, dtype=int32)
+        rows = arange(len(numbers), dtype=int32, device=x.device)
+        places = ops.scatter(rows, 0, order.to(int64), rows)
+        grouped = ops.index_select(x, 0, order // k)
+        inner = functional.silu(self.gate(grouped, offs=offs))
+        inner = inner * self.up(grouped, offs=offs)
+        return ops.index_select(self.down(inner, offs=offs), 0, places)
+
+
+def _gated(x: Tensor, gate: Layer, up: Layer, numbers: Tensor) -> Tensor:
+    """Return silu(gate(x)) * up(x), in one kernel where both layers allow."""
+    if isinstance(gate, nn.QGroupedLinear) and isinstance(up, nn.QGroupedLinear):
+        hooked = module_hooks.has_any(gate) or module_hooks.has_any(up)
+        if gate.format == up.format and not hooked:
+            blocks = gate.weight.blocks, up.weight.blocks
+            return gated_quantized_gather_mm(x, *blocks, numbers, up.format, "silu")
+    inner: Tensor = functional.silu(gate(x, numbers=numbers))
+    inner = inner * up(x, numbers=numbers)
+    return inner
 
 
 class SparseMLP(nn.Module):

@@ -62,6 +62,7 @@ from .dropout import (
 from .embedding import Embedding, EmbeddingBag
 from .flatten import Flatten, Unflatten
 from .fold import Fold, Unfold
+from .grouped import GroupedLinear
 from .lazy import LazyLinear, UninitializedBuffer, UninitializedParameter
 from .lazy_conv import (
     LazyConv1d,
@@ -154,7 +155,13 @@ from .pooling import (
     MaxPool2d,
     MaxPool3d,
 )
-from .quantized import QEmbedding, QLinear, QuantizationReport, quantize
+from .quantized import (
+    QEmbedding,
+    QGroupedLinear,
+    QLinear,
+    QuantizationReport,
+    quantize,
+)
 from .rnn import GRU, LSTM, RNN, RNNBase
 from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from .shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
@@ -235,6 +242,7 @@ __all__ = [
     "GRUCell",
     "GaussianNLLLoss",
     "GroupNorm",
+    "GroupedLinear",
     "Hardshrink",
     "Hardsigmoid",
     "Hardswish",
@@ -298,6 +306,7 @@ __all__ = [
     "PixelUnshuffle",
     "PoissonNLLLoss",
     "QEmbedding",
+    "QGroupedLinear",
     "QLinear",
     "QuantizationReport",
     "RMSNorm",

@@ -10,27 +10,29 @@ from typing import NamedTuple, TypeGuard
 from vkbackend.errors import ArgumentError
 
 from ..autograd.engine import no_grad
-from ..base.dtype import DTypeLike, float32
+from ..base.dtype import DTypeLike, float32, int32
 from ..base.errors import ShapeError
 from ..base.quantized_format import find_format
 from ..base.validation import as_int
+from ..ops.quantized.grouped import quantized_gather_mm, quantized_grouped_mm
 from ..ops.quantized.product import quantized_embedding, quantized_linear
 from ..tensor.factories import DeviceLike, empty, zeros
 from ..tensor.quantized import QuantizedTensor
 from ..tensor.quantized import quantize as quantize_tensor
 from ..tensor.tensor import Tensor
 from .embedding import Embedding
+from .grouped import GroupedLinear, check_groups
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
 
 
 class _QuantizedTable(Module):
-    """A frozen matrix in blocks of few bits."""
+    """A frozen matrix, or a stack of them, in blocks of few bits."""
 
     def __init__(
         self,
-        rows: int,
+        rows: tuple[int, ...],
         columns: int,
         format: str,
         device: DeviceLike,
@@ -43,7 +45,7 @@ class _QuantizedTable(Module):
         self._columns = columns
         # With the format in its name, blocks of another one are not loaded as these.
         self._name = f"weight_{kind.name}"
-        made = zeros((rows, kind.row_size(columns)), dtype="uint8", device=device)
+        made = zeros((*rows, kind.row_size(columns)), dtype="uint8", device=device)
         self.register_buffer(self._name, made)
         # It has the dtype of activations, for it is cast with the module.
         like = empty(0, dtype=dtype, device=device)
@@ -127,7 +129,7 @@ class QLinear(_QuantizedTable):
     ) -> None:
         in_features = as_int("QLinear: in_features", in_features)
         out_features = as_int("QLinear: out_features", out_features)
-        super().__init__(out_features, in_features, format, device, dtype)
+        super().__init__((out_features,), in_features, format, device, dtype)
         self.in_features = in_features
         self.out_features = out_features
         shift = Parameter(zeros(out_features, dtype=dtype, device=device))
@@ -220,7 +222,7 @@ class QEmbedding(_QuantizedTable):
     ) -> None:
         num_embeddings = as_int("QEmbedding: num_embeddings", num_embeddings)
         embedding_dim = as_int("QEmbedding: embedding_dim", embedding_dim)
-        super().__init__(num_embeddings, embedding_dim, format, device, dtype)
+        super().__init__((num_embeddings,), embedding_dim, format, device, dtype)
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
 
@@ -256,6 +258,97 @@ class QEmbedding(_QuantizedTable):
         return f"{self.num_embeddings}, {self.embedding_dim}, format={self.format!r}"
 
 
+class QGroupedLinear(_QuantizedTable):
+    """A frozen `GroupedLinear` with weights in blocks of few bits.
+
+    Parameters
+    ----------
+    groups, in_features, out_features : int
+    format : str, default "q8_0"
+        A format of `QuantizedTensor`.
+    device : Device, str or None, default the host
+    dtype : DType, str or None, default float32
+
+    Attributes
+    ----------
+    weight : QuantizedTensor, shape (groups, out_features, in_features)
+        Zeros; `from_grouped` and `load_state_dict` give it others. It gets no gradient;
+        the input does.
+
+    Raises
+    ------
+    ArgumentError
+        If there is no such format.
+    ShapeError
+        If `in_features` is no number of the format's blocks.
+
+    Examples
+    --------
+    >>> layer = nn.QGroupedLinear.from_grouped(nn.GroupedLinear(3, 32, 2), "q8_0")
+    >>> layer(fw.zeros((5, 32)), offs=fw.tensor([1, 1, 5])).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(
+        self,
+        groups: int,
+        in_features: int,
+        out_features: int,
+        format: str = "q8_0",
+        device: DeviceLike = None,
+        dtype: DTypeLike | None = None,
+    ) -> None:
+        groups = as_int("QGroupedLinear: groups", groups)
+        in_features = as_int("QGroupedLinear: in_features", in_features)
+        out_features = as_int("QGroupedLinear: out_features", out_features)
+        super().__init__((groups, out_features), in_features, format, device, dtype)
+        self.groups = groups
+        self.in_features = in_features
+        self.out_features = out_features
+
+    @classmethod
+    def from_grouped(cls, layer: GroupedLinear, format: str = "q8_0") -> QGroupedLinear:
+        """Return the quantized layer; errors as of `fw.quantize`."""
+        return cls.from_quantized(quantize_tensor(layer.weight, format))
+
+    @classmethod
+    def from_quantized(cls, weight: QuantizedTensor) -> QGroupedLinear:
+        """Return the layer of matrices (groups, out_features, in_features)."""
+        groups, rows, columns = weight.shape
+        made = cls(groups, columns, rows, weight.format, "cpu", weight.dtype)
+        made._take(weight)
+        return made
+
+    def forward(
+        self,
+        input: Tensor,
+        *,
+        offs: Tensor | None = None,
+        numbers: Tensor | None = None,
+    ) -> Tensor:
+        """Return the products of rows with the matrices of their groups.
+
+        Parameters and errors are those of `GroupedLinear.forward`.
+
+        Returns
+        -------
+        Tensor, shape (rows, out_features) or (count, out_features)
+            With `numbers` weights are decoded in registers; with `offs` they are a
+            temporary stack of the dtype of the input.
+        """
+        check_groups(offs, numbers)
+        blocks = self.weight.blocks
+        if offs is not None:
+            return quantized_grouped_mm(input, blocks, offs.to(int32), self.format)
+        assert numbers is not None
+        return quantized_gather_mm(input, blocks, numbers.to(int32), self.format)
+
+    def extra_repr(self) -> str:
+        """Return the arguments that `repr` shows."""
+        sizes = f"{self.groups}, {self.in_features}, {self.out_features}"
+        return f"{sizes}, format={self.format!r}"
+
+
 class QuantizedLayer(NamedTuple):
     """What quantizing did to one layer.
 
@@ -287,7 +380,7 @@ class QuantizationReport(NamedTuple):
     Attributes
     ----------
     layers : tuple of QuantizedLayer
-        Those that have become `QLinear` or `QEmbedding`.
+        Those that have become `QLinear`, `QGroupedLinear` or `QEmbedding`.
     kept : dict of str to str
         Linear and embedding layers that stay as they were, and why.
     """
@@ -325,8 +418,9 @@ def quantize(
     Parameters
     ----------
     model : nn.Module
-        Its `Linear` become `QLinear`, its `Embedding` become `QEmbedding`. Layers that
-        share a weight share the quantized one. Weights are quantized on the host, one
+        Its `Linear` become `QLinear`, its `GroupedLinear` `QGroupedLinear`, its
+        `Embedding` `QEmbedding`. Layers that share a weight share the quantized one.
+        Weights are quantized on the host, one
         after the other, and go back to their device.
     format : str, default "q8_0"
         A format of `QuantizedTensor`.
@@ -378,6 +472,8 @@ def quantize(
         weights[id(parameter)] = weight
         if isinstance(layer, Linear):
             made[name] = QLinear.from_quantized(weight, layer.bias)
+        elif isinstance(layer, GroupedLinear):
+            made[name] = QGroupedLinear.from_quantized(weight)
         else:
             made[name] = QEmbedding.from_quantized(weight)
         made[name].train(layer.training)
@@ -388,16 +484,19 @@ def quantize(
     return QuantizationReport(tuple(layers), kept)
 
 
-def _is_layer(module: Module) -> TypeGuard[Linear | Embedding]:
+def _is_layer(module: Module) -> TypeGuard[Linear | GroupedLinear | Embedding]:
     """Return whether a module is of a class of which instances are replaced.
 
     Those derived from them may use their weight otherwise.
     """
-    return type(module) in (Linear, Embedding)
+    return type(module) in (Linear, GroupedLinear, Embedding)
 
 
 def _reason_to_keep(
-    name: str, layer: Linear | Embedding, multiple: int, skip: Collection[str]
+    name: str,
+    layer: Linear | GroupedLinear | Embedding,
+    multiple: int,
+    skip: Collection[str],
 ) -> str:
     """Return why a layer stays as it is, or an empty string."""
     if any(fnmatchcase(name, pattern) for pattern in skip):
@@ -406,7 +505,7 @@ def _reason_to_keep(
         return "its weight is computed from others"
     if isinstance(layer, Embedding) and layer.max_norm is not None:
         return "max_norm changes its weight"
-    columns: int = layer.weight.shape[1]
+    columns: int = layer.weight.shape[-1]
     if columns % multiple or not columns:
         return f"{columns} columns are no multiple of {multiple}"
     return ""

@@ -170,6 +170,7 @@ from .selection.take import masked_scatter as masked_scatter, put as put, take a
 from .norm.group_norm import group_norm as group_norm, instance_norm as instance_norm
 from .selection.histogram import bincount as bincount, histc as histc
 from .indexing.getitem import index_put as index_put, slice_ as slice_
+from .matmul.grouped import grouped_mm as grouped_mm
 from .matmul.int_mm import int_mm as int_mm
 from .pool.interpolate import interpolate as interpolate
 from .movement.concat import (

@@ -5,6 +5,8 @@
 //         contiguous along k or across, strides count vectors
 // out     out_ (split, batch, ...), any strides; DTYPE, or ACC with OUT_ACC; an epilogue
 //         takes rows one after the other
+//         with GATHERED x is (rows, k), and batch `i` the product of row i / share with the
+//         matrix that `numbers` has for it; error: a number out of range
 // consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x has vector loads too; STEPS, COLUMNS;
 //         LOCAL_X is a multiple of ACROSS
 // source  -
@@ -17,6 +19,9 @@
 #include "matmul/epilogue_hook.glsl"
 #if DTYPE == DTYPE_INT8
 #include "lib/dot_int8.glsl"
+#endif
+#ifdef GATHERED
+#include "lib/matrix_number.glsl"
 #endif
 
 layout(constant_id = 3) const uint ROWS = 1;
@@ -58,6 +63,12 @@ BEGIN_ARGUMENTS
     uint out_row;
     uint out_column;
     uint out_batch;
+#ifdef GATHERED
+    Numbers numbers;
+    IndexSlot error;
+    uint matrices;
+    uint share;
+#endif
 #ifdef EPILOGUE
     Epilogue epilogue;
 #endif
@@ -125,6 +136,11 @@ void main() {
     uint thread = gl_LocalInvocationIndex;
     uint part = gl_WorkGroupID.z / push.batches;
     uint batch = gl_WorkGroupID.z % push.batches;
+    uint matrix_batch = batch;
+#ifdef GATHERED
+    matrix_batch = matrix_number(push.numbers, batch, push.matrices, push.error);
+    batch /= push.share;
+#endif
     // Coalesced: neighbours load adjacent vectors.
     uint across = ALONG_K != 0 ? thread / LANES : thread % ACROSS;
     uint lane = ALONG_K != 0 ? thread % LANES : thread / ACROSS;
@@ -138,7 +154,7 @@ void main() {
     uint from[SUMS];
     [[unroll]] for (uint i = 0; i < SUMS; ++i) {
         uint column = min(first + across * COLUMNS + (ALONG_K != 0 ? i : 0), wanted);
-        from[i] = batch * push.matrix_batch + column * (ALONG_K != 0 ? line : 1);
+        from[i] = matrix_batch * push.matrix_batch + column * (ALONG_K != 0 ? line : 1);
     }
 
     ACC4 sum[ROWS][SUMS];

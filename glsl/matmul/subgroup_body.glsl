@@ -15,6 +15,9 @@
 //   ACC load_a(Row, uint k), load_b(Depth, Column)
 //   uint result_row(m), result_column(n)           summands of the offset in out_
 //   ACC result(uint m, ACC sum)                    what is stored
+//   ROW_TILE(tile, size)                           number of a tile's rows within the
+//                                                  product, before the others are asked;
+//                                                  of tiles that there may be too many
 
 layout(constant_id = 3) const uint ROWS = 16;
 layout(constant_id = 4) const uint COLUMNS = 4;
@@ -32,11 +35,16 @@ ACC from_lane(ACC value, uint lane) {
 void main() {
     const uint lanes = gl_WorkGroupSize.x;
     uint lane = gl_SubgroupInvocationID;
-    uint rows = product_rows();
     uint columns = product_columns();
-    uvec2 range = product_depth();
     uint tiles = (columns - 1) / (COLUMNS * lanes) + 1;
+#ifdef ROW_TILE
+    uint first_row = ROW_TILE(linear_workgroup() / tiles, ROWS) * ROWS;
+    if (first_row >= product_rows()) return;
+#else
     uint first_row = linear_workgroup() / tiles * ROWS;
+#endif
+    uint rows = product_rows();
+    uvec2 range = product_depth();
     uint first_column = linear_workgroup() % tiles * COLUMNS * lanes;
 
     Row row_of[ROWS];

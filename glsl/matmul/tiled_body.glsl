@@ -37,12 +37,16 @@ uvec2 place(uint i, uint block, uint along_k) {
                         : uvec2(element / block, element % block);
 }
 
+#ifndef ROW_TILE
+#define ROW_TILE(tile, size) (tile)
+#endif
+
 void main() {
-    uint rows = product_rows();
     uint columns = product_columns();
-    uvec2 range = product_depth();
     uint tiles = (columns - 1) / BLOCK_N + 1;
-    uint first_row = linear_workgroup() / tiles * BLOCK_M;
+    uint first_row = ROW_TILE(linear_workgroup() / tiles, BLOCK_M) * BLOCK_M;
+    uint rows = product_rows();
+    uvec2 range = product_depth();
     uint first_column = linear_workgroup() % tiles * BLOCK_N;
     if (first_row >= rows) return;
 

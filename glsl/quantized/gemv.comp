@@ -9,6 +9,8 @@
 // macros  INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
 //         GATED: of as many rows of `gate` and of `blocks` the products g and u become
 //         f(g) * u, f by GATE; without a bias;
+//         GATHERED: z is a row of the result, that of row z / share of x with the one of
+//         `matrices` that `numbers` has for it; error: a number out of range;
 //         NORMED: rows of x are taken as after an RMS norm with the weight `gamma`
 // lint    bank-conflict: of the last sums, one of a column for each workgroup
 // source  -
@@ -21,6 +23,9 @@
 #include "matmul/epilogue_hook.glsl"
 #include "lib/vec4_io.glsl"
 #include "quantized/format.glsl"
+#ifdef GATHERED
+#include "lib/matrix_number.glsl"
+#endif
 #ifdef GATED
 #include "lib/math/exponential.glsl"
 #include "lib/math/hyperbolic.glsl"
@@ -72,6 +77,12 @@ BEGIN_ARGUMENTS
     uint row_size;
     uint pieces;
     uint table;
+#ifdef GATHERED
+    Numbers numbers;
+    IndexSlot error;
+    uint matrices;
+    uint share;
+#endif
 #ifdef NORMED
     float eps;
 #endif
@@ -113,6 +124,12 @@ void main() {
     if (group >= push.columns) return;
     uint first_row = gl_WorkGroupID.z * ROWS;
     uint quads = push.pieces * QUADS;
+    uint matrix = 0, repeats = 1;
+#ifdef GATHERED
+    matrix = matrix_number(push.numbers, first_row, push.matrices, push.error);
+    matrix *= push.columns;
+    repeats = push.share;
+#endif
 #ifdef NORMED
     Weights gamma = push.gamma;
     float eps = push.eps;
@@ -124,7 +141,7 @@ void main() {
         // Beyond the last piece, column or row, the last one is computed once more.
         uint number = min(start + thread, push.pieces - 1);
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint row = min(first_row + r, push.rows - 1) * quads;
+            uint row = min(first_row + r, push.rows - 1) / repeats * quads;
             vec4 own[QUADS];
             [[unroll]] for (uint i = 0; i < QUADS; ++i) {
                 uint place = quad_place(number, i);
@@ -149,7 +166,8 @@ void main() {
 #endif
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                 uint column = min(group + c % OUTPUTS + b, push.columns - 1);
-                piece[b] = fetch(source, column * push.row_size, number, push.table);
+                uint line = (matrix + column) * push.row_size;
+                piece[b] = fetch(source, line, number, push.table);
             }
             [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                 float products[ROWS];

@@ -11,6 +11,7 @@ from ...ir.kernel_call import (
     MAX_GROUPS,
     Argument,
     Dispatch,
+    IndexSlot,
     Scratch,
     StridedSpec,
     fold_grid,
@@ -99,8 +100,46 @@ def _is_shifted(matrix: GemmOperand, width: int) -> bool:
     return x.dtype is not int8 and fits(matrix._replace(x=start), width, 1, k)
 
 
+def gathered_gemv(
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, numbers: StridedSpec, site: str
+) -> list[Dispatch] | None:
+    """Return the dispatches of rows times matrices by their numbers, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    a : StridedSpec, shape (m, k)
+    b : StridedSpec, shape (matrices, k, n)
+    numbers : StridedSpec, int32, shape (count,)
+        As of `gathered_dispatches`.
+    site : str
+        Of numbers out of range.
+    """
+    (m, k), (matrices, _, n), (count,) = a.shape, b.shape, numbers.shape
+    matrix = GemmOperand("b", b, 2, 1)
+    width = VECTOR_SIZE // a.dtype.itemsize
+    if not gpu.target.vec4_loads or a.dtype not in DTYPES or count > MAX_GROUPS:
+        return None
+    if n * k < model_of(gpu).gemv_smallest or k % width:
+        return None
+    if not fits(matrix, width, 1, k):
+        return None
+    layout = a.layout
+    strides = (layout.strides[0], *layout.strides)
+    rows = layout._replace(shape=(count, 1, k), strides=strides)
+    gathered: dict[str, Argument] = {"numbers": "numbers", "matrices": matrices}
+    gathered |= {"share": count // m, "error": IndexSlot(site, matrices)}
+    x = StridedSpec((count, 1, k), a.dtype, rows)
+    return _dispatches(gpu, x, b, matrix, a.dtype, gathered)
+
+
 def _dispatches(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, matrix: GemmOperand, dtype: DType
+    gpu: DeviceInfo,
+    a: StridedSpec,
+    b: StridedSpec,
+    matrix: GemmOperand,
+    dtype: DType,
+    gathered: dict[str, Argument] | None = None,
 ) -> list[Dispatch]:
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, m, k = a.shape
@@ -134,8 +173,11 @@ def _dispatches(
     defines = dict(storage_defines(a.dtype, out_acc=sums))
     if a.dtype is int8 and "integer_dot_product" in gpu.supported:
         defines["INTEGER_DOT"] = "1"
+    if gathered is not None:
+        push |= gathered
+        defines["GATHERED"] = "1"
     grid = fold_grid(groups, batch * splits)
-    alone = grid[2] == 1
+    alone = grid[2] == 1 and gathered is None
     product = Dispatch("matmul/gemv", grid, push, constants, defines, joins=alone)
     found = [*operand.packing, product]
     if splits > 1:

@@ -106,11 +106,8 @@ def tiled_gemm_dispatch(
     """
     shared, subgroup = kernel
     check_rounds(gpu, shared, depth or product.k)
-    config = config or _best_config(gpu, product)
-    if uses_subgroup_tiles(gpu):
-        name, (tile, chosen) = subgroup, _subgroup_tile(gpu, *config)
-    else:
-        name, (tile, chosen) = shared, _shared_tile(product, *config)
+    tile, chosen = small_tile(gpu, product, config)
+    name = subgroup if uses_subgroup_tiles(gpu) else shared
     grid = fold_grid(_tiles(product, tile), batch)
     defines = storage_defines(product.dtype, out_acc=partial)
     return Dispatch(name, grid, push, {**constants, **chosen}, defines)
@@ -120,10 +117,17 @@ def tile_count(
     gpu: DeviceInfo, product: TiledGemm, config: tuple[int, ...] | None = None
 ) -> int:
     """Return the number of tiles of a GEMM; `config` is as in `tiled_gemm_dispatch`."""
+    return _tiles(product, small_tile(gpu, product, config)[0])
+
+
+def small_tile(
+    gpu: DeviceInfo, product: TiledGemm, config: tuple[int, ...] | None = None
+) -> tuple[tuple[int, int], dict[str, int]]:
+    """Return rows and columns of a tile, and its specialization constants."""
     config = config or _best_config(gpu, product)
     if uses_subgroup_tiles(gpu):
-        return _tiles(product, _subgroup_tile(gpu, *config)[0])
-    return _tiles(product, _shared_tile(product, *config)[0])
+        return _subgroup_tile(gpu, *config)
+    return _shared_tile(product, *config)
 
 
 def small_tile_configs(gpu: DeviceInfo, dtype: DType) -> Sequence[tuple[int, ...]]:

@@ -66,7 +66,7 @@ def dequantize_blocks(
 def dequantize_blocks_spec(
     blocks: TensorSpec, format: str, columns: int, dtype: DType
 ) -> TensorSpec:
-    _check_blocks("dequantize_blocks", blocks, format, columns)
+    check_blocks("dequantize_blocks", blocks, format, columns)
     return TensorSpec((*blocks.shape[:-1], columns), dtype)
 
 
@@ -86,7 +86,8 @@ def dequantize_blocks_reference(
     return decode(blocks, find_format(format), columns).astype(dtype.numpy)
 
 
-def _check_blocks(name: str, blocks: TensorSpec, format: str, columns: int) -> None:
+def check_blocks(name: str, blocks: TensorSpec, format: str, columns: int) -> None:
+    """Raise `ShapeError` if rows of the format have other sizes."""
     kind = find_format(format, name)
     kind.check(name, columns)
     wanted = kind.row_size(columns)
@@ -175,12 +176,15 @@ def gated_quantized_gemv_reference(
 ) -> np.ndarray:
     kind, wide = find_format(format), x.astype(np.float32)
     g, u = (wide @ decode(each, kind, x.shape[1]).T for each in (gate, blocks))
+    return (gate_of(g, activation) * u).astype(x.dtype)
+
+
+def gate_of(g: np.ndarray, activation: str) -> np.ndarray:
+    """Return the activation of float32 numbers."""
     if activation == "silu":
-        factor = 1 / (1 + np.exp(-g))
-    else:
-        inner = np.float32(0.7978845608) * (g + np.float32(0.044715) * g**3)
-        factor = np.float32(0.5) * (1 + np.tanh(inner))
-    return (g * factor * u).astype(x.dtype)
+        return g / (1 + np.exp(-g))
+    inner = np.float32(0.7978845608) * (g + np.float32(0.044715) * g**3)
+    return np.float32(0.5) * g * (1 + np.tanh(inner))
 
 
 @composite(
@@ -294,7 +298,7 @@ def quantized_linear(
             f"quantized_linear: x is {tuple(shape)}, blocks is"
             f" {tuple(blocks.layout.shape)}; x needs a dimension, blocks two"
         )
-    _check_blocks("quantized_linear", blocks.spec, format, shape[-1])
+    check_blocks("quantized_linear", blocks.spec, format, shape[-1])
     columns = blocks.layout.shape[0]
     if bias is not None and bias.layout.shape != (columns,):
         raise ShapeError(
@@ -345,7 +349,7 @@ def gated_quantized_linear(
         If sizes do not fit each other or the format.
     """
     shape = x.layout.shape
-    _check_blocks("gated_quantized_linear", blocks.spec, format, shape[-1])
+    check_blocks("gated_quantized_linear", blocks.spec, format, shape[-1])
     rows = reshape(x, (-1, shape[-1]))
     out = _gated_quantized_gemv(rows, gate, blocks, format, activation)
     return reshape(out, (*shape[:-1], blocks.layout.shape[0]))

@@ -66,8 +66,11 @@ NEVER_ALONE = {
     "lstm_steps": "has four gates",
     "gru_steps": "has three gates",
     "dequantize_blocks": "takes blocks",
+    "gated_quantized_gather_mm": "takes blocks",
     "gated_quantized_gemv": "takes blocks",
+    "quantized_gather_mm": "takes blocks",
     "quantized_gemv": "takes blocks",
+    "quantized_grouped_mm": "takes blocks",
     "quantized_product": "takes blocks",
 }
 # PyTorch computes nothing in these.

@@ -25,9 +25,13 @@ NOT_SWEPT: Mapping[str, str] = {
     "cached_attention": "PyTorch has no such cache",
     "dequantize_blocks": "PyTorch has no such formats",
     "extend_cache": "PyTorch has no such cache",
+    "gated_quantized_gather_mm": "PyTorch has no such formats",
     "gated_quantized_gemv": "PyTorch has no such formats",
+    "gather_mm": "PyTorch has no product with matrices by number",
     "move": "it crosses to another device, which `bench.transfers` measures",
+    "quantized_gather_mm": "PyTorch has no such formats",
     "quantized_gemv": "PyTorch has no such formats",
+    "quantized_grouped_mm": "PyTorch has no such formats",
     "quantized_product": "PyTorch has no such formats",
 }
 """Ops that the sweep has not, and why."""
