@@ -15,6 +15,11 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // start of the last tiles
     uint last_column;
+#ifdef GROUPED
+    Offsets offsets;
+    IndexSlot error;
+    uint groups;
+#endif
 #ifdef BIAS
     In bias;
 #endif

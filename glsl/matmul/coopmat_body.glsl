@@ -14,7 +14,18 @@ void main() {
         batch = gl_WorkGroupID.z % push.batches;
     }
     uint first_row = tile_at.x * BLOCK_M;
+    uint matrix = batch;
+#ifdef GROUPS_OF_ROWS
+    CHECK_OFFSETS(push.offsets, push.groups, rows, push.error)
+    Group group = group_of_tile(push.offsets, push.groups, rows, tile_at.x, BLOCK_M);
+    first_row = group.first + group.tile * BLOCK_M;
+    if (first_row >= group.end) return;
+    // Rows of other groups, which a tile may have too, are not stored.
+    stored_rows = uvec2(first_row, group.end);
+    matrix = min(group.number, push.groups - 1);
+#else
     if (GRID_MAPPED == 0 && first_row >= rows) return;
+#endif
     // The last tiles move back over their neighbours and write the same values again,
     // so that no load needs a bound; operands with less than a tile are padded.
     first_row = min(first_row, push.last_row);
@@ -23,6 +34,12 @@ void main() {
     // The K tail comes first: missing elements are in front, masked in the first loads
     // and in no others.
     uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
+#ifdef GROUPS_OF_K
+    CHECK_OFFSETS(push.offsets, push.groups, push.total, push.error)
+    uint k_first = group_first(push.offsets, batch, push.total);
+    uint k_count = max(group_end(push.offsets, batch, push.total), k_first) - k_first;
+    missing = k_count == 0 ? BLOCK_K : BLOCK_K - 1 - (k_count - 1) % BLOCK_K;
+#endif
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     uint skipped = part == 0 ? missing : 0;
@@ -35,8 +52,11 @@ void main() {
     Vectors a = push.a;
     Vectors b = push.b;
     uint a_from = batch * push.a_batch + a_line * a_stride + a_vector * (WIDTH / UNIT);
-    uint b_from = batch * push.b_batch + b_line * b_stride + b_vector * (WIDTH / UNIT);
+    uint b_from = matrix * push.b_batch + b_line * b_stride + b_vector * (WIDTH / UNIT);
     uint start = part * depth - missing;
+#ifdef GROUPS_OF_K
+    start = k_first - missing;
+#endif
     uint along = part * depth / UNIT - missing / UNIT;
     a_from += A_ALONG_K != 0 ? first_row * a_stride + along
                              : start * a_stride + first_row / UNIT;
@@ -77,6 +97,14 @@ void main() {
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
             tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i); \
     }
+    // The first step of a group may begin before its first line: only the first loads are
+    // masked.
+#ifdef GROUPS_OF_K
+#define PREFETCH_STEP(tile)                                                            \
+    if (count > 1) PREFETCH_NEXT(tile)
+#else
+#define PREFETCH_STEP(tile) PREFETCH_NEXT(tile)
+#endif
     // With two stages a step is stored while the one before is multiplied.
     const uint STORE_AHEAD = PIPELINE_STAGES - 1;
     const uint PREFETCH_DISTANCE = STORE_AHEAD + STEPS_IN_REGISTERS;
@@ -92,13 +120,16 @@ void main() {
 #define A_FIRST(i) (A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS))
 #define B_FIRST(i) (B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS))
     uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total + missing - part * depth) : depth;
+#ifdef GROUPS_OF_K
+    own = k_count + missing;
+#endif
     uint count = own / BLOCK_K;
     REGISTERS
     READ_FIRST_STEP()
     PREFETCH_L2()
     if (PIPELINE_STAGES == 2) {
         STORE_STAGE(0)
-        PREFETCH_NEXT(min(PREFETCH_DISTANCE - 1, count - 1))
+        PREFETCH_STEP(min(PREFETCH_DISTANCE - 1, count - 1))
     }
     [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
         barrier();
@@ -111,7 +142,7 @@ void main() {
                 k_line_offset(part * depth + ahead * BLOCK_K, thread, BLOCK_K);
 #endif
         if (PIPELINE_STAGES == 1) barrier();
-        PREFETCH_NEXT(ahead)
+        PREFETCH_STEP(ahead)
         uint stage = tile % PIPELINE_STAGES * TILES;
 #if BF16X3
         // High halves, then low halves; low times low is too small to matter.
@@ -147,6 +178,12 @@ void main() {
 #endif
     }
 
+#ifdef GROUPS_OF_ROWS
+    // What follows the last group has no matrix.
+    if (group.number == push.groups)
+        [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) sum[i][j] = NO_SUMS;
+#endif
     uint out_row = first_row + sub_row;
     uint out_column = first_column + sub_column;
     // The fragment layout is opaque, so elements are addressed in memory only. Storing
@@ -157,7 +194,7 @@ void main() {
 #define STORE_FRAGMENTS(i)                                                             \
     [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)                                  \
         coopMatStore(stored(sum[i][j]), tiles,                                         \
-            strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, BY_ROWS);
+            strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, GROUPS_OF_ROWS);
 #ifdef EPILOGUE
     // The epilogue's code is there once. Repeated for each row of fragments, a long one
     // keeps the loop from being unrolled, and fragments indexed by a variable lie in local

@@ -63,6 +63,11 @@ shared uvec4 tiles[PIPELINE_STAGES * TILES > STRIPS ? PIPELINE_STAGES * TILES : 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
 
+#if defined(GROUPS_OF_ROWS) || defined(GROUPS_OF_K)
+#define GROUPED
+#include "matmul/group.glsl"
+#include "lib/index_record.glsl"
+#endif
 #include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
 #ifdef IMPLICIT_GEMM

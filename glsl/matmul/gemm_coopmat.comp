@@ -9,6 +9,8 @@
 // out     out_ (batch, m, n), contiguous; DTYPE, or ACC with OUT_ACC
 //         With IMPLICIT_GEMM b is gathered from images: see conv/igemm_addressing.glsl;
 //         with BIAS a number is added to each row. EMULATED: tests without tensor cores
+//         With GROUPS_OF_ROWS, or GROUPS_OF_K, it is a product for each group of rows, or
+//         of k, by offsets: see matmul/group.glsl; error: an offset out of range
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, SUB_M, SUB_N, SUBGROUP, A_ALONG_K, B_ALONG_K,
 //         UNEVEN_SPLITS, K_TAIL, with int8 EDGE_K; L2_PREFETCHES:
 //         prefetching reads of b, if its lines are whole vectors; PIPELINE_STAGES: 1 or

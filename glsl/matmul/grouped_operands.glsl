@@ -1,12 +1,12 @@
 // GEMM operands of grouped products, with any strides, for matmul/*_body.glsl
 //
-//   BY_ROWS    out[m, n] = sum over k of a[m, k] b[g, k, n], g the group of row m
-//   BY_DEPTH   out[g, m, n] = sum over the k of group g of a[m, k] b[k, n]
-//   BY_NUMBER  out[z, n] = sum over k of a[z / share, k] b[numbers[z], k, n]
+//   GROUPS_OF_ROWS    out[m, n] = sum over k of a[m, k] b[g, k, n], g the group of row m
+//   GROUPS_OF_K   out[g, m, n] = sum over the k of group g of a[m, k] b[k, n]
+//   NUMBERED_ROWS  out[z, n] = sum over k of a[z / share, k] b[numbers[z], k, n]
 //
 // The last is for few rows: z counts them, from the first of the dispatch on.
-#if !defined(BY_ROWS) && !defined(BY_DEPTH) && !defined(BY_NUMBER)
-#define BY_ROWS
+#if !defined(GROUPS_OF_ROWS) && !defined(GROUPS_OF_K) && !defined(NUMBERED_ROWS)
+#define GROUPS_OF_ROWS
 #endif
 #include "matmul/group.glsl"
 #include "lib/matrix_number.glsl"
@@ -15,7 +15,7 @@ layout(push_constant, std430) uniform Push {
     In a;
     In b;
     Out out_;
-#ifdef BY_NUMBER
+#ifdef NUMBERED_ROWS
     Numbers numbers;
 #else
     Offsets offsets;
@@ -37,7 +37,7 @@ layout(push_constant, std430) uniform Push {
 In a = push.a;
 In b = push.b;
 Out out_ = push.out_;
-#ifndef BY_NUMBER
+#ifndef NUMBERED_ROWS
 Offsets offsets = push.offsets;
 Group group;
 #endif
@@ -51,7 +51,7 @@ uint columns = push.n;
 
 uint product_columns() { return columns; }
 
-#if defined(BY_ROWS)
+#if defined(GROUPS_OF_ROWS)
 #define ROW_TILE(tile, size) row_tile(tile, size)
 uint row_tile(uint tile, uint size) {
     CHECK_OFFSETS(offsets, push.groups, push.m, push.error)
@@ -65,7 +65,7 @@ Column column(uint n) {
     return min(group.number, push.groups - 1) * push.b_group + n * push.b_column;
 }
 uint result_row(uint m) { return (group.first + m) * columns; }
-#elif defined(BY_DEPTH)
+#elif defined(GROUPS_OF_K)
 uint product_rows() { return push.m; }
 uvec2 product_depth() {
     CHECK_OFFSETS(offsets, push.groups, push.k, push.error)

@@ -1,6 +1,6 @@
 // Grouped GEMM, subgroup tiles: one product for each group of rows, or of k
-// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: groups with BY_DEPTH, rows
-//         with BY_NUMBER
+// grid    linear in tiles of ROWS x (COLUMNS * LOCAL_X); z: groups with GROUPS_OF_K, rows
+//         with NUMBERED_ROWS
 // in      a, b and offsets as of matmul/grouped_operands.glsl; b_group: stride of a group
 // out     out_, contiguous; error: an offset, or a number, out of range
 // consts  ROWS, COLUMNS; LOCAL_X is the subgroup size

@@ -1,6 +1,6 @@
 // Grouped GEMM, shared-memory tiles: one product for each group of rows, or of k
-// grid    linear in tiles of BLOCK_M x BLOCK_N; z: groups with BY_DEPTH, rows with
-//         BY_NUMBER
+// grid    linear in tiles of BLOCK_M x BLOCK_N; z: groups with GROUPS_OF_K, rows with
+//         NUMBERED_ROWS
 // in      a, b and offsets as of matmul/grouped_operands.glsl; b_group: stride of a group
 // out     out_, contiguous; error: an offset, or a number, out of range
 // consts  BLOCK_M, BLOCK_N, BLOCK_K, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K

@@ -87,6 +87,13 @@ void store_results(uint row, uint column, uint from, uint place) {
 #endif
 }
 #endif
+#ifdef GROUPS_OF_ROWS
+uvec2 stored_rows;  // of the group that the workgroup has
+#define IS_STORED(row) (row >= stored_rows.x && row < stored_rows.y)
+#else
+#define IS_STORED(row) true
+#endif
+
 void store_strip(uint strip, uint first_row, uint first_column) {
     const uint COUNT = EDGE * SUB_N / TOGETHER;
     EACH_PASS for (uint i = 0; i < COUNT; i += SUBGROUP) {
@@ -97,7 +104,8 @@ void store_strip(uint strip, uint first_row, uint first_column) {
         uint column = first_column + place * TOGETHER;
         // The first of neighbours may be out of bounds where others are not: see
         // conv/igemm_addressing.glsl.
-        if (row < push.m && column < push.n && (COUNT % SUBGROUP == 0 || at < COUNT))
+        bool is_stored = row < push.m && column < push.n && IS_STORED(row);
+        if (is_stored && (COUNT % SUBGROUP == 0 || at < COUNT))
             store_results(row, column, strip + line * STRIP_PITCH, place);
     }
 }

@@ -22,6 +22,7 @@ from ...ir.kernel_call import (
 from ..reduce import need_countable
 from ..shader_types import storage_defines
 from .gemv import gathered_gemv
+from .select import grouped_gemm
 from .small import TiledGemm, small_tile, uses_subgroup_tiles
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ NUMBER_SITE = "gather_mm: weight"
 
 
 def grouped_rows_dispatches(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offsets: StridedSpec
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> list[Dispatch]:
     """Return the dispatches of a product of groups of rows with matrices of their own.
 
@@ -44,21 +45,24 @@ def grouped_rows_dispatches(
     gpu : DeviceInfo
     a : StridedSpec, shape (m, k)
     b : StridedSpec, shape (groups, k, n)
-    offsets : StridedSpec, int32, shape (groups,)
-        Where groups end.
+    mode : str
+        A GEMM mode of `tiles`.
     """
     (m, k), (groups, _, n) = a.shape, b.shape
+    told: dict[str, Argument] = {"offsets": "offs", "error": IndexSlot(ROW_SITE, m)}
+    large = grouped_gemm(gpu, _batched(a), b, groups, mode, told)
+    if large is not None:
+        return large
     product = _product(m=ceil_div(m, groups), n=n, k=k, a=a, b=b, batch=groups)
     (rows, columns), constants = small_tile(gpu, product)
     tiles = (m // rows + groups + 1) * ceil_div(n, columns)
     push = _arguments(a, b, m, n, k)
-    push |= {"error": IndexSlot(ROW_SITE, m), "groups": groups}
-    push |= {"b_group": b.layout.strides[0]}
-    return [_dispatch(gpu, "BY_ROWS", a, tiles, 1, push, constants)]
+    push |= {**told, "groups": groups, "b_group": b.layout.strides[0]}
+    return [_dispatch(gpu, "GROUPS_OF_ROWS", a, tiles, 1, push, constants)]
 
 
 def grouped_depth_dispatches(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offsets: StridedSpec
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, groups: int, mode: str
 ) -> list[Dispatch]:
     """Return the dispatches of a product for each group of what is summed over.
 
@@ -67,19 +71,26 @@ def grouped_depth_dispatches(
     gpu : DeviceInfo
     a : StridedSpec, shape (m, k)
     b : StridedSpec, shape (k, n)
-    offsets : StridedSpec, int32, shape (groups,)
-        Where groups of k end.
+    groups : int
+        Of k.
+    mode : str
+        A GEMM mode of `tiles`.
     """
-    (m, k), n, (groups,) = a.shape, b.shape[1], offsets.shape
+    (m, k), n = a.shape, b.shape[1]
+    told: dict[str, Argument] = {"offsets": "offs", "error": IndexSlot(ROW_SITE, k)}
+    given = _batched(a), _batched(b), groups, mode, told
+    large = grouped_gemm(gpu, *given, by_depth=True)
+    if large is not None:
+        return large
     product = _product(m=m, n=n, k=ceil_div(k, groups), a=a, b=b, batch=groups)
     (rows, columns), constants = small_tile(gpu, product)
     tiles = ceil_div(m, rows) * ceil_div(n, columns)
     push = _arguments(a, b, m, n, k)
-    push |= {"error": IndexSlot(ROW_SITE, k), "groups": groups}
+    push |= {**told, "groups": groups}
     return [
         _dispatch(
             gpu,
-            "BY_DEPTH",
+            "GROUPS_OF_K",
             a,
             tiles,
             min(MAX_GROUPS, groups - first),
@@ -110,13 +121,12 @@ def gathered_dispatches(
     product = _product(m=1, n=n, k=k, a=a, b=b, batch=count)
     (_, columns), constants = small_tile(gpu, product)
     push = _arguments(a, b, m, n, k)
-    del push["offsets"]
     push |= {"numbers": "numbers", "error": IndexSlot(NUMBER_SITE, groups)}
     push |= {"groups": groups, "b_group": b.layout.strides[0], "share": count // m}
     return [
         _dispatch(
             gpu,
-            "BY_NUMBER",
+            "NUMBERED_ROWS",
             a,
             ceil_div(n, columns),
             min(MAX_GROUPS, count - first),
@@ -125,6 +135,12 @@ def gathered_dispatches(
         )
         for first in range(0, count, MAX_GROUPS)
     ]
+
+
+def _batched(x: StridedSpec) -> StridedSpec:
+    """Return a matrix as a batch of one."""
+    shape, strides = (1, *x.shape), (0, *x.layout.strides)
+    return StridedSpec(shape, x.dtype, x.layout._replace(shape=shape, strides=strides))
 
 
 def _product(
@@ -150,7 +166,7 @@ def _arguments(
         need_countable("grouped_mm", each)
     (a_row, a_column), (b_row, b_column) = a.layout.strides, b.layout.strides[-2:]
     push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
-    push |= {"offsets": "offs", "m": m, "n": n, "k": k}
+    push |= {"m": m, "n": n, "k": k}
     push |= {"a_row": a_row, "a_column": a_column}
     push |= {"b_row": b_row, "b_column": b_column}
     return push | {"b_group": 0, "share": 1, "first": 0}

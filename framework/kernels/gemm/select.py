@@ -9,6 +9,7 @@ accumulation run on SIMT or tensor cores, both operands contiguous along K.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import bfloat16, float16, float32, int8, int32
@@ -219,6 +220,77 @@ def large_tile_gemm(
     if not packs and not gemm.shallow:
         return found
     return found if batch * m * n * k >= costs.packed_smallest else None
+
+
+def grouped_gemm(
+    gpu: DeviceInfo,
+    a: StridedSpec,
+    b: StridedSpec,
+    groups: int,
+    mode: str,
+    arguments: Mapping[str, Argument],
+    *,
+    by_depth: bool = False,
+) -> list[Dispatch] | None:
+    """Return the dispatches of a grouped GEMM on tensor cores, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    a : StridedSpec, shape (1, m, k)
+    b : StridedSpec, shape (groups, k, n), or with `by_depth` (1, k, n)
+    groups : int
+    mode : str
+    arguments : mapping of str to Argument
+        What tells groups apart.
+    by_depth : bool, default False
+        Whether groups divide k, not m.
+    """
+    (_, m, k), n = a.shape, b.shape[2]
+    if mode not in (TENSOR_CORES, FP16_ACCUMULATE) or not groups:
+        return None
+    costs = model_of(gpu).gemm[mode]
+    if not gpu.target.fast_shared_memory or m * n * k < costs.smallest:
+        return None
+    if groups > MAX_GROUPS or min(m, n) <= costs.min_side:
+        return None
+    divided = (m, ceil_div(k, groups)) if by_depth else (ceil_div(m, groups), k)
+    sizes = GemmSize(divided[0], n, divided[1], groups)
+    left, right = _sides(a, b)
+    found = [
+        _Gemm(gpu, left, right, mode, each)
+        for each in tile_configs(gpu, mode, sizes, max_splits=1)
+        if each.splits == 1 and not each.tile.unaligned
+    ]
+    if by_depth:
+        found = [] if left.along_k or right.along_k else found
+    return _grouped(found[0], groups, arguments, by_depth) if found else None
+
+
+def _grouped(
+    gemm: _Gemm, groups: int, arguments: Mapping[str, Argument], by_depth: bool
+) -> list[Dispatch]:
+    """Return the dispatches of a GEMM whose groups the device tells apart."""
+    (_, m, n), tile, width = gemm.out.shape, gemm.tile, vector_width(gemm.mode)
+    k = gemm.a.x.shape[gemm.a.k_dim]
+    depth = k if by_depth else gemm.depth
+    left, right = (
+        vector_operand(side, width, block, depth, wide=gemm.config.wide)
+        for side, block in ((gemm.a, tile.m), (gemm.b, tile.n))
+    )
+    whole = _dispatch(gemm, left, right, range(m), 1, "out")
+    across = ceil_div(n, tile.n)
+    down = ceil_div(m, tile.m) if by_depth else m // tile.m + groups + 1
+    grid = fold_grid(across * down, groups if by_depth else 1)
+    push = {**whole.push, **arguments, "groups": groups}
+    # Depths of groups differ, and the tile of a workgroup is looked up.
+    constants = {**whole.constants, "GRID_MAPPED": 0, "L2_PREFETCHES": 0}
+    if by_depth:
+        push |= {"batches": groups, "total": k}
+        constants |= {"DEPTH": 0, "K_TAIL": 1}
+    defines = {**whole.defines, "GROUPS_OF_K" if by_depth else "GROUPS_OF_ROWS": "1"}
+    product = Dispatch(whole.kernel, grid, push, constants, defines)
+    return [*left.packing, *right.packing, product]
 
 
 def likely_configs(

@@ -21,6 +21,7 @@ from ...kernels.gemm.grouped import (
     grouped_rows_dispatches,
 )
 from ...kernels.shader_types import check_same_dtype
+from ...kernels.tensor_cores import product_mode
 from ..elementwise.cast import cast
 from ..view import transpose
 from .matmul import bmm
@@ -35,20 +36,20 @@ FLOATS = (float32, float16, bfloat16, float64)
 
 
 @primitive(dtypes={"a": FLOATS, "b": FLOATS, "offs": (int32,)}, strided=True, typed="a")
-def _grouped_rows(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+def _grouped_rows(a: Tensor, b: Tensor, offs: Tensor, mode: str) -> Tensor:
     """Return the product of each group of rows of `a` with its matrix of `b`."""
 
 
 @_grouped_rows.spec
-def grouped_rows_spec(a: TensorSpec, b: TensorSpec, offs: TensorSpec) -> TensorSpec:
+def grouped_rows_spec(a: TensorSpec, b: TensorSpec, **_: object) -> TensorSpec:
     return TensorSpec((a.shape[0], b.shape[2]), a.dtype)
 
 
 @_grouped_rows.kernel
 def grouped_rows_kernel(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offs: StridedSpec
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offs: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    return grouped_rows_dispatches(gpu, a, b, offs)
+    return grouped_rows_dispatches(gpu, a, b, mode)
 
 
 @_grouped_rows.vjp
@@ -56,15 +57,15 @@ def grouped_rows_vjp(
     grad: Tensor, a: Tensor, b: Tensor, offs: Tensor, needs: tuple[bool, bool, bool]
 ) -> tuple[Tensor | None, Tensor | None, None]:
     return (
-        _grouped_rows(grad, transpose(b, 1, 2), offs) if needs[0] else None,
-        _grouped_depth(transpose(a, 0, 1), grad, offs) if needs[1] else None,
+        _by_rows(grad, transpose(b, 1, 2), offs) if needs[0] else None,
+        _by_depth(transpose(a, 0, 1), grad, offs) if needs[1] else None,
         None,
     )
 
 
 @_grouped_rows.reference
 def grouped_rows_reference(
-    a: np.ndarray, b: np.ndarray, offs: np.ndarray
+    a: np.ndarray, b: np.ndarray, offs: np.ndarray, mode: str
 ) -> np.ndarray:
     out = np.zeros((a.shape[0], b.shape[2]), a.dtype)
     for matrix, (start, end) in zip(b, _spans(offs, a.shape[0]), strict=True):
@@ -73,20 +74,22 @@ def grouped_rows_reference(
 
 
 @primitive(dtypes={"a": FLOATS, "b": FLOATS, "offs": (int32,)}, strided=True, typed="a")
-def _grouped_depth(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+def _grouped_depth(a: Tensor, b: Tensor, offs: Tensor, mode: str) -> Tensor:
     """Return the product over each group of columns of `a` and rows of `b`."""
 
 
 @_grouped_depth.spec
-def grouped_depth_spec(a: TensorSpec, b: TensorSpec, offs: TensorSpec) -> TensorSpec:
+def grouped_depth_spec(
+    a: TensorSpec, b: TensorSpec, offs: TensorSpec, mode: str
+) -> TensorSpec:
     return TensorSpec((offs.shape[0], a.shape[0], b.shape[1]), a.dtype)
 
 
 @_grouped_depth.kernel
 def grouped_depth_kernel(
-    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offs: StridedSpec
+    gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, offs: StridedSpec, mode: str
 ) -> list[Dispatch]:
-    return grouped_depth_dispatches(gpu, a, b, offs)
+    return grouped_depth_dispatches(gpu, a, b, offs.shape[0], mode)
 
 
 @_grouped_depth.vjp
@@ -95,14 +98,14 @@ def grouped_depth_vjp(
 ) -> tuple[Tensor | None, Tensor | None, None]:
     grad_a = None
     if needs[0]:
-        grad_a = transpose(_grouped_rows(b, transpose(grad, 1, 2), offs), 0, 1)
-    grad_b = _grouped_rows(transpose(a, 0, 1), grad, offs) if needs[1] else None
+        grad_a = transpose(_by_rows(b, transpose(grad, 1, 2), offs), 0, 1)
+    grad_b = _by_rows(transpose(a, 0, 1), grad, offs) if needs[1] else None
     return grad_a, grad_b, None
 
 
 @_grouped_depth.reference
 def grouped_depth_reference(
-    a: np.ndarray, b: np.ndarray, offs: np.ndarray
+    a: np.ndarray, b: np.ndarray, offs: np.ndarray, mode: str
 ) -> np.ndarray:
     out = np.zeros((len(offs), a.shape[0], b.shape[1]), a.dtype)
     for matrix, (start, end) in zip(out, _spans(offs, a.shape[1]), strict=True):
@@ -169,11 +172,19 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor | None = None) -> Tensor:
         return bmm(a, b)
     ends = _checked_offsets(a, b, offs)
     if kinds == (2, 2):
-        return _grouped_depth(a, b, ends)
+        return _by_depth(a, b, ends)
     if kinds == (2, 3):
-        return _grouped_rows(a, b, ends)
-    out = _grouped_rows(transpose(b, 0, 1), transpose(a, 1, 2), ends)
+        return _by_rows(a, b, ends)
+    out = _by_rows(transpose(b, 0, 1), transpose(a, 1, 2), ends)
     return transpose(out, 0, 1)
+
+
+def _by_rows(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    return _grouped_rows(a, b, offs, product_mode(a.device, a.dtype))
+
+
+def _by_depth(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:
+    return _grouped_depth(a, b, offs, product_mode(a.device, a.dtype))
 
 
 def _checked_offsets(a: Tensor, b: Tensor, offs: Tensor) -> Tensor:

@@ -1,14 +1,23 @@
 """Kernels of grouped products that GPUs run, beside NumPy."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from tests.framework.ops.large import as_discrete, change_model
+from tests.framework.ops.large import (
+    as_discrete,
+    change_costs,
+    change_model,
+    forget_plans,
+    relative_error,
+)
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.kernels.gemm import grouped
+from vkbackend.framework.kernels.gemm.select import grouped_gemm
+from vkbackend.framework.kernels.gemm.tiles import TENSOR_CORES
 from vkbackend.framework.ops.matmul import grouped as rules
 from vkbackend.framework.ops.matmul.grouped import gather_mm, grouped_mm
 
@@ -59,3 +68,53 @@ def test_more_groups_than_a_grid_has_layers(gpu: Any) -> None:
     a = fw.ones(7, 1, device=gpu)
     found = gather_mm(a, fw.tensor(b, device=gpu), fw.tensor(numbers, device=gpu))
     np.testing.assert_array_equal(found.numpy()[:, 0], b[numbers, 0, 0])
+
+
+def test_tensor_cores(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a product, of its gradients, of rows without a group, and of none."""
+    skip_where_it_crashes(gpu.gpu.info)
+    info = dataclasses.replace(
+        gpu.gpu.info,
+        kind="discrete",
+        subgroup_size=32,
+        max_workgroup_invocations=1024,
+        # 128 invocations pass elements of emulated matrices through this much.
+        max_shared_memory=gpu.gpu.info.max_shared_memory - 128 * 16 * 4,
+    )
+    kinds: set[str] = set()
+
+    def emulated(
+        _: Any, a: Any, b: Any, groups: int, __: str, *rest: Any, **of: Any
+    ) -> Any:
+        found = grouped_gemm(info, a, b, groups, TENSOR_CORES, *rest, **of)
+        assert found is not None
+        defines = {"EMULATED": "1", "BFLOAT16_BITS": "1"}
+        product = dataclasses.replace(
+            found[-1], defines={**found[-1].defines, **defines}
+        )
+        kinds.update({"GROUPS_OF_ROWS", "GROUPS_OF_K"} & product.defines.keys())
+        return [*found[:-1], product]
+
+    monkeypatch.setattr(grouped, "grouped_gemm", emulated)
+    change_costs(monkeypatch, smallest=1)
+    forget_plans()
+    rng = np.random.default_rng(0)
+    ends = [70, 70, 75, 220, 221]
+    values = (rng.standard_normal((240, 72)), rng.standard_normal((5, 72, 136)))
+    a, b = (fw.tensor(each, "float16", gpu, requires_grad=True) for each in values)
+    offs = fw.tensor(ends, dtype=fw.int32, device=gpu)
+    out = grouped_mm(a, b, offs)
+    grad = fw.tensor(rng.standard_normal((240, 136)), "float16", gpu)
+    out.backward(grad)
+    left, right, down = (x.detach().float().numpy().astype(float) for x in (a, b, grad))
+    wanted = [np.zeros(each.shape) for each in (out, a, b)]
+    for g, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        wanted[0][start:end] = left[start:end] @ right[g]
+        wanted[1][start:end] = down[start:end] @ right[g].T
+        wanted[2][g] = left[start:end].T @ down[start:end]
+    for found, want in zip((out, a.grad, b.grad), wanted, strict=True):
+        assert found is not None
+        assert relative_error(found.detach().float().numpy(), want) < 1e-3
+        assert not found.detach().float().numpy()[want == 0].any()
+    assert kinds == {"GROUPS_OF_ROWS", "GROUPS_OF_K"}
+    forget_plans()
