@@ -194,7 +194,7 @@ void main() {
 #define STORE_FRAGMENTS(i)                                                             \
     [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)                                  \
         coopMatStore(stored(sum[i][j]), tiles,                                         \
-            strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, GROUPS_OF_ROWS);
+            strip + j * (EDGE * STORED_BYTES / 16), STRIP_PITCH, BY_ROWS);
 #ifdef EPILOGUE
     // The epilogue's code is there once. Repeated for each row of fragments, a long one
     // keeps the loop from being unrolled, and fragments indexed by a variable lie in local

@@ -20,6 +20,7 @@ from vkbackend.framework.kernels.gemm.select import grouped_gemm
 from vkbackend.framework.kernels.gemm.tiles import TENSOR_CORES
 from vkbackend.framework.ops.matmul import grouped as rules
 from vkbackend.framework.ops.matmul.grouped import gather_mm, grouped_mm
+from vkbackend.shader import compiler
 
 ENDS = [3, 3, 40, 41, 60]
 
@@ -118,3 +119,11 @@ def test_tensor_cores(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not found.detach().float().numpy()[want == 0].any()
     assert kinds == {"GROUPS_OF_ROWS", "GROUPS_OF_K"}
     forget_plans()
+
+
+@pytest.mark.parametrize("kind", ["GROUPS_OF_ROWS", "GROUPS_OF_K"])
+def test_cooperative_matrices_are_valid(kind: str) -> None:
+    source, _ = compiler.load_kernel_source("matmul/gemm_coopmat")
+    defines = {"DTYPE": "DTYPE_BFLOAT16", "WIDE_STORES": "1", kind: "1"}
+    words = compiler.compile_glsl(source, name="gemm_coopmat.comp", defines=defines)
+    assert compiler.validate_spirv(words) is None
