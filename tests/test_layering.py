@@ -45,6 +45,7 @@ ORDER = {
         autograd/functional
         debug graph
         jit
+        communication
         distributions
         nn
         func

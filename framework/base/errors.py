@@ -13,6 +13,7 @@ Error (vkbackend.errors)
 │   └── GradArgumentError (ValueError)   what a transform cannot take
 ├── DeviceMismatchError (RuntimeError)   tensors on different devices
 ├── TraceError (RuntimeError)  something that `jit` cannot replay
+├── DistributedError (RuntimeError)   another process that ends or differs
 ├── StateError (RuntimeError)  a state that does not fit what loads it
 ├── GraphError (ValueError)     a node of a hand-built graph that does not fit or run
 └── FileFormatError (ValueError, RuntimeError)   a file that is damaged or not known
@@ -73,6 +74,10 @@ class DeviceMismatchError(Error, RuntimeError):
 
 class TraceError(Error, RuntimeError):
     """Something inside a function under `jit` that cannot be replayed."""
+
+
+class DistributedError(Error, RuntimeError):
+    """Another process that has ended, or that asks for something else than this one."""
 
 
 class StateError(Error, RuntimeError):

@@ -1,27 +1,38 @@
-"""Group of the one process that computes, once it is initialised."""
+"""The process group of PyTorch's functions, once a program has initialised it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 
 class ProcessGroup:
-    """A group of processes, of which this one is all.
+    """Processes that communicate, as PyTorch's functions have them.
 
     Parameters
     ----------
     backend : str, default "gloo"
         What the program asked for; it changes nothing.
+    engine : communication.group.Group, optional
+        What communicates; None of a group of this process alone.
     """
 
-    def __init__(self, backend: str = "gloo") -> None:
+    def __init__(self, backend: str = "gloo", engine: Any = None) -> None:
         self._backend = backend
+        self.engine = engine
 
     def rank(self) -> int:
-        """Return 0, the number of this process."""
-        return 0
+        """Return the number of this process in the group."""
+        return 0 if self.engine is None else int(self.engine.rank)
 
     def size(self) -> int:
-        """Return 1, the number of processes."""
-        return 1
+        """Return the number of processes."""
+        return 1 if self.engine is None else int(self.engine.size)
+
+    @property
+    def ranks(self) -> Sequence[int]:
+        """Numbers of the processes among all."""
+        return (0,) if self.engine is None else tuple(self.engine.ranks)
 
     def name(self) -> str:
         """Return the name of the backend that was asked for."""
@@ -41,14 +52,22 @@ def set_default_group(group: ProcessGroup | None) -> None:
     _default[:] = [] if group is None else [group]
 
 
-def group_for(where: str, group: ProcessGroup | None = None) -> ProcessGroup:
-    """Return a group, or the default one.
+def group_for(where: str, group: Any = None) -> ProcessGroup:
+    """Return a process group, that of a communicating group, or the default one.
+
+    Parameters
+    ----------
+    where : str
+        The function, for messages.
+    group : ProcessGroup or communication.group.Group, optional
 
     Raises
     ------
     ValueError
         If there is none.
     """
+    if group is not None and not isinstance(group, ProcessGroup):
+        return ProcessGroup(engine=group)
     found = group or default_group()
     if found is None:
         raise ValueError(
@@ -56,3 +75,26 @@ def group_for(where: str, group: ProcessGroup | None = None) -> ProcessGroup:
             " call init_process_group with world_size 1"
         )
     return found
+
+
+def refuse_several(where: str, group: ProcessGroup | None = None) -> None:
+    """Raise among several processes, for what works in one only.
+
+    Parameters
+    ----------
+    where : str
+        The function or class.
+    group : ProcessGroup, optional
+        By default the default one, if there is one.
+
+    Raises
+    ------
+    NotImplementedError
+        If the group has several processes.
+    """
+    found = group or default_group()
+    if found is not None and found.size() > 1:
+        raise NotImplementedError(
+            f"{where}: the process group has {found.size()} processes, and it works in"
+            " one only; communicate with the collectives of fw.distributed"
+        )

@@ -1,8 +1,49 @@
-"""Several processes in one computation: there is one, which is what this says.
+"""Several processes in one computation: one process a device.
 
-Programs that ask before they communicate run unchanged, as on a build of PyTorch whose
-group was not initialised. The group of the one process can be initialised: what is
-sent within it arrives, and several processes raise `NotImplementedError`.
+Start them with `python -m vkbackend.tools.launch -n 2 train.py`, which runs mpirun; the
+extra `vkbackend[mpi]` installs what that needs. Without it a process is alone: it needs
+no MPI, and every collective returns what it is given.
+
+`init()` returns the group of all processes, after `mlx.distributed`:
+
+>>> group = fw.distributed.init()
+>>> group.rank, group.size
+(0, 1)
+
+rank, size, ranks
+    Number of this process, number of all, and their numbers in the job.
+device
+    Of this process, by its number on its machine; opened when it is asked for.
+transport
+    `name` and `reason` of what moves bytes: "host", "mpi", or "none" when alone.
+all_sum(x), all_mean(x), all_max(x), all_min(x), all_reduce(x, op)
+    Reductions in rank order: the same bits on all ranks.
+all_gather(x, dim=0)
+    Tensors of all ranks, joined in a dimension.
+reduce_scatter(x, dim=0, op="sum")
+    This rank's part of the reduction.
+broadcast(x, source=0)
+    The tensor of one rank.
+all_to_all(x, dim=0)
+    Part `k` of each rank's tensor goes to rank `k`.
+send(x, target), recv(shape, dtype, source), recv_like(x, source)
+    Messages between two ranks.
+gather_objects(value), broadcast_object(value, source=0)
+    Any objects, pickled.
+barrier()
+    Returns once all ranks have called it.
+
+A collective returns a new tensor on the device of `x`, which may be of any dtype and
+layout, and on the host or a device. All ranks call the same collectives in the same
+order with tensors of one shape and dtype; otherwise, and where a rank ends, the others
+raise `DistributedError`, which names the rank and the collective. Reductions, gathers,
+broadcasts and `all_to_all` have gradients, whose computation communicates on all ranks.
+`split(group, color, key)` makes groups of some ranks. Within `fw.jit` collectives of
+several ranks raise `TraceError`.
+
+PyTorch's functions (`init_process_group`, `all_reduce`, ...) use the same groups, and
+take a `Group` as well as a `ProcessGroup`. A process group of one process can be
+initialised without MPI.
 """
 
 from __future__ import annotations
@@ -10,8 +51,14 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..base.errors import DistributedError as DistributedError
 from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
+from ..communication.group import Group as Group
+from ..communication.group import TransportChoice as TransportChoice
+from ..communication.setup import init as init
+from ..communication.setup import split as split
+from ..communication.setup import transport as transport
 from ..nn.gradient_bucket import GradBucket as GradBucket
 from .collectives import *  # noqa: F403 - its public names
 from .collectives import __all__ as _collectives
@@ -20,7 +67,16 @@ from .device_mesh import __all__ as _meshes
 from .process_group import *  # noqa: F403 - its public names
 from .process_group import __all__ as _groups
 
-__all__ = sorted(["GradBucket", *_collectives, *_groups, *_meshes])
+_OWN = [
+    "DistributedError",
+    "GradBucket",
+    "Group",
+    "TransportChoice",
+    "init",
+    "split",
+    "transport",
+]
+__all__ = sorted([*_OWN, *_collectives, *_groups, *_meshes])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,14 @@
-"""Communication within the group of one process, with gradients."""
+"""Collectives with gradients, as PyTorch's `distributed.nn.functional` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..base.process_group import ProcessGroup, group_for
+from .. import ops
+from ..base.process_group import ProcessGroup
 from ..tensor.tensor import Tensor
-from .collectives import _one
-from .process_group import ReduceOp, own_rank
+from .collectives import _list, _rows, engine_for
+from .process_group import ReduceOp, rank_in, steps_of
 
 __all__ = [
     "all_gather",
@@ -27,40 +28,60 @@ Group = ProcessGroup | None
 def all_reduce(
     tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Group = None
 ) -> Tensor:
-    """Return a copy of a tensor, which is the reduction over one process."""
-    group_for("all_reduce", group)
+    """Return the reduction of a tensor over all ranks.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    op : ReduceOp
+        Sums and means have gradients.
+    group : ProcessGroup, optional
+    """
+    engine = engine_for("all_reduce", group)
+    return engine.all_reduce(tensor, steps_of(op)) if engine.size > 1 else _own(tensor)
+
+
+def _own(tensor: Tensor) -> Tensor:
     return tensor.clone()
 
 
 def reduce(
     tensor: Tensor, dst: int, op: ReduceOp = ReduceOp.SUM, group: Group = None
 ) -> Tensor:
-    """Return a copy of a tensor, which is the reduction over one process."""
-    own_rank("reduce", dst)
+    """Return the reduction over all ranks, which counts on one of them."""
+    rank_in("reduce", engine_for("reduce", group), dst)
     return all_reduce(tensor, op, group)
 
 
 def broadcast(tensor: Tensor, src: int, group: Group = None) -> Tensor:
-    """Return a copy of a tensor, which is this process's own."""
-    own_rank("broadcast", src)
-    return all_reduce(tensor, group=group)
+    """Return the tensor of one rank."""
+    engine = engine_for("broadcast", group)
+    source = rank_in("broadcast", engine, src)
+    return engine.broadcast(tensor, source) if engine.size > 1 else _own(tensor)
 
 
 def all_gather(tensor: Tensor, group: Group = None) -> tuple[Tensor, ...]:
-    """Return the copy of a tensor as a tuple of one."""
-    return (all_reduce(tensor, group=group),)
+    """Return the tensors of all ranks."""
+    engine = engine_for("all_gather", group)
+    if engine.size == 1:
+        return (_own(tensor),)
+    return tuple(engine.all_gather(tensor.unsqueeze(0)).unbind(0))
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Group = None) -> tuple[Tensor, ...]:
-    """Return the copy of a tensor as a tuple of one."""
-    own_rank("gather", dst)
-    return (all_reduce(tensor, group=group),)
+    """Return the tensors of all ranks, which count on one of them."""
+    rank_in("gather", engine_for("gather", group), dst)
+    return all_gather(tensor, group)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Group = None) -> Tensor:
-    """Return a copy of the only tensor of a list."""
-    own_rank("scatter", src)
-    return all_reduce(_one("scatter", tensors)[0], group=group)
+    """Return this rank's tensor of one rank's list; all give a list of its shapes."""
+    engine = engine_for("scatter", group)
+    source = rank_in("scatter", engine, src)
+    parts = _list("scatter", engine, tensors)
+    if engine.size == 1:
+        return _own(parts[0])
+    return engine.broadcast(ops.stack(list(parts)), source)[engine.rank]
 
 
 def reduce_scatter(
@@ -69,8 +90,12 @@ def reduce_scatter(
     op: ReduceOp = ReduceOp.SUM,
     group: Group = None,
 ) -> Tensor:
-    """Return a copy of the only tensor of a list."""
-    return all_reduce(_one("reduce_scatter", input_list)[0], op, group)
+    """Return the reduction of the tensors that all ranks have for this one."""
+    engine = engine_for("reduce_scatter", group)
+    parts = _list("reduce_scatter", engine, input_list)
+    if engine.size == 1:
+        return _own(parts[0])
+    return engine.reduce_scatter(ops.stack(list(parts)), op=steps_of(op))[0]
 
 
 def all_to_all(
@@ -78,8 +103,12 @@ def all_to_all(
     input_tensor_list: Sequence[Tensor],
     group: Group = None,
 ) -> tuple[Tensor, ...]:
-    """Return the copy of the only tensor of a list as a tuple."""
-    return (all_reduce(_one("all_to_all", input_tensor_list)[0], group=group),)
+    """Return the tensors, of one shape, that all ranks have for this one."""
+    engine = engine_for("all_to_all", group)
+    parts = _list("all_to_all", engine, input_tensor_list)
+    if engine.size == 1:
+        return (_own(parts[0]),)
+    return tuple(engine.all_to_all(ops.stack(list(parts))).unbind(0))
 
 
 def all_to_all_single(
@@ -89,5 +118,23 @@ def all_to_all_single(
     input_split_sizes: Sequence[int] | None = None,
     group: Group = None,
 ) -> Tensor:
-    """Return a copy of a tensor."""
-    return all_reduce(input, group=group)
+    """Return the rows that all ranks have for this one, as many from each.
+
+    Raises
+    ------
+    NotImplementedError
+        If split sizes differ among several ranks.
+    """
+    engine = engine_for("all_to_all_single", group)
+    if engine.size == 1:
+        return _own(input)
+    for tensor, sizes in ((input, input_split_sizes), (output, output_split_sizes)):
+        found = {
+            len(each) for each in _rows("all_to_all_single", engine, tensor, sizes)
+        }
+        if len(found) > 1:
+            raise NotImplementedError(
+                f"all_to_all_single: split sizes are {list(sizes or ())}; with"
+                " gradients all must be the same"
+            )
+    return engine.all_to_all(input)

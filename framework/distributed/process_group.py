@@ -1,19 +1,25 @@
-"""Groups of processes: a program may initialise the group of the one that there is."""
+"""PyTorch's process groups: that of all processes, and further ones of some."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from enum import Enum
 from typing import Any
 
+from ..base.errors import DistributedError
 from ..base.process_group import (
     ProcessGroup,
     default_group,
     group_for,
     set_default_group,
 )
+from ..communication import setup
+from ..communication.group import Group
+from ..communication.progress import Task
+from ..communication.world import launched_size
 
 __all__ = [
     "Backend",
@@ -70,19 +76,70 @@ class Backend(str):
     XCCL = "xccl"
 
 
+_STEPS = {
+    ReduceOp.SUM: "sum",
+    ReduceOp.AVG: "mean",
+    ReduceOp.PRODUCT: "product",
+    ReduceOp.MIN: "min",
+    ReduceOp.MAX: "max",
+    ReduceOp.BAND: "and",
+    ReduceOp.BOR: "or",
+    ReduceOp.BXOR: "xor",
+}
+
+
+def steps_of(op: ReduceOp) -> str:
+    """Return the name of a reduction."""
+    return _STEPS[op]
+
+
 class Work:
-    """Communication that has been asked for, which is done at once."""
+    """Communication that has been asked for; collectives are done at once.
+
+    Parameters
+    ----------
+    engine : Group, optional
+        What communicates; None where it is done.
+    task : Task, optional
+        What is yet to be waited for.
+
+    Attributes
+    ----------
+    source : int
+        Rank that a received tensor comes from.
+    """
+
+    def __init__(self, engine: Group | None = None, task: Task | None = None) -> None:
+        self._engine, self._task = engine, task
+        self.source = -1
+        self.finish: Callable[[], None] | None = None
 
     def is_completed(self) -> bool:
-        """Return True: nothing is to be waited for."""
+        """Return whether nothing is to be waited for."""
+        if self._engine is not None and self._task is not None:
+            self._engine.advance()
+            return self._task.done
         return True
 
     def is_success(self) -> bool:
-        """Return True: communication with oneself does not fail."""
-        return True
+        """Return whether it has ended without an error."""
+        return self._task is None or (self._task.done and self._task.error is None)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return True: nothing is to be waited for."""
+        """Return True once it is done.
+
+        Raises
+        ------
+        DistributedError
+            If it cannot be done.
+        """
+        engine, task, finish = self._engine, self._task, self.finish
+        if engine is not None and task is not None:
+            if finish is None:
+                engine.finish(task)
+            else:
+                finish()
+            self._engine = self.finish = None
         return True
 
 
@@ -108,6 +165,18 @@ class GroupMember(metaclass=_Members):
 class P2POp:
     """Sending or receiving of a tensor, for `batch_isend_irecv`.
 
+    Parameters
+    ----------
+    op : callable
+        `isend` or `irecv`.
+    tensor : Tensor
+    peer : int, optional
+        Rank of the other process.
+    group : ProcessGroup, optional
+    tag : int, default 0
+    group_peer : int, optional
+        Its rank in the group, instead.
+
     Raises
     ------
     ValueError
@@ -123,8 +192,12 @@ class P2POp:
         tag: int = 0,
         group_peer: int | None = None,
     ) -> None:
-        group_for("P2POp", group)
-        other_rank("P2POp", peer if group_peer is None else group_peer)
+        engine = group_for("P2POp", group)
+        number = other_rank("P2POp", engine, peer, group_peer)
+        self.op, self.tensor, self.group, self.tag = op, tensor, group, tag
+        self.peer, self.group_peer = engine.ranks[number], number
+        side = "group_dst" if op.__name__ == "isend" else "group_src"
+        self.peers = {side: number}
 
 
 default_pg_timeout = timedelta(minutes=30)
@@ -132,8 +205,8 @@ default_pg_timeout = timedelta(minutes=30)
 
 
 def is_available() -> bool:
-    """Return False: there is no communication among processes."""
-    return False
+    """Return whether several processes can communicate, for which there is mpi4py."""
+    return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_initialized() -> bool:
@@ -142,8 +215,8 @@ def is_initialized() -> bool:
 
 
 def is_backend_available(backend: str) -> bool:
-    """Return False: there is no backend."""
-    return False
+    """Return whether a backend is "mpi", and there is mpi4py for it."""
+    return backend.lower() == "mpi" and is_available()
 
 
 def is_nccl_available() -> bool:
@@ -157,8 +230,8 @@ def is_gloo_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Return False: there is no such backend."""
-    return False
+    """Return whether there is mpi4py."""
+    return is_available()
 
 
 def is_ucc_available() -> bool:
@@ -172,8 +245,8 @@ def is_xccl_available() -> bool:
 
 
 def is_torchelastic_launched() -> bool:
-    """Return False: the library has no launcher of several processes."""
-    return False
+    """Return whether a launcher has set `TORCHELASTIC_RUN_ID`."""
+    return "TORCHELASTIC_RUN_ID" in os.environ
 
 
 def _given(name: str, value: int) -> int:
@@ -199,36 +272,57 @@ def init_process_group(
     device_id: Any = None,
     _ranks: Sequence[int] | None = None,
 ) -> None:
-    """Initialise the group of this process, which is the only one.
+    """Initialise the group of all processes that mpirun has started, or of this one.
 
     Parameters
     ----------
     backend : str, optional
         Kept for `get_backend`; without effect.
+    timeout : timedelta, optional
+        How long ranks wait for others that live; by default half an hour.
     world_size, rank : int
-        Number of processes, and which of them this is; where they are not given, the
-        environment variables `WORLD_SIZE` and `RANK`.
-    init_method, timeout, store, group_name, pg_options, device_id : object
-        Without effect: nobody is to be met.
+        Number of processes, and which of them this is. By default MPI's, and in one
+        process those of the environment variables `WORLD_SIZE` and `RANK`.
+    init_method, store, group_name, pg_options, device_id : object
+        Without effect: MPI lets processes meet.
 
     Raises
     ------
-    NotImplementedError
-        If there are several processes.
+    DistributedError
+        If there are to be several processes and mpirun has not started them, or mpi4py
+        is missing.
     ValueError
-        If a group was initialised before, a number is missing or `rank` is not 0.
+        If a group was initialised before, or a number is missing or another one than
+        MPI's.
     """
     if is_initialized():
         raise ValueError("init_process_group: the default group is initialised already")
+    name = (backend or "gloo").lower()
+    if launched_size() > 1:
+        seconds = (timeout or default_pg_timeout).total_seconds()
+        engine = setup.init(timeout=seconds)
+        _check_given("world_size", world_size, engine.size)
+        _check_given("rank", rank, engine.rank)
+        set_default_group(ProcessGroup(name, engine))
+        return
     rank, world_size = _given("rank", rank), _given("world_size", world_size)
     if world_size != 1:
-        raise NotImplementedError(
-            f"init_process_group: world_size is {world_size}; one process computes on"
-            " one device here, so it must be 1"
+        raise DistributedError(
+            f"init_process_group: world_size is {world_size}, and this process is"
+            f" alone; start it with python -m vkbackend.tools.launch -n {world_size}"
         )
     if rank:
         raise ValueError(f"init_process_group: rank is {rank}; of one process it is 0")
-    set_default_group(ProcessGroup((backend or "gloo").lower()))
+    set_default_group(ProcessGroup(name))
+
+
+def _check_given(name: str, value: int, found: int) -> None:
+    given = value if value >= 0 else int(os.environ.get(name.upper(), found))
+    if given != found:
+        raise ValueError(
+            f"init_process_group: {name} is {given}, and mpirun says {found}; leave it"
+            " out"
+        )
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -247,7 +341,9 @@ def new_group(
     device_id: Any = None,
     sort_ranks: bool = True,
 ) -> ProcessGroup:
-    """Return another group of this process; without it, `GroupMember.NON_GROUP_MEMBER`.
+    """Return a group of some processes; elsewhere, `GroupMember.NON_GROUP_MEMBER`.
+
+    All processes of the default group call it, also those that will not be in it.
 
     Raises
     ------
@@ -255,15 +351,22 @@ def new_group(
         If no group is initialised, or a rank is no process's.
     """
     default = group_for("new_group")
-    for rank in ranks or ():
-        own_rank("new_group", rank)
-    if ranks is not None and not ranks:
+    members = list(default.ranks) if ranks is None else list(ranks)
+    for each in members:
+        rank_in("new_group", default, each)
+    members = sorted(members) if sort_ranks else members
+    own = default.ranks[default.rank()]
+    engine = default.engine
+    if engine is not None:
+        place = members.index(own) if own in members else None
+        engine = setup.split(engine, None if place is None else 0, place or 0)
+    if own not in members:
         return GroupMember.NON_GROUP_MEMBER  # type: ignore[no-any-return]  # an object
-    return ProcessGroup(backend or default.name())
+    return ProcessGroup(backend or default.name(), engine)
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """Return 0, the number of this process.
+    """Return the number of this process in a group.
 
     Raises
     ------
@@ -274,7 +377,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """Return 1, the number of processes.
+    """Return the number of processes of a group.
 
     Raises
     ------
@@ -296,21 +399,19 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """Return the numbers of the processes of a group: 0."""
-    group_for("get_process_group_ranks", group)
-    return [0]
+    """Return the numbers, among all, of the processes of a group."""
+    return list(group_for("get_process_group_ranks", group).ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """Return the number of a process from that in a group: 0."""
-    group_for("get_global_rank", group)
-    return own_rank("get_global_rank", group_rank)
+    """Return the number among all processes of one of a group."""
+    found = group_for("get_global_rank", group)
+    return found.ranks[rank_in("get_global_rank", found, None, group_rank)]
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """Return the number in a group of a process: 0."""
-    group_for("get_group_rank", group)
-    return own_rank("get_group_rank", global_rank)
+    """Return the number in a group of one of all processes."""
+    return rank_in("get_group_rank", group_for("get_group_rank", group), global_rank)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -331,16 +432,59 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
     return int(fallback_rank)
 
 
-def own_rank(where: str, rank: int | None) -> int:
-    """Return the rank of this process, which is all that another function may name."""
-    if rank is None:
-        raise ValueError(f"{where}: no rank is given; of one process it is 0")
-    if rank != 0:
-        raise ValueError(f"{where}: rank {rank} is no process's; there is one, rank 0")
-    return 0
+def rank_in(
+    where: str,
+    group: Any,
+    rank: int | None,
+    group_rank: int | None = None,
+    default: int | None = None,
+) -> int:
+    """Return the number in a group of a process.
+
+    Parameters
+    ----------
+    where : str
+        The function, for messages.
+    group : ProcessGroup or Group
+    rank : int or None
+        Its number among all.
+    group_rank : int or None
+        Its number in the group, instead.
+    default : int or None
+        Its number in the group if neither is given.
+    """
+    ranks: Sequence[int] = group.ranks
+    if rank is None and group_rank is None:
+        group_rank = default
+    if group_rank is not None and 0 <= group_rank < len(ranks):
+        return group_rank
+    given = rank if group_rank is None else group_rank
+    if given is None:
+        raise ValueError(f"{where}: no rank is given; {_those(ranks)}")
+    if group_rank is None and given in ranks:
+        return list(ranks).index(given)
+    raise ValueError(f"{where}: rank {given} is no process's; {_those(ranks)}")
 
 
-def other_rank(where: str, rank: int | None) -> None:
-    """Raise: a message goes to another process, and there is none."""
-    own_rank(where, rank)
-    raise ValueError(f"{where}: rank 0 is this process; it sends itself nothing")
+def _those(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"there is one, rank {ranks[0]}"
+    return f"there are {len(ranks)}, ranks {', '.join(map(str, ranks))}"
+
+
+def other_rank(
+    where: str,
+    group: Any,
+    rank: int | None,
+    group_rank: int | None = None,
+    default: int | None = None,
+) -> int:
+    """Return the number in a group of another process; see `rank_in`."""
+    found = rank_in(where, group, rank, group_rank, default)
+    own = group.rank() if isinstance(group, ProcessGroup) else group.rank
+    if found == own:
+        raise ValueError(
+            f"{where}: rank {group.ranks[found]} is this process; it sends itself"
+            " nothing"
+        )
+    return found

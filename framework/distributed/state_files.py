@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..base.process_group import ProcessGroup
+from ..base.process_group import ProcessGroup, refuse_several
 from ..base.shape import Size
 from ..io.serialization import load as load_file
 from ..io.serialization import save as save_file
@@ -161,6 +161,8 @@ def save(
 
     Raises
     ------
+    NotImplementedError
+        Among several processes.
     RuntimeError
         If the folder has a state and the writer may not replace it.
     ValueError
@@ -170,6 +172,7 @@ def save(
     -----
     The folder has one file in the format of `fw.save`; PyTorch's has another format.
     """
+    refuse_several("save")
     folder = _folder("save", checkpoint_id, storage_writer)
     if storage_writer is not None and not storage_writer.overwrite:
         if (folder / FILE).exists():

@@ -12,6 +12,7 @@ from ..base import inference, trace_hooks
 from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike, int64
 from ..base.errors import ShapeError
+from ..base.process_group import refuse_several
 from ..base.validation import as_int
 from ..dispatch import batching
 from ..ir.lazy_graph import Value
@@ -218,8 +219,8 @@ class BatchNorm3d(_BatchNorm):
 class SyncBatchNorm(_BatchNorm):
     """Normalises each channel over the batches of all processes.
 
-    There is one process, so it does what the other batch norms do, for tensors of any
-    number of dimensions.
+    In one process it does what the other batch norms do, for tensors of any number of
+    dimensions. In training among several it raises `NotImplementedError`.
 
     Parameters
     ----------
@@ -256,6 +257,18 @@ class SyncBatchNorm(_BatchNorm):
             bias=bias,
         )
         self.process_group = process_group
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return `input` normalised; see `BatchNorm1d`.
+
+        Raises
+        ------
+        NotImplementedError
+            In training among several processes, whose statistics would differ.
+        """
+        if self.training:
+            refuse_several("SyncBatchNorm", self.process_group)
+        return super().forward(input)
 
     @classmethod
     def convert_sync_batchnorm(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from ..base.process_group import ProcessGroup, group_for
+from ..base.process_group import ProcessGroup, group_for, refuse_several
 from ..base.public_names import public_names as _public_names
 from .gradient_bucket import GradBucket, hooked
 from .module import Module
@@ -59,6 +59,8 @@ class DistributedDataParallel(Module):
 
     Raises
     ------
+    NotImplementedError
+        If the group has several processes.
     ValueError
         If no process group is initialised, which `distributed.init_process_group` does.
     """
@@ -88,6 +90,7 @@ class DistributedDataParallel(Module):
     ) -> None:
         super().__init__()
         self.process_group = group_for("DistributedDataParallel", process_group)
+        refuse_several("DistributedDataParallel", self.process_group)
         self.module = module
         self.device_ids = device_ids
         self.output_device = output_device

@@ -11,7 +11,7 @@ dist = fw.distributed
 
 def test_without_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RANK", raising=False)
-    assert not dist.is_available()
+    assert dist.is_available() is dist.is_mpi_available()
     assert not dist.is_initialized()
     assert dist.group.WORLD is dist.GroupMember.WORLD is None
     dist.destroy_process_group()
@@ -20,7 +20,7 @@ def test_without_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
             getattr(dist, name)()
     with pytest.raises(ValueError, match="rank is missing"):
         dist.init_process_group()
-    with pytest.raises(NotImplementedError, match="world_size is 2"):
+    with pytest.raises(dist.DistributedError, match=r"world_size is 2.*launch -n 2"):
         dist.init_process_group(world_size=2, rank=0)
     with pytest.raises(ValueError, match="rank is 1; of one process"):
         dist.init_process_group(world_size=1, rank=1)
@@ -45,6 +45,15 @@ def test_group_of_one(group: Any) -> None:
     with pytest.raises(ValueError, match="sends itself nothing"):
         dist.P2POp(dist.isend, fw.ones(1), 0)
     assert dist.get_node_local_rank(3) == 3
+
+
+def test_works_of_a_list(group: Any) -> None:
+    with pytest.raises(ValueError, match="the list is empty"):
+        dist.batch_isend_irecv([])
+    work = dist.Work()
+    assert work.is_completed()
+    assert work.is_success()
+    assert work.wait()
 
 
 def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,265 @@
+"""Transport through pages that the processes of one machine share.
+
+Each rank has a mailbox of a few slots, which it writes in turn. Counters that are never
+reset say how far it has written, and how far it has read the others': a slot is written
+again once everyone has read it. Messages between two ranks have slots of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .progress import AnyOf, Reached, Steps, Task
+from .shared_pages import SharedPages, free_shared_bytes
+from .transport import (
+    HEADER,
+    Bytes,
+    Call,
+    Consume,
+    Fill,
+    Header,
+    MismatchError,
+    Transport,
+    rounds_of,
+)
+
+if TYPE_CHECKING:
+    from .world import World
+
+SLOTS = 2
+CHUNK = 16 << 20
+"""Bytes of a slot: copies of fewer do not reach the speed of the link."""
+
+MESSAGE_CHUNK = 1 << 20
+LEAST_CHUNK = 1 << 16
+_ALIGNMENT = 64
+
+Message = tuple[Header, Bytes]
+
+
+def chunk_sizes(size: int, free: int) -> tuple[int, int]:
+    """Return the bytes of a mailbox's slot and of a message's, for so many ranks.
+
+    Parameters
+    ----------
+    size : int
+        Number of ranks.
+    free : int
+        Bytes of shared memory that are left, an eighth of which is taken at most.
+    """
+    chunk, message = CHUNK, MESSAGE_CHUNK
+    while size * SLOTS * (chunk + size * message) > free // 8 and chunk > LEAST_CHUNK:
+        chunk //= 2
+        message = max(message // 2, HEADER)
+    return chunk, message
+
+
+class _Idle:
+    """The condition that a message has come, and that no other receive reads it."""
+
+    def __init__(self, reading: Sequence[bool], source: int, arrived: Reached) -> None:
+        self._reading, self._source, self._arrived = reading, source, arrived
+        self.counters, self.ranks = arrived.counters, arrived.ranks
+
+    def holds(self) -> bool:
+        return not self._reading[self._source] and self._arrived.holds()
+
+
+class HostTransport(Transport):
+    """Transport through shared pages; see `Transport`."""
+
+    name = "host"
+
+    def __init__(self, world: World, comm: Any, ranks: Sequence[int]) -> None:
+        super().__init__(world, comm, ranks)
+        count = self.size
+        free = comm.bcast(free_shared_bytes(), 0)
+        self._chunk, self._message_chunk = chunk_sizes(count, free)
+        self._part = self._chunk // count // _ALIGNMENT * _ALIGNMENT
+        self._mailbox = SLOTS * (HEADER + self._chunk)
+        self._channel = SLOTS * (HEADER + self._message_chunk)
+        self._pages = SharedPages(comm, self._mailbox + count * self._channel)
+        self._bytes: Bytes = np.frombuffer(self._pages.bytes, np.uint8)
+        self._control = world.control
+        own = self._control.allocate(3 + 2 * count)
+        found = comm.allgather(own)
+        self._own = own
+        self._written = [each[0] for each in found]
+        self._read = [each[1] for each in found]
+        self._given_up = [each[2] for each in found]
+        self._sent = [each[3 : 3 + count] for each in found]
+        self._received = [each[3 + count :] for each in found]
+        self._pieces = 0
+        self._early: list[list[Message]] = [[] for _ in ranks]
+        self._reading = [False] * count
+
+    def _close(self) -> None:
+        self._bytes = np.empty(0, np.uint8)
+        self._pages.close()
+        self._control.give_back(self._own)
+
+    def _slot(self, rank: int, piece: int) -> tuple[Bytes, Bytes]:
+        """Return the header and the data of a slot of a mailbox."""
+        start = rank * (self._mailbox + self.size * self._channel)
+        start += piece % SLOTS * (HEADER + self._chunk)
+        return self._cut(start, self._chunk)
+
+    def _message_slot(
+        self, source: int, target: int, piece: int
+    ) -> tuple[Bytes, Bytes]:
+        start = source * (self._mailbox + self.size * self._channel) + self._mailbox
+        start += target * self._channel
+        start += piece % SLOTS * (HEADER + self._message_chunk)
+        return self._cut(start, self._message_chunk)
+
+    def _cut(self, start: int, size: int) -> tuple[Bytes, Bytes]:
+        data = start + HEADER
+        return self._bytes[start:data], self._bytes[data : data + size]
+
+    def _reached(self, counters: Iterable[int], least: int) -> Reached:
+        return Reached(self._control, counters, least)
+
+    def _set(self, counter: int, value: int) -> None:
+        """Set a counter of this rank, after all that it has read or written."""
+        self._control.fence()
+        self._control.words[counter] = value
+
+    # Collectives
+
+    def exchange(
+        self, call: Call, sizes: int | Sequence[int], fill: Fill, consume: Consume
+    ) -> Steps:
+        """Let each rank give bytes to all, or to each other rank."""
+        common = isinstance(sizes, int)
+        step = self._chunk if common else self._part
+        self._turns += 1
+        own = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        mine = Header(call.name, call.shown, self._turns, own)
+        place = 0 if common else self.rank
+        headers: list[Header] = []
+        piece, count = 0, 1
+        while piece < count:
+            number = self._pieces
+            yield self._reached(self._read, number + 1 - SLOTS)
+            head, data = self._slot(self.rank, number)
+            if not piece:
+                _put(head, mine.packed())
+            for k, size in enumerate(own):
+                length = min(step, size - piece * step)
+                if length > 0:
+                    fill(k, piece * step, data[k * step : k * step + length])
+            self._set(self._written[self.rank], number + 1)
+            self._pieces += 1
+            yield self._reached(self._written, number + 1)
+            self._control.fence()
+            if not piece:
+                slots = [self._slot(rank, number)[0] for rank in range(self.size)]
+                headers = [Header.unpacked(slot) for slot in slots]
+                self._agree(headers, number + 1)
+                count = rounds_of(headers, step)
+            for rank, header in enumerate(headers):
+                length = min(step, header.sizes[place] - piece * step)
+                if length > 0:
+                    _, data = self._slot(rank, number)
+                    start = place * step
+                    consume(rank, piece * step, data[start : start + length])
+            self._set(self._read[self.rank], number + 1)
+            piece += 1
+
+    def _agree(self, headers: Sequence[Header], read: int) -> None:
+        try:
+            self.compare(headers)
+        except MismatchError:
+            self._set(self._read[self.rank], read)
+            raise
+
+    # Messages
+
+    def send(self, call: Call, tag: int, target: int, data: Bytes) -> Steps:
+        """Send bytes to another rank."""
+        sent = self._sent[self.rank][target]
+        received = self._received[target][self.rank]
+        step = self._message_chunk
+        header = Header(call.name, call.shown, tag, (data.size,))
+        for piece in range(rounds_of([header], step)):
+            number = self._control.words[sent]
+            yield self._reached([received], max(0, number + 1 - SLOTS))
+            head, room = self._message_slot(self.rank, target, number)
+            if not piece:
+                _put(head, header.packed())
+            part = data[piece * step : (piece + 1) * step]
+            room[: part.size] = part
+            self._set(sent, number + 1)
+
+    def receive(self, call: Call, tag: int, source: int | None) -> Steps:
+        """Receive bytes from another rank; results in them and its rank."""
+        sources = [source] if source is not None else self._others()
+        while True:
+            for rank in sources:
+                for k, (header, data) in enumerate(self._early[rank]):
+                    if header.turn == tag:
+                        del self._early[rank][k]
+                        return header, data, rank
+            conditions = [_Idle(self._reading, k, self._arrived(k)) for k in sources]
+            yield conditions[0] if len(conditions) == 1 else AnyOf(conditions)
+            rank = next(rank for rank, each in zip(sources, conditions) if each.holds())
+            self._reading[rank] = True
+            message = yield from self._next_message(rank)
+            self._reading[rank] = False
+            self._early[rank].append(message)
+
+    def _others(self) -> list[int]:
+        return [rank for rank in range(self.size) if rank != self.rank]
+
+    def _arrived(self, source: int) -> Reached:
+        number = self._control.words[self._received[self.rank][source]]
+        return self._reached([self._sent[source][self.rank]], number + 1)
+
+    def _next_message(self, source: int) -> Steps:
+        received = self._received[self.rank][source]
+        step = self._message_chunk
+        piece, count, start = 0, 1, 0
+        data: Bytes = np.empty(0, np.uint8)
+        header = None
+        while piece < count:
+            yield self._arrived(source)
+            self._control.fence()
+            number = self._control.words[received]
+            head, room = self._message_slot(source, self.rank, number)
+            if header is None:
+                header = Header.unpacked(head)
+                data = np.empty(header.sizes[0], np.uint8)
+                count = rounds_of([header], step)
+            part = data[start : start + step]
+            part[:] = room[: part.size]
+            start += part.size
+            self._set(received, number + 1)
+            piece += 1
+        return header, data
+
+    # Failures
+
+    def give_up(self, task: Task, error: BaseException) -> None:
+        """Refuse all later operations, and let the other ranks know."""
+        if self.closed or isinstance(error, MismatchError):
+            return
+        super().give_up(task, error)
+        if self._control.words[self._own[2]] == 0:
+            self._control.words[self._own[2]] = 1
+
+    def surrendered(self, ranks: Iterable[int]) -> str:
+        """Return the failure of a rank that has given up the group; or nothing."""
+        for rank in ranks:
+            place = self.ranks.index(rank) if rank in self.ranks else self.rank
+            if place != self.rank and self._control.words[self._given_up[place]]:
+                return (
+                    f"rank {rank} has given up the group, as an operation failed there"
+                )
+        return ""
+
+
+def _put(room: Bytes, data: bytes) -> None:
+    room[: len(data)] = np.frombuffer(data, np.uint8)

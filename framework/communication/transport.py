@@ -1,0 +1,264 @@
+"""Transports: what moves bytes among the ranks of a group, behind one interface."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.errors import DistributedError
+from .progress import Steps, Task
+
+if TYPE_CHECKING:
+    from .world import World
+
+HEADER = 4096
+"""Bytes that tell, before a message, what it is."""
+
+Bytes = np.ndarray
+Fill = Callable[[int, int, Bytes], None]
+"""Write what goes to a rank, from a byte on, into an array."""
+Consume = Callable[[int, int, Bytes], None]
+"""Take what came from a rank, from a byte on."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a rank asks for; all ranks of a group must ask for the same.
+
+    Parameters
+    ----------
+    name : str
+        Of the collective.
+    shown : str
+        Its arguments, for messages: equal in all ranks that ask for the same.
+    """
+
+    name: str
+    shown: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.shown and ' of '}{self.shown}"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What the other ranks read of a call.
+
+    Parameters
+    ----------
+    name, shown : str
+        See `Call`.
+    turn : int
+        Number of the collective in its group; of a message its tag.
+    sizes : tuple of int
+        Bytes for each rank, or one number of bytes that all of them read.
+    """
+
+    name: str
+    shown: str
+    turn: int
+    sizes: tuple[int, ...]
+
+    def packed(self) -> bytes:
+        """Return it as bytes, of which there are at most `HEADER`."""
+        data = pickle.dumps((self.name, self.shown, self.turn, self.sizes))
+        if len(data) > HEADER:
+            raise DistributedError(
+                f"{self.name}: what describes it takes {len(data)} bytes, and {HEADER}"
+                " is the most; communicate among fewer ranks, or fewer dimensions"
+            )
+        return data
+
+    @staticmethod
+    def unpacked(data: Any) -> Header:
+        """Return the header that bytes hold."""
+        return Header(*pickle.loads(data))
+
+
+def mismatch(headers: Sequence[Header], ranks: Sequence[int], own: int) -> str:
+    """Return how the ranks' calls differ; nothing if all ask for the same.
+
+    Parameters
+    ----------
+    headers : sequence of Header
+        By rank.
+    ranks : sequence of int
+        Ranks in the world.
+    own : int
+        The caller's place in both.
+    """
+    mine = headers[own]
+    for rank, each in zip(ranks, headers):
+        if (each.name, each.shown) != (mine.name, mine.shown):
+            return (
+                f"rank {rank} asks for {Call(each.name, each.shown)}, and this rank,"
+                f" {ranks[own]}, for {Call(mine.name, mine.shown)} (collective"
+                f" {mine.turn} of the group); all must ask for the same, with tensors"
+                " of one shape and dtype"
+            )
+    return ""
+
+
+class Transport(ABC):
+    """Moves bytes among the ranks of a group.
+
+    Parameters
+    ----------
+    world : World
+        The processes.
+    comm : mpi4py.MPI.Comm
+        Those of the group; all of them make it at the same time.
+    ranks : sequence of int
+        Their ranks in the world.
+
+    Attributes
+    ----------
+    name : str
+        "host" or "mpi".
+    rank, size : int
+        Place of this process among them, and their number.
+    """
+
+    name = ""
+
+    def __init__(self, world: World, comm: Any, ranks: Sequence[int]) -> None:
+        self.world, self.comm, self.ranks = world, comm, tuple(ranks)
+        self.rank, self.size = comm.rank, comm.size
+        self._failure = ""
+        self._turns = 0
+        self._last: dict[object, Task] = {}
+
+    @abstractmethod
+    def exchange(
+        self, call: Call, sizes: int | Sequence[int], fill: Fill, consume: Consume
+    ) -> Steps:
+        """Let each rank give bytes to all, or to each other rank.
+
+        Parameters
+        ----------
+        call : Call
+        sizes : int or sequence of int
+            Bytes of what all ranks get, or of what each gets. What they get has parts,
+            each of which is filled and consumed once, in rank order.
+        fill : callable
+            See `Fill`; its first argument is 0 where all ranks get the same.
+        consume : callable
+            See `Consume`; called for what this rank gave itself, too.
+        """
+
+    @abstractmethod
+    def send(self, call: Call, tag: int, target: int, data: Bytes) -> Steps:
+        """Send bytes to another rank.
+
+        Parameters
+        ----------
+        call : Call
+            What the receiver has to expect.
+        tag : int
+            Of the message.
+        target : int
+            Rank in the group.
+        data : ndarray of uint8
+        """
+
+    @abstractmethod
+    def receive(self, call: Call, tag: int, source: int | None) -> Steps:
+        """Receive bytes from another rank; results in them and its rank.
+
+        Parameters
+        ----------
+        call : Call
+            What is expected.
+        tag : int
+            Of the message.
+        source : int or None
+            Rank in the group; None means any.
+        """
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Free what only this transport has; all ranks call it."""
+
+    def surrendered(self, ranks: Iterable[int]) -> str:
+        """Return the failure of a rank that has given up the group; or nothing."""
+        return ""
+
+    # Operations
+
+    def start(self, call: Call, steps: Steps, line: object) -> Task:
+        """Start an operation that runs after earlier ones of the same line.
+
+        Raises
+        ------
+        DistributedError
+            If an earlier one has failed.
+        """
+        self.check(call)
+        previous = self._last.get(line)
+
+        def queued() -> Steps:
+            if previous is not None and not previous.done:
+                yield previous
+            self.check(call)
+            return (yield from steps)
+
+        started = steps if previous is None or previous.done else queued()
+        task = self.world.progress.start(self, started, str(call))
+        self._last[line] = task
+        return task
+
+    def check(self, call: Call) -> None:
+        """Raise `DistributedError` if the group cannot be used any more."""
+        if self._failure:
+            raise DistributedError(f"{call.name}: {self._failure}")
+
+    def give_up(self, task: Task, error: BaseException) -> None:
+        """Refuse all later operations: the ranks are not at the same place any more."""
+        if isinstance(error, MismatchError):
+            return
+        if not self._failure:
+            self._failure = (
+                f"the group cannot be used any more, as {task.what} has failed before"
+                f" ({type(error).__name__}); end the program, or make another group"
+            )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the group was destroyed."""
+        return self._failure == _CLOSED
+
+    def close(self) -> None:
+        """Free what the group has; all ranks call it."""
+        if not self.closed:
+            self._failure = _CLOSED
+            self._close()
+
+    def compare(self, headers: Sequence[Header]) -> None:
+        """Raise where the ranks' calls differ."""
+        found = mismatch(headers, self.ranks, self.rank)
+        if found:
+            raise MismatchError(f"{headers[self.rank].name}: {found}")
+
+
+_CLOSED = "the group was destroyed; make another one"
+
+
+class MismatchError(DistributedError):
+    """Ranks that ask for different things; all of them know, and may go on."""
+
+
+def as_bytes(array: np.ndarray) -> Bytes:
+    """Return the bytes of a contiguous array, which it shares."""
+    return array.reshape(-1).view(np.uint8)
+
+
+def rounds_of(headers: Sequence[Header], step: int) -> int:
+    """Return how many pieces of `step` bytes the longest part has; at least 1."""
+    longest = max(size for header in headers for size in header.sizes)
+    return max(1, math.ceil(longest / step))

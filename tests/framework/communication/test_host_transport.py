@@ -1,0 +1,70 @@
+"""Mailboxes in shared pages, with ranks as threads."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.rank_threads import as_threads
+from vkbackend.framework.communication import host_transport
+from vkbackend.framework.communication.group import Group
+from vkbackend.framework.communication.host_transport import chunk_sizes
+
+
+def test_pages_fit_into_what_is_left() -> None:
+    assert chunk_sizes(2, 1 << 40) == (host_transport.CHUNK, 1 << 20)
+    chunk, message = chunk_sizes(8, 64 << 20)
+    assert 8 * 2 * (chunk + 8 * message) <= 8 << 20
+    assert chunk_sizes(8, 0)[0] == host_transport.LEAST_CHUNK
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_random_bytes_in_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Lengths around those of slots, different for each pair of ranks."""
+    cases = np.random.default_rng(0).integers(0, 700, (40, size, size))
+
+    def given(case: int, source: int, target: int) -> np.ndarray:
+        made = np.random.default_rng((case, source, target))
+        return made.integers(0, 256, cases[case, source, target], np.uint8)
+
+    def work(group: Group) -> list[Any]:
+        return [
+            group.exchange_arrays(
+                "test", "", [given(case, group.rank, k) for k in range(size)]
+            )
+            for case in range(len(cases))
+        ]
+
+    for rank, found in enumerate(as_threads(monkeypatch, size).run(work)):
+        for case, arrays in enumerate(found):
+            for source, each in enumerate(arrays):
+                np.testing.assert_array_equal(each, given(case, source, rank))
+
+
+def test_messages_arrive_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several are sent and asked for at once, longer ones than a slot among them."""
+    import vkbackend.framework as fw
+
+    lengths = [0, 1, 100, 3, 300, 64, 65]
+
+    def work(group: Group) -> Any:
+        other = 1 - group.rank
+        sent = [
+            group.start_send("isend", fw.arange(n) + 10 * k, other, k % 2)
+            for k, n in enumerate(lengths)
+        ]
+        asked = [
+            group.start_recv("irecv", (n,), fw.int64, other, k % 2)
+            for k, n in enumerate(lengths)
+        ]
+        found = [
+            group.finish_recv(asked[k], (n,), fw.int64, fw.device("cpu"))[0].tolist()
+            for k, n in reversed(list(enumerate(lengths)))
+        ]
+        for each in sent:
+            group.finish(each)
+        return found[::-1]
+
+    for found in as_threads(monkeypatch, 2).run(work):
+        for k, n in enumerate(lengths):
+            assert found[k] == list(range(10 * k, 10 * k + n))

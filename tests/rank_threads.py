@@ -1,0 +1,122 @@
+"""Ranks of a group as threads of one process, over memory in the place of a window.
+
+What several processes do, in milliseconds: only MPI itself, and the ends of processes,
+need processes.
+"""
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vkbackend.framework.base.device import CPU
+from vkbackend.framework.communication import host_transport, shared_pages
+from vkbackend.framework.communication.group import Group, TransportChoice
+from vkbackend.framework.communication.host_transport import HostTransport
+from vkbackend.framework.communication.progress import Progress
+from vkbackend.framework.communication.shared_pages import ControlPages
+
+LONG = 60.0
+"""Seconds after which a test that hangs fails."""
+
+
+class Meeting:
+    """What the threads of one communicator share."""
+
+    def __init__(self, size: int) -> None:
+        self.barrier = threading.Barrier(size, timeout=LONG)
+        self.slots: list[Any] = [None] * size
+        self.pages: bytearray = bytearray()
+
+
+class ThreadComm:
+    """The part of an MPI communicator that transports use."""
+
+    def __init__(self, meeting: Meeting, rank: int) -> None:
+        self.meeting, self.rank = meeting, rank
+        self.size = len(meeting.slots)
+
+    def Barrier(self) -> None:
+        self.meeting.barrier.wait()
+
+    def allgather(self, value: Any) -> list[Any]:
+        self.meeting.slots[self.rank] = value
+        self.Barrier()
+        found = list(self.meeting.slots)
+        self.Barrier()
+        return found
+
+    def bcast(self, value: Any, root: int) -> Any:
+        return self.allgather(value)[root]
+
+
+class ThreadPages:
+    """Memory in the place of `SharedPages`."""
+
+    def __init__(self, comm: ThreadComm, size: int) -> None:
+        if comm.rank == 0:
+            comm.meeting.pages = bytearray(comm.size * size)
+        comm.Barrier()
+        self.bytes = memoryview(comm.meeting.pages)
+        comm.Barrier()
+
+    def fence(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Ranks:
+    """Runs functions on as many ranks as there are, each in a thread."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def run(self, function: Callable[[Group], Any], keep: bool = False) -> list[Any]:
+        """Return the results by rank; with `keep` an exception is a result, too."""
+        meeting = Meeting(self.size)
+        results: list[Any] = [None] * self.size
+
+        def work(rank: int) -> None:
+            group = group_of(ThreadComm(meeting, rank))
+            try:
+                results[rank] = function(group)
+            except BaseException as error:
+                results[rank] = error
+                assert group._transport is not None
+                group._transport.world.control.end(repr(error))
+
+        threads = [
+            threading.Thread(target=work, args=(rank,), daemon=True)
+            for rank in range(self.size)
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(LONG)
+        assert not [each for each in threads if each.is_alive()]
+        for each in [] if keep else results:
+            if isinstance(each, BaseException):
+                raise each
+        return results
+
+
+def group_of(comm: ThreadComm) -> Group:
+    control = ControlPages(comm, range(comm.size))
+    world = SimpleNamespace(
+        control=control, progress=Progress(comm.rank, control, LONG), rank=comm.rank
+    )
+    transport = HostTransport(world, comm, range(comm.size))  # type: ignore[arg-type]
+    return Group(transport, TransportChoice("host", "threads"), lambda: CPU)
+
+
+def as_threads(monkeypatch: pytest.MonkeyPatch, size: int, chunk: int = 256) -> Ranks:
+    """Return ranks whose messages have pieces of `chunk` bytes."""
+    monkeypatch.setattr(shared_pages, "SharedPages", ThreadPages)
+    monkeypatch.setattr(host_transport, "SharedPages", ThreadPages)
+    monkeypatch.setattr(host_transport, "CHUNK", chunk)
+    monkeypatch.setattr(host_transport, "MESSAGE_CHUNK", chunk)
+    return Ranks(size)
