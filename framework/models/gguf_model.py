@@ -25,14 +25,21 @@ from ..tensor.quantized import QuantizedTensor, encode_finite
 from ..tensor.tensor import Tensor
 from .gemma import Gemma, RMSNorm
 from .gguf_file import GGUFFile, write_gguf
-from .gguf_settings import FACTORS, described, plain_tensor, stored_tensor
+from .gguf_settings import (
+    FACTORS,
+    LONG_FACTORS,
+    SHORT_FACTORS,
+    described,
+    plain_tensor,
+    stored_tensor,
+)
 from .gguf_tokenizer_writer import tokenizer_metadata
 from .gpt2 import Conv1D
 from .llama import Llama
 from .parameters import set_module, set_parameter, tied_parameters
 from .tokenizer import Tokenizer
 
-Layer = nn.Linear | nn.Embedding | Conv1D
+Layer = nn.Linear | nn.GroupedLinear | nn.Embedding | Conv1D
 
 _TOP = {
     "model.embed_tokens": "token_embd",
@@ -42,6 +49,10 @@ _TOP = {
     "transformer.wte": "token_embd",
     "transformer.wpe": "position_embd",
     "transformer.ln_f": "output_norm",
+    "bert.embeddings.word_embeddings": "token_embd",
+    "bert.embeddings.position_embeddings": "position_embd",
+    "bert.embeddings.token_type_embeddings": "token_types",
+    "bert.embeddings.LayerNorm": "token_embd_norm",
 }
 
 _IN_LAYER = {
@@ -61,6 +72,24 @@ _IN_LAYER = {
     "mlp.fc1": "ffn_up",
     "mlp.fc2": "ffn_down",
     "mlp.down_proj": "ffn_down",
+    **{
+        f"{block}.{name}": f"ffn_{stored}"
+        for block in ("mlp", "block_sparse_moe")
+        for name, stored in (
+            ("gate", "gate_inp"),
+            ("experts.gate", "gate_exps"),
+            ("experts.up", "up_exps"),
+            ("experts.down", "down_exps"),
+        )
+    },
+    "attention.self.query": "attn_q",
+    "attention.self.key": "attn_k",
+    "attention.self.value": "attn_v",
+    "attention.output.dense": "attn_output",
+    "attention.output.LayerNorm": "attn_output_norm",
+    "intermediate.dense": "ffn_up",
+    "output.dense": "ffn_down",
+    "output.LayerNorm": "layer_output_norm",
     "ln_1": "attn_norm",
     "attn.c_attn": "attn_qkv",
     "attn.c_proj": "attn_output",
@@ -75,6 +104,11 @@ _IN_GEMMA = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
+
+_ROUTER = ("mlp.gate.weight", "block_sparse_moe.gate.weight")
+"""Ends of names of what chooses experts, which stays float32."""
+
+_BLOCK = r"(?:model\.layers|transformer\.h|bert\.encoder\.layer)\.(\d+)\.(.+)"
 
 PLAIN = ("float32", "float16", "bfloat16")
 """Dtypes of parameters in a file."""
@@ -133,6 +167,9 @@ def fill_from_gguf(
             set_parameter(model, name, model.get_parameter(other))
 
 
+_OF_POSITIONS = (FACTORS, LONG_FACTORS, SHORT_FACTORS)
+
+
 def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
     """Return the file's name of each parameter that it has."""
     tied = tied_parameters(model)
@@ -152,7 +189,7 @@ def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
                 f" {file.tensors[source].shape}; the model has {shape}"
             )
         sources[name] = source
-    strange = {*file.tensors} - {*sources.values(), FACTORS}
+    strange = {*file.tensors} - {*sources.values(), *_OF_POSITIONS}
     if strange:
         raise FileFormatError(
             f"{file.path}: tensor `{min(strange)}` is not of the model"
@@ -165,7 +202,7 @@ def gguf_name(model: nn.Module, name: str) -> str:
     """Return what a GGUF file calls a parameter."""
     in_layer = _IN_GEMMA if isinstance(model, Gemma) else _IN_LAYER
     module, _, kind = name.rpartition(".")
-    found = re.fullmatch(r"(?:model\.layers|transformer\.h)\.(\d+)\.(.+)", module)
+    found = re.fullmatch(_BLOCK, module)
     if found:
         return f"blk.{found[1]}.{in_layer[found[2]]}.{kind}"
     return f"{_TOP[module]}.{kind}"
@@ -237,6 +274,8 @@ def _set_quantized(
     placed = weight.to(place)._replace(dtype=dtype)
     if isinstance(layer, nn.Embedding):
         made: nn.Module = nn.QEmbedding.from_quantized(placed)
+    elif isinstance(layer, nn.GroupedLinear):
+        made = nn.QGroupedLinear.from_quantized(placed)
     else:
         made = nn.QLinear.from_quantized(placed, layer.bias)
     set_module(model, name, made)
@@ -256,14 +295,14 @@ def save_gguf(
     Parameters
     ----------
     model : nn.Module
-        `Llama`, `Qwen`, `Gemma`, `Phi`, `Phi3` or `GPT2`, without experts.
+        `Llama`, `Qwen`, `Gemma`, `Phi`, `Phi3`, `GPT2` or `Bert`.
     path : str or Path
         A file there is replaced once the new one is whole.
     format : str, default "float16"
         Of the weights of linear and embedding layers: a dtype of float32, float16 and
         bfloat16, or a format of GGUF of `QuantizedTensor`. Rows that are no number of
-        its blocks are float16; layers that are quantized stay as they are. Norms and
-        biases are float32.
+        its blocks are float16; layers that are quantized stay as they are. Norms,
+        biases and what chooses experts are float32.
     tokenizer : Tokenizer or None
         Written, too, with its template of chats.
     context_length : int or None
@@ -284,16 +323,16 @@ def save_gguf(
             f"save_gguf: format is {format!r}; accepted: {', '.join(PLAIN)},"
             f" {', '.join(of_gguf)}"
         )
-    described_as, factors = described(model, context_length)
+    described_as, of_positions = described(model, context_length)
     if tokenizer is not None:
         words = described_as[f"{described_as['general.architecture']}.vocab_size"]
         described_as |= tokenizer_metadata(tokenizer, words)
-    tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {}
-    if factors is not None:
-        tensors[FACTORS] = ("float32", factors.shape, factors)
+    tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {
+        name: ("float32", each.shape, each) for name, each in of_positions.items()
+    }
     seen: set[int] = set()
     for name, module in model.named_modules():
-        if isinstance(module, nn.QLinear | nn.QEmbedding):
+        if isinstance(module, nn.QLinear | nn.QGroupedLinear | nn.QEmbedding):
             weight = module.weight
             if id(weight.blocks) not in seen:
                 tensors[gguf_name(model, f"{name}.weight")] = _kept(model, name, weight)
@@ -341,9 +380,9 @@ def _written(
     if isinstance(layer, RMSNorm):
         # Files have the whole factor.
         values = values + np.float32(1)
-    if values.ndim != 2 or not isinstance(layer, Layer):
+    if values.ndim < 2 or not isinstance(layer, Layer) or name.endswith(_ROUTER):
         return "float32", values.shape, values
-    if format in FORMATS and values.shape[1] % FORMATS[format].multiple == 0:
+    if format in FORMATS and values.shape[-1] % FORMATS[format].multiple == 0:
         blocks = encode_finite(f"save_gguf: `{name}`", values, FORMATS[format])
         return format, values.shape, blocks
     kind = format if format in PLAIN else "float16"

@@ -20,8 +20,8 @@ from ..base.quantized_format import FORMATS
 from ..io.safetensors import host_tensor
 from ..tensor.quantized import QuantizedTensor
 from ..tensor.tensor import Tensor
+from .bert import Bert, BertConfig
 from .config import ModelConfig
-from .experts import Experts
 from .gemma import FULL, SLIDING, Gemma
 from .gguf_file import GGUFFile, GGUFTensor
 from .gpt2 import GPT2
@@ -34,11 +34,14 @@ from .rotary import rotary_size
 FACTORS = "rope_freqs.weight"
 """What the frequencies of positions are divided by."""
 
+LONG_FACTORS, SHORT_FACTORS = "rope_factors_long.weight", "rope_factors_short.weight"
+"""The same of long and of short texts."""
+
 ARCHITECTURES = (
-    *("llama", "qwen2", "qwen3"),
+    *("llama", "qwen2", "qwen3", "qwen3moe"),
     *("gemma2", "gemma3"),
     *("phi2", "phi3"),
-    "gpt2",
+    *("gpt2", "bert"),
 )
 
 
@@ -101,12 +104,6 @@ def settings_of(file: GGUFFile) -> ModelConfig:
             f"{file.path}: `general.architecture` is {kind!r}; accepted:"
             f" {', '.join(map(repr, ARCHITECTURES))}"
         )
-    if given.get(f"{kind}.expert_count", int, 0):
-        raise FileFormatError(
-            f"{file.path}: `{kind}.expert_count` is"
-            f" {file.metadata[f'{kind}.expert_count']}; mixtures of experts are read"
-            " from safetensors only"
-        )
     if "token_embd.weight" not in file.tensors:
         raise FileFormatError(f"{file.path}: tensor `token_embd.weight` is missing")
     found: dict[str, Any] = {"model_type": kind}
@@ -121,12 +118,17 @@ def settings_of(file: GGUFFile) -> ModelConfig:
         return _gemma_settings(file, given, kind, found)
     if kind == "phi2":
         return _phi_settings(file, given, found)
+    if kind == "bert":
+        return _bert_settings(file, given, found)
+    found |= _expert_settings(file, given, kind)
     heads = given.size(f"{kind}.attention.head_count")
     head = given.size(
         f"{kind}.attention.key_length", max(1, found["hidden_size"] // heads)
     )
     turned = given.size(f"{kind}.rope.dimension_count", head)
-    if turned != head:
+    if kind == "phi3" and turned < head:
+        found["partial_rotary_factor"] = _share(turned, head)
+    elif turned != head:
         raise FileFormatError(
             f"{file.path}: `{kind}.rope.dimension_count` is {turned}; it must be that"
             f" of a head, {head}"
@@ -145,11 +147,89 @@ def settings_of(file: GGUFFile) -> ModelConfig:
     room = given.size(f"{kind}.context_length", None)
     found["max_position_embeddings"] = room
     found["rope_scaling"] = _scaling(file, given, kind)
-    if kind == "phi3" and found["rope_scaling"] is not None:
+    if kind == "phi3":
+        found |= _long_rope(file, given)
+    return ModelConfig(found, str(file.path))
+
+
+def _expert_settings(file: GGUFFile, given: ModelConfig, kind: str) -> dict[str, Any]:
+    """Return what a file says of experts, or nothing where it has none."""
+    count = given.get(f"{kind}.expert_count", int, 0)
+    if not count:
+        return {}
+    if kind not in ("llama", "qwen3moe"):
         raise FileFormatError(
-            f"{file.path}: frequencies of positions are scaled, which is read of Phi-3"
-            " from safetensors only"
+            f"{file.path}: `{kind}.expert_count` is {count}; experts are read of"
+            " 'llama' and 'qwen3moe'"
         )
+    used = {"num_experts_per_tok": given.size(f"{kind}.expert_used_count")}
+    if kind == "llama":
+        return {"model_type": "mixtral", "num_local_experts": count, **used}
+    inner = given.size(f"{kind}.expert_feed_forward_length")
+    return {
+        "model_type": "qwen3_moe",
+        "num_experts": count,
+        "moe_intermediate_size": inner,
+        "norm_topk_prob": True,
+        **used,
+    }
+
+
+def _long_rope(file: GGUFFile, given: ModelConfig) -> dict[str, Any]:
+    """Return the frequencies of long and short texts, if a file of Phi-3 has such."""
+    names = {"long_factor": LONG_FACTORS, "short_factor": SHORT_FACTORS}
+    present = [name for name in names.values() if name in file.tensors]
+    if not present:
+        return {}
+    missing = [name for name in names.values() if name not in present]
+    if missing:
+        raise FileFormatError(f"{file.path}: tensor `{missing[0]}` is missing")
+    scaling: dict[str, Any] = {"rope_type": "longrope"}
+    for setting, name in names.items():
+        scaling[setting] = _factors(file, name)
+    attention = given.get("phi3.rope.scaling.attn_factor", float, 0.0)
+    if attention:
+        scaling["attention_factor"] = attention
+    limit = given.size("phi3.rope.scaling.original_context_length")
+    return {"rope_scaling": scaling, "original_max_position_embeddings": limit}
+
+
+def _factors(file: GGUFFile, name: str) -> list[float]:
+    """Return what frequencies are divided by."""
+    factors: list[float] = plain_tensor(file, name).to(float32).tolist()
+    if 0.0 in factors:
+        raise FileFormatError(
+            f"{file.path}: tensor `{name}` has a 0, by which frequencies would be"
+            " divided"
+        )
+    return factors
+
+
+def _share(turned: int, head: int) -> float:
+    """Return the part of a head that is turned, so that it gives as many elements."""
+    share = turned / head
+    return share if int(head * share) == turned else math.nextafter(share, 1.0)
+
+
+def _bert_settings(
+    file: GGUFFile, given: ModelConfig, found: dict[str, Any]
+) -> ModelConfig:
+    """Return what a file says of a BERT, sizes included."""
+    kind = given.get("tokenizer.ggml.model", str, "bert")
+    if kind != "bert":
+        raise FileFormatError(
+            f"{file.path}: `tokenizer.ggml.model` is {kind!r}; of encoders those of"
+            " BERT are read, 'bert'"
+        )
+    for name in ("position_embd.weight", "token_types.weight"):
+        if name not in file.tensors:
+            raise FileFormatError(f"{file.path}: tensor `{name}` is missing")
+    found |= {
+        "hidden_act": "gelu",
+        "layer_norm_eps": given.get("bert.attention.layer_norm_epsilon", float, 1e-12),
+        "max_position_embeddings": file.tensors["position_embd.weight"].shape[0],
+        "type_vocab_size": file.tensors["token_types.weight"].shape[0],
+    }
     return ModelConfig(found, str(file.path))
 
 
@@ -166,15 +246,12 @@ def _phi_settings(
             " or frequencies of positions are scaled; at most a head is turned, and by"
             " plain frequencies"
         )
-    share = turned / head
-    if int(head * share) != turned:
-        share = math.nextafter(share, 1.0)
     eps = given.get("phi2.attention.layer_norm_epsilon", float, 1e-5)
     found |= {
         "model_type": "phi",
         "num_key_value_heads": given.size("phi2.attention.head_count_kv", heads),
         "layer_norm_eps": eps,
-        "partial_rotary_factor": share,
+        "partial_rotary_factor": _share(turned, head),
         "rope_theta": given.get("phi2.rope.freq_base", float, 10000.0),
         "max_position_embeddings": given.size("phi2.context_length", None),
         "tie_word_embeddings": "output.weight" not in file.tensors,
@@ -219,19 +296,14 @@ def _divisor(kind: str, width: int, layers: int, heads: int, head: int) -> int:
 def _scaling(file: GGUFFile, given: ModelConfig, kind: str) -> dict[str, Any] | None:
     """Return how the frequencies of positions are scaled."""
     scaling = given.get(f"{kind}.rope.scaling.type", str, "none")
-    if scaling not in ("none", "linear"):
+    named = ("none", "linear", *(("longrope",) if kind == "phi3" else ()))
+    if scaling not in named:
         raise FileFormatError(
-            f"{file.path}: `{kind}.rope.scaling.type` is {scaling!r}; accepted: 'none',"
-            " 'linear'"
+            f"{file.path}: `{kind}.rope.scaling.type` is {scaling!r}; accepted:"
+            f" {', '.join(map(repr, named))}"
         )
     if FACTORS in file.tensors:
-        factors: list[float] = plain_tensor(file, FACTORS).to(float32).tolist()
-        if 0.0 in factors:
-            raise FileFormatError(
-                f"{file.path}: tensor `{FACTORS}` has a 0, by which frequencies would"
-                " be divided"
-            )
-        return {"rope_type": "factors", "factors": factors}
+        return {"rope_type": "factors", "factors": _factors(file, FACTORS)}
     if scaling == "linear":
         factor = given.get(f"{kind}.rope.scaling.factor", float)
         return {"rope_type": "linear", "factor": factor}
@@ -258,8 +330,8 @@ def plain_tensor(file: GGUFFile, name: str) -> Tensor:
 
 def described(
     model: nn.Module, context_length: int | None
-) -> tuple[dict[str, Any], np.ndarray | None]:
-    """Return metadata, and what the frequencies of positions are divided by."""
+) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return metadata, and tensors of what the frequencies of positions are."""
     if isinstance(model, GPT2):
         sizes = model.config
         found: dict[str, Any] = {"general.architecture": "gpt2"}
@@ -271,27 +343,34 @@ def described(
             "gpt2.block_count": sizes.n_layer,
             "gpt2.attention.head_count": sizes.n_head,
             "gpt2.attention.layer_norm_epsilon": sizes.layer_norm_epsilon,
-        }, None
+        }, {}
     if isinstance(model, Gemma):
-        return _gemma_described(model, context_length), None
+        return _gemma_described(model, context_length), {}
     if isinstance(model, Phi):
-        return _phi_described(model, context_length), None
-    mixture = any(isinstance(each, Experts) for each in model.modules())
-    if not isinstance(model, Llama | Qwen | Phi3) or mixture:
+        return _phi_described(model, context_length), {}
+    if isinstance(model, Bert):
+        return _bert_described(model), {}
+    if not isinstance(model, Llama | Qwen | Phi3):
         raise ArgumentError(
             f"save_gguf: the model is {type(model).__name__}; accepted: Llama, Qwen,"
-            " Gemma, Phi, Phi3 and GPT2, without experts"
+            " Gemma, Phi, Phi3, GPT2 and Bert"
         )
     config: Any = model.config
     room = model.settings.get("max_position_embeddings") or 4096
     kind = "llama"
     if isinstance(model, Qwen):
         kind = "qwen3" if model.config.has_head_norms else "qwen2"
+        kind += "moe" if model.config.num_experts is not None else ""
+    tensors: dict[str, np.ndarray] = {}
+    further: dict[str, Any] = {"rope.dimension_count": config.head_dim}
     if isinstance(model, Phi3):
         kind = "phi3"
-        theta, factors = _phi3_base(model), None
+        theta, further, tensors = _phi3_rope(model)
     else:
         theta, factors = model.model.rotary.base()
+        tensors = {} if factors is None else {FACTORS: factors}
+    if not isinstance(model, Phi3):
+        further |= _experts_described(model)
     sizes_of = {
         "context_length": room if context_length is None else context_length,
         "embedding_length": config.hidden_size,
@@ -302,15 +381,60 @@ def described(
         "attention.key_length": config.head_dim,
         "attention.value_length": config.head_dim,
         "attention.layer_norm_rms_epsilon": config.rms_norm_eps,
-        "rope.dimension_count": config.head_dim,
         "rope.freq_base": theta,
         "vocab_size": config.vocab_size,
+        **further,
     }
     window = getattr(config, "sliding_window", None)
     if window is not None:
         sizes_of["attention.sliding_window"] = window
     named = {f"{kind}.{name}": value for name, value in sizes_of.items()}
-    return {"general.architecture": kind, **named}, factors
+    return {"general.architecture": kind, **named}, tensors
+
+
+def _experts_described(model: Llama | Qwen) -> dict[str, Any]:
+    """Return metadata of experts, or nothing where there are none."""
+    if isinstance(model, Llama):
+        count, inner = model.config.num_local_experts, {}
+    else:
+        count = model.config.num_experts
+        inner = {"expert_feed_forward_length": model.config.moe_intermediate_size}
+        if count is not None and (
+            model.config.dense_layers or not model.config.norm_topk_prob
+        ):
+            raise ArgumentError(
+                "save_gguf: norm_topk_prob of the Qwen is"
+                f" {model.config.norm_topk_prob}, and layers without experts are"
+                f" {sorted(model.config.dense_layers)}; files take True, and have"
+                " experts in all layers"
+            )
+    if count is None:
+        return {}
+    used = model.config.num_experts_per_tok
+    return {"expert_count": count, "expert_used_count": used, **inner}
+
+
+def _bert_described(model: Bert) -> dict[str, Any]:
+    """Return metadata of a BERT, which is an encoder of texts."""
+    config = BertConfig.of(ModelConfig(model.settings))
+    if config.hidden_act != "gelu":
+        raise ArgumentError(
+            f"save_gguf: hidden_act of the Bert is {config.hidden_act!r}; files have"
+            " none but 'gelu'"
+        )
+    sizes = {
+        "context_length": config.max_position_embeddings,
+        "embedding_length": config.hidden_size,
+        "feed_forward_length": config.intermediate_size,
+        "block_count": config.num_hidden_layers,
+        "attention.head_count": config.num_attention_heads,
+        "attention.layer_norm_epsilon": config.layer_norm_eps,
+        "attention.causal": False,
+        "vocab_size": config.vocab_size,
+    }
+    named = {f"bert.{name}": value for name, value in sizes.items()}
+    types = {"tokenizer.ggml.token_type_count": config.type_vocab_size}
+    return {"general.architecture": "bert", **named, **types}
 
 
 def _phi_described(model: Phi, context_length: int | None) -> dict[str, Any]:
@@ -352,17 +476,29 @@ def _rope(settings: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     return given, given.get("rope_type", given.get("type", "default"))
 
 
-def _phi3_base(model: Phi3) -> float:
-    """Return the base of the frequencies, which must not be scaled."""
+def _phi3_rope(
+    model: Phi3,
+) -> tuple[float, dict[str, Any], dict[str, np.ndarray]]:
+    """Return the base of the frequencies, metadata, and factors of long texts."""
     given, kind = _rope(model.settings)
-    share = given.get("partial_rotary_factor", 1.0)
-    share *= model.settings.get("partial_rotary_factor") or 1.0
-    if kind != "default" or share != 1.0:
+    turned = rotary_size(ModelConfig(model.settings), model.config.head_dim)
+    found: dict[str, Any] = {"rope.dimension_count": turned}
+    theta = float(given["rope_theta"])
+    if kind == "default":
+        return theta, found, {}
+    rotaries = model.model.rotaries
+    if kind not in ("longrope", "su") or rotaries.limit is None:
         raise ArgumentError(
-            f"save_gguf: positions of the Phi3 are of the type {kind!r} for"
-            f" {share:g} of a head; accepted: 'default' for the whole head"
+            f"save_gguf: positions of the Phi3 are of the type {kind!r}; accepted:"
+            " 'default', 'longrope'"
         )
-    return float(given["rope_theta"])
+    found["rope.scaling.original_context_length"] = rotaries.limit
+    found["rope.scaling.attn_factor"] = rotaries.long.scale
+    names = {LONG_FACTORS: "long_factor", SHORT_FACTORS: "short_factor"}
+    tensors = {
+        name: np.asarray(given[setting], np.float32) for name, setting in names.items()
+    }
+    return theta, found, tensors
 
 
 def _gemma_described(model: Gemma, context_length: int | None) -> dict[str, Any]:

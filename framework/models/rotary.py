@@ -114,7 +114,7 @@ class Rotary:
 
     def __init__(self, turns: np.ndarray, scale: float = 1.0) -> None:
         self._turns = turns
-        self._scale = scale
+        self.scale = scale
 
     def base(self) -> tuple[float, np.ndarray | None]:
         """Return the base of the frequencies, and what they are divided by, or None.
@@ -144,8 +144,8 @@ class Rotary:
             angle = ops.unsqueeze(angle, 1)
         angle = ops.cat([angle, angle], -1)
         cosine, sine = ops.cos(angle), ops.sin(angle)
-        if self._scale != 1.0:
-            cosine, sine = cosine * self._scale, sine * self._scale
+        if self.scale != 1.0:
+            cosine, sine = cosine * self.scale, sine * self.scale
         return cosine.to(like.dtype), sine.to(like.dtype)
 
 

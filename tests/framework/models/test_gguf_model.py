@@ -35,7 +35,39 @@ PHI3 = {
     "num_key_value_heads": 2,
     "sliding_window": 6,
 }
-SMALL = {"GPT2": GPT2, "Gemma2": GEMMA2, "Gemma3Text": GEMMA3, "Phi3": PHI3}
+LONG = {
+    **PHI3,
+    "sliding_window": None,
+    "original_max_position_embeddings": 8,
+    "max_position_embeddings": 64,
+    "partial_rotary_factor": 0.5,
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 5000.0,
+        "partial_rotary_factor": 0.5,
+        "long_factor": [1.5, 2.0, 3.0, 4.0],
+        "short_factor": [1.0, 1.25, 1.5, 1.75],
+    },
+}
+MIXTRAL = {**WIDTHS, "num_key_value_heads": 2, "num_local_experts": 3}
+QWEN3_MOE = {
+    **WIDTHS,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "num_experts": 5,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 32,
+    "norm_topk_prob": True,
+}
+SMALL = {
+    "GPT2": GPT2,
+    "Gemma2": GEMMA2,
+    "Gemma3Text": GEMMA3,
+    "Phi3": PHI3,
+    "Qwen3Moe": QWEN3_MOE,
+}
+
+ROUTERS = (".mlp.gate", ".block_sparse_moe.gate")
 
 NAME = {"general.name": "small"}
 
@@ -49,6 +81,8 @@ FAMILIES: list[Any] = [
     ("Gemma2", GEMMA2),
     ("Gemma3Text", GEMMA3),
     ("Phi3", PHI3),
+    ("Phi3", LONG),
+    ("Qwen3Moe", QWEN3_MOE),
     ("Phi", {**WIDTHS, "partial_rotary_factor": 0.25}),
     ("GPT2", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}),
 ]  # fmt: skip
@@ -69,11 +103,13 @@ def test_files_keep_what_a_model_computes(
 
     fw.models.save_gguf(model, tmp_path / "q.gguf", "q8_0")
     small: Any = fw.models.load(tmp_path / "q.gguf", "cpu")
-    assert {type(each) for each in small.modules()} & {nn.Linear, nn.Embedding} == set()
+    floats = nn.Linear, nn.GroupedLinear, nn.Embedding
+    left = [name for name, each in small.named_modules() if type(each) in floats]
+    assert all(name.endswith(ROUTERS) for name in left)
     found = small(fw.tensor(TOKENS)).detach().numpy()
     assert 0 < np.abs(found - want).mean() < 0.05 * np.abs(want).mean()
     if kind != "GPT2":  # its layers are none of those that `nn.quantize` replaces
-        nn.quantize(model, "q8_0")
+        nn.quantize(model, "q8_0", skip=[f"*{name}" for name in ROUTERS])
         quantized = model(fw.tensor(TOKENS)).detach().numpy()
         np.testing.assert_allclose(found, quantized, atol=1e-4)
     fw.models.save_gguf(small, tmp_path / "again.gguf", "float32")
@@ -108,6 +144,50 @@ def test_transformers_reads_what_is_written(tmp_path: Path, kind: str) -> None:
             np.testing.assert_allclose(
                 each.numpy(), want[name].numpy(), rtol=0, atol=atol, err_msg=name
             )
+
+
+def test_experts_are_those_of_transformers(tmp_path: Path) -> None:
+    """With the weights of the file, and with those that the package gguf rounds."""
+    import gguf
+
+    kind = gguf.GGMLQuantizationType.Q8_0
+    theirs = saved(tmp_path, "Mixtral", **MIXTRAL)
+    model = fw.models.load(tmp_path, "cpu")
+    for format in ("float32", "q8_0"):
+        fw.models.save_gguf(model, tmp_path / "a.gguf", format)
+        found = fw.models.load(tmp_path / "a.gguf", "cpu")(fw.tensor(TOKENS))
+        want = logits(theirs)
+        np.testing.assert_allclose(found.detach().numpy(), want, rtol=0, atol=1e-4)
+        with torch.no_grad():
+            for name, each in theirs.named_parameters():
+                if each.dim() > 1 and not name.endswith("mlp.gate.weight"):
+                    blocks = gguf.quants.quantize(each.numpy(), kind)
+                    rounded = gguf.quants.dequantize(blocks, kind)
+                    each.copy_(torch.from_numpy(rounded))
+
+
+def test_encoders_of_texts(tmp_path: Path) -> None:
+    """Names are those of the package gguf; states those of transformers."""
+    import gguf
+
+    sizes = {**WIDTHS, "max_position_embeddings": 24}
+    theirs = saved(tmp_path, "Bert", task="AutoModel", **sizes)
+    model = fw.models.load(tmp_path, "cpu")
+    for format in ("float32", "q8_0"):
+        fw.models.save_gguf(model, tmp_path / "a.gguf", format)
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, 2)
+    wanted = {
+        names.get_name(name, (".weight", ".bias"))
+        for name in theirs.state_dict()
+        if not name.startswith("pooler.")
+    }
+    assert {*read_gguf(tmp_path / "a.gguf").tensors} == wanted
+    fw.models.save_gguf(model, tmp_path / "b.gguf", "float32")
+    with torch.no_grad():
+        states = theirs(torch.from_numpy(TOKENS)).last_hidden_state.numpy()
+    for file, atol in (("b", 1e-4), ("a", 0.3)):
+        found = fw.models.load(tmp_path / f"{file}.gguf", "cpu")(fw.tensor(TOKENS))
+        np.testing.assert_allclose(found.detach().numpy(), states, atol=atol)
 
 
 def small_file(path: Path, format: str = "q8_0") -> Any:
@@ -175,7 +255,7 @@ NORM = ("float32", (31,), np.ones(31, np.float32))
         ({"token_embd.weight": None}, {}, "tensor `token_embd.weight` is missing"),
         ({}, {"general.architecture": "mamba"}, "architecture` is 'mamba'; accepted"),
         ({}, {"llama.block_count": None}, "`llama.block_count` is missing"),
-        ({}, {"llama.expert_count": 8}, "mixtures of experts are read from"),
+        ({}, {"llama.expert_count": 8}, "`llama.expert_used_count` is missing"),
         ({}, {"llama.rope.scaling.type": "yarn"}, "type` is 'yarn'; accepted: 'none'"),
         ({}, {"llama.rope.dimension_count": 4}, "it must be that of a head, 16"),
         ({"rope_freqs.weight": ("float32", (8,), np.zeros(8, np.float32))}, {},

@@ -70,11 +70,33 @@ def test_what_files_cannot_say(
 
 
 def test_scaled_positions_of_phi3(tmp_path: Path) -> None:
-    for settings in ({"rope_scaling": LINEAR}, {"partial_rotary_factor": 0.5}):
-        config = fw.models.ModelConfig(CONFIG | settings | {"head_dim": 8})
-        model = fw.models.Phi3(config)
-        with pytest.raises(ArgumentError, match="accepted: 'default' for the whole"):
-            fw.models.save_gguf(model, tmp_path / "a.gguf")
+    config = fw.models.ModelConfig(CONFIG | {"rope_scaling": LINEAR, "head_dim": 8})
+    model = fw.models.Phi3(config)
+    with pytest.raises(ArgumentError, match="accepted: 'default', 'longrope'"):
+        fw.models.save_gguf(model, tmp_path / "a.gguf")
+
+
+EXPERTS = {
+    "model_type": "qwen3_moe",
+    "num_experts": 2,
+    "moe_intermediate_size": 8,
+    "norm_topk_prob": True,
+}
+
+
+@pytest.mark.parametrize(
+    "settings", [{"norm_topk_prob": False}, {"mlp_only_layers": [0]}]
+)
+def test_experts_that_files_have_not(tmp_path: Path, settings: dict[str, Any]) -> None:
+    config = fw.models.ModelConfig(CONFIG | EXPERTS | settings)
+    with pytest.raises(ArgumentError, match="files take True, and have experts in all"):
+        fw.models.save_gguf(fw.models.Qwen(config), tmp_path / "a.gguf")
+
+
+def test_encoders_that_files_have_not(tmp_path: Path) -> None:
+    config = fw.models.ModelConfig(CONFIG | {"hidden_act": "relu"})
+    with pytest.raises(ArgumentError, match="hidden_act of the Bert is 'relu'"):
+        fw.models.save_gguf(fw.models.Bert(config), tmp_path / "a.gguf")
 
 
 def test_the_turned_part_of_phi(tmp_path: Path) -> None:
