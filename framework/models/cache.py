@@ -81,6 +81,11 @@ class KeyValueCache:
             return places
         return ops.clamp(places - ops.reshape(self.padding, (-1, 1)), 0)
 
+    @property
+    def layers(self) -> int:
+        """Number of layers."""
+        return len(self._keys)
+
     def pair(self, layer: int) -> tuple[Tensor, Tensor]:
         """Return the keys and values of a layer, (batch, heads, length, head).
 

@@ -18,7 +18,8 @@ from ..jit.trace_cache import jit
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .generation import LanguageModel
-from .paged_cache import PagedCache
+from .page_pool import PagePool, Prefix
+from .paged_cache import PagedCache, copy_page
 from .row_sampling import RowSettings, SamplingSteps, draw
 from .sampling import Sampling
 
@@ -50,6 +51,8 @@ class Generation:
         Those added so far, that of `stop` included.
     finish : str or None
         "stop", "length" or "cancelled" when it is over.
+    shared : int
+        Tokens of the prompt that were not computed, as another text had them.
     """
 
     def __init__(
@@ -66,10 +69,19 @@ class Generation:
         self.stop = frozenset(stop)
         self.tokens: list[int] = []
         self.finish: str | None = None
+        self.shared = 0
         self._random = np.random.default_rng(seed)
+        self._row: int | None = None
+        self._number = 0
         self._pages: list[int] = []
         self._held = 0
-        self._row: int | None = None
+        self._prefix: Prefix | None = None
+        self._remembered = 0
+
+    @property
+    def _text(self) -> tuple[int, ...]:
+        """The prompt and what is added so far."""
+        return (*self.prompt, *self.tokens)
 
     def __repr__(self) -> str:
         state = self.finish or "going on"
@@ -91,7 +103,8 @@ class EngineLoad(NamedTuple):
     waiting, running : int
         Texts without and with pages.
     free_pages, pages : int
-        Pages that no text has, and all that texts may have.
+        Pages that no text has, and all that texts may have; those of equal prompts
+        count once.
     """
 
     waiting: int
@@ -105,9 +118,11 @@ class Engine:
 
     A step gives each text of the batch one token, at its own position, and is replayed
     on a Vulkan device. Keys and values are in pages of a pool; a text is admitted when
-    a row of the batch is free and pages for all of its tokens are, in the order of the
-    calls, and its pages are free once it ends. Prompts are computed in pieces between
-    steps.
+    a row of the batch is free and pages for its prompt are, in the order of the calls,
+    takes further pages as it grows, and its pages are free once it ends. Where none is
+    left, the text that was admitted last gives its pages up, and goes on later. Prompts
+    are computed in pieces between steps, but for pages that hold the same tokens
+    already, which texts share; of a page that begins alike they get a copy.
 
     Parameters
     ----------
@@ -124,6 +139,8 @@ class Engine:
         Pages of the pool; None is what `rows` texts of `length` need.
     prefill_chunk : int, default 512
         Tokens of prompts between two steps at most.
+    share_prefixes : bool, default True
+        Whether texts share pages of equal tokens at their beginnings.
 
     Raises
     ------
@@ -155,6 +172,7 @@ class Engine:
         page: int = 64,
         pages: int | None = None,
         prefill_chunk: int = 512,
+        share_prefixes: bool = True,
     ) -> None:
         most = getattr(getattr(model, "config", None), "n_positions", None)
         if length is None:
@@ -183,7 +201,8 @@ class Engine:
         self._running: dict[int, Generation] = {}
         self._launched: _Launched | None = None
         self._free_rows: list[int] = []
-        self._free: list[int] = []
+        self._shares = share_prefixes
+        self._admitted = 0
         self._tables = np.zeros((rows, blocks), np.int64)
         self._positions = np.zeros(rows, np.int64)
         self._newest = np.zeros((rows, 1), np.int64)
@@ -202,7 +221,8 @@ class Engine:
     def load(self) -> EngineLoad:
         """How much there is to do."""
         running = len(self._running) + len(self._filling)
-        return EngineLoad(len(self._waiting), running, len(self._free), self.pages)
+        free = self._page_pool.free
+        return EngineLoad(len(self._waiting), running, free, self.pages)
 
     @property
     def is_idle(self) -> bool:
@@ -285,6 +305,8 @@ class Engine:
             if not self._running:
                 self._launched = None
                 return []
+            if self._launched is None and not self._make_room():
+                return []
             launched = self._launched or self._launch()
             self._launched = self._launch() if self._looks_ahead() else None
             return self._collect(launched)
@@ -303,41 +325,118 @@ class Engine:
         """Cancel every text, as is right after an error of a step."""
         for each in [*self._waiting, *self._filling, *self._running.values()]:
             each.finish, each._row, each._pages = "cancelled", None, []
+            each._prefix = None
         self._waiting.clear()
         self._filling.clear()
         self._running.clear()
         self._free_rows = list(range(self.rows))[::-1]
-        self._free = list(range(SPARE + 1, self.pages + 1))[::-1]
+        self._page_pool = PagePool(range(SPARE + 1, self.pages + 1), self.page)
         self._tables[:], self._positions[:] = SPARE, 0
         self._launched = None
-        self._changed = True
+        self._changed = self._has_grown = True
 
     def _need(self, generation: Generation) -> int:
-        """Return the pages of a text; the last token is not written."""
+        """Return the pages of a whole text; the last token is not written."""
         held = len(generation.prompt) + generation.count - 1
         return -(-held // self.page)
 
     def _admit(self) -> None:
-        """Give rows and pages to waiting texts, in their order."""
+        """Give rows, and pages of their prompts, to waiting texts, in their order."""
         while self._waiting and self._free_rows:
-            need = self._need(self._waiting[0])
-            if need > len(self._free):
+            first = self._waiting[0]
+            first._prefix = self._page_pool.root
+            self._share(first)
+            need = -(-len(first._text) // self.page) - len(first._pages)
+            if need > self._page_pool.free:
+                self._give_back(first)
                 return
-            admitted = self._waiting.popleft()
-            admitted._row = self._free_rows.pop()
-            admitted._pages = [self._free.pop() for _ in range(need)]
-            self._filling.append(admitted)
+            first._pages += [self._take() for _ in range(need)]
+            self._admitted += 1
+            first._row, first._number = self._free_rows.pop(), self._admitted
+            self._filling.append(self._waiting.popleft())
+
+    def _take(self) -> int:
+        """Return a page, of which there is one."""
+        page = self._page_pool.take()
+        assert page is not None
+        return page
+
+    def _give_back(self, generation: Generation) -> None:
+        """Take its pages from a text; what they hold stays known."""
+        self._page_pool.release(generation._pages)
+        generation._pages, generation._prefix = [], None
+        generation._held = generation._remembered = 0
+
+    def _share(self, generation: Generation) -> None:
+        """Let a text have the pages of others that hold its next tokens.
+
+        The last token of a text is computed in any case, as what follows depends on it.
+        """
+        size, text = self.page, generation._text[:-1]
+        while self._shares and generation._prefix is not None:
+            number = generation._remembered
+            span = text[number * size : (number + 1) * size]
+            found = None
+            if len(span) == size:
+                found = self._page_pool.following(generation._prefix, span)
+            if found is None:
+                return
+            self._page_pool.hold(found.page)
+            if number < len(generation._pages):
+                self._page_pool.release([generation._pages[number]])
+                generation._pages[number] = found.page
+            else:
+                generation._pages.append(found.page)
+            generation._prefix = found
+            generation._remembered += 1
+            generation._held += size
+
+    def _copy_part(self, generation: Generation) -> None:
+        """Copy the page that begins as a text goes on, if that saves a piece."""
+        if not self._shares or generation._prefix is None:
+            return
+        rest = generation._text[generation._held : -1][: self.page]
+        found = self._page_pool.partly_following(generation._prefix, rest)
+        if found is None or found.length < min(LEAST_PIECE, len(rest)):
+            return
+        target = generation._pages[generation._remembered]
+        pages = (np.array([each], np.int64) for each in (found.page, target))
+        copy_page(self._pool, *map(self._on_device, pages))
+        generation._held += found.length
+
+    def _remember(self, generation: Generation, held: int) -> None:
+        """Note which tokens the pages of a text hold, so that others may share them."""
+        size, text = self.page, generation._text
+        while self._shares and generation._prefix is not None:
+            number = generation._remembered
+            span = text[number * size : min(held, (number + 1) * size)]
+            if not span:
+                return
+            page = generation._pages[number]
+            found = self._page_pool.remember(generation._prefix, page, span)
+            if len(span) < size:
+                return
+            generation._prefix = found
+            generation._remembered += 1
 
     def _fill(self) -> None:
         """Compute pieces of prompts, but for their last tokens, which a step takes."""
         left = self._chunk
         while self._filling:
             first = self._filling[0]
-            count = min(len(first.prompt) - 1 - first._held, left)
+            last = len(first._text) - 1
+            if first._held == first._remembered * self.page:
+                # Texts before it may have computed them meanwhile.
+                self._share(first)
+                if first._held < last:
+                    self._copy_part(first)
+                first.shared = max(first.shared, first._held)
+            count = min(last - first._held, left)
             if count:
                 self._fill_piece(first, count)
                 left -= count
-            if first._held < len(first.prompt) - 1:
+                self._remember(first, first._held)
+            if first._held < last:
                 return
             self._begin(self._filling.popleft())
 
@@ -354,7 +453,7 @@ class Engine:
         pages = generation._pages[:blocks]
         table[0, : len(pages)] = pages
         piece = np.zeros((1, size), np.int64)
-        piece[0, :count] = generation.prompt[start : start + count]
+        piece[0, :count] = generation._text[start : start + count]
         tables, position = self._on_device(table), self._on_device(np.array([start]))
         cache = PagedCache(self._pool, tables, position, length=self.length)
         # Logits, which nobody reads, are not computed on a Vulkan device.
@@ -370,26 +469,57 @@ class Engine:
         self._tables[row] = SPARE
         self._tables[row, : len(generation._pages)] = generation._pages
         self._positions[row] = generation._held
-        self._newest[row] = generation.prompt[-1]
-        self._settings.begin(row, generation.sampling, generation.prompt)
+        self._newest[row] = generation._text[-1]
+        self._settings.begin(row, generation.sampling, generation._text)
         self._changed = True
 
     def _end(self, generation: Generation, reason: str) -> None:
         """Take a text out, wherever it is."""
         generation.finish = reason
-        row = generation._row
-        if row is None:
+        if generation._row is None:
             self._waiting.remove(generation)
             return
+        self._leave(generation, generation._row)
+
+    def _leave(self, generation: Generation, row: int) -> None:
+        """Take its row and pages from a text."""
         if generation in self._filling:
             self._filling.remove(generation)
         else:
             del self._running[row]
+            self._remember(generation, int(self._positions[row]))
             self._tables[row], self._positions[row] = SPARE, 0
             self._changed = True
-        self._free += generation._pages
+        self._give_back(generation)
         self._free_rows.append(row)
-        generation._pages, generation._row = [], None
+        generation._row = None
+
+    def _make_room(self) -> bool:
+        """Give each running text the page of its next token; return if one runs.
+
+        The text that was admitted last gives its pages up where there are too few.
+        """
+        while self._running and not self._grow(0):
+            held = [*self._filling, *self._running.values()]
+            last = max(held, key=lambda each: each._number)
+            assert last._row is not None
+            self._leave(last, last._row)
+            self._waiting.appendleft(last)
+        return bool(self._running)
+
+    def _grow(self, ahead: int) -> bool:
+        """Take pages for tokens so many steps ahead; return if there were enough."""
+        for row, each in self._running.items():
+            place = int(self._positions[row]) + ahead
+            need = min(place // self.page + 1, self._need(each))
+            while len(each._pages) < need:
+                page = self._page_pool.take()
+                if page is None:
+                    return False
+                self._tables[row, len(each._pages)] = page
+                each._pages.append(page)
+                self._has_grown = True
+        return True
 
     def _looks_ahead(self) -> bool:
         """Return whether a step is launched before the one before it is read.
@@ -400,12 +530,17 @@ class Engine:
         goes_on = any(
             len(each.tokens) + 1 < each.count for each in self._running.values()
         )
-        return goes_on and not self._changed and self._no_numbers.is_gpu
+        ready = goes_on and not self._changed and self._no_numbers.is_gpu
+        return ready and self._grow(1)
 
     def _launch(self) -> _Launched:
         """Compute a token of each text of the batch; waits for nothing on a device."""
         if self._changed:
             self._tell_device()
+        elif self._has_grown:
+            # Positions and the newest tokens are on the device alone.
+            self._state = self._on_device(self._tables), *self._state[1:]
+            self._has_grown = False
         steps = SamplingSteps.of([each.sampling for each in self._running.values()])
         numbers = self._numbers() if steps.draws else self._no_numbers
         settings = self._settings
@@ -430,6 +565,8 @@ class Engine:
             self._positions[row] += 1
             self._newest[row] = found[row]
             each.tokens.append(int(found[row, 0]))
+            if self._positions[row] % self.page == 0:
+                self._remember(each, int(self._positions[row]))
             if each.tokens[-1] in each.stop:
                 self._end(each, "stop")
             elif len(each.tokens) == each.count:
@@ -476,7 +613,7 @@ class Engine:
         first, second, third = map(self._on_device, given)
         self._state = first, second, third
         self._newest_there = self._on_device(self._newest)
-        self._changed = False
+        self._changed = self._has_grown = False
 
     def _on_device(self, array: np.ndarray) -> Tensor:
         return tensor(array, device=self._device)

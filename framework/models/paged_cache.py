@@ -109,6 +109,28 @@ class PagedCache(KeyValueCache):
         self.position = zeros_like(self.position)
 
 
+def copy_page(pool: KeyValueCache, source: Tensor, target: Tensor) -> None:
+    """Copy keys and values of a page to another one, in the memory of the pool.
+
+    Parameters
+    ----------
+    pool : KeyValueCache
+        As of `PagedCache`.
+    source, target : Tensor, int64, shape (1,)
+        Numbers of the pages.
+    """
+    first, tables = zeros_like(target), ops.reshape(target, (1, 1))
+    with no_grad():
+        for layer in range(pool.layers):
+            keys, values = pool.pair(layer)
+            key, value = (ops.index_select(x, 0, source) for x in (keys, values))
+            _, new_keys, new_values = extend_cache(
+                key, key, value, None, None, keys, values, first, tables
+            )
+            assign(keys, new_keys)
+            assign(values, new_values)
+
+
 class _PagedStep(CacheStep):
     """Tokens that are added to the rows of a paged cache."""
 

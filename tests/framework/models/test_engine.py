@@ -167,8 +167,8 @@ def test_a_step_is_launched_before_the_last_one_is_read(
 
 def test_texts_wait_for_pages_in_their_order() -> None:
     engine = Engine(small_llama(), rows=3, length=16, page=4, pages=5)
-    first = engine.submit([1, 2], 8)  # 3 pages
-    second = engine.submit([1], 12)  # 3 pages
+    first = engine.submit([1] * 10, 2)  # 3 pages
+    second = engine.submit([2] * 11, 5)  # 3 pages, and one more
     third = engine.submit([1], 2)  # 1 page, after the second
     engine.step()
     assert engine.load == EngineLoad(2, 1, 2, 5)
@@ -178,16 +178,78 @@ def test_texts_wait_for_pages_in_their_order() -> None:
     assert engine.load == EngineLoad(0, 2, 1, 5)
     engine.cancel(third)
     engine.cancel(first)
-    waiting = [engine.submit([1], 12) for _ in range(2)]
+    waiting = [engine.submit([3] * 12, 4) for _ in range(2)]
     engine.cancel(waiting[0])
     engine.run()
-    assert len(second.tokens) == len(waiting[1].tokens) == 12
+    assert (len(second.tokens), len(waiting[1].tokens)) == (5, 4)
     assert engine.load == EngineLoad(0, 0, 5, 5)
     engine.submit([1], 12)
     engine.step()
     engine.reset()
     assert engine.load == EngineLoad(0, 0, 5, 5)
     assert engine.step() == []
+
+
+def test_pages_are_taken_as_texts_grow(place: Any) -> None:
+    model = small_llama()
+    prompts = [[1, 2, 3], [4, 5], [6]]
+    settings: dict[str, Any] = {"temperature": 1.1, "seed": 3}
+    lone = Engine(model, rows=1, length=24, page=4)
+    wanted = [lone.submit(prompt, 20, **settings) for prompt in prompts]
+    lone.run()
+    engine = Engine(model.to(place), rows=3, length=24, page=4, pages=8)
+    texts = [engine.submit(prompt, 20, **settings) for prompt in prompts]
+    engine.step()
+    assert engine.load.free_pages >= 8 - 2 * 3
+    running = []
+    while not engine.is_idle:
+        engine.step()
+        running.append(engine.load.running)
+    # Whole texts take 18 pages: the last ones gave theirs up, and went on later.
+    assert min(running[:-1]) < 3
+    assert [each.tokens for each in texts] == [each.tokens for each in wanted]
+    assert engine.load == EngineLoad(0, 0, 8, 8)
+
+
+def test_equal_prompts_share_pages(place: Any) -> None:
+    model = small_llama()
+    prompt = [(5 * i) % 11 for i in range(19)]
+    others = [prompt, [*prompt[:17], 10, 1], [*prompt[:9], 0], [*prompt[:16], 3]]
+    wanted = [alone(model, each, 6) for each in others]
+    engine = Engine(model.to(place), rows=4, length=32, page=8)
+    texts = [engine.submit(each, 6) for each in others]
+    engine.step()
+    # Whole pages are shared; of others the tokens that are alike are copied.
+    assert [each.shared for each in texts] == [0, 16, 9, 16]
+    later = engine.submit(prompt, 6)
+    pages = {page for each in texts for page in each._pages}
+    assert len(pages) == 3 + 1 + 1 + 1
+    engine.run()
+    assert [each.tokens for each in texts] == wanted
+    assert (later.shared, later.tokens) == (18, wanted[0])
+    # Of a text that is over, what it added is known, too.
+    longer = engine.submit([*prompt, *wanted[0], 4], 2)
+    engine.run()
+    assert longer.shared == 24
+    assert longer.tokens == alone(model.cpu(), [*prompt, *wanted[0], 4], 2)
+
+
+def test_a_copy_leaves_the_page_as_it_was() -> None:
+    model = small_llama()
+    prompt = [(5 * i) % 11 for i in range(36)]
+    other = [*prompt[:30], 1, 2]
+    wanted = [alone(model, each, 12) for each in (prompt, other)]
+    engine = Engine(model, rows=2, length=64, page=32)
+    first = engine.submit(prompt, 12)
+    engine.step()
+    second = engine.submit(other, 12)
+    engine.run()
+    assert [first.tokens, second.tokens] == wanted
+    assert second.shared == 30
+    apart = Engine(model, rows=2, length=64, page=32, share_prefixes=False)
+    texts = [apart.submit(prompt, 2) for _ in range(2)]
+    apart.run()
+    assert [each.shared for each in texts] == [0, 0]
 
 
 def test_prompts_are_computed_in_pieces_between_steps() -> None:
@@ -286,7 +348,7 @@ def test_texts_that_come_and_go_at_random(seed: int, place: Any) -> None:
         if rng.random() < 0.3:
             crowd.cancel(texts[rng.integers(len(texts))])
         load = crowd.load
-        held = sum(len(each._pages) for each in texts)
+        held = len({page for each in texts for page in each._pages})
         assert load.free_pages == load.pages - held
     crowd.run()
     lone.run()
