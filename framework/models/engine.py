@@ -541,7 +541,8 @@ class Engine:
             # Positions and the newest tokens are on the device alone.
             self._state = self._on_device(self._tables), *self._state[1:]
             self._has_grown = False
-        steps = SamplingSteps.of([each.sampling for each in self._running.values()])
+        texts = {row: each.sampling for row, each in self._running.items()}
+        steps = SamplingSteps.of([*texts.values()], self.rows)
         numbers = self._numbers() if steps.draws else self._no_numbers
         settings = self._settings
         tables, position, is_taken = self._state
@@ -552,6 +553,7 @@ class Engine:
             position,
             is_taken,
             settings.numbers,
+            settings.filtered(texts, steps.filters),
             settings.seen,
         )
         self._state = tables, position, is_taken
@@ -592,11 +594,14 @@ class Engine:
                 position: Tensor,
                 is_taken: Tensor,
                 settings: Tensor,
+                filtered: Tensor | None,
                 seen: Tensor | None,
             ) -> tuple[Tensor, Tensor, Tensor | None]:
                 cache = make_cache(tables, position, is_taken)
                 logits = model(newest, cache)[:, -1].to(float32)
-                tokens, seen = draw(logits, newest, chosen, settings, seen, steps)
+                tokens, seen = draw(
+                    logits, newest, chosen, settings, seen, steps, filtered
+                )
                 return tokens, cache.position, seen
 
             self._steps[steps] = jit(step) if self._no_numbers.is_gpu else step

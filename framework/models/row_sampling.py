@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import ops
-from ..base.dtype import float32
+from ..base.dtype import float32, int64
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
@@ -27,29 +27,32 @@ class SamplingSteps(NamedTuple):
     ----------
     draws : bool
         Whether a temperature is above 0.
-    filters : bool
-        Whether there is top_k, top_p or min_p.
+    filters : int
+        Rows that are sorted, for top_k, top_p or min_p: a power of two, or all.
     penalises : bool
         Whether there is a penalty.
     """
 
     draws: bool
-    filters: bool
+    filters: int
     penalises: bool
 
     @classmethod
-    def of(cls, settings: Sequence[Sampling]) -> SamplingSteps:
-        """Return what rows with such settings need together."""
-        drawn = [each for each in settings if each.temperature > 0]
+    def of(cls, settings: Sequence[Sampling], rows: int | None = None) -> SamplingSteps:
+        """Return what texts with such settings need, of a batch of so many rows."""
+        count = sum(_filters(each) for each in settings)
+        most = len(settings) if rows is None else rows
         return cls(
-            bool(drawn),
-            any(_filters(each) for each in drawn),
+            any(each.temperature > 0 for each in settings),
+            min(1 << (count - 1).bit_length(), most) if count else 0,
             any(each.repetition_penalty != 1 for each in settings),
         )
 
 
 def _filters(sampling: Sampling) -> bool:
     """Return whether some tokens are not drawn; top_p 1 and min_p 0 leave all."""
+    if sampling.temperature == 0:
+        return False
     few = sampling.top_k is not None or sampling.top_p not in (None, 1)
     return few or bool(sampling.min_p)
 
@@ -76,6 +79,26 @@ class RowSettings:
         self._words, self._device = words, device
         self.numbers = tensor(self._held, device=device)
         self.seen: Tensor | None = None
+        self._filtered: tuple[list[int], Tensor | None] = ([], None)
+
+    def filtered(self, texts: Mapping[int, Sampling], count: int) -> Tensor | None:
+        """Return the rows whose tokens are filtered, int64 (count,), or None of none.
+
+        Some are there twice, so that there are as many as are sorted.
+
+        Parameters
+        ----------
+        texts : mapping of int to Sampling
+            Settings of the rows that have a text.
+        count : int
+            `SamplingSteps.filters`.
+        """
+        rows = [row for row, each in texts.items() if _filters(each)]
+        rows += rows[-1:] * (count - len(rows))
+        if rows != self._filtered[0]:
+            made = tensor(rows, dtype=int64, device=self._device) if rows else None
+            self._filtered = rows, made
+        return self._filtered[1]
 
     def begin(self, row: int, sampling: Sampling, tokens: Sequence[int]) -> None:
         """Give a row its settings, and the tokens that a penalty counts."""
@@ -106,6 +129,7 @@ def draw(
     settings: Tensor,
     seen: Tensor | None,
     steps: SamplingSteps,
+    filtered: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Return the next token of each row, and which ones it has now.
 
@@ -124,6 +148,8 @@ def draw(
     seen : Tensor or None
         `RowSettings.seen`; needed for a penalty.
     steps : SamplingSteps
+    filtered : Tensor or None, int64, shape (steps.filters,)
+        `RowSettings.filtered`: rows that are sorted; None sorts all.
 
     Returns
     -------
@@ -140,8 +166,12 @@ def draw(
         return likeliest, seen
     is_greedy = temperature == 0
     logits = logits / ops.where(is_greedy, 1.0, temperature)
-    if steps.filters:
-        logits = _filtered(logits, top_k, top_p, min_p)
+    limits = top_k, top_p, min_p
+    if steps.filters and (filtered is None or steps.filters >= len(logits)):
+        logits = _filtered(logits, *limits)
+    elif steps.filters and filtered is not None:
+        part, *own = (ops.index_select(x, 0, filtered) for x in (logits, *limits))
+        logits = ops.index_copy(logits, 0, filtered, _filtered(part, *own))
     return ops.where(is_greedy, likeliest, drawn(logits, chosen)), seen
 
 

@@ -46,10 +46,43 @@ def test_rows_draw_by_their_own_settings(settings: list[Sampling], place: Any) -
             assert found[row] == wanted.tolist()[0]
 
 
+def test_rows_that_ask_for_it_are_sorted(
+    place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {0: Sampling(0.7), 3: Sampling(0.9, top_p=0.6), 5: Sampling(1.1, 3)}
+    settings |= {1: Sampling(0.8, min_p=0.3), 6: Sampling()}
+    given = np.random.default_rng(0).standard_normal((8, 13), np.float32)
+    logits = fw.tensor(given, device=place)
+    rows = RowSettings(8, 13, place)
+    for row, each in settings.items():
+        rows.begin(row, each, [])
+    steps = SamplingSteps.of([*settings.values()], 8)
+    filtered = rows.filtered(settings, steps.filters)
+    assert filtered is not None
+    assert sorted({*filtered.tolist()}) == [1, 3, 5]
+    newest = fw.zeros((8, 1), dtype="int64", device=place)
+    sizes = []
+    sort = fw.ops.sort
+
+    def noted(x: fw.Tensor, *rest: Any, **options: Any) -> Any:
+        sizes.append(tuple(x.shape))
+        return sort(x, *rest, **options)
+
+    monkeypatch.setattr(fw.ops, "sort", noted)
+    for number in (0.3, 0.77):
+        given = newest, fw.full((8, 1), number, device=place), rows.numbers, None
+        whole, _ = draw(logits, *given, steps)
+        part, _ = draw(logits, *given, steps, filtered)
+        assert part.tolist() == whole.tolist()
+    assert sizes == [(8, 13), (4, 13)] * 2
+
+
 def test_what_a_batch_needs() -> None:
     assert SamplingSteps.of(SETTINGS[:1]) == (False, False, False)
     assert SamplingSteps.of(SETTINGS[:2]) == (True, False, False)
-    assert SamplingSteps.of(SETTINGS) == (True, True, False)
+    assert SamplingSteps.of(SETTINGS) == (True, 4, False)
+    assert SamplingSteps.of(SETTINGS[:5], 16) == (True, 4, False)
+    assert SamplingSteps.of(SETTINGS[2:], 3) == (True, 3, False)
     # What leaves all tokens is no filter, and greedy rows do not filter.
     assert SamplingSteps.of([Sampling(1.0, top_p=1, min_p=0)]) == (True, False, False)
     assert SamplingSteps.of([Sampling(top_k=3)]) == (False, False, False)
