@@ -10,6 +10,7 @@ from vkbackend.errors import ArgumentError
 
 from .. import nn
 from ..base.validation import as_int
+from .grouped import GROUPED, LoRAGrouped, names_of_experts
 from .layers import (
     EMBEDDING,
     LINEAR,
@@ -19,6 +20,9 @@ from .layers import (
     LoRALinear,
     Settings,
 )
+
+LAYERS = (*LINEAR, *GROUPED, *EMBEDDING)
+"""Layers that have adapters."""
 
 Targets = str | Collection[str] | Callable[[str, nn.Module], bool]
 
@@ -36,8 +40,9 @@ def add(
     Parameters
     ----------
     model : nn.Module
-        Its `Linear`, `QLinear`, `Embedding`, `QEmbedding`, and the `Conv1D` of GPT-2,
-        are replaced where they are targets.
+        Its `Linear`, `QLinear`, `GroupedLinear`, `QGroupedLinear` (experts),
+        `Embedding`, `QEmbedding`, and the `Conv1D` of GPT-2, are replaced where they
+        are targets.
     rank : int, default 16
         Rows of A and columns of B.
     alpha : float, default 32
@@ -46,8 +51,9 @@ def add(
         Probability that an element of a linear adapter's input is 0 while training.
     targets : str, collection of str, or callable, default "all-linear"
         All linear layers but the head "lm_head"; or names, or the ends of names after a
-        dot; or a regular expression for whole names; or a function of name and layer
-        that returns whether it is one.
+        dot, of experts also those of checkpoints, as "gate_proj"; or a regular
+        expression for whole names; or a function of name and layer that returns whether
+        it is one.
     rslora : bool, default False
         Whether it is alpha / sqrt(rank), as of rank-stabilised adapters (Kalajdzievski
         2023, arXiv:2312.03732).
@@ -77,7 +83,7 @@ def add(
     ['2.lora_A.weight', '2.lora_B.weight']
     """
     settings = _settings(rank, alpha, dropout, rslora)
-    if isinstance(model, LINEAR + EMBEDDING):
+    if isinstance(model, LAYERS):
         raise ArgumentError(
             f"lora.add: the model is a {type(model).__name__}; it must be a module"
             " with layers, for they are replaced"
@@ -120,17 +126,18 @@ def _chosen(model: nn.Module, targets: Targets) -> dict[str, nn.Module]:
         matches = lambda name, layer: any(  # noqa: E731
             f".{name}".endswith(f".{end}") for end in ends
         )
+    experts = names_of_experts(model)
     chosen = {
         name: layer
         for name, layer in model.named_modules()
-        if name and matches(name, layer)
+        if name and any(matches(each, layer) for each in (name, *experts.get(name, ())))
     }
     for name, layer in chosen.items():
         problem = _reason_against(layer)
         if problem:
             raise ArgumentError(
                 f"lora.add: `{name}` is a {type(layer).__name__}{problem}; targets must"
-                f" be {', '.join(kind.__name__ for kind in LINEAR + EMBEDDING)}"
+                f" be {', '.join(kind.__name__ for kind in LAYERS)}"
             )
     if not chosen:
         layers = [name for name, each in model.named_modules() if _is_layer(each)]
@@ -143,11 +150,12 @@ def _chosen(model: nn.Module, targets: Targets) -> dict[str, nn.Module]:
 
 def _is_layer(layer: nn.Module) -> bool:
     """Return whether a module is of a class of which instances are replaced."""
-    return type(layer) in LINEAR + EMBEDDING
+    return type(layer) in LAYERS
 
 
 def _is_inner_linear(name: str, layer: nn.Module) -> bool:
-    return type(layer) in LINEAR and name.rpartition(".")[2] != "lm_head"
+    is_linear = type(layer) in LINEAR + GROUPED
+    return is_linear and name.rpartition(".")[2] != "lm_head"
 
 
 def _reason_against(layer: nn.Module) -> str:
@@ -161,14 +169,17 @@ def _reason_against(layer: nn.Module) -> str:
     return ""
 
 
+def _adapter(layer: nn.Module, settings: Settings) -> LoRALayer:
+    if isinstance(layer, EMBEDDING):
+        return LoRAEmbedding(layer, settings)
+    if isinstance(layer, GROUPED):
+        return LoRAGrouped(layer, settings)
+    return LoRALinear(layer, settings)
+
+
 def put(model: nn.Module, chosen: dict[str, nn.Module], settings: Settings) -> None:
     """Replace layers of a model, which may be at several places, and freeze it."""
-    made = {
-        id(layer): LoRAEmbedding(layer, settings)
-        if isinstance(layer, EMBEDDING)
-        else LoRALinear(layer, settings)
-        for layer in chosen.values()
-    }
+    made = {id(layer): _adapter(layer, settings) for layer in chosen.values()}
     model.requires_grad_(False)
     _replace(model, made)
 

@@ -16,8 +16,10 @@ from ..io.serialization import save as save_tensors
 from ..models.checkpoint import Checkpoint, open_checkpoint, read_json
 from ..models.gpt2 import Conv1D
 from ..tensor.quantized import QuantizedTensor
-from .adapters import adapted, layers_of, put
-from .layers import EMBEDDING, LINEAR, LoRALayer, Settings
+from ..tensor.tensor import Tensor
+from .adapters import LAYERS, adapted, layers_of, put
+from .grouped import names_of_experts
+from .layers import EMBEDDING, LoRALayer, Settings
 
 CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
@@ -55,14 +57,25 @@ def save(
     found = adapted("lora.save", model)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    experts = names_of_experts(model)
     tensors = {
-        f"{PREFIX}{name}.{part}": tensor.detach()
+        f"{PREFIX}{each}.{part}": value
         for name, layer in found.items()
         for part, tensor in layer.factors().items()
+        for each, value in _named(name, experts, tensor.detach())
     }
     save_tensors(tensors, folder / WEIGHTS[0])
     text = json.dumps(_config(model, found, base_model), indent=2, sort_keys=True)
     save_atomically(folder / CONFIG, (text + "\n").encode())
+
+
+def _named(
+    name: str, experts: dict[str, list[str]], tensor: Tensor
+) -> list[tuple[str, Tensor]]:
+    """Return the names in a file of an adapter's tensor, or of those that it stacks."""
+    if name not in experts:
+        return [(name, tensor)]
+    return list(zip(experts[name], tensor, strict=True))
 
 
 def _config(
@@ -89,13 +102,15 @@ def _config(
 
 def _target_modules(model: nn.Module, found: dict[str, LoRALayer]) -> list[str]:
     """Return the last parts of the names if no other module has them, or the names."""
-    ends = {name.rpartition(".")[2] for name in found}
+    experts = names_of_experts(model)
+    names = [each for name in found for each in experts.get(name, [name])]
+    ends = {name.rpartition(".")[2] for name in names}
     inner = tuple(f"{name}." for name in found)
     for name, _ in model.named_modules():
         if name in found or name.startswith(inner):
             continue
         if name.rpartition(".")[2] in ends:
-            return sorted(found)
+            return sorted(names)
     return sorted(ends)
 
 
@@ -124,7 +139,7 @@ def load(model: nn.Module, folder: str | Path) -> None:
     """
     folder = Path(folder)
     settings = _read_settings(folder / CONFIG)
-    checkpoint = _open_weights(folder)
+    checkpoint = _stacked(model, _open_weights(folder))
     parts = _by_layer(checkpoint)
     layers = {name: _layer(model, checkpoint, name) for name in parts}
     present = dict(layers_of(model))
@@ -147,6 +162,21 @@ def load(model: nn.Module, folder: str | Path) -> None:
                         continue
                 stored = checkpoint[source]
                 target.copy_(stored.to(target.device, target.dtype))
+
+
+def _stacked(model: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
+    """Return a checkpoint in which the factors of experts are stacked."""
+    parts = {
+        f"{PREFIX}{name}.{end}": [f"{PREFIX}{each}.{end}" for each in stored]
+        for name, stored in names_of_experts(model).items()
+        for end in ("lora_A.weight", "lora_B.weight")
+    }
+    present = {
+        name: stored
+        for name, stored in parts.items()
+        if any(each in checkpoint for each in stored)
+    }
+    return checkpoint.stacked(present) if present else checkpoint
 
 
 def _read_settings(path: Path) -> Settings:
@@ -214,7 +244,7 @@ def _layer(model: nn.Module, checkpoint: Checkpoint, name: str) -> Any:
         layer = None
     if isinstance(layer, LoRALayer):
         layer = layer.base_layer
-    if layer is None or type(layer) not in LINEAR + EMBEDDING:
+    if layer is None or type(layer) not in LAYERS:
         problem = (
             "has no such layer" if layer is None else f"has a {type(layer).__name__}"
         )
@@ -254,7 +284,7 @@ def _check_shapes(
     parts: dict[str, str],
     settings: Settings,
 ) -> None:
-    rows, columns = layer.weight.shape
+    *groups, rows, columns = layer.weight.shape
     shapes: dict[str, tuple[int, ...]]
     if isinstance(layer, EMBEDDING):
         shapes = {
@@ -265,8 +295,8 @@ def _check_shapes(
         if isinstance(layer, Conv1D):
             rows, columns = columns, rows
         shapes = {
-            "lora_A.weight": (settings.rank, columns),
-            "lora_B.weight": (rows, settings.rank),
+            "lora_A.weight": (*groups, settings.rank, columns),
+            "lora_B.weight": (*groups, rows, settings.rank),
         }
     missing = [part for part in shapes if part not in parts]
     if missing:

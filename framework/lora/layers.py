@@ -20,7 +20,7 @@ LINEAR = (nn.Linear, nn.QLinear, Conv1D)
 EMBEDDING = (nn.Embedding, nn.QEmbedding)
 """Layers that become `LoRAEmbedding`."""
 
-QUANTIZED = (nn.QLinear, nn.QEmbedding)
+QUANTIZED = (nn.QLinear, nn.QGroupedLinear, nn.QEmbedding)
 
 
 class Settings(NamedTuple):

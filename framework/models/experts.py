@@ -10,6 +10,7 @@ from ..nn.utils import skip_init
 from ..ops.indexing.segment_sum import argsort_keys
 from ..ops.quantized.grouped import gated_quantized_gather_mm
 from ..ops.quantized.product import WEIGHTS
+from ..tensor.quantized import QuantizedTensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 
@@ -21,6 +22,7 @@ QUANTIZED_SHARE = 4
 them are decoded to memory otherwise, written and read again."""
 
 Layer = nn.GroupedLinear | nn.QGroupedLinear
+"""What an adapter may stand for."""
 
 
 class Experts(nn.Module):
@@ -93,14 +95,14 @@ class Experts(nn.Module):
 
     def _gathers(self, x: Tensor, rows: int) -> bool:
         """Return whether weights are read for each row, by the number of its expert."""
+        if is_grad_enabled() and any(
+            each.needs_grad for each in (x, *self.parameters())
+        ):
+            return False
         layers = (self.gate, self.up, self.down)
-        weights = [each.weight for each in layers if type(each) is nn.GroupedLinear]
-        if is_grad_enabled() and any(each.needs_grad for each in (x, *weights)):
-            return False
-        quantized = all(type(each) is nn.QGroupedLinear for each in layers)
-        if not quantized and len(weights) != len(layers):
-            return False
-        if quantized and x.dtype not in WEIGHTS:
+        kinds = {isinstance(each.weight, QuantizedTensor) for each in layers}
+        quantized = True in kinds
+        if quantized and (False in kinds or x.dtype not in WEIGHTS):
             return False
         most = self.count * (QUANTIZED_SHARE if quantized else 1)
         return 0 < rows <= min(most, MOST_GATHERED)
