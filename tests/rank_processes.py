@@ -1,7 +1,5 @@
-"""Programs in several processes, started by mpirun."""
+"""Programs in several processes, started by the launcher."""
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,13 +15,9 @@ def run_ranks(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program of Python's in several processes."""
     pytest.importorskip("mpi4py")
-    beside = str(Path(sys.executable).parent)
-    mpirun = shutil.which("mpirun", path=os.pathsep.join((beside, os.environ["PATH"])))
-    if mpirun is None:
-        pytest.skip("there is no mpirun")
-    command = [mpirun, "-n", str(count), sys.executable, "-W", "ignore", str(program)]
+    launch = [sys.executable, "-m", "vkbackend.tools.launch", "-n", str(count)]
     return subprocess.run(
-        [*command, *args],
+        [*launch, str(program), *args],
         capture_output=True,
         text=True,
         timeout=LONG,

@@ -72,7 +72,7 @@ ORDER = {
         drivers bindings spirv doctor ulp op_table
         used_names
         from_pytorch
-        fusion_report autotune bench models
+        fusion_report autotune bench models launch
         check
     """,
 }

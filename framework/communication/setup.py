@@ -15,7 +15,14 @@ from .group import Group, TransportChoice, alone
 from .host_transport import HostTransport
 from .mpi_transport import MpiTransport
 from .transport import Transport
-from .world import TIMEOUT, World, import_mpi, launched_size, world
+from .world import (
+    TIMEOUT,
+    World,
+    import_mpi,
+    launched_size,
+    library_version,
+    world,
+)
 
 BACKENDS = ("any", "mpi")
 TRANSPORTS = ("any", "host", "mpi")
@@ -104,6 +111,12 @@ def _made(
         return group if device is None else _placed(group, Device(device))
     import_mpi()
     job = world(timeout)
+    if job.size != launched_size() > 1:
+        raise DistributedError(
+            f"init: {launched_size()} processes were started, and MPI knows of"
+            f" {job.size}; use the mpirun of the MPI library that mpi4py loads"
+            f" ({library_version()})"
+        )
     if job.size == 1:
         return alone()
     opened: list[Device] = []

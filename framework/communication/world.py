@@ -56,6 +56,12 @@ def import_mpi() -> Any:
     return MPI
 
 
+def library_version() -> str:
+    """Return name and version of the MPI library that mpi4py loads."""
+    text: str = import_mpi().Get_library_version()
+    return " ".join(text.splitlines()[0].rstrip("\0").split())
+
+
 class World:
     """All processes of the job.
 

@@ -1,8 +1,8 @@
-"""PyTorch's launcher `torchrun`, for the one process that there is.
+"""PyTorch's launcher `torchrun`, for processes of one machine.
 
-    python -m vkbackend.framework.distributed.run train.py --epochs 3
+    python -m vkbackend.framework.distributed.run --nproc-per-node 2 train.py
 
-The script runs in a process of its own whose environment names it the only one.
+One process runs with an environment that names it the only one; mpirun starts several.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ import uuid
 from argparse import REMAINDER, ArgumentParser, Namespace
 from collections.abc import Sequence
 
+from ..communication.launcher import launch
+
 __all__ = ["get_args_parser", "main", "run"]
 
 
 def get_args_parser() -> ArgumentParser:
     """Return the parser of the launcher's arguments."""
-    parser = ArgumentParser(prog="run", description="Run a script as the only process.")
+    parser = ArgumentParser(prog="run", description="Run a script in processes.")
     add = parser.add_argument
     add("--nnodes", default="1:1", help="machines, or the least and most: 1")
     names = ["--nproc-per-node", "--nproc_per_node"]
-    add(*names, default="1", help="processes: 1, auto or gpu")
+    add(*names, default="1", help="processes; auto and gpu are 1")
     add("--standalone", action="store_true", help="without effect")
     for name, default in _UNUSED.items():
         names = [f"--{name}", f"--{name.replace('-', '_')}"]
@@ -56,7 +58,7 @@ _UNUSED = {
 
 
 def run(args: Namespace) -> None:
-    """Run a script as the only process, and wait for its end.
+    """Run a script in as many processes as are asked for, and wait for their end.
 
     Parameters
     ----------
@@ -65,24 +67,38 @@ def run(args: Namespace) -> None:
 
     Raises
     ------
+    DistributedError
+        If there is no mpi4py or mpirun for several processes.
     NotImplementedError
-        If several processes or machines are asked for.
+        If several machines are asked for.
     subprocess.CalledProcessError
         If the script ends with another status than 0.
+    ValueError
+        If the number of processes is none.
     """
     most = args.nnodes.rpartition(":")[2]
-    if most != "1" or args.nproc_per_node not in ("1", "auto", "gpu"):
+    if most != "1":
         raise NotImplementedError(
-            f"run: {args.nproc_per_node} processes on {args.nnodes} machines are asked"
-            " for; one process computes on one device, so leave --nproc-per-node and"
-            " --nnodes out"
+            f"run: {args.nnodes} machines are asked for; name them to"
+            " python -m vkbackend.tools.launch --hosts"
         )
+    count = 1 if args.nproc_per_node in ("auto", "gpu") else int(args.nproc_per_node)
     command = [args.training_script, *args.training_script_args]
     if args.module and args.no_python:
         raise ValueError("run: --module and --no-python are given; one of them only")
     if not args.no_python:
         command = [sys.executable, "-u", *(["-m"] if args.module else []), *command]
-    subprocess.run(command, env={**os.environ, **environment(args)}, check=True)
+    variables = environment(args)
+    if count == 1:
+        subprocess.run(command, env={**os.environ, **variables}, check=True)
+        return
+    variables = {k: v for k, v in variables.items() if k not in _OF_EACH_RANK}
+    status = launch(command, count, variables=variables)
+    if status:
+        raise subprocess.CalledProcessError(status, command)
+
+
+_OF_EACH_RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
 def environment(args: Namespace) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Processes that mpirun starts: both transports."""
+"""Processes that the launcher starts: both transports, and the end of a rank."""
 
 from pathlib import Path
 
@@ -16,5 +16,12 @@ PROGRAM = Path(__file__).with_name("rank_program.py")
 )
 def test_processes(size: int, seeds: int) -> None:
     done = run_ranks(size, PROGRAM, str(seeds))
+    told = done.stdout + done.stderr
     for rank in range(size):
-        assert f"rank {rank} is right" in done.stdout, done.stdout + done.stderr
+        assert f"[{rank}] rank {rank} is right" in done.stdout, told
+        if rank != 1:
+            error = "all_sum of float32 (2,): rank 1 was killed (process "
+            lines = [line for line in told.splitlines() if error in line]
+            assert any(line.startswith(f"[{rank}] ") for line in lines), told
+    assert "launch: rank 1 was killed by signal 9" in done.stderr
+    assert done.returncode != 0

@@ -1,8 +1,9 @@
-"""The launcher runs a script as the only process."""
+"""The launcher runs a script as the only process; several: `test_launcher`."""
 
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,10 +39,24 @@ def test_its_status_is_told(script: Path, tmp_path: Path) -> None:
         main([str(script), str(tmp_path / "out.json"), "3"])
 
 
-@pytest.mark.parametrize("options", [["--nproc-per-node=2"], ["--nnodes=1:4"]])
-def test_several_processes_are_refused(options: list[str]) -> None:
-    with pytest.raises(NotImplementedError, match="one process computes on one device"):
-        run(get_args_parser().parse_args([*options, "script.py"]))
+def test_several_machines_are_refused() -> None:
+    with pytest.raises(NotImplementedError, match=r"launch --hosts"):
+        run(get_args_parser().parse_args(["--nnodes=1:4", "script.py"]))
+
+
+def test_several_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[Any] = []
+
+    def launch(command: list[str], count: int, variables: dict[str, str]) -> int:
+        calls.append((command[-2:], count, "MASTER_ADDR" in variables, variables))
+        return 3
+
+    monkeypatch.setattr("vkbackend.framework.distributed.run.launch", launch)
+    options = get_args_parser().parse_args(["--nproc-per-node=2", "script.py", "a"])
+    with pytest.raises(subprocess.CalledProcessError, match="status 3"):
+        run(options)
+    assert calls[0][:3] == (["script.py", "a"], 2, True)
+    assert "RANK" not in calls[0][3]
 
 
 def test_a_script_is_a_module_or_a_program() -> None:
