@@ -8,7 +8,7 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..base.dtype import float64
 from ..base.errors import DTypeError, GradError
-from ..ops.attention.cached import cached_attention, extend_cache, reads_cache
+from ..ops.attention.cached import cached_attention, extend_cache, reads_pages
 from ..tensor.factories import zeros_like
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
@@ -187,7 +187,7 @@ class _PagedStep(CacheStep):
             )
             assign(keys, new_keys)
             assign(values, new_values)
-            if reads_cache(query, keys):
+            if reads_pages(query, keys, cap):
                 window = self._window
                 found = cached_attention(
                     query, keys, values, at, None, scale, window, cap, tables

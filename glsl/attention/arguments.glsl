@@ -4,6 +4,9 @@
 // the type of q, k and v, OWN_FIELDS, its own fields, and the constant DROPOUT.
 
 #include "attention/dropout.glsl"
+#ifdef PAGED
+#include "lib/index_buffers.glsl"
+#endif
 
 // Strides are in elements of each type; the last dimension's is 1, but for the mask.
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
@@ -14,6 +17,12 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     In mask;
     Seed seed;
     OWN_FIELDS
+#ifdef PAGED
+    IntIn position;
+    IntIn tables;
+    uint pages;
+    uint window;
+#endif
     uint batch;
     uint heads;
     uint group;
@@ -44,6 +53,23 @@ uint heads = all.heads, group = all.group, queries = all.queries, keys = all.key
 uint q_row = all.q_row, k_row = all.k_row, v_row = all.v_row;
 uint mask_row = all.mask_row, mask_column = all.mask_column;
 float dropout = all.dropout;
+
+#ifdef PAGED
+#include "attention/pages.glsl"
+#define BEGIN_SEQUENCE(batch) begin_sequence(batch);
+#define FIRST_QUERY first_query
+#define OLDEST(query) oldest(query)
+#define WINDOW window
+#define LINE_AT(line, stride) line_at(line, stride)
+#define OWN_BATCH(batch) 0
+#else
+#define BEGIN_SEQUENCE(batch)
+#define FIRST_QUERY 0
+#define OLDEST(query) 0
+#define WINDOW 0
+#define LINE_AT(line, stride) ((line) * (stride))
+#define OWN_BATCH(batch) batch
+#endif
 
 uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);
 

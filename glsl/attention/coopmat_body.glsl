@@ -79,7 +79,8 @@ float masked(float product, uint query, uint key, uint mask_at) {
     uint row = min(query, queries - 1), column = min(key, keys - 1);
     if (HAS_MASK != 0)
         product += load(mask, mask_at + row * mask_row + column * mask_column) * unscale;
-    bool seen = key < keys && (CAUSAL == 0 || key <= query);
+    bool seen = key < keys && (CAUSAL == 0 || key <= FIRST_QUERY + query);
+    seen = seen && key >= OLDEST(query);
     return seen ? product : -INFINITE;
 }
 
@@ -134,7 +135,7 @@ void fetch(
     out WORD next[LOADS], Words x, uint base, uint stride, uint first, uint count) {
     [[unroll]] for (uint i = 0; i < LOADS; ++i) {
         uint at = min(first + line + i * LINES, count - 1);
-        next[i] = x.at[base + at * stride + word];
+        next[i] = x.at[base + LINE_AT(at, stride) + word];
     }
 }
 

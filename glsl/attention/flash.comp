@@ -6,6 +6,7 @@
 // out     out_ (batch, queries, heads, VALUE_HEAD) T; logsumexp (batch, heads, queries)
 //         of the scores, ACC: -inf and 0 in out_ for a query that sees no key
 // consts  those of attention/flash_body.glsl
+// macros  PAGED: k and v are pages of a cache, see attention/pages.glsl
 // source  Dao, Fu, Ermon, Rudra and Re, FlashAttention, arXiv:2205.14135
 // lint    bank-conflict: in the softmax alone; the products, which load far more of the
 //         tile, need the odd pitch
@@ -54,7 +55,9 @@ void main() {
     uint first_row = linear_workgroup() % blocks * BLOCK;
     if (number >= all.batch * heads) return;
     uint batch = number / heads, head = number % heads;
-    uint k_at = k_base(batch, head / group), v_at = v_base(batch, head / group);
+    BEGIN_SEQUENCE(batch)
+    uint k_at = k_base(OWN_BATCH(batch), head / group);
+    uint v_at = v_base(OWN_BATCH(batch), head / group);
     uint mask_at = mask_base(batch, head);
     uint q_at = q_base(batch, head);
 
@@ -63,8 +66,8 @@ void main() {
         for (uint c = 0; c < VALUE_COLUMNS; ++c) sums[i][c] = 0.0;
     uint row = at / PARTS, part = at % PARTS;
     float greatest = -INFINITE, total = 0.0;
-    uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
-    for (uint first = 0; first < end; first += SPAN) {
+    uint end = CAUSAL != 0 ? min(keys, FIRST_QUERY + first_row + BLOCK) : keys;
+    for (uint first = OLDEST(first_row) / SPAN * SPAN; first < end; first += SPAN) {
         float scores[ROWS][TILE];
         multiply(
             q, q_at, q_row, queries, first_row, k, k_at, k_row, keys, first, HEAD, scores);

@@ -68,13 +68,14 @@ uint column_of(uint j) { return j * LANES + lane; }
 // memory at `to`, transposed: adjacent vectors, `pitch` from one element to the next.
 void fill(
     uint to, uint pitch, uint lines, In x, uint base, uint stride, uint count, uint first,
-    uint start, uint depth) {
+    uint start, uint depth, bool is_own) {
     // Four elements of four vectors at a time.
     for (uint i = at; i < SLAB / 4 * lines / 4; i += gl_WorkGroupSize.x) {
         uint vector = i / (SLAB / 4) * 4, e = i % (SLAB / 4) * 4;
         mat4 block;
         for (uint u = 0; u < 4; ++u) {
-            uint from = base + min(first + vector + u, count - 1) * stride;
+            uint place = min(first + vector + u, count - 1);
+            uint from = base + (is_own ? place * stride : LINE_AT(place, stride));
             from += min(start + e, depth - 4);
             block[u] = load_quad(QUADS_OF(x), from / 4);
         }
@@ -95,8 +96,8 @@ void multiply(
         barrier();
         fill(
             0, OWN_PITCH, BLOCK, own, own_base, own_stride, own_count, own_first, start,
-            depth);
-        fill(SLAB_AT, PITCH, SPAN, other, base, stride, count, first, start, depth);
+            depth, true);
+        fill(SLAB_AT, PITCH, SPAN, other, base, stride, count, first, start, depth, false);
         barrier();
         for (uint e = 0; e < min(SLAB, depth - start); ++e) {
             float taken[ROWS], values[TILE];
@@ -120,7 +121,7 @@ void fill(
     In other, uint base, uint stride, uint count, uint first, uint start, uint depth) {
     barrier();
     for (uint i = at; i < SLAB * SPAN; i += gl_WorkGroupSize.x) {
-        uint entry = base + min(first + i / SLAB, count - 1) * stride;
+        uint entry = base + LINE_AT(min(first + i / SLAB, count - 1), stride);
         slab[i % SLAB * PITCH + i / SLAB] =
             load(other, entry + min(start + i % SLAB, depth - 1));
     }
@@ -139,7 +140,7 @@ void multiply(
         for (uint j = 0; j < TILE; ++j) result[i][j] = 0.0;
     }
     for (uint j = 0; j < TILE; ++j)
-        other_at[j] = base + min(first + column_of(j), count - 1) * stride;
+        other_at[j] = base + LINE_AT(min(first + column_of(j), count - 1), stride);
     for (uint start = 0; start < depth; start += SLAB) {
         if (STAGED != 0) fill(other, base, stride, count, first, start, depth);
         for (uint first_e = start; first_e < min(start + SLAB, depth); first_e += STEP) {
@@ -204,7 +205,8 @@ void share(float values[ROWS][TILE]) {
             taken_[i] = TAKE_TILE((team * ROWS + i) * PITCH + step_);                    \
         for (uint u_ = 0; u_ < STEP; ++u_) {                                             \
             float values_[WIDTH_COLUMNS];                                                \
-            uint from_ = base + min(first + step_ + u_, end - 1) * stride;               \
+            uint line_ = min(first + step_ + u_, end - 1);                               \
+            uint from_ = base + LINE_AT(line_, stride);                                  \
             LOAD_COLUMNS(values_, WIDTH, WIDTH_COLUMNS, other, from_)                    \
             for (uint i = 0; i < ROWS; ++i)                                              \
                 for (uint c = 0; c < WIDTH_COLUMNS; ++c)                                 \

@@ -5,6 +5,7 @@
 // out     out_ (batch, queries, heads, HEAD) T; logsumexp (batch, heads, queries) of the
 //         scores, float
 // consts  those of attention/coopmat_body.glsl
+// macros  PAGED: k and v are pages of a cache, see attention/pages.glsl
 // source  Dao, FlashAttention-2, arXiv:2307.08691
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -35,8 +36,9 @@ void main() {
     if (number >= all.batch * heads) return;
     uint batch = number / heads, head = number % heads;
     uint first_row = block * BLOCK;
-    uint k_at = k_base(batch, head / group);
-    uint v_at = v_base(batch, head / group);
+    BEGIN_SEQUENCE(batch)
+    uint k_at = k_base(OWN_BATCH(batch), head / group);
+    uint v_at = v_base(OWN_BATCH(batch), head / group);
     uint mask_at = mask_base(batch, head);
 
     FACTOR_A own_q[STRIPES][DEEP];
@@ -53,19 +55,20 @@ void main() {
         total[r] = vec2(0.0);
     }
 
-    uint end = CAUSAL != 0 ? min(keys, first_row + BLOCK) : keys;
-    uint count = (end - 1) / SPAN + 1;
+    uint end = CAUSAL != 0 ? min(keys, FIRST_QUERY + first_row + BLOCK) : keys;
+    uint count = (end - 1) / SPAN + 1, nearest = OLDEST(first_row) / SPAN;
     WORD next_k[LOADS], next_v[LOADS];
-    if (IN_TURN == 0) FETCH(0)
-    else fetch(next_k, k, k_at, k_row, 0, keys);
+    if (IN_TURN == 0) FETCH(nearest * SPAN)
+    else fetch(next_k, k, k_at, k_row, nearest * SPAN, keys);
     if (STAGES == 2) {
         barrier();
-        put(next_k, FIRST, 0, keys);
-        put(next_v, SECOND, 0, keys);
+        put(next_k, FIRST, nearest * SPAN, keys);
+        put(next_v, SECOND, nearest * SPAN, keys);
         barrier();
     }
-    [[dont_unroll]] for (uint tile = 0; tile < count; ++tile) {
-        uint first = tile * SPAN, stage = STAGES == 2 ? tile % 2 * STAGE : 0;
+    [[dont_unroll]] for (uint tile = nearest; tile < count; ++tile) {
+        uint first = tile * SPAN;
+        uint stage = STAGES == 2 ? (tile - nearest) % 2 * STAGE : 0;
         if (STAGES == 1) {
             barrier();
             put(next_k, FIRST, first, keys);
@@ -77,7 +80,8 @@ void main() {
 #ifdef EMULATED
         bool seen = true;
 #else
-        bool seen = CAUSAL == 0 || first < first_row + own + STRIPES * 16;
+        bool seen =
+            CAUSAL == 0 || first < FIRST_QUERY + first_row + own + STRIPES * 16;
 #endif
         if (IN_TURN != 0) fetch(next_k, v, v_at, v_row, first, keys);
         else if (STAGES == 2 || !LATE || !seen) FETCH(ahead)
@@ -105,7 +109,8 @@ void main() {
                 }
             }
             bool whole = HAS_MASK == 0 && first + SPAN <= keys
-                && (CAUSAL == 0 || first + SPAN <= first_row + own);
+                && (CAUSAL == 0 || first + SPAN <= FIRST_QUERY + first_row + own)
+                && WINDOW == 0;
             if (!whole)
                 UNROLL for (uint r = 0; r < STRIPES; ++r)
                     UNROLL for (uint j = 0; j < ACROSS; ++j)

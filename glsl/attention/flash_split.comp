@@ -126,12 +126,6 @@ vec4 quad_of(uvec4 word, uint i) {
 }
 
 #ifdef CACHED
-// An int64 that is not below 0, at most `most`.
-uint bounded(IntIn x, uint index, uint most) {
-    int lower = x.at[2 * index], upper = x.at[2 * index + 1];
-    return upper < 0 ? 0 : upper > 0 ? most : min(uint(lower), most);
-}
-
 // Offset of a key among those of its head; `table` is where its sequence's pages begin.
 uint offset_of(IntIn tables, uint table, uint key, uint page_stride, uint row) {
     if (PAGE == 0) return key * row;

@@ -5,9 +5,11 @@
 float scale = all.scale;
 
 // Whether the mask leaves all scores of queries and `count` keys as they are.
-bool sees_all(uint first_query, uint first_key, uint count) {
+bool sees_all(uint own_query, uint first_key, uint count) {
     bool whole = HAS_MASK == 0 && first_key + count <= keys;
-    return whole && (CAUSAL == 0 || first_key + count <= first_query + 1);
+    if (CAUSAL == 0) return whole;
+    bool before = first_key + count <= FIRST_QUERY + own_query + 1;
+    return whole && before && WINDOW == 0;
 }
 
 // Score of a query and a key; -inf beyond the keys.
@@ -16,6 +18,7 @@ float score(float product, uint query, uint key, uint mask_at) {
     uint row = min(query, queries - 1), column = min(key, keys - 1);
     if (HAS_MASK != 0)
         result += load(mask, mask_at + row * mask_row + column * mask_column);
-    bool seen = key < keys && (CAUSAL == 0 || key <= query);
+    bool seen = key < keys && (CAUSAL == 0 || key <= FIRST_QUERY + query);
+    seen = seen && key >= OLDEST(query);
     return seen ? result : -INFINITE;
 }

@@ -113,13 +113,17 @@ class AttentionCall(NamedTuple):
 
 
 def flash_dispatch(
-    kernel: str, arguments: Mapping[str, Argument], call: AttentionCall
+    kernel: str,
+    arguments: Mapping[str, Argument],
+    call: AttentionCall,
+    *,
+    large_simt: bool = True,
 ) -> Dispatch:
     """Return the dispatch of a kernel built on `attention/flash_body.glsl`.
 
     `arguments` are those that not all of them take. With `tensor_cores` it is the
     tensor-core kernel, if that supports the call; otherwise that with large register
-    tiles, if the device has room for them.
+    tiles, if the device has room for them, unless `large_simt` is false.
     """
     gpu, q, k, v, mask = call.gpu, call.q, call.k, call.v, call.mask
     batch, heads, queries, head = q.shape
@@ -132,7 +136,8 @@ def flash_dispatch(
     if on_tensor_cores and tiles_of(kernel, q.dtype, head) is not None:
         return tensor_core_dispatch(kernel, push, q, k, v, options)
     head_sizes = {"HEAD": head, "VALUE_HEAD": v.shape[3]}
-    tile = simt_tile(gpu, kernel, max(x.shape[3] for x in vectors))
+    longest = max(x.shape[3] for x in vectors)
+    tile = simt_tile(gpu, kernel, longest) if large_simt else None
     if tile is not None:
         defines = dict(storage_defines(q.dtype))
         if all(map(is_vec4_aligned, vectors)):

@@ -14,7 +14,9 @@ from ...base.index_checks import out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from ...kernels.attention.coopmat import uses_tensor_cores
 from ...kernels.attention.flash import AttentionCall
+from ...kernels.attention.paged import fits_pages, paged_dispatch
 from ...kernels.attention.split import MOST_QUERIES, cached_dispatches, fits_cache
 from ...kernels.linear import linear_dispatch, words_of
 from ...kernels.reduce import need_countable
@@ -248,8 +250,9 @@ def _cached_attention(
     scale: float,
     window: int | None,
     cap: float | None,
+    tensor_cores: bool = False,
 ) -> Tensor:
-    """Return softmax(scores) v of few queries, over the tokens up to each of them.
+    """Return softmax(scores) v of queries, over the tokens up to each of them.
 
     Parameters
     ----------
@@ -270,6 +273,8 @@ def _cached_attention(
         Number of tokens that a query sees at most, the nearest ones.
     cap : float or None
         Scores are cap * tanh(score / cap).
+    tensor_cores : bool
+        Whether many queries, of a cache of pages, may have the device's.
 
     Returns
     -------
@@ -306,8 +311,11 @@ def _cached_attention_kernel(
     scale: float,
     window: int | None,
     cap: float | None,
+    tensor_cores: bool,
 ) -> list[Dispatch]:
-    call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, False)
+    call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, tensor_cores)
+    if tables is not None and not fits_cache(gpu, q, k):
+        return [paged_dispatch(call, tables, window)]
     return cached_dispatches(call, padding, tables, window, cap)
 
 
@@ -322,6 +330,7 @@ def _cached_attention_reference(
     scale: float,
     window: int | None,
     cap: float | None,
+    tensor_cores: bool,
 ) -> np.ndarray:
     if tables is None:
         return _attended(q, k, v, int(position), padding, scale, window, cap)
@@ -387,6 +396,15 @@ def reads_cache(query: Tensor, keys: Tensor) -> bool:
     return 0 < query.layout.shape[2] <= MOST_QUERIES and 0 not in keys.layout.shape
 
 
+def reads_pages(query: Tensor, keys: Tensor, cap: float | None) -> bool:
+    """Return whether `cached_attention` takes as many queries of a cache of pages."""
+    device = query.device
+    if isinstance(device, GpuDevice):
+        few = fits_cache(device.gpu.info, query.spec, keys.spec)
+        return few or fits_pages(query.spec, keys.spec, cap)
+    return 0 not in (*query.layout.shape, *keys.layout.shape)
+
+
 def extend_cache(
     q: Tensor,
     k: Tensor,
@@ -422,7 +440,7 @@ def cached_attention(
 ) -> Tensor:
     """Return what queries attend to in a cache, as `_cached_attention`, of any layouts.
 
-    Only if `reads_cache`.
+    Only if `reads_cache`, or with tables `reads_pages`.
     """
     if tables is not None:
         position, tables = _in_order(position), _in_order(tables)
@@ -436,6 +454,7 @@ def cached_attention(
         scale,
         window,
         cap,
+        tables is not None and q.is_gpu and uses_tensor_cores(q, v, scale),
     )
 
 

@@ -43,7 +43,7 @@ def test_rows_have_positions_of_their_own(place: Any) -> None:
     assert cache.position.tolist() == [7, 3, 7]
 
 
-def test_a_long_prompt_reads_pages_side_by_side(place: Any) -> None:
+def test_a_long_prompt_attends_to_pages(place: Any) -> None:
     """More tokens than the kernel of few queries takes, in pieces."""
     tokens = (np.arange(41) * 7 % 11).tolist()
     model = small_llama(num_hidden_layers=1)

@@ -1,0 +1,31 @@
+// Keys and values of a paged cache, for attention/arguments.glsl with PAGED
+//
+// k and v are (pages, key_heads, PAGE, HEAD), of one layout. Token t of a sequence is in
+// page `tables` (batch, keys / PAGE)[t / PAGE]; the first query is token `position`
+// (batch), and each sees itself and those before, the nearest `window` of them if that
+// is not 0. CAUSAL is 1.
+
+layout(constant_id = 21) const uint PAGE = 64;
+
+IntIn position = all.position, tables = all.tables;
+uint page_stride = all.k_batch, last_page = all.pages - 1, window = all.window;
+uint first_query = 0, own_table = 0;
+
+// Choose the sequence; there are no keys after its last query.
+void begin_sequence(uint batch) {
+    own_table = batch * (keys / PAGE);
+    first_query = bounded(position, batch, keys - 1);
+    keys = min(keys, first_query + queries);
+}
+
+// Offset of a key among those of its head.
+uint line_at(uint key, uint row_stride) {
+    uint page = bounded(tables, own_table + key / PAGE, last_page);
+    return page * page_stride + key % PAGE * row_stride;
+}
+
+// First key that a query sees.
+uint oldest(uint query) {
+    uint place = first_query + query + 1;
+    return window != 0 && place > window ? place - window : 0;
+}
