@@ -133,6 +133,13 @@ def _gated(x: Tensor, gate: Layer, up: Layer, numbers: Tensor) -> Tensor:
     return inner
 
 
+class Router(nn.Linear):
+    """What chooses experts; its own type keeps it from being quantized.
+
+    Weights of few bits would choose others.
+    """
+
+
 class SparseMLP(nn.Module):
     """Experts, and the linear layer that chooses among them for each token.
 
@@ -158,7 +165,7 @@ class SparseMLP(nn.Module):
         super().__init__()
         self.k = k
         self.normalized = normalized
-        self.gate = skip_init(nn.Linear, width, count, bias=False)
+        self.gate = skip_init(Router, width, count, bias=False)
         self.experts = Experts(count, width, inner, names)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -23,6 +23,7 @@ from ..base.quantized_format import FORMATS
 from ..tensor.from_data import tensor
 from ..tensor.quantized import QuantizedTensor, encode_finite
 from ..tensor.tensor import Tensor
+from .experts import Router
 from .gemma import Gemma, RMSNorm
 from .gguf_file import GGUFFile, write_gguf
 from .gguf_settings import (
@@ -104,9 +105,6 @@ _IN_GEMMA = {
     "pre_feedforward_layernorm": "ffn_norm",
     "post_feedforward_layernorm": "post_ffw_norm",
 }
-
-_ROUTER = ("mlp.gate.weight", "block_sparse_moe.gate.weight")
-"""Ends of names of what chooses experts, which stays float32."""
 
 _BLOCK = r"(?:model\.layers|transformer\.h|bert\.encoder\.layer)\.(\d+)\.(.+)"
 
@@ -380,7 +378,8 @@ def _written(
     if isinstance(layer, RMSNorm):
         # Files have the whole factor.
         values = values + np.float32(1)
-    if values.ndim < 2 or not isinstance(layer, Layer) or name.endswith(_ROUTER):
+    kept = isinstance(layer, Router) or not isinstance(layer, Layer)
+    if values.ndim < 2 or kept:
         return "float32", values.shape, values
     if format in FORMATS and values.shape[-1] % FORMATS[format].multiple == 0:
         blocks = encode_finite(f"save_gguf: `{name}`", values, FORMATS[format])

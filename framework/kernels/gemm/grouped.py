@@ -53,7 +53,7 @@ def grouped_rows_dispatches(
     large = grouped_gemm(gpu, _batched(a), b, groups, mode, told)
     if large is not None:
         return large
-    product = _product(m=ceil_div(m, groups), n=n, k=k, a=a, b=b, batch=groups)
+    product = _product(m=ceil_div(m, max(1, groups)), n=n, k=k, a=a, b=b, batch=groups)
     (rows, columns), constants = small_tile(gpu, product)
     tiles = (m // rows + groups + 1) * ceil_div(n, columns)
     push = _arguments(a, b, m, n, k)
@@ -82,7 +82,7 @@ def grouped_depth_dispatches(
     large = grouped_gemm(gpu, *given, by_depth=True)
     if large is not None:
         return large
-    product = _product(m=m, n=n, k=ceil_div(k, groups), a=a, b=b, batch=groups)
+    product = _product(m=m, n=n, k=ceil_div(k, max(1, groups)), a=a, b=b, batch=groups)
     (rows, columns), constants = small_tile(gpu, product)
     tiles = ceil_div(m, rows) * ceil_div(n, columns)
     push = _arguments(a, b, m, n, k)

@@ -23,7 +23,7 @@ def mixture(format: str | None = None) -> Any:
     """Return a small Mixtral, with quantized experts or without."""
     model = small_llama(model_type="mixtral", num_local_experts=3, **SIZES)  # type: ignore[arg-type]
     if format is not None:
-        fw.nn.quantize(model, format, skip=["*.block_sparse_moe.gate"])
+        fw.nn.quantize(model, format)
         experts = model.model.layers[0].block_sparse_moe.experts
         assert isinstance(experts.gate, fw.nn.QGroupedLinear)
     return model

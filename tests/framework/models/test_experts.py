@@ -94,6 +94,13 @@ def test_gradients_are_those_of_each_token(place: Any) -> None:
         )
 
 
+def test_what_chooses_experts_is_not_quantized() -> None:
+    model = filled(SparseMLP(COUNT, 32, 32, 2, True))
+    report = fw.nn.quantize(model, "q4_0")
+    names = [each.name for each in report.layers]
+    assert names == ["experts.gate", "experts.up", "experts.down"]
+
+
 @pytest.mark.parametrize("tokens", [2, 15])
 def test_quantized_experts(place: Any, tokens: int) -> None:
     rng = np.random.default_rng(4)

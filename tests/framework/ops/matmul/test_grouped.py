@@ -20,6 +20,13 @@ def test_rows_beyond_the_groups_are_zero(place: Any) -> None:
     np.testing.assert_array_equal(found.numpy(), wanted)
 
 
+def test_no_groups(place: Any) -> None:
+    offs = fw.zeros(0, dtype=fw.int32, device=place)
+    a, b = fw.ones(4, 3, device=place), fw.ones(0, 3, 2, device=place)
+    np.testing.assert_array_equal(grouped_mm(a, b, offs).numpy(), np.zeros((4, 2)))
+    assert grouped_mm(a.T, a, offs).shape == (0, 3, 3)
+
+
 @pytest.mark.parametrize("ends", [[3, 1, 4], [1, 2, 9], [-1, 2, 3]])
 def test_offsets_that_fall_or_exceed(ends: list[int], place: Any) -> None:
     wrong = next(b for a, b in zip([0, *ends], ends, strict=False) if not a <= b <= 4)
