@@ -13,10 +13,11 @@ import pytest
 
 from vkbackend.framework.base.device import CPU
 from vkbackend.framework.communication import host_transport, shared_pages
-from vkbackend.framework.communication.group import Group, TransportChoice
+from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import HostTransport
 from vkbackend.framework.communication.progress import Progress
 from vkbackend.framework.communication.shared_pages import ControlPages
+from vkbackend.framework.communication.transport import TransportChoice
 
 LONG = 60.0
 """Seconds after which a test that hangs fails."""

@@ -115,6 +115,10 @@ class TraceHooks:
         """Note an action that is done only once: the trace cannot be cached."""
         self.replayable = False
 
+    def takes_host_steps(self) -> bool:
+        """Return whether nodes may be steps of the host; see `ir.host_step`."""
+        return False
+
     def called(self, owner: Any) -> None:
         """Note an object whose `_fingerprint()` guards the trace."""
         self.replayable = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,8 @@ from .elements import (
 )
 from .progress import Task
 from .reductions import STEPS, Reduction
-from .transport import Bytes, Call, Fill, Transport, as_bytes
+from .traced import Collective, is_recorded, recorded
+from .transport import Bytes, Call, Fill, Transport, TransportChoice, as_bytes
 
 _DIRECT = 1 << 16
 """Bytes up to which each of many ranks computes a whole sum.
@@ -37,25 +37,6 @@ Beyond, each computes a part, and they exchange these.
 """
 
 _COLLECTIVES = "collectives"
-
-
-@dataclass(frozen=True)
-class TransportChoice:
-    """The transport of a group, and why it was chosen.
-
-    Attributes
-    ----------
-    name : str
-        "none" of a group of one process, "host" or "mpi".
-    reason : str
-        Why.
-    """
-
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.reason}"
 
 
 class Group:
@@ -122,7 +103,7 @@ class Group:
         DistributedError
             If another rank has ended, or calls something else.
         TraceError
-            Within `fw.jit`, among several processes.
+            Within `fw.jit`, of a tensor on the host.
         """
         return self._reduced("all_sum", "sum", x)
 
@@ -183,6 +164,8 @@ class Group:
 
     def _reduce(self, name: str, op: str, x: Tensor) -> Tensor:
         reduction = Reduction(name, op, x.dtype, self.size)
+        if self.size > 1 and is_recorded(x):
+            return self._record(x, x.shape, "_reduce", (name, op), 2)
         if self._alone(name):
             return x.detach().clone()
         call = Call(name, shown(x) if name != "all_reduce" else f"{op} of {shown(x)}")
@@ -244,6 +227,10 @@ class Group:
 
     def _reduce_scatter(self, x: Tensor, dim: int, op: str) -> Tensor:
         reduction = Reduction("reduce_scatter", op, x.dtype, self.size)
+        if self.size > 1 and is_recorded(x):
+            sizes = list(x.shape)
+            sizes[dim] //= self.size
+            return self._record(x, sizes, "_reduce_scatter", (dim, op))
         if self._alone("reduce_scatter"):
             return x.detach().clone()
         call = Call("reduce_scatter", f"{op} of {shown(x)}, dim {dim}")
@@ -287,6 +274,10 @@ class Group:
         return self._all_gather(x, dim)
 
     def _all_gather(self, x: Tensor, dim: int) -> Tensor:
+        if self.size > 1 and is_recorded(x):
+            sizes = list(x.shape)
+            sizes[dim] *= self.size
+            return self._record(x, sizes, "_all_gather", (dim,))
         if self._alone("all_gather"):
             return x.detach().clone()
         call = Call("all_gather", f"{shown(x)}, dim {dim}")
@@ -329,6 +320,8 @@ class Group:
         return self._broadcast(x, source)
 
     def _broadcast(self, x: Tensor, source: int) -> Tensor:
+        if self.size > 1 and is_recorded(x):
+            return self._record(x, x.shape, "_broadcast", (source,))
         if self._alone("broadcast"):
             return x.detach().clone()
         call = Call("broadcast", f"{shown(x)} from rank {source}")
@@ -370,6 +363,8 @@ class Group:
         return self._all_to_all(x, dim)
 
     def _all_to_all(self, x: Tensor, dim: int) -> Tensor:
+        if self.size > 1 and is_recorded(x):
+            return self._record(x, x.shape, "_all_to_all", (dim,))
         if self._alone("all_to_all"):
             return x.detach().clone()
         call = Call("all_to_all", f"{shown(x)}, dim {dim}")
@@ -613,9 +608,23 @@ class Group:
 
     def _refuse_trace(self, name: str) -> None:
         trace_hooks.refuse(
-            f"{name} communicates with other processes, which a replay cannot do;"
-            " communicate outside of the function"
+            f"{name} communicates with other processes, which a replay repeats only"
+            " for collectives of tensors on a device; communicate outside of the"
+            " function"
         )
+
+    def _record(
+        self,
+        x: Tensor,
+        out_shape: Sequence[int],
+        method: str,
+        arguments: tuple[Any, ...],
+        position: int = 0,
+    ) -> Tensor:
+        """Make a collective a node of the running trace."""
+        shapes = tuple(x.shape), tuple(out_shape)
+        step = Collective(self, method, arguments, position, *shapes, x.dtype)
+        return recorded(x, step, out_shape)
 
     def _taped(self, x: Tensor) -> bool:
         return x.requires_grad and is_grad_enabled()

@@ -11,10 +11,10 @@ from vkbackend.errors import NoVulkanError
 
 from ..base.device import CPU, Device
 from ..base.errors import DistributedError
-from .group import Group, TransportChoice, alone
+from .group import Group, alone
 from .host_transport import HostTransport
 from .mpi_transport import MpiTransport
-from .transport import Transport
+from .transport import Transport, TransportChoice
 from .world import (
     TIMEOUT,
     World,

@@ -28,6 +28,25 @@ Consume = Callable[[int, int, Bytes], None]
 
 
 @dataclass(frozen=True)
+class TransportChoice:
+    """The transport of a group, and why it was chosen.
+
+    Attributes
+    ----------
+    name : str
+        "none" of a group of one process, "host" or "mpi".
+    reason : str
+        Why.
+    """
+
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.reason}"
+
+
+@dataclass(frozen=True)
 class Call:
     """What a rank asks for; all ranks of a group must ask for the same.
 

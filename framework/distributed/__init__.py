@@ -39,7 +39,8 @@ order with tensors of one shape and dtype; otherwise, and where a rank ends, the
 raise `DistributedError`, which names the rank and the collective. Reductions, gathers,
 broadcasts and `all_to_all` have gradients, whose computation communicates on all ranks.
 `split(group, color, key)` makes groups of some ranks. Within `fw.jit` collectives of
-several ranks raise `TraceError`.
+tensors on a device are nodes of the trace, which each replay runs again; messages,
+objects, barriers and tensors on the host raise `TraceError` there.
 
 PyTorch's functions (`init_process_group`, `all_reduce`, ...) use the same groups, and
 take a `Group` as well as a `ProcessGroup`. A process group of one process can be
@@ -55,10 +56,10 @@ from ..base.errors import DistributedError as DistributedError
 from ..base.late_modules import give_attributes as _give_attributes
 from ..base.public_names import public_names as _public_names
 from ..communication.group import Group as Group
-from ..communication.group import TransportChoice as TransportChoice
 from ..communication.setup import init as init
 from ..communication.setup import split as split
 from ..communication.setup import transport as transport
+from ..communication.transport import TransportChoice as TransportChoice
 from ..nn.gradient_bucket import GradBucket as GradBucket
 from .collectives import *  # noqa: F403 - its public names
 from .collectives import __all__ as _collectives

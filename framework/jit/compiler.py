@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import vkbackend
 
 from ..base.errors import TraceError
+from ..base.scoped_setting import SettingScope
+from ..ir.host_step import HostStep, compiling, host_steps
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.bound_plan import BoundPlan
 from ..scheduler.dynamic_args import DynamicArguments
@@ -26,6 +28,7 @@ from ..scheduler.memory_planner import (
     place,
 )
 from ..scheduler.plan import Plan, build_plan
+from .segments import Exchange, SegmentedRecording
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -76,7 +79,7 @@ class Executable:
 
     Attributes
     ----------
-    recording : Recording or None
+    recording : Recording, SegmentedRecording or None
         None if the trace has no launches.
     words : DynamicArguments
         Its dynamic arguments.
@@ -93,7 +96,7 @@ class Executable:
         Bytes of results that outlive a replay.
     """
 
-    recording: vkbackend.Recording | None = None
+    recording: vkbackend.Recording | SegmentedRecording | None = None
     words: DynamicArguments = field(default_factory=DynamicArguments)
     graph_inputs: list[GraphInput | None] = field(default_factory=list)
     memory: dict[int, vkbackend.Buffer] = field(default_factory=dict)
@@ -118,6 +121,10 @@ def compile_trace(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Executabl
     return _TraceCompiler(trace, trace.device.gpu, state).compile()
 
 
+_HOST = -1
+"""What stands for the host among slots, which order launches."""
+
+
 class _TraceCompiler:
     def __init__(
         self, trace: Trace, gpu: vkbackend.Device, state: dict[int, vkbackend.Buffer]
@@ -132,6 +139,10 @@ class _TraceCompiler:
             for value in (*[each.value for each in node.inputs], *node.outputs):
                 self.values[id(value)] = value
                 self.slots.setdefault(id(value), len(self.slots))
+        self.steps = {
+            self.slots[id(node.outputs[0])]: (step, node.values[0], node.outputs[0])
+            for node, step in host_steps(self.nodes)
+        }
         self.made = {id(value) for node in self.nodes for value in node.outputs}
         self.result = Executable()
         self.launches: list[Launch] = []
@@ -140,11 +151,12 @@ class _TraceCompiler:
         self.sizes: dict[int, int] = {}
 
     def compile(self) -> Executable:
-        plan = autotuned_plan(
-            self.gpu,
-            self.nodes,
-            lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
-        )
+        with SettingScope(compiling, True):
+            plan = autotuned_plan(
+                self.gpu,
+                self.nodes,
+                lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
+            )
         for launch in plan.launches:
             self.sizes.update(launch.allocate)
         for value in self.trace.graph_inputs:
@@ -174,6 +186,8 @@ class _TraceCompiler:
         for launch in launches:
             # A new value may alias the old one, so readers of that come first.
             old = [replaced[slot] for slot in launch.writes if slot in replaced]
+            # Host steps stay in their order.
+            old += [_HOST] if self._step_of(launch) else []
             accesses.append((launch.reads, (*launch.writes, *old)))
         loads = [math.prod(launch.grid) for launch in launches]
         light = [
@@ -186,6 +200,10 @@ class _TraceCompiler:
         return [
             launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
         ]
+
+    def _step_of(self, launch: Launch) -> tuple[HostStep, Value, Value] | None:
+        """Return the host step that a launch stands for, what it takes and makes."""
+        return self.steps.get(launch.writes[0]) if launch.writes else None
 
     def _bind_external(self) -> None:
         """Bind values that the trace reads but does not make."""
@@ -292,8 +310,15 @@ class _TraceCompiler:
         bound = BoundPlan(ExecutionPlan(steps), self.nodes)
         bound.write([self._address(slot) for slot in range(plan.slots)])
         batch = self.gpu.batch()
+        segments, exchanges = [batch], []
         for launch, command in zip(self.launches, bound.commands()):
             assert command is not None
+            found = self._step_of(launch)
+            if found is not None:
+                exchanges.append(self._exchange(*found))
+                batch = self.gpu.batch()
+                segments.append(batch)
+                continue
             batch.dispatch(
                 launch.pipeline,
                 launch.grid,
@@ -303,10 +328,23 @@ class _TraceCompiler:
             )
         for slot, buffer, size in final_copies:
             batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
-        recording = self.gpu.record(batch)
+        recording = (
+            SegmentedRecording(self.gpu, segments, exchanges)
+            if exchanges
+            else self.gpu.record(batch)
+        )
         self.result.recording = recording
         bound.add_dynamic(self.result.words, self.nodes, recording.places)
         self.result.words.fix(recording.content, self.trace.actions, self.trace.draws)
+
+    def _exchange(self, step: HostStep, taken: Value, made: Value) -> Exchange:
+        """Return a host step with the memory of what it takes and makes."""
+        places = [
+            (self.buffers[slot], self.offsets.get(slot, 0), value.nbytes)
+            for value in (taken, made)
+            for slot in [self.slots[id(value)]]
+        ]
+        return Exchange(step, taken.dtype, *places)
 
     def _address(self, slot: int) -> int:
         """Return the address of a slot; 0 if no kernel uses it."""

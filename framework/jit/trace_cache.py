@@ -16,7 +16,7 @@ from vkbackend import fork_safety
 from ..autograd.engine import is_grad_enabled
 from ..base import trace_hooks
 from ..base.device import opened_devices
-from ..base.errors import TraceError
+from ..base.errors import DistributedError, TraceError
 from ..base.shape import Layout
 from ..base.symbolic_number import SymbolConflict
 from ..base.trace_hooks import listener
@@ -243,6 +243,7 @@ class Jitted(Generic[P, R]):
                     trace.publish()
                 finally:
                     trace.publish()
+                    trace.drop_host_steps()
                     trace.drop_gradients()
                     trace.uncount_steps()
                 if isinstance(error, SymbolConflict):
@@ -375,7 +376,7 @@ class Jitted(Generic[P, R]):
             compiled.kind = kind.key
             answer = compiled.begin(trace, call.inputs)
         except Exception as error:
-            if trace.ended:
+            if trace.ended or isinstance(error, DistributedError):
                 raise
             kind.attempts = MAX_TRACE_ATTEMPTS
             if promoted is not None:

@@ -25,9 +25,11 @@ from ..base.trace_hooks import (
     stop_listening,
 )
 from ..ir.derived_storage import DerivedArray, source_of
+from ..ir.host_step import host_steps
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
+from ..scheduler.host_nodes import drop_host_steps, run_host_steps
 from ..scheduler.scheduler import compute, flush
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
@@ -194,6 +196,10 @@ class Trace(TraceHooks):
     def once(self, reason: str) -> None:
         """Record a one-time effect, which forbids to cache the trace."""
         self.reasons.append(reason)
+
+    def takes_host_steps(self) -> bool:
+        """Return True, unless the function may have to go on without a trace."""
+        return not self.breaks
 
     def called(self, owner: Any) -> None:
         """Guard the fingerprint of an object."""
@@ -363,6 +369,11 @@ class Trace(TraceHooks):
         for generator, count in self.draws.items():
             generator.give_back(self._positions[generator], count)
 
+    def drop_host_steps(self) -> None:
+        """Drop host steps that are pending, after an error; see `publish`."""
+        if self.device is not None:
+            drop_host_steps(self.device, host_steps(self.nodes))
+
     def drop_gradients(self) -> None:
         """Restore the gradients of leaves whose new ones were not computed."""
         for leaf, entry in self.leaves.values():
@@ -385,6 +396,7 @@ class Trace(TraceHooks):
         """Run the recorded nodes as an eager run would."""
         self.publish()
         if self.device is not None:
+            run_host_steps(self.device, host_steps(self.nodes))
             flush(self.device)
 
     def has_shared_storage(self) -> bool:

@@ -184,6 +184,25 @@ def flush(
             device.running = None
 
 
+def flush_before(device: GpuDevice, node: Node) -> None:
+    """Submit the lazy graph up to a pending node, which stays; waits for nothing.
+
+    Parameters
+    ----------
+    device : GpuDevice
+        Its lock is held.
+    node : Node
+    """
+    device.begin()
+    try:
+        device.reads = device.left = 0
+        cut = next(k for k, each in enumerate(device.pending) if each is node)
+        if cut:
+            _run(Flush(device, device.pending[:cut], device.pending[cut:]))
+    finally:
+        device.running = None
+
+
 def _flush(
     device: GpuDevice, trailing: TrailingCommands | None = None, whole: bool = False
 ) -> Plan | None:

@@ -78,6 +78,47 @@ def ring(group: Group) -> None:
     dist.destroy_process_group()
 
 
+def replayed_training(group: Group) -> None:
+    """Train on parts of batches under `fw.jit`, as one process does on the whole."""
+    rng = np.random.default_rng(0)
+
+    def model(device: fw.device) -> tuple[fw.nn.Module, fw.optim.Optimizer]:
+        fw.manual_seed(5)
+        made = fw.nn.Sequential(fw.nn.Linear(3, 4), fw.nn.Tanh(), fw.nn.Linear(4, 1))
+        made = made.to(device)
+        return made, fw.optim.AdamW(made.parameters(), lr=0.1)
+
+    own, own_optimizer = model(group.device)
+    whole, optimizer = model(fw.device("cpu"))
+
+    @fw.jit
+    def step(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        own_optimizer.zero_grad()
+        loss = ((own(x) - y) ** 2).mean()
+        loss.backward()
+        for each in own.parameters():
+            each.grad = group.all_mean(each.grad)
+        own_optimizer.step()
+        return group.all_gather(loss.detach())
+
+    for _ in range(4):
+        x = rng.standard_normal((2 * SIZE, 3)).astype(np.float32)
+        y = rng.standard_normal((2 * SIZE, 1)).astype(np.float32)
+        part = slice(2 * RANK, 2 * RANK + 2)
+        inputs = [fw.tensor(each[part], device=group.device) for each in (x, y)]
+        losses = step(*inputs).numpy()
+        optimizer.zero_grad()
+        loss = ((whole(fw.tensor(x)) - fw.tensor(y)) ** 2).mean()
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(losses.mean(), loss.item(), rtol=1e-4)
+    for mine, right in zip(own.state_dict().values(), whole.state_dict().values()):
+        bits = COMM.allgather(mine.numpy().tobytes())
+        assert bits == bits[:1] * SIZE
+        np.testing.assert_allclose(mine.numpy(), right.numpy(), rtol=1e-3, atol=1e-5)
+    assert step.replays == 2
+
+
 def main() -> None:
     group = dist.init()
     assert (group.rank, group.size) == (RANK, SIZE)
@@ -92,6 +133,7 @@ def main() -> None:
         other = each.recv_like if RANK else each.send
         other(fw.ones(3), 0 if RANK else 1) if RANK < 2 else None
     ring(group)
+    replayed_training(group)
     part = split(group, RANK % 2, -RANK)
     assert part is not None
     assert part.ranks == tuple(range(SIZE))[RANK % 2 :: 2][::-1]

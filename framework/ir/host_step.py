@@ -1,0 +1,42 @@
+"""Host steps: nodes of a trace that the host runs between two parts of a recording."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..base.scoped_setting import ScopedSetting
+from .lazy_graph import Node
+
+compiling = ScopedSetting(False)
+"""Whether a plan is built for replays, which alone can run host steps."""
+
+
+class HostStep(ABC):
+    """A static argument of a node that takes one value and makes one, on the host.
+
+    The kernel of such a node is never launched: it only says what is read and written.
+    Steps run in the order in which they were recorded.
+    """
+
+    @abstractmethod
+    def run(self, data: np.ndarray) -> np.ndarray:
+        """Return the elements that the node makes.
+
+        Parameters
+        ----------
+        data : ndarray, shape (n,)
+            Those that it takes, in row-major order, as they are in memory.
+        """
+
+
+def host_steps(nodes: Iterable[Node]) -> list[tuple[Node, HostStep]]:
+    """Return the nodes that are host steps, and these, in order."""
+    return [
+        (node, value)
+        for node in nodes
+        for _, value in node.signature.params
+        if isinstance(value, HostStep)
+    ]

@@ -1,0 +1,70 @@
+"""Running of host steps that are pending, where no replay can run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..base.device import GpuDevice
+from ..base.errors import TraceError
+from ..ir.host_step import HostStep
+from ..ir.lazy_graph import Node
+from .executor import buffer_of
+from .scheduler import flush_before
+from .submission import Flush
+
+
+def run_host_steps(device: GpuDevice, steps: Sequence[tuple[Node, HostStep]]) -> None:
+    """Run pending host steps, each after what was recorded before it.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    steps : sequence of (Node, HostStep)
+        In recorded order; the nodes are pending, and leave the lazy graph.
+    """
+    with device.lock:
+        for node, step in steps:
+            flush_before(device, node)
+            _run(device, node, step)
+
+
+def drop_host_steps(device: GpuDevice, steps: Sequence[tuple[Node, HostStep]]) -> None:
+    """Drop pending host steps, and what depends on them, of a trace that has failed.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    steps : sequence of (Node, HostStep)
+        Those that are not pending any more are left as they are.
+    """
+    error = TraceError(
+        "jit: the function ended with an error after a collective was recorded, which"
+        " was not run"
+    )
+    with device.lock:
+        device.settle()
+        for node, _ in steps:
+            rest = [each for each in device.pending if each is not node]
+            if len(rest) < len(device.pending):
+                Flush(device, [node], rest).give_up(error)
+
+
+def _run(device: GpuDevice, node: Node, step: HostStep) -> None:
+    rest = [each for each in device.pending if each is not node]
+    step_flush = Flush(device, [node], rest)
+    try:
+        (taken,), (made,) = node.values, node.outputs
+        gpu = device.gpu
+        data = gpu.read(buffer_of(taken), 0, taken.nbytes)
+        found = np.ascontiguousarray(step.run(np.frombuffer(data, taken.dtype.storage)))
+        buffer = gpu.allocate(made.nbytes)
+        gpu.upload(found.view(np.uint8), buffer)
+    except Exception as error:
+        step_flush.give_up(error)
+        raise
+    made.buffer = buffer
+    step_flush.submitted = True
+    device.in_flight = step_flush
+    device.finish()

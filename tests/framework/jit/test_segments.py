@@ -1,0 +1,133 @@
+"""Replays in parts, between which the host runs steps."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework import optim
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import DistributedError
+from vkbackend.framework.communication.traced import is_recorded, recorded
+from vkbackend.framework.ir.host_step import HostStep
+
+
+class Doubled(HostStep):
+    """Twice what it takes, as often as it is asked; it notes what it has seen."""
+
+    def __init__(self, name: str = "", seen: list[Any] | None = None) -> None:
+        self.name, self.seen = name, [] if seen is None else seen
+        self.error: Exception | None = None
+
+    def run(self, data: np.ndarray) -> np.ndarray:
+        self.seen.append((self.name, data.tolist()))
+        if self.error is not None:
+            raise self.error
+        return data * 2
+
+
+def test_steps_run_in_order_in_each_replay(gpu: GpuDevice) -> None:
+    seen: list[Any] = []
+    first, second, third = (Doubled(name, seen) for name in "abc")
+
+    @fw.jit
+    def f(x: fw.Tensor) -> Any:
+        assert is_recorded(x)
+        y = recorded(x + 1, first, x.shape)
+        z = recorded(x * 0 + 3, second, x.shape)
+        return y * z, recorded(x, third, x.shape), y[:0]
+
+    for k in range(3):
+        x = fw.tensor([1.0, 2.0], device=gpu) + k
+        product, last, _ = f(x)
+        host = np.array([1.0, 2.0]) + k
+        assert product.tolist() == ((host + 1) * 2 * 6).tolist()
+        assert last.tolist() == (host * 2).tolist()
+    assert [name for name, _ in seen] == ["a", "b", "c"] * 3
+    assert (f.traces, f.replays) == (1, 2)
+    assert f.memory_stats()["dispatches"] > 0
+
+
+def test_a_step_of_an_optimizer(gpu: GpuDevice) -> None:
+    """The gradient is doubled on the host; rates and draws change from step to step."""
+
+    def losses(jitted: bool) -> list[Any]:
+        fw.manual_seed(3)
+        p = fw.nn.Parameter(fw.tensor([1.0, -2.0, 3.0, 4.0], device=gpu))
+        optimizer = optim.SGD([p], lr=0.1, momentum=0.9)
+        step_of = Doubled()
+
+        def step(x: fw.Tensor) -> fw.Tensor:
+            optimizer.zero_grad()
+            noise = fw.rand(4, device=gpu)
+            loss = ((p - x) ** 2 * noise).sum()
+            loss.backward()
+            grad = p.grad
+            p.grad = recorded(grad, step_of, grad.shape) if jitted else grad * 2
+            optimizer.step()
+            return loss + fw.rand(1, device=gpu)
+
+        run = fw.jit(step) if jitted else step
+        found = []
+        for k in range(5):
+            optimizer.param_groups[0]["lr"] = 0.1 / (k + 1)
+            found.append(run(fw.ones(4, device=gpu) * k).tolist())
+        found.append(p.tolist())
+        if jitted:
+            assert run.replays >= 2  # type: ignore[attr-defined]
+        return found
+
+    for found, wanted in zip(losses(True), losses(False)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_an_error_of_a_step_is_raised(gpu: GpuDevice) -> None:
+    step = Doubled()
+
+    @fw.jit
+    def f(x: fw.Tensor) -> fw.Tensor:
+        return recorded(x, step, x.shape) + 1
+
+    x = fw.tensor([1.0], device=gpu)
+    step.error = DistributedError("rank 1 was killed")
+    for _ in range(2):
+        with pytest.raises(DistributedError, match="rank 1 was killed"):
+            f(x)
+    step.error = None
+    assert f(x).tolist() == [3.0]
+    step.error = DistributedError("rank 2 was killed")
+    with pytest.raises(DistributedError, match="rank 2 was killed"):
+        f(x)
+    step.error = None
+    assert f(x * 2).tolist() == [5.0]
+
+
+def test_what_cannot_be_replayed_runs_the_steps_once(gpu: GpuDevice) -> None:
+    step = Doubled()
+    calls: list[int] = []
+
+    @fw.jit
+    def f(x: fw.Tensor) -> fw.Tensor:
+        calls.append(1)
+        return recorded(x + 1, step, x.shape) + 1
+
+    for _ in range(2):
+        assert f(fw.tensor([1.0], device=gpu)).tolist() == [5.0]
+    assert (len(step.seen), f.replays) == (2, 0)
+
+
+def test_a_function_that_fails_afterwards(gpu: GpuDevice) -> None:
+    made: list[fw.Tensor] = []
+
+    @fw.jit
+    def f(x: fw.Tensor) -> fw.Tensor:
+        made.append(recorded(x, Doubled(), x.shape))
+        raise ValueError("later")
+
+    x = fw.tensor([1.0], device=gpu)
+    with pytest.raises(ValueError, match="later"):
+        f(x)
+    with pytest.raises(RuntimeError, match="after a collective was"):
+        made[0].tolist()
+    assert (x + 1).tolist() == [2.0]
