@@ -1,4 +1,4 @@
-"""Tokenizers in the metadata of GGUF files: byte pairs, and pieces with scores."""
+"""Tokenizers in GGUF files: byte pairs, pieces with scores, and pieces of words."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from .gguf_file import read_gguf
 if TYPE_CHECKING:
     import tokenizers
 
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 2, 3, 4, 5
 """Types of tokens that are no ordinary pieces of text."""
-SPECIAL = ("bos", "eos", "unknown", "padding", "eot", "eom")
+SPECIAL = ("bos", "eos", "unknown", "padding", "eot", "eom", "cls", "seperator")
+"""Tokens with roles, as files spell them."""
+INSIDE = "##"
+"""What a piece that begins no word begins with in the vocabulary of BERT."""
 SPACE = "\u2581"
 """What a piece has for a space."""
 
@@ -68,10 +71,11 @@ def tokenizer_of(
         if name.startswith(prefix)
     }
     kind, tokens = found.get("model"), found.get("tokens")
-    makers = {"gpt2": _byte_pairs, "llama": _scored_pieces}
+    makers = {"gpt2": _byte_pairs, "llama": _scored_pieces, "bert": _word_pieces}
     if kind not in makers:
         raise FileFormatError(
-            f"{path}: `tokenizer.ggml.model` is {kind!r}; accepted: 'gpt2', 'llama'"
+            f"{path}: `tokenizer.ggml.model` is {kind!r}; accepted:"
+            f" {', '.join(map(repr, makers))}"
         )
     if not isinstance(tokens, list) or not all(
         isinstance(each, str) for each in tokens
@@ -88,12 +92,17 @@ def tokenizer_of(
     special = {name: _special(path, found, name) for name in SPECIAL}
     made = makers[kind](path, found)
     _add_tokens(made, tokens, types)
-    begins = kind == "llama" or found.get("pre") == "llama-bpe"
+    begins = kind in ("llama", "bert") or found.get("pre") == "llama-bpe"
+    first, last = special["bos"], special["eos"]
+    if kind == "bert":
+        first = special["cls"] if first is None else first
+        last = special["seperator"] if last is None else last
     _add_ends(
         made,
         tokens,
-        special["bos"] if found.get("add_bos_token", begins) else None,
-        special["eos"] if found.get("add_eos_token", False) else None,
+        first if found.get("add_bos_token", begins) else None,
+        last if found.get("add_eos_token", kind == "bert") else None,
+        begins_twice=kind != "bert",
     )
     settings: dict[str, Any] = {
         f"{ours}_token": tokens[number]
@@ -199,6 +208,40 @@ def _scored_pieces(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
     return made
 
 
+def _word_pieces(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
+    """Return a tokenizer that takes the longest pieces of words, as that of BERT.
+
+    Files have a mark before pieces that begin words, not within them. They do not say
+    whether letters are made small: they are where no piece has a capital.
+    """
+    from tokenizers import Tokenizer, decoders, models, normalizers
+    from tokenizers import pre_tokenizers as words
+
+    types = found["token_type"]
+    pieces = [
+        token
+        if kind in (UNKNOWN, CONTROL, UNUSED)
+        else token.removeprefix(SPACE)
+        if token.startswith(SPACE)
+        else INSIDE + token
+        for token, kind in zip(found["tokens"], types, strict=True)
+    ]
+    ordinary = (each for each, kind in zip(pieces, types, strict=True) if kind == 1)
+    has_capitals = any(each != each.lower() for each in ordinary)
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    unknown = found.get("unknown_token_id")
+    name = "[UNK]" if unknown is None else pieces[unknown]
+    if name not in numbers:
+        raise FileFormatError(
+            f"{path}: `tokenizer.ggml.tokens` has no {name!r}, which unknown words are"
+        )
+    made = Tokenizer(models.WordPiece(numbers, unk_token=name))
+    made.normalizer = normalizers.BertNormalizer(lowercase=not has_capitals)
+    made.pre_tokenizer = words.BertPreTokenizer()
+    made.decoder = decoders.WordPiece()
+    return made
+
+
 def _merges(
     tokens: list[str], types: list[int], scores: list[float]
 ) -> list[tuple[str, str]]:
@@ -229,9 +272,17 @@ def _add_tokens(
 
 
 def _add_ends(
-    made: tokenizers.Tokenizer, tokens: list[str], first: int | None, last: int | None
+    made: tokenizers.Tokenizer,
+    tokens: list[str],
+    first: int | None,
+    last: int | None,
+    *,
+    begins_twice: bool,
 ) -> None:
-    """Let encoded texts begin and end with tokens."""
+    """Let encoded texts begin and end with tokens.
+
+    `begins_twice` is of the second one of a pair.
+    """
     from tokenizers.processors import TemplateProcessing
 
     ends = [(tokens[each], each) for each in (first, last) if each is not None]
@@ -241,7 +292,8 @@ def _add_ends(
             "$A:0",
             *([] if last is None else [f"{tokens[last]}:0"]),
         ]
-        two = [f"{'$B' if each == '$A:0' else each[:-2]}:1" for each in one]
+        again = one if begins_twice or first is None else one[1:]
+        two = [f"{'$B' if each == '$A:0' else each[:-2]}:1" for each in again]
         made.post_processor = TemplateProcessing(
             single=one, pair=[*one, *two], special_tokens=list(dict.fromkeys(ends))
         )

@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 from vkbackend.errors import ArgumentError
 
 from ..base.errors import FileFormatError
-from .gguf_tokenizer import CONTROL, UNKNOWN, USER_DEFINED, WORDS, tokenizer_of
+from .gguf_tokenizer import (
+    CONTROL,
+    INSIDE,
+    SPACE,
+    UNKNOWN,
+    UNUSED,
+    USER_DEFINED,
+    WORDS,
+    tokenizer_of,
+)
 from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
 
-NORMAL, UNUSED, BYTE = 1, 5, 6
+NORMAL, BYTE = 1, 6
 """Types of other tokens."""
 
 SAMPLES = (
@@ -35,8 +44,8 @@ def tokenizer_metadata(tokenizer: Tokenizer, words: int) -> dict[str, Any]:
     Parameters
     ----------
     tokenizer : Tokenizer
-        Of byte pairs, or of pieces that fall back to bytes. Of the tokens that end a
-        text three are kept.
+        Of byte pairs, of pieces that fall back to bytes, or of pieces of words. Of the
+        tokens that end a text three are kept.
     words : int
         Rows of the model's embedding; numbers without a token get one that is unused.
 
@@ -48,9 +57,10 @@ def tokenizer_metadata(tokenizer: Tokenizer, words: int) -> dict[str, Any]:
     """
     described: dict[str, Any] = json.loads(tokenizer.backend.to_str())
     model = described["model"]
-    if model["type"] != "BPE":
+    if model["type"] not in ("BPE", "WordPiece"):
         raise ArgumentError(
-            f"save_gguf: the tokenizer is of the kind {model['type']}; accepted: BPE"
+            f"save_gguf: the tokenizer is of the kind {model['type']}; accepted: BPE,"
+            " WordPiece"
         )
     common = _special(tokenizer) | _tokens(described, tokenizer, words)
     for found in _candidates(model, common):
@@ -61,8 +71,8 @@ def tokenizer_metadata(tokenizer: Tokenizer, words: int) -> dict[str, Any]:
             return metadata
     raise ArgumentError(
         "save_gguf: the tokenizer cuts or changes texts as no tokenizer of GGUF files"
-        f" does that is known here: 'llama', {', '.join(map(repr, WORDS))}; leave it"
-        " out"
+        f" does that is known here: 'llama', 'bert', {', '.join(map(repr, WORDS))};"
+        " leave it out"
     )
 
 
@@ -119,6 +129,9 @@ def _candidates(
     model: Mapping[str, Any], common: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
     """Yield what may describe a tokenizer."""
+    if model["type"] == "WordPiece":
+        yield _word_pieces(common)
+        return
     merges = [
         (each if isinstance(each, str) else " ".join(each)) for each in model["merges"]
     ]
@@ -133,6 +146,27 @@ def _candidates(
     for prefix in (True, False):
         spaces = {"add_space_prefix": prefix, "scores": scores}
         yield {"model": "llama", **common, **spaces}
+
+
+def _word_pieces(common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what describes pieces of words, marked where they begin one."""
+    tokens, types = common["tokens"], common["token_type"]
+    marked = [
+        token
+        if kind != NORMAL
+        else token.removeprefix(INSIDE)
+        if token.startswith(INSIDE)
+        else SPACE + token
+        for token, kind in zip(tokens, types, strict=True)
+    ]
+    found = {**common, "model": "bert", "tokens": marked}
+    # Texts have the tokens of their ends, whatever these are called.
+    for name in ("add_bos_token", "add_eos_token"):
+        del found[name]
+    for name, token in (("cls", "[CLS]"), ("seperator", "[SEP]"), ("mask", "[MASK]")):
+        if token in tokens:
+            found[f"{name}_token_id"] = tokens.index(token)
+    return found
 
 
 def _is_same(original: tokenizers.Tokenizer, metadata: Mapping[str, Any]) -> bool:

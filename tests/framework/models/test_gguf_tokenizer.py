@@ -135,7 +135,8 @@ def test_the_template_of_chats_is_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model": "bert"}, r"`tokenizer\.ggml\.model` is 'bert'; accepted: 'gpt2'"),
+        ({"model": "t5"}, r"`tokenizer\.ggml\.model` is 't5'; accepted: 'gpt2'"),
+        ({"model": "bert"}, r"`tokenizer\.ggml\.tokens` has no '\[UNK\]'"),
         ({"pre": "strange"}, r"`tokenizer\.ggml\.pre` is 'strange'; accepted"),
         ({"merges": ["a"]}, r"`tokenizer\.ggml\.merges` must be a list of pairs"),
         ({"merges": ["a strange"]}, "it has no tokenizer"),

@@ -78,14 +78,40 @@ def test_the_whole_model_is_read_again(tmp_path: Path) -> None:
     assert found == pytest.approx(wanted, rel=1e-5, abs=1e-5)
 
 
+def test_pieces_of_words(tmp_path: Path) -> None:
+    word_pieces(tmp_path)
+    tokenizer = fw.models.Tokenizer(tmp_path)
+    sizes = {"vocab_size": 15, "hidden_size": 32, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "num_hidden_layers": 1}
+    model = fw.models.Bert(fw.models.ModelConfig(sizes))
+    fw.models.initialize(model, "cpu")
+    path = tmp_path / "a.gguf"
+    fw.models.save_gguf(model, path, "float32", tokenizer=tokenizer)
+    found = fw.models.Tokenizer(path)
+    for text in ("The cats sat.", "a dog", "", ("the cat", "a mat")):
+        assert found.encode(text) == tokenizer.encode(text)
+    assert found.decode(found.encode("The cats")) == "the cats"
+    fields = gguf.GGUFReader(path).fields
+    tokens = fields["tokenizer.ggml.tokens"].contents()
+    assert tokens[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "\u2581a"]
+    assert tokens[12:] == ["s", "[PAD13]", "[PAD14]"]
+    assert fields["tokenizer.ggml.seperator_token_id"].contents() == 3
+    texts = ["the cat", "the dog sat on a mat"]
+    vectors = [
+        fw.models.embed(each, of, texts).numpy()
+        for each, of in ((model, tokenizer), (fw.models.load(path, "cpu"), found))
+    ]
+    assert vectors[1] == pytest.approx(vectors[0], rel=1e-5, abs=1e-5)
+
+
 def test_refusals(tmp_path: Path) -> None:
     def write(tokenizer: fw.models.Tokenizer, words: int = 400) -> None:
         model = small_llama(vocab_size=words)
         fw.models.save_gguf(model, tmp_path / "a.gguf", tokenizer=tokenizer)
 
-    word_pieces(tmp_path)
-    with pytest.raises(ArgumentError, match="of the kind WordPiece; accepted: BPE"):
-        write(fw.models.Tokenizer(tmp_path))
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0}))
+    with pytest.raises(ArgumentError, match="of the kind WordLevel; accepted: BPE"):
+        write(of_folder(tmp_path / "words", made))
     made, _ = byte_pairs("default")
     tokenizer = of_folder(tmp_path / "fits", made)
     count = len(tokenizer)
