@@ -213,7 +213,9 @@ class Progress:
             If it cannot end.
         """
         if not background:
-            self._threads[threading.current_thread()] = None
+            thread = threading.current_thread()
+            # Of a thread that works for another one, which waits for it.
+            self._threads[getattr(thread, "speaks_for", thread)] = None
         try:
             self._wait(task, background)
         except BaseException as error:

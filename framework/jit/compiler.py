@@ -28,7 +28,7 @@ from ..scheduler.memory_planner import (
     place,
 )
 from ..scheduler.plan import Plan, build_plan
-from .segments import Exchange, SegmentedRecording
+from .segments import Exchange, SegmentBuilder, SegmentedRecording
 
 if TYPE_CHECKING:
     from .tracer import Trace
@@ -170,6 +170,7 @@ class _TraceCompiler:
         self._bind_external()
         final_copies = self._place_state()
         self._allocate_outputs(plan)
+        self._allocate_exchanges()
         self._place_intermediates(final_copies)
         self._record(plan, final_copies)
         self._place_inputs()
@@ -192,6 +193,7 @@ class _TraceCompiler:
         loads = [math.prod(launch.grid) for launch in launches]
         light = [
             load <= MAX_LIGHT_WORKGROUPS
+            and not self._step_of(launch)
             and sum(self.sizes.get(slot, 0) for slot in launch.reads)
             <= MAX_LIGHT_INPUT_BYTES
             for load, launch in zip(loads, launches)
@@ -262,6 +264,15 @@ class _TraceCompiler:
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
                 self.result.kept += aligned_size(value.nbytes)
 
+    def _allocate_exchanges(self) -> None:
+        """Allocate what host steps take and make, which are used beside launches."""
+        for _, *values in self.steps.values():
+            for value in values:
+                if self.slots[id(value)] not in self.buffers:
+                    buffer = self.gpu.allocate(value.nbytes, name="host step")
+                    self.buffers[self.slots[id(value)]] = buffer
+                    self.result.kept += aligned_size(value.nbytes)
+
     def _place_intermediates(
         self, final_copies: list[tuple[int, vkbackend.Buffer, int]]
     ) -> None:
@@ -309,29 +320,32 @@ class _TraceCompiler:
         steps = tuple((launch, False) for launch in self.launches)
         bound = BoundPlan(ExecutionPlan(steps), self.nodes)
         bound.write([self._address(slot) for slot in range(plan.slots)])
-        batch = self.gpu.batch()
-        segments, exchanges = [batch], []
+        builder = SegmentBuilder(self.gpu)
         for launch, command in zip(self.launches, bound.commands()):
             assert command is not None
             found = self._step_of(launch)
             if found is not None:
-                exchanges.append(self._exchange(*found))
-                batch = self.gpu.batch()
-                segments.append(batch)
+                builder.exchange(self._exchange(*found))
                 continue
-            batch.dispatch(
+            builder.launch(
+                [self.buffers[slot] for slot in launch.reads],
+                [self.buffers[slot] for slot in launch.writes],
+            )
+            builder.batch.dispatch(
                 launch.pipeline,
                 launch.grid,
                 command[1],
                 [*launch.buffers, *[self._range(slot) for slot in launch.reads]],
                 [self._range(slot) for slot in launch.writes],
             )
+        builder.finish()
         for slot, buffer, size in final_copies:
-            batch.copy(self.buffers[slot], buffer, self.offsets.get(slot, 0), 0, size)
+            start = self.offsets.get(slot, 0)
+            builder.batch.copy(self.buffers[slot], buffer, start, 0, size)
         recording = (
-            SegmentedRecording(self.gpu, segments, exchanges)
-            if exchanges
-            else self.gpu.record(batch)
+            SegmentedRecording(builder)
+            if builder.exchanges
+            else self.gpu.record(builder.batch)
         )
         self.result.recording = recording
         bound.add_dynamic(self.result.words, self.nodes, recording.places)

@@ -1,9 +1,16 @@
-"""Recordings in segments, between which the host runs steps of the trace."""
+"""Recordings in segments, beside and between which the host runs steps of the trace.
+
+A step begins once the segment that makes what it takes has been submitted, in a thread
+of its own, the courier. Segments that do not need what it makes are submitted
+meanwhile, so the device computes while the host communicates; the first one that does
+is submitted when the step has ended.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,7 +27,7 @@ IDLE_BYTES = 16
 
 @dataclass(frozen=True)
 class Exchange:
-    """A host step between two segments.
+    """A host step of a recording.
 
     Parameters
     ----------
@@ -44,60 +51,216 @@ class Exchange:
         assert made.nbytes == size
         gpu.upload(made.view(np.uint8), buffer, offset)
 
+    def forbids(
+        self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]
+    ) -> bool:
+        """Return whether it has to end before a launch that uses some buffers."""
+        source, target = self.source[0], self.target[0]
+        return any(
+            [each is target for each in read]
+            + [each is target or each is source for each in written]
+        )
 
-class SegmentedRecording:
-    """Recordings that are submitted in order, with host steps between them.
 
-    It has what `vkbackend.Recording` has for replays. `submit` returns once the last
-    segment has been submitted, so it waits for the others.
+@dataclass
+class Segment:
+    """Commands that are submitted together.
+
+    Attributes
+    ----------
+    batch : Batch
+    ended : int
+        Number of exchanges, of all in order, that have to end before.
+    begun : int
+        Number of those that may begin afterwards.
+    """
+
+    batch: vkbackend.Batch
+    ended: int
+    begun: int = 0
+
+
+@dataclass
+class SegmentBuilder:
+    """Segments of launches that are added in order.
 
     Parameters
     ----------
     gpu : vkbackend.Device
-    segments : sequence of Batch
-        One more than there are exchanges.
-    exchanges : sequence of Exchange
+
+    Attributes
+    ----------
+    segments : list of Segment
+    exchanges : list of Exchange
+    homes : list of (int or None)
+        Segment of each launch; None of one that stands for an exchange.
     """
 
-    def __init__(
-        self,
-        gpu: vkbackend.Device,
-        segments: Sequence[vkbackend.Batch],
-        exchanges: Sequence[Exchange],
+    gpu: vkbackend.Device
+    segments: list[Segment] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+    homes: list[int | None] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin the first segment."""
+        self._cut(0)
+
+    def _cut(self, ended: int) -> None:
+        batch = self.gpu.batch()
+        self.segments.append(Segment(batch, ended, len(self.exchanges)))
+
+    @property
+    def batch(self) -> vkbackend.Batch:
+        """The batch that commands are added to."""
+        return self.segments[-1].batch
+
+    def exchange(self, exchange: Exchange) -> None:
+        """Add an exchange, which may begin after what was added before."""
+        self.homes.append(None)
+        last = self.segments[-1]
+        before = self.segments[-2] if len(self.segments) > 1 else last
+        self.exchanges.append(exchange)
+        # What is empty has not delayed it; but one that waits must not come after it.
+        if not len(last.batch) and before is not last and last.ended == before.ended:
+            before.begun = last.begun = len(self.exchanges)
+            return
+        last.begun = len(self.exchanges)
+        self._cut(last.ended)
+
+    def launch(
+        self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]
     ) -> None:
-        self._gpu, self._exchanges = gpu, tuple(exchanges)
-        idle = gpu.allocate(2 * IDLE_BYTES, name="idle segment")
+        """Prepare for a launch that uses some buffers, which is added to `batch`."""
+        last = self.segments[-1]
+        needed = last.ended
+        for number in range(last.ended, len(self.exchanges)):
+            if self.exchanges[number].forbids(read, written):
+                needed = number + 1
+        self._need(needed)
+        self.homes.append(len(self.segments) - 1)
+
+    def finish(self) -> None:
+        """Let the last segment, to which copies may be added, come after all."""
+        self._need(len(self.exchanges))
+
+    def _need(self, ended: int) -> None:
+        last = self.segments[-1]
+        if ended == last.ended:
+            return
+        if len(last.batch) or len(self.segments) == 1:
+            self._cut(ended)
+        else:
+            last.ended = ended
+
+
+class _Courier(threading.Thread):
+    """Thread that runs exchanges in order, as they are handed over."""
+
+    def __init__(self, gpu: vkbackend.Device, exchanges: Sequence[Exchange]) -> None:
+        super().__init__(name="vkbackend courier", daemon=True)
+        self.speaks_for = threading.current_thread()
+        self._gpu, self._exchanges = gpu, exchanges
+        self._changed = threading.Condition()
+        self._begun = self._ended = 0
+        self._closed = False
+        self._error: BaseException | None = None
+
+    def begin(self, count: int) -> None:
+        """Hand over exchanges, up to a number of all."""
+        with self._changed:
+            self._begun = count
+            self._changed.notify_all()
+
+    def wait(self, count: int) -> None:
+        """Wait until as many have ended; raise the error of one."""
+        with self._changed:
+            while self._ended < count and self._error is None:
+                self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+    def close(self) -> None:
+        """Let it end, after what runs now."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def run(self) -> None:
+        """Run what is handed over."""
+        for number, exchange in enumerate(self._exchanges):
+            with self._changed:
+                while self._begun <= number and not self._closed:
+                    self._changed.wait()
+                if self._closed:
+                    return
+            try:
+                exchange.run(self._gpu)
+            except BaseException as error:
+                with self._changed:
+                    self._error = error
+                    self._changed.notify_all()
+                return
+            with self._changed:
+                self._ended = number + 1
+                self._changed.notify_all()
+
+
+class SegmentedRecording:
+    """Recordings that are submitted in order, with host steps beside them.
+
+    It has what `vkbackend.Recording` has for replays. `submit` returns once the last
+    segment has been submitted, so it waits for the exchanges.
+
+    Parameters
+    ----------
+    builder : SegmentBuilder
+        After `finish`.
+    """
+
+    def __init__(self, builder: SegmentBuilder) -> None:
+        self._gpu, self._segments = builder.gpu, tuple(builder.segments)
+        self._exchanges = tuple(builder.exchanges)
+        idle = self._gpu.allocate(2 * IDLE_BYTES, name="idle segment")
         self._parts: list[vkbackend.Recording] = []
         self._starts: list[int] = []
         self.content = bytearray()
-        self.places: list[int | None] = []
-        for position, batch in enumerate(segments):
-            work = len(batch)
-            if not work:
-                batch.copy(idle, idle, 0, IDLE_BYTES, IDLE_BYTES)
-            part = gpu.record(batch)
+        for segment in self._segments:
+            if not len(segment.batch):
+                segment.batch.copy(idle, idle, 0, IDLE_BYTES, IDLE_BYTES)
+            part = self._gpu.record(segment.batch)
             self._parts.append(part)
             self._starts.append(len(self.content))
-            if work:
-                start = len(self.content)
-                self.places += [
-                    None if place is None else place + start for place in part.places
-                ]
-            if position < len(exchanges):
-                self.places.append(None)  # the node of the exchange
             self.content += part.content
+        places = [iter(part.places) for part in self._parts]
+        self.places: list[int | None] = []
+        for home in builder.homes:
+            place = None if home is None else next(places[home])
+            if home is not None and place is not None:
+                place += self._starts[home]
+            self.places.append(place)
         self.dispatches = sum(each.dispatches for each in self._parts)
         self.barriers = sum(each.barriers for each in self._parts)
+        self._courier: _Courier | None = None
 
     def submit(
         self, copies: Sequence[Copy] = (), changed: bool = False
     ) -> vkbackend.TimelinePoint:
         """Submit all segments, and run the host steps; see `Recording.submit`."""
-        first = self._parts[0]
-        point = first.submit(copies, self._take(0) and changed)
-        for number, exchange in enumerate(self._exchanges, 1):
-            exchange.run(self._gpu)
-            point = self._parts[number].submit((), self._take(number) and changed)
+        if self._courier is not None:
+            # An interrupt may have left it with an exchange.
+            self._courier.join()
+        courier = self._courier = _Courier(self._gpu, self._exchanges)
+        courier.start()
+        try:
+            for number, segment in enumerate(self._segments):
+                if segment.ended:
+                    courier.wait(segment.ended)
+                part = self._parts[number]
+                given = self._take(number) and changed
+                point = part.submit(() if number else copies, given)
+                courier.begin(segment.begun)
+        finally:
+            courier.close()
         return point
 
     def _take(self, number: int) -> bool:

@@ -1,5 +1,6 @@
 """Replays in parts, between which the host runs steps."""
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,12 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication.traced import is_recorded, recorded
 from vkbackend.framework.ir.host_step import HostStep
+from vkbackend.framework.jit.segments import (
+    Exchange,
+    SegmentBuilder,
+    SegmentedRecording,
+)
+from vkbackend.framework.scheduler.executor import buffer_of
 
 
 class Doubled(HostStep):
@@ -131,3 +138,62 @@ def test_a_function_that_fails_afterwards(gpu: GpuDevice) -> None:
     with pytest.raises(RuntimeError, match="after a collective was"):
         made[0].tolist()
     assert (x + 1).tolist() == [2.0]
+
+
+def test_the_device_goes_on_beside_a_step(gpu: GpuDevice) -> None:
+    """A step ends only once what does not need it has been computed."""
+    free = threading.Event()
+
+    class Waiting(HostStep):
+        def run(self, data: np.ndarray) -> np.ndarray:
+            if not free.wait(60):
+                raise TimeoutError("nothing went on meanwhile")
+            return data * 2
+
+    x = fw.tensor([1.0, 2.0], device=gpu)
+    exchange = Exchange(Waiting(), fw.float32, _memory(x), _memory(x + 0))
+    builder = SegmentBuilder(gpu.gpu)
+    other, target = gpu.gpu.allocate(16), exchange.target[0]
+    builder.launch([], [exchange.source[0]])
+    builder.batch.copy(other, other, 0, 8, 8)
+    builder.exchange(exchange)
+    builder.launch([other], [other])
+    builder.batch.copy(other, other, 0, 8, 8)
+    builder.launch([target], [other])
+    builder.batch.copy(target, other, 0, 0, 8)
+    builder.finish()
+    assert [(each.ended, each.begun) for each in builder.segments] == [
+        (0, 1),
+        (0, 1),
+        (1, 1),
+    ]
+    builder.homes.clear()  # copies have no arguments
+    recording = SegmentedRecording(builder)
+    middle = recording._parts[1]
+    submit = middle.submit
+
+    def submitted(*given: Any) -> Any:
+        point = submit(*given)
+        point.wait()
+        free.set()
+        return point
+
+    middle.submit = submitted  # type: ignore[method-assign]
+    recording.submit()
+    found = np.frombuffer(gpu.gpu.read(other, 0, 8), np.float32)
+    assert found.tolist() == [2.0, 4.0]
+
+
+def _memory(x: fw.Tensor) -> Any:
+    fw.eval(x)
+    x.tolist()
+    return buffer_of(x.array.value), 0, x.array.value.nbytes
+
+
+def test_what_an_exchange_forbids(gpu: GpuDevice) -> None:
+    source, target, other = (gpu.gpu.allocate(16) for _ in range(3))
+    exchange = Exchange(Doubled(), fw.float32, (source, 0, 8), (target, 0, 8))
+    assert exchange.forbids([target], [])
+    assert exchange.forbids([], [target])
+    assert exchange.forbids([], [source])
+    assert not exchange.forbids([source, other], [other])
