@@ -87,10 +87,10 @@ class Experts(nn.Module):
         numbers = ops.reshape(chosen, (-1,)).to(int32)
         if self._gathers(x, tokens * k):
             inner = _gated(x, self.gate, self.up, numbers)
-            found = self.down(inner, numbers=numbers)
-        else:
-            found = self._sorted(x, numbers, k)
-        found = found.reshape(tokens, k, -1)
+            found = self.down(inner, numbers=numbers).reshape(tokens, k, -1)
+            # One kernel, of so few.
+            return ops.squeeze(ops.unsqueeze(shares, 1) @ found, 1)
+        found = self._sorted(x, numbers, k).reshape(tokens, k, -1)
         return ops.sum(found * ops.unsqueeze(shares, -1), 1)
 
     def _gathers(self, x: Tensor, rows: int) -> bool:
