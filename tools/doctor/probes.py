@@ -2,9 +2,12 @@
 
 import ctypes
 import dataclasses
+import importlib.metadata
 import json
 import os
 import re
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -201,6 +204,22 @@ def pipeline_cache() -> Json:
     return {"bytes": len(content), "damage": damage(content, info)}
 
 
+def processes() -> Json:
+    """Return what there is to start several processes, without starting any."""
+    beside = str(Path(sys.executable).parent)
+    places = os.pathsep.join((beside, os.environ.get("PATH", os.defpath)))
+    try:
+        version = importlib.metadata.version("mpi4py")
+    except importlib.metadata.PackageNotFoundError:
+        version = ""
+    shared = shutil.disk_usage("/dev/shm").free if Path("/dev/shm").is_dir() else None
+    return {
+        "mpi4py": version,
+        "mpirun": shutil.which("mpirun", path=places) or "",
+        "shared": shared,
+    }
+
+
 PROBES: dict[str, Callable[..., Any]] = {
     "loader": loader,
     "hardware": hardware,
@@ -210,4 +229,5 @@ PROBES: dict[str, Callable[..., Any]] = {
     "extension": extension,
     "caches": caches,
     "pipeline_cache": pipeline_cache,
+    "processes": processes,
 }

@@ -89,6 +89,7 @@ def _sections(report: Json) -> Iterator[tuple[str, Iterator[Entry]]]:
         yield "Limits", _limits(device)
     yield "GLSL compiler", _compiler(report)
     yield "Caches", _caches(report)
+    yield "Several processes", _processes(report)
     if report["tests"]:
         yield "Self-tests", _tests(report)
     yield "Diagnosis", _diagnosis(report)
@@ -209,6 +210,21 @@ def _compiler(report: Json) -> Iterator[Entry]:
     unknown = [row["name"] for row in report["extensions"] if not row["value"]]
     if unknown:
         yield Entry("warn", "does not know", ", ".join(unknown))
+
+
+def _processes(report: Json) -> Iterator[Entry]:
+    answer = report["processes"]
+    if answer["status"] != "ok":
+        yield _failure(answer)
+        return
+    found = answer["value"]
+    for name in ("mpi4py", "mpirun"):
+        missing = "missing; pip install 'vkbackend[mpi]'"
+        yield Entry("ok" if found[name] else "note", name, found[name] or missing)
+    if found["mpi4py"] and found["mpirun"]:
+        left = "" if found["shared"] is None else f", {gibibytes(found['shared'])} left"
+        yield Entry("ok", "transport", f"host on one machine: shared pages{left}")
+        yield Entry("ok", "", "mpi among machines")
 
 
 _CACHES = (

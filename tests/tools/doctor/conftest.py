@@ -94,6 +94,9 @@ HEALTHY: dict[str, Any] = {
         }
     ),
     "pipeline_cache": answer({"bytes": 64, "damage": ""}),
+    "processes": answer(
+        {"mpi4py": "4.1.2", "mpirun": "/usr/bin/mpirun", "shared": 1 << 30}
+    ),
     "tests": [{"name": "copy", "required": True, **answer("3 GB/s")}],
 }
 

@@ -109,3 +109,12 @@ def test_loader_and_devices() -> None:
     scores = [row["score"] for row in ranked["devices"]]
     assert scores == sorted(scores, reverse=True)
     assert probes.pipeline_cache().keys() == {"bytes", "damage"}
+
+
+def test_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert probes.processes()["mpirun"] == ""
+    mpirun = tmp_path / "mpirun"
+    mpirun.touch(mode=0o755)
+    assert probes.processes()["mpirun"] == str(mpirun)

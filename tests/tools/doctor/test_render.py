@@ -81,7 +81,11 @@ def test_why_a_device_is_taken(
 
 
 @pytest.mark.parametrize(
-    "name", ["loader", "devices", "compiler", "caches", "hardware", "pipeline_cache"]
+    "name",
+    [
+        *("loader", "devices", "compiler", "caches", "hardware", "pipeline_cache"),
+        "processes",
+    ],
 )
 @pytest.mark.parametrize("status", ["failed", "crashed", "hung", "unasked"])
 def test_any_answer_may_be_missing(name: str, status: str, report: Report) -> None:
@@ -89,3 +93,12 @@ def test_any_answer_may_be_missing(name: str, status: str, report: Report) -> No
     report["diagnosis"] = diagnosis.diagnose(report)
     shown = render.render(report, 80, colour=False)
     assert shown.splitlines()[-1].startswith("The library can")
+
+
+def test_several_processes(diagnosed: Report) -> None:
+    shown = render.render(diagnosed, 132, colour=False)
+    assert "transport  host on one machine: shared pages, 1.00 GiB left" in shown
+    diagnosed["processes"]["value"]["mpi4py"] = ""
+    shown = render.render(diagnosed, 132, colour=False)
+    assert "missing; pip install 'vkbackend[mpi]'" in shown
+    assert "shared pages" not in shown
