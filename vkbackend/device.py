@@ -56,6 +56,8 @@ class Device:
 
     Attributes
     ----------
+    name : str
+        Its name among `devices()`, which no other has.
     info : DeviceInfo
         What it can do.
     counters : Counters
@@ -70,6 +72,7 @@ class Device:
 
     def __init__(self, chosen: PhysicalDevice) -> None:
         self.physical = chosen
+        self.name = chosen.name
         self._info: DeviceInfo = chosen.info
         self.logical = LogicalDevice(chosen)
         self.counters: Counters = self.logical.counters
@@ -134,7 +137,7 @@ class Device:
     def __repr__(self) -> str:
         state = self._closed or ("lost" if self.logical.lost else "")
         state = f", {state}" if state else ""
-        return f"<Device {self.info.name}{state}>"
+        return f"<Device {self.name}{state}>"
 
     def check_open(self, where: str) -> None:
         """Raise an error if the device is closed or lost.
@@ -150,7 +153,7 @@ class Device:
             self.logical.check_lost()
         if self._closed:
             raise ArgumentError(
-                f"{where}: the device is {self._closed}: {self.info.name}; open a"
+                f"{where}: the device is {self._closed}: {self.name}; open a"
                 f" device in this process first"
             )
 
@@ -340,8 +343,8 @@ class Device:
     def _check_own(self, where: str, buffer: Buffer) -> None:
         if buffer.device is not self:
             raise ArgumentError(
-                f"{where}: {buffer!r} is on another device: {buffer.device.info.name};"
-                f" this one is {self.info.name}"
+                f"{where}: {buffer!r} is on another device: {buffer.device.name};"
+                f" this one is {self.name}"
             )
 
     def pipeline(
@@ -502,7 +505,7 @@ class Device:
 
     def memory_summary(self) -> str:
         """Return the pool's statistics as a table to print."""
-        rows = [f"{self.info.name}: device memory"]
+        rows = [f"{self.name}: device memory"]
         for key, value in self.memory_stats().items():
             text = str(value) if key in _COUNTS else gibibytes(value)
             rows.append(f"  {key.replace('_', ' '):<18} {text:>14}")
@@ -512,7 +515,7 @@ class Device:
         """Return statistics and every live allocation, ready for `json.dumps`."""
         with self.logical.lock:
             return {
-                "device": self.info.name,
+                "device": self.name,
                 "statistics": self.pool.statistics(),
                 "allocations": self.pool.live(),
             }

@@ -81,7 +81,8 @@ class Device(metaclass=_DeviceType):
     index : int or None
         Number of a Vulkan device, best first; None of the host.
     name : str
-        "cpu" for the host, otherwise the name that the driver reports.
+        "cpu" for the host, otherwise the name that the driver reports, with the PCI
+        address where several devices have the same.
     is_gpu : bool
         Whether ops run through Vulkan.
     lock : RLock
@@ -227,7 +228,7 @@ class GpuDevice(Device):
     def __init__(self, gpu: vkbackend.Device) -> None:
         super().__init__()
         self.gpu = gpu
-        self.name = gpu.info.name
+        self.name = gpu.name
         self.pending: list[Node] = []
         shared = gpu.info.target.shares_processor
         self.first_submitted = MAX_PENDING if shared else FIRST_SUBMITTED
@@ -374,7 +375,7 @@ class GpuDevice(Device):
     def description(self) -> str:
         """The device and its driver, for people."""
         info = self.gpu.info
-        return f"{info.name} ({info.driver_name} {info.driver_info})"
+        return f"{self.name} ({info.driver_name} {info.driver_info})"
 
 
 class _Host(Device):
@@ -535,9 +536,12 @@ device = Device
 
 
 def devices() -> list[str]:
-    """Return the names of the Vulkan devices, best first, then "cpu"."""
+    """Return the names of the Vulkan devices, best first, then "cpu".
+
+    No two are equal: two cards of one model have their PCI addresses in the names.
+    """
     try:
-        found = [physical.info.name for physical in vkbackend.devices()]
+        found = [physical.name for physical in vkbackend.devices()]
     except NoVulkanError:
         found = []
     return [*found, "cpu"]

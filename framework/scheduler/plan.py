@@ -230,7 +230,7 @@ class _Builder:
         self.free = {slots[key] for key in self.donated if key in slots}
         self.wide_words = gpu.info.target.uniform_loads
         self.table = NodeTable(nodes, slots, external)
-        self.plan = Plan(len(slots), [], device=gpu.info.name)
+        self.plan = Plan(len(slots), [], device=gpu.name)
         self.calls: list[KernelCall] = []
         self.norms: dict[int, NormPrologue] = {}
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.

@@ -16,7 +16,7 @@ from typing import Any
 from vkbackend import NoVulkanError, config, disk_cache
 from vkbackend.atomic_file import UNFINISHED
 from vkbackend.disk_cache import cache_file
-from vkbackend.driver import features, instance, physical_device
+from vkbackend.driver import cards, features, instance, physical_device
 from vkbackend.shader.compiler import cached_module, compiler
 from vkbackend.shader.pipeline_cache import damage
 from vkbackend.vk import runtime
@@ -98,7 +98,7 @@ def driver(manifest: str) -> Json:
         said["problem"] = f"its library cannot be loaded: {error}"
         return said
     try:
-        said["devices"] = [row.info.name for row in physical_device.devices()]
+        said["devices"] = [row.name for row in physical_device.devices()]
     except NoVulkanError:
         pass  # A driver without its hardware is not at fault.
     return said
@@ -127,8 +127,16 @@ def _device(row: physical_device.PhysicalDevice) -> Json:
     values = dataclasses.asdict(info)
     return {
         **{name: values[name] for name in sorted(fields)},
+        "name": row.name,
         "score": row.score(),
         "lacks": row.missing(),
+        "other_drivers": [
+            {
+                "driver": f"{other.info.driver_name} {other.info.driver_info}".strip(),
+                "why_not": cards.why_not(other, row),
+            }
+            for other in row.others
+        ],
         "features": dict(sorted(have.items())),
         "queue_families": [dataclasses.asdict(family) for family in row.families],
         "extensions": sorted(row.extensions),

@@ -145,10 +145,15 @@ def _devices(report: Json) -> Iterator[Entry]:
         driver = f"{row['driver_name']} {row['driver_info']}".strip()
         said = f"{row['name']}: {row['kind']}, score {row['score']}, Vulkan {version}"
         said += f", {driver}"
+        if row["pci_address"]:
+            said += f", PCI {row['pci_address']}"
         if row["lacks"]:
             said += f"; cannot be used, lacks {', '.join(row['lacks'])}"
         mark = "ok" if index == ranked["chosen"] else "-"
         yield Entry(mark, str(index), said)
+        for other in row["other_drivers"]:
+            said = f"also under {other['driver']}, which {other['why_not']}"
+            yield Entry("", "", f"{said}; VK_DRIVER_FILES chooses a driver")
     if ranked["chosen"] is not None:
         yield Entry("", "taken", f"{ranked['chosen']}, {_why(report)}")
 

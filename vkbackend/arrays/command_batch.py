@@ -170,10 +170,10 @@ class CommandBatch(ArrayQueue):
             With the numbers; the batch is as it was.
         """
         if not isinstance(cache, KernelCache) or cache.device is not self.device:
-            where = cache.device.info.name if isinstance(cache, KernelCache) else cache
+            where = cache.device.name if isinstance(cache, KernelCache) else cache
             raise ArgumentError(
                 f"execute_with_cache: the cache is for {where}; the batch is on"
-                f" {self.device.info.name}"
+                f" {self.device.name}"
             )
         commands = self.device.batch()
         known = cache.compiles

@@ -179,7 +179,7 @@ class ArrayQueue:
         if buffer.device is not self.device:
             raise ArgumentError(
                 f"import_buffer: {buffer!r} is on another device:"
-                f" {buffer.device.info.name}; the batch is on {self.device.info.name}"
+                f" {buffer.device.name}; the batch is on {self.device.name}"
             )
         wanted = np.dtype(dtype)
         if size * wanted.itemsize > buffer.size:

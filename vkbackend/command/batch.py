@@ -303,7 +303,7 @@ class Batch:
             if buffer.device is not device:
                 raise ArgumentError(
                     f"{where}: {buffer!r} is on another device:"
-                    f" {buffer.device.info.name}; the batch is on {device.info.name}"
+                    f" {buffer.device.name}; the batch is on {device.name}"
                 )
             ranges.append(bounds)
         return ranges

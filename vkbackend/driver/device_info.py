@@ -65,6 +65,8 @@ class DeviceInfo:
     shaders have no other conversion to float16 than to the nearest, ties to even,
     denormal numbers kept. `preserves_subnormals` is whether float32 arithmetic can be
     asked to keep denormal numbers. `subgroup_operations` are `VkSubgroupFeatureFlags`.
+    `uuid` is the card's under every driver, in hexadecimal digits; `pci_address` is
+    domain:bus:device.function, empty where the driver does not tell.
     """
 
     name: str
@@ -97,6 +99,8 @@ class DeviceInfo:
     rounds_to_float16: bool = False
     preserves_subnormals: bool = True
     subgroup_operations: int = 0
+    uuid: str = ""
+    pci_address: str = ""
 
     @cached_property
     def target(self) -> Target:

@@ -9,6 +9,7 @@ in `DeviceInfo`.
 import ctypes
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from vkbackend import config, fork_safety
@@ -16,7 +17,7 @@ from vkbackend.errors import ArgumentError, NoVulkanError, VulkanError
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
-from . import features
+from . import cards, features
 from .device_info import DeviceInfo, FlexibleMatrix, Heap, MatrixShape, QueueFamily
 from .instance import Instance, instance, no_driver
 
@@ -63,6 +64,11 @@ class PhysicalDevice:
         The `VkPhysicalDevice`.
     info : DeviceInfo
         Properties, limits and features.
+    name : str
+        The driver's name of it; with its PCI address, or its number among `devices()`,
+        if another device has the same.
+    others : tuple of PhysicalDevice
+        The same card under other drivers, which `devices()` does not list.
     extensions : frozenset of str
         Device extensions on offer.
     families : tuple of QueueFamily
@@ -84,9 +90,11 @@ class PhysicalDevice:
         )
         self.families = self._read_families()
         self.info = self._read_info()
+        self.name = self.info.name
+        self.others: tuple[PhysicalDevice, ...] = ()
 
     def __repr__(self) -> str:
-        return f"PhysicalDevice({self.info.name!r}, {self.info.kind})"
+        return f"PhysicalDevice({self.name!r}, {self.info.kind})"
 
     def missing(self) -> list[str]:
         """Return what the library requires and this device lacks; empty when usable."""
@@ -170,7 +178,19 @@ class PhysicalDevice:
             subgroup_operations=v11.subgroupSupportedOperations
             if v11.subgroupSupportedStages & vk.VK_SHADER_STAGE_COMPUTE_BIT
             else 0,
+            uuid=bytes(v11.deviceUUID).hex(),
+            pci_address=self._read_pci_address(),
         )
+
+    def _read_pci_address(self) -> str:
+        if vk.VK_EXT_PCI_BUS_INFO_EXTENSION_NAME not in self.extensions:
+            return ""
+        place = runtime.make(vk.VkPhysicalDevicePCIBusInfoPropertiesEXT)
+        head = runtime.make(vk.VkPhysicalDeviceProperties2, pNext=place)
+        functions = self.instance.functions
+        functions.vkGetPhysicalDeviceProperties2(self.handle, ctypes.byref(head))
+        bus = f"{place.pciDomain:04x}:{place.pciBus:02x}:{place.pciDevice:02x}"
+        return f"{bus}.{place.pciFunction:x}"
 
     def _read_heaps(self) -> tuple[Heap, ...]:
         head = runtime.make(vk.VkPhysicalDeviceMemoryProperties2)
@@ -280,10 +300,11 @@ _found: tuple[Instance, tuple[PhysicalDevice, ...]] | None = None
 
 
 def devices() -> tuple[PhysicalDevice, ...]:
-    """Return the devices of this machine, best first.
+    """Return the devices of this machine, best first, and each card once.
 
     Discrete before integrated, virtual and software ones; usable ones before those that
-    lack something required.
+    lack something required. Of the drivers of one card it is the one with the most of
+    what the library can use; `VK_DRIVER_FILES` leaves the loader no other.
 
     Returns
     -------
@@ -326,8 +347,18 @@ def enumerate_devices(owner: Instance) -> tuple[PhysicalDevice, ...]:
     if not handles:
         raise no_driver("vkEnumeratePhysicalDevices: no device")
     rows = [PhysicalDevice(owner, handle) for handle in handles]
-    rows.sort(key=PhysicalDevice.score, reverse=True)
-    return tuple(rows)
+    return list_cards(rows)
+
+
+def list_cards(rows: Sequence[PhysicalDevice]) -> tuple[PhysicalDevice, ...]:
+    """Return one device of each card, best first, with a name of its own."""
+    found = cards.group_by_card(rows)
+    found.sort(key=lambda card: card[0].score(), reverse=True)
+    chosen = [card[0] for card in found]
+    names = cards.unique_names([row.info for row in chosen])
+    for name, (row, *others) in zip(names, found, strict=True):
+        row.name, row.others = name, tuple(others)
+    return tuple(chosen)
 
 
 def choose(selector: str | int | None = None) -> PhysicalDevice:
@@ -336,7 +367,8 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
     Parameters
     ----------
     selector : str or int, optional
-        An index into `devices()`, or part of a name in any case. None means
+        An index into `devices()`, or part of a name in any case, which has the PCI
+        address where several devices have the same. None means
         `VKBACKEND_DEVICE`, or the best device when that is unset.
 
     Returns
@@ -361,7 +393,7 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
     rows = devices()
     chosen = _match(rows, selector)
     if chosen is None:
-        listed = ", ".join(f"{row.info.name!r} ({i})" for i, row in enumerate(rows))
+        listed = ", ".join(f"{row.name!r} ({i})" for i, row in enumerate(rows))
         there = "is only" if len(rows) == 1 else "are"
         raise NoVulkanError(
             f"open_device: no device matches {selector!r}: there {there} {listed}; give"
@@ -370,7 +402,7 @@ def choose(selector: str | int | None = None) -> PhysicalDevice:
     lacking = chosen.missing()
     if lacking:
         raise NoVulkanError(
-            f"open_device: {chosen.info.name} cannot be used: it lacks"
+            f"open_device: {chosen.name} cannot be used: it lacks"
             f" {', '.join(lacking)}; choose another device or update its driver"
         )
     return chosen
@@ -381,6 +413,6 @@ def _match(
 ) -> PhysicalDevice | None:
     if isinstance(selector, str) and not selector.isdecimal():
         wanted = selector.lower()
-        return next((row for row in rows if wanted in row.info.name.lower()), None)
+        return next((row for row in rows if wanted in row.name.lower()), None)
     index = int(selector)
     return rows[index] if 0 <= index < len(rows) else None

@@ -26,6 +26,8 @@ DEVICE: dict[str, Any] = {
     "vendor_id": 0x1002,
     "score": 5,
     "lacks": [],
+    "other_drivers": [],
+    "pci_address": "",
     "features": dict.fromkeys(requirements.LOSSES, True),
     "cooperative_matrix": [],
     "max_push_size": 128,

@@ -24,6 +24,8 @@ def diagnosed(report: Report) -> Report:
     ]
     report["tests"][1]["reason"] = "the device lacks it"
     report["tests"][2]["reason"] = "SIGSEGV"
+    device["pci_address"] = "0000:06:00.0"
+    device["other_drivers"] = [{"driver": "free 4", "why_not": "lacks speed"}]
     report["diagnosis"] = diagnosis.diagnose(report)
     return report
 
@@ -49,6 +51,7 @@ def test_what_is_told(diagnosed: Report) -> None:
         r"ok +libvulkan\.so\.1 +Vulkan 1\.3\.250, /usr/lib/libvulkan\.so\.1\.3\.250",
         r"ok +maker\.json +Big GPU",
         r"ok +0 +Big GPU: discrete, score 5, Vulkan 1\.3\.250, maker 1\.2\.3",
+        r"1\.2\.3, PCI 0000:06:00\.0\n +also under free 4, which lacks speed",
         r"taken +0, because it is the only one",
         r"- +bfloat16 +lost: the bfloat16 type",
         r"matrix 16x16x16 +float16 x float16 \+ float32 to float32, subgroup",

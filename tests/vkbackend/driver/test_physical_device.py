@@ -22,6 +22,7 @@ class Pretended:
 
     def __init__(self, info: DeviceInfo, lacking: tuple[str, ...] = ()) -> None:
         self.info = info
+        self.name = info.name
         self.lacking = lacking
 
     def missing(self) -> list[str]:
@@ -111,7 +112,7 @@ def test_info_is_plausible(device: vkbackend.Device) -> None:
     assert info.subgroup_size >= 1
     assert info.min_subgroup_size <= info.subgroup_size <= info.max_subgroup_size
     assert any(heap.device_local and heap.size > 0 for heap in info.heaps)
-    assert len(info.pipeline_cache_uuid) == 32
+    assert len(info.pipeline_cache_uuid) == len(info.uuid) == 32
     assert all(shape.m and shape.a for shape in info.cooperative_matrix)
     assert info.shader_int64 == ("shader_int64" in info.supported)
 
