@@ -12,6 +12,7 @@ from ..base import trace_hooks
 from ..base.device import CPU
 from ..base.dtype import STORED, DType
 from ..base.errors import TraceError
+from ..base.scoped_setting import SettingScope
 from ..base.shape import Layout, TensorSpec
 from ..dispatch.declare import primitive
 from ..dispatch.op import REGISTRY
@@ -121,4 +122,6 @@ def recorded(x: Tensor, step: HostStep, out_shape: Sequence[int]) -> Tensor:
     if not x.numel():
         return zeros(*out_shape, dtype=x.dtype, device=x.device)
     whole = contiguous(x.detach())
-    return _communicated(whole, step, tuple(out_shape))
+    # Where a tensor is large the kernel is asked for as the node is recorded.
+    with SettingScope(compiling, True):
+        return _communicated(whole, step, tuple(out_shape))

@@ -1,13 +1,17 @@
 """What mpirun is called with; programs in several processes: test_mpi_transport."""
 
 import importlib.util
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.rank_processes import run_ranks
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication import launcher
+
+KILLED = Path(__file__).with_name("killed_program.py")
 
 FAKE = """#!/bin/sh
 case "$1" in --version) echo "mpirun (Open MPI) 4.1.4"; exit;; esac
@@ -31,6 +35,27 @@ def test_open_mpi(
     assert "--bind-to none --oversubscribe -n 2" in " ".join(words)
     assert words[-3:] == ["--", "train.py", "a"]
     assert "launch: rank 1 was killed by signal 9" in capfd.readouterr().err
+
+
+@pytest.mark.wide
+@pytest.mark.device
+@pytest.mark.parametrize("number", range(20))
+def test_a_rank_is_killed_at_any_moment(number: int) -> None:
+    """The others tell which one, and nothing of it is left."""
+    moment, size = 0.002 * 1.45**number, 2 + number % 3
+    before = set(os.listdir("/dev/shm"))
+    victim = number % size
+    done = run_ranks(size, KILLED, str(moment), str(victim))
+    told = done.stdout + done.stderr
+    assert f"launch: rank {victim} was killed by signal 9" in told
+    for rank in set(range(size)) - {victim}:
+        lines = [
+            each for each in told.splitlines() if each.startswith(f"[{rank}] told")
+        ]
+        assert len(lines) == 1, told
+        assert f"rank {victim} was killed" in lines[0] or "given up" in lines[0]
+    left = {name for name in set(os.listdir("/dev/shm")) - before if "mpi" in name}
+    assert left == set()
 
 
 def test_hosts(tmp_path: Path) -> None:

@@ -190,6 +190,13 @@ def _memory(x: fw.Tensor) -> Any:
     return buffer_of(x.array.value), 0, x.array.value.nbytes
 
 
+def test_a_tensor_of_many_elements(gpu: GpuDevice) -> None:
+    """More than a software device's loops may have, whose kernels are asked early."""
+    x = fw.ones(70_000, device=gpu)
+    found = fw.jit(lambda x: recorded(x, Doubled(), x.shape))(x)
+    assert found.sum().item() == 140_000
+
+
 def test_what_an_exchange_forbids(gpu: GpuDevice) -> None:
     source, target, other = (gpu.gpu.allocate(16) for _ in range(3))
     exchange = Exchange(Doubled(), fw.float32, (source, 0, 8), (target, 0, 8))
