@@ -25,6 +25,7 @@ from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
 from .host_pages import HostPages
+from .import_check import failure_in_child, is_known
 
 _LOCAL = vk.VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT
 _MAPPED = (
@@ -161,12 +162,26 @@ class Block:
 
 
 class Memory:
-    """Device memory of one device: allocates and frees its blocks."""
+    """Device memory of one device: allocates and frees its blocks.
+
+    Attributes
+    ----------
+    logical : LogicalDevice
+        The device.
+    types : tuple of MemoryType
+        Its memory types.
+    import_alignment : int
+        What addresses and sizes of imported pages are multiples of; 0 if the device
+        imports none.
+    imports_checked : bool
+        Whether imports are known to work, or a child process has tried one.
+    """
 
     def __init__(self, logical: LogicalDevice) -> None:
         self.logical = logical
         self.types = self._read_types()
         self.import_alignment = self._read_import_alignment()
+        self.imports_checked = is_known(logical.info)
         # Objects that must outlive an import, even if it or its end is interrupted.
         self._imported: dict[int, HostPages] = {}
         # Blocks that are being freed: all of it is done before another is made, which
@@ -277,8 +292,10 @@ class Memory:
         Raises
         ------
         VulkanError
-            If the driver refuses them.
+            If the driver refuses them, or those of a child process: an unknown driver's
+            first import is made there.
         """
+        self._check_imports()
         self.finish_frees()
         self._imported[pages.address] = pages
         try:
@@ -286,6 +303,20 @@ class Memory:
         except VulkanError:
             del self._imported[pages.address]
             raise
+
+    def _check_imports(self) -> None:
+        """Have a child process try an import, unless that is known to work."""
+        if self.imports_checked:
+            return
+        info = self.logical.info
+        failure = failure_in_child(info)
+        if failure:
+            self.import_alignment = 0
+            raise VulkanError(
+                f"import_pages: a child process could not import pages: {failure};"
+                f" {info.name} ({info.driver_name}) is taken for one that imports none"
+            )
+        self.imports_checked = True
 
     def _import(self, pages: HostPages, name: str) -> Block:
         logical, size = self.logical, pages.size
