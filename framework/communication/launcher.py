@@ -15,8 +15,13 @@ from ..base.errors import DistributedError
 from . import rank_process
 from .world import REMEDY
 
-ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-"""What Open MPI asks of root."""
+OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    # For windows; without a network it complains, and shared pages need none.
+    "OMPI_MCA_osc": "^ucx",
+}
+"""Environment variables that Open MPI reads: what root has to say, and choices."""
 
 
 def find_mpirun() -> str:
@@ -102,7 +107,7 @@ def launch(
         wrapper += ["--plain"] if plain else []
         wrapper += [] if hosts else ["--status", folder]
         whole = [mpirun, *options_of(mpirun, hosts), "-n", str(count), *wrapper]
-        environment = {**os.environ, **ROOT, **(variables or {})}
+        environment = {**os.environ, **OPEN_MPI, **(variables or {})}
         done = subprocess.run([*whole, "--", *command], env=environment, check=False)
         failed = _failures(Path(folder))
     for rank, status in failed:
