@@ -204,6 +204,7 @@ _SUBGROUP = {
 PLAIN_EXTENSIONS = (
     "VK_EXT_memory_budget",
     "VK_EXT_external_memory_host",
+    "VK_KHR_external_memory_fd",
     "VK_KHR_portability_subset",
 )
 

@@ -1,4 +1,4 @@
-"""Imports: the buffers on host pages of one device, and their lifetime."""
+"""Imports: buffers on host pages and on shared memory of one device; their lifetime."""
 
 import collections
 import contextlib
@@ -14,10 +14,10 @@ from .tlsf import Suballocator
 
 
 class Imports:
-    """Host pages that buffers lie on; the caller holds the device's lock.
+    """Blocks of a buffer each, beside the pool; the caller holds the device's lock.
 
-    The pages stay mapped until the device has let go of them: after the death of their
-    buffer, and of the work that it carried.
+    Host pages stay mapped until the device has let go of them: after the death of their
+    buffer, and of the work that it carried. So does memory that others share.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Imports:
     def __init__(self, memory: Memory) -> None:
         self.deferred_frees: DeferredFrees = collections.deque()
         self._memory = memory
-        # By the address of the pages: the block, and the span that a buffer holds.
+        # By the handle of the memory: the block, and the span that a buffer holds.
         self._spans: dict[int, tuple[Block, weakref.ref[MemorySpan]]] = {}
 
     def add(self, pages: HostPages, name: str) -> MemorySpan:
@@ -42,11 +42,14 @@ class Imports:
                 f" {found.size} bytes at {found.pages:#x}; use the buffer that lies"
                 f" there"
             )
-        block = self._memory.import_pages(pages, name)
+        return self.adopt(self._memory.import_pages(pages, name))
+
+    def adopt(self, block: Block) -> MemorySpan:
+        """Return a new block as the span of a buffer."""
         try:
             region = Region(block, Suballocator(alignment=1))
             span = MemorySpan(region, 0, block.size, block.address, ())
-            self._spans[pages.address] = block, weakref.ref(span)
+            self._spans[block.memory] = block, weakref.ref(span)
         except BaseException:
             self._memory.free(block)
             raise
@@ -71,7 +74,7 @@ class Imports:
         """Return an import that shares bytes with the pages."""
         start, stop = pages.address, pages.address + pages.size
         for block, _ in self._spans.values():
-            if block.pages < stop and start < block.pages + block.size:
+            if block.pages and block.pages < stop and start < block.pages + block.size:
                 return block
         return None
 
@@ -100,11 +103,11 @@ class Imports:
         return len(self._spans)
 
     def _free(self, block: Block) -> None:
-        """Free a block, and then forget it unless its pages have another by now."""
+        """Free a block, and then forget it unless another has its handle by now."""
         self._memory.free(block)
-        known = self._spans.get(block.pages)
+        known = self._spans.get(block.memory)
         if known is not None and known[0] is block:
-            del self._spans[block.pages]
+            del self._spans[block.memory]
 
     def close(self) -> None:
         """Let go of all pages; the device must be idle."""

@@ -15,12 +15,14 @@ Pages of the host can be a block too: `Memory.import_pages`, by
 `VK_EXT_external_memory_host`. Copies and kernels use them as any other memory.
 """
 
+import contextlib
 import ctypes
 import enum
+import os
 from dataclasses import dataclass
 
 from vkbackend.driver.logical_device import LogicalDevice
-from vkbackend.errors import OutOfDeviceMemory, VulkanError
+from vkbackend.errors import ArgumentError, Error, OutOfDeviceMemory, VulkanError
 from vkbackend.vk import generated as vk
 from vkbackend.vk import runtime
 
@@ -39,6 +41,7 @@ _BUFFER_USAGE = (
     | vk.VK_BUFFER_USAGE_TRANSFER_SRC_BIT
     | vk.VK_BUFFER_USAGE_TRANSFER_DST_BIT
 )
+_DESCRIPTOR = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
 _HOST_PAGES = vk.VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
 
@@ -146,6 +149,8 @@ class Block:
         Whether the host reads them through its caches; without, only writing is fast.
     pages : int
         Address of the host's pages that it is an import of; 0 if it is none.
+    exportable : bool
+        Whether `Memory.export` takes it.
     freed : bool
         Whether it has been given back.
     """
@@ -158,6 +163,7 @@ class Block:
     mapped: memoryview | None
     cached: bool
     pages: int = 0
+    exportable: bool = False
     freed: bool = False
 
 
@@ -173,6 +179,8 @@ class Memory:
     import_alignment : int
         What addresses and sizes of imported pages are multiples of; 0 if the device
         imports none.
+    descriptors : bool
+        Whether memory can be exported as a descriptor, and imported from one.
     imports_checked : bool
         Whether imports are known to work, or a child process has tried one.
     """
@@ -182,6 +190,7 @@ class Memory:
         self.types = self._read_types()
         self.import_alignment = self._read_import_alignment()
         self.imports_checked = is_known(logical.info)
+        self.descriptors = self._read_descriptors()
         # Objects that must outlive an import, even if it or its end is interrupted.
         self._imported: dict[int, HostPages] = {}
         # Blocks that are being freed: all of it is done before another is made, which
@@ -200,6 +209,21 @@ class Memory:
             for index, row in enumerate(memory.memoryTypes[: memory.memoryTypeCount])
         )
 
+    def _external_features(self, handle_type: int) -> int:
+        """Return what a kind of external memory can do, without dedicated memory."""
+        physical = self.logical.physical
+        wanted = runtime.make(
+            vk.VkPhysicalDeviceExternalBufferInfo,
+            usage=_BUFFER_USAGE,
+            handleType=handle_type,
+        )
+        found = runtime.make(vk.VkExternalBufferProperties)
+        physical.instance.functions.vkGetPhysicalDeviceExternalBufferProperties(
+            physical.handle, ctypes.byref(wanted), ctypes.byref(found)
+        )
+        flags = int(found.externalMemoryProperties.externalMemoryFeatures)
+        return 0 if flags & vk.VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT else flags
+
     def _read_import_alignment(self) -> int:
         """Return the alignment of addresses and sizes of imported pages.
 
@@ -209,25 +233,23 @@ class Memory:
         functions = physical.instance.functions
         if vk.VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME not in physical.extensions:
             return 0
-        wanted = runtime.make(
-            vk.VkPhysicalDeviceExternalBufferInfo,
-            usage=_BUFFER_USAGE,
-            handleType=_HOST_PAGES,
-        )
-        found = runtime.make(vk.VkExternalBufferProperties)
-        functions.vkGetPhysicalDeviceExternalBufferProperties(
-            physical.handle, ctypes.byref(wanted), ctypes.byref(found)
-        )
-        flags = found.externalMemoryProperties.externalMemoryFeatures
         importable = vk.VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
-        if flags & (importable | vk.VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT) != (
-            importable
-        ):
+        if not self._external_features(_HOST_PAGES) & importable:
             return 0
         limits = runtime.make(vk.VkPhysicalDeviceExternalMemoryHostPropertiesEXT)
         head = runtime.make(vk.VkPhysicalDeviceProperties2, pNext=limits)
         functions.vkGetPhysicalDeviceProperties2(physical.handle, ctypes.byref(head))
         return int(limits.minImportedHostPointerAlignment)
+
+    def _read_descriptors(self) -> bool:
+        extensions = self.logical.physical.extensions
+        if vk.VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME not in extensions:
+            return False
+        wanted = (
+            vk.VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT
+            | vk.VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT
+        )
+        return self._external_features(_DESCRIPTOR) & wanted == wanted
 
     def available(self, heap: int) -> int:
         """Return the bytes that a heap can still give, by the driver's own account.
@@ -274,6 +296,103 @@ class Memory:
         buffer = logical.create("Buffer", self._buffer_info(size), name)
         try:
             return self._allocate_bound(buffer, size, use, name)
+        except BaseException:
+            logical.destroy("Buffer", buffer)
+            raise
+
+    def allocate_exportable(self, size: int, name: str) -> Block:
+        """Allocate a block of the device's own memory that `export` takes.
+
+        On an NVIDIA H200 that is not the memory that is mapped too, so the host copies
+        to and from it. Sizes are told to whoever imports it: they must be the same.
+
+        Parameters
+        ----------
+        size : int
+            Bytes, at least 1.
+        name : str
+            Debug name.
+        """
+        export = runtime.make(vk.VkExportMemoryAllocateInfo, handleTypes=_DESCRIPTOR)
+        block = self._allocate_shared(size, export, name)
+        block.exportable = True
+        return block
+
+    def export(self, block: Block) -> int:
+        """Return a new descriptor of an exportable block, which the caller closes."""
+        if not block.exportable or block.freed:
+            raise ArgumentError(
+                f"export: the memory was not allocated for that: {block.size} bytes at"
+                f" {block.address:#x}; use allocate_exportable"
+            )
+        logical, descriptor = self.logical, ctypes.c_int(-1)
+        wanted = runtime.make(
+            vk.VkMemoryGetFdInfoKHR, memory=block.memory, handleType=_DESCRIPTOR
+        )
+        result = logical.functions.vkGetMemoryFdKHR(
+            logical.handle, ctypes.byref(wanted), ctypes.byref(descriptor)
+        )
+        runtime.check("vkGetMemoryFdKHR", result)
+        return descriptor.value
+
+    def import_descriptor(self, descriptor: int, size: int, name: str) -> Block:
+        """Return the block of another device or process as one of this device.
+
+        Parameters
+        ----------
+        descriptor : int
+            What `export` returned, under the same driver and for the same card. It is
+            duplicated, and stays the caller's.
+        size : int
+            Bytes, as the block was allocated with.
+        name : str
+            Debug name.
+        """
+        # What is in a file of memory has a size; a driver's own descriptors have none.
+        there = os.fstat(descriptor).st_size
+        if 0 < there < size:
+            raise ArgumentError(
+                f"import_descriptor: the memory is smaller: {there} bytes for {size};"
+                f" give the size that it was allocated with"
+            )
+        own = os.dup(descriptor)
+        given = runtime.make(vk.VkImportMemoryFdInfoKHR, handleType=_DESCRIPTOR, fd=own)
+        allocations = self.logical.counters.device_allocations
+        try:
+            return self._allocate_shared(size, given, name)
+        except Error:
+            # By the specification the driver owns it once the memory is allocated;
+            # lavapipe closes it in any case (Mesa 22.3 and 25.0).
+            if self.logical.counters.device_allocations == allocations:
+                with contextlib.suppress(OSError):
+                    if os.path.sameopenfile(own, descriptor):
+                        os.close(own)
+            raise
+
+    def _allocate_shared(
+        self, size: int, extension: ctypes.Structure, name: str
+    ) -> Block:
+        """Allocate or import memory with a descriptor, of the same type both times."""
+        if not self.descriptors:
+            raise ArgumentError(
+                f"memory: {self.logical.info.name} shares no memory by descriptor; copy"
+                f" through host pages"
+            )
+        if size < 1:
+            raise ArgumentError(
+                f"memory: the size is {size}; memory to share has 1 byte or more"
+            )
+        self.finish_frees()
+        external = runtime.make(
+            vk.VkExternalMemoryBufferCreateInfo, handleTypes=_DESCRIPTOR
+        )
+        logical = self.logical
+        buffer = logical.create("Buffer", self._buffer_info(size, external), name)
+        try:
+            runtime.chain(extension, _address_flags())
+            return self._allocate_bound(
+                buffer, size, MemoryUsage.DEVICE, name, extension
+            )
         except BaseException:
             logical.destroy("Buffer", buffer)
             raise
@@ -389,14 +508,20 @@ class Memory:
         )
 
     def _allocate_bound(
-        self, buffer: int, size: int, use: MemoryUsage, name: str
+        self,
+        buffer: int,
+        size: int,
+        use: MemoryUsage,
+        name: str,
+        extension: ctypes.Structure | None = None,
     ) -> Block:
         """Allocate memory for a buffer, bind it and map it if it can be."""
         logical = self.logical
         required = self._requirements(buffer)
         chosen = choose_type(self.types, use, required.memoryTypeBits)
         self._check_budget(required.size, chosen.heap)
-        memory = self._allocate(required.size, chosen.index, name, _address_flags())
+        extension = extension or _address_flags()
+        memory = self._allocate(required.size, chosen.index, name, extension)
         try:
             address = self._bind(buffer, memory, name)
             mapped = (

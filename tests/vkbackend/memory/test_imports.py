@@ -1,5 +1,6 @@
 """Buffers on host pages: what kernels and copies do there, and how long they last."""
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -169,3 +170,60 @@ def test_an_interrupt_at_any_line_leaves_it_whole(importer: Device) -> None:
         assert (content(pages) == VALUES).all(), one.where
     importer.memory.finish_frees()
     assert importer.live_objects() == before
+
+
+@pytest.fixture
+def exporter(device: Device) -> Device:
+    """Return a device that shares memory by descriptor."""
+    if not device.memory.descriptors:
+        pytest.skip("the driver shares no memory by descriptor")
+    return device
+
+
+@pytest.mark.device
+def test_two_devices_share_memory(exporter: Device) -> None:
+    before = exporter.live_objects()
+    ours = exporter.allocate_exportable(4 * WORDS, name="shared")
+    descriptor = exporter.export(ours)
+    other = Device(choose())
+    theirs = other.import_descriptor(descriptor, ours.size)
+    size = os.fstat(descriptor).st_size
+    if size:
+        with pytest.raises(ArgumentError, match=rf"is smaller: {size} bytes for"):
+            other.import_descriptor(descriptor, size + 1)
+    os.close(descriptor)
+    exporter.upload(VALUES, ours)
+    assert (words(other, theirs) == VALUES).all()
+    result = other.allocate(ours.size)
+    batch = other.batch()
+    add_affine(batch, affine(other), theirs, result, 3, 1)
+    batch.copy(result, theirs)
+    batch.submit().wait()
+    other.close()
+    assert (words(exporter, ours) == 3 * VALUES + 1).all()
+    del ours
+    assert exporter.release_imports() == 0
+    assert exporter.live_objects() == before
+
+
+@pytest.mark.device
+def test_what_cannot_be_shared(
+    exporter: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ArgumentError, match=r"export: .* use allocate_exportable"):
+        exporter.export(exporter.allocate(64))
+    with pytest.raises(ArgumentError, match="the size is 0; memory to share has 1"):
+        exporter.allocate_exportable(0)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        exporter.import_descriptor(-1, 64)
+    before, unused = exporter.live_objects(), os.open(os.devnull, os.O_RDONLY)
+    os.close(unused)
+    with open(__file__, "rb") as file, pytest.raises(VulkanError):
+        exporter.import_descriptor(file.fileno(), 64)
+    assert exporter.live_objects() == before
+    again = os.open(os.devnull, os.O_RDONLY)
+    os.close(again)
+    assert again == unused, "a descriptor is left open"
+    monkeypatch.setattr(exporter.memory, "descriptors", False)
+    with pytest.raises(ArgumentError, match="shares no memory by descriptor; copy"):
+        exporter.allocate_exportable(64)
