@@ -20,6 +20,8 @@ DIFFERENT = {
     "RNNBase", "RNNCellBase", "Sequential",
     # Takes a query alone; its tests say the rest.
     "MultiheadAttention",
+    # Is given a group of processes.
+    "DataParallel",
     # Another author's, whose tests say what it takes.
     "Parameter",
 }  # fmt: skip

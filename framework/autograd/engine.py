@@ -119,7 +119,10 @@ def backward(
                 backward_pass.visit(node)
                 if backward_pass.uses is not None:
                     backward_pass.accumulate_after(node)
-            return backward_pass.results()
+            found = backward_pass.results()
+            for at_end in backward_pass.at_end:
+                at_end()
+            return found
     finally:
         passes.pop()
 
@@ -210,6 +213,8 @@ class BackwardPass:
     uses : dict of int to int, or None
         For each leaf the edges to it that have not been passed, where hooks can tell
         when it accumulates; without hooks all leaves do at the end.
+    at_end : list of callable
+        Called without arguments once all gradients are there; hooks may add to it.
     """
 
     def __init__(
@@ -226,6 +231,7 @@ class BackwardPass:
         self.captured: dict[tuple[int, int], Any] = {}
         self.uses: dict[int, int] | None = None
         self.visited: set[int] = set()
+        self.at_end: list[Callable[[], object]] = []
         self.wanted: list[Edge | None] | None = None
         if inputs is not None:
             self.wanted = [

@@ -1,4 +1,4 @@
-"""Hooks of `DistributedDataParallel.register_comm_hook`, for its one process."""
+"""Hooks of `DistributedDataParallel.register_comm_hook`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.dtype import DType, bfloat16, float16
+from ..base.process_group import default_group
 from ..futures import Future
 from ..nn.gradient_bucket import GradBucket
 from ..tensor.tensor import Tensor
+from .collectives import engine_for
 
 __all__ = [
     "allreduce_hook",
@@ -27,45 +29,51 @@ def _done(result: Tensor) -> Future[Tensor]:
     return future
 
 
-def _compressed(bucket: GradBucket, dtype: DType) -> Future[Tensor]:
+def _compressed(process_group: Any, bucket: GradBucket, dtype: DType) -> Future[Tensor]:
     buffer = bucket.buffer()
-    return _done(buffer.to(dtype).to(buffer.dtype))
+    return _done(_mean(process_group, buffer.to(dtype)).to(buffer.dtype))
+
+
+def _mean(process_group: Any, buffer: Tensor) -> Tensor:
+    if process_group is None and default_group() is None:
+        return buffer
+    return engine_for("allreduce_hook", process_group).all_mean(buffer)
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the gradients, averaged over the one process.
+    """Return the means of gradients over the processes.
 
     Parameters
     ----------
-    process_group : object
-        Without effect.
+    process_group : ProcessGroup or None
+        By default the one that was initialised, if there is one.
     bucket : GradBucket
     """
-    return _done(bucket.buffer())
+    return _done(_mean(process_group, bucket.buffer()))
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the gradients rounded to float16, in which they are sent elsewhere.
+    """Return the gradients averaged in float16, in which they are sent.
 
     Parameters
     ----------
-    process_group : object
-        Without effect.
+    process_group : ProcessGroup or None
+        By default the one that was initialised, if there is one.
     bucket : GradBucket
     """
-    return _compressed(bucket, float16)
+    return _compressed(process_group, bucket, float16)
 
 
 def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Tensor]:
-    """Return the gradients rounded to bfloat16, in which they are sent elsewhere.
+    """Return the gradients averaged in bfloat16, in which they are sent.
 
     Parameters
     ----------
-    process_group : object
-        Without effect.
+    process_group : ProcessGroup or None
+        By default the one that was initialised, if there is one.
     bucket : GradBucket
     """
-    return _compressed(bucket, bfloat16)
+    return _compressed(process_group, bucket, bfloat16)
 
 
 def _wrapped(hook: Hook, dtype: DType) -> Hook:

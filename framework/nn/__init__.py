@@ -50,6 +50,7 @@ from .conv import (
     ConvTranspose2d,
     ConvTranspose3d,
 )
+from .data_parallel import DataParallel
 from .distance import CosineSimilarity, PairwiseDistance
 from .dropout import (
     AlphaDropout,
@@ -136,7 +137,6 @@ from .padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
-from .parallel import DataParallel
 from .parameter import Buffer, Parameter
 from .pooling import (
     AdaptiveAvgPool1d,

@@ -1,34 +1,36 @@
-"""Gradients as hooks of communication get them."""
+"""Gradients as they are exchanged: those of several parameters, one after the other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from ..tensor.tensor import Tensor
 
 
 class GradBucket:
-    """Gradients that are handed to a hook at once: here those of one parameter.
+    """Gradients that ranks exchange at once, and that a hook is given.
 
     Parameters
     ----------
     index : int
-        Which bucket of the module it is.
+        Which bucket of the module it is, in the order of the exchanges.
     is_last : bool
         Whether none comes after it.
-    parameter : Parameter
-    gradient : Tensor
-        The parameter's.
+    parameters : sequence of Parameter
+        Of one dtype and device.
+    buffer : Tensor, shape (n,)
+        Their gradients, one after the other.
     """
 
     def __init__(
-        self, index: int, is_last: bool, parameter: Tensor, gradient: Tensor
+        self, index: int, is_last: bool, parameters: Sequence[Tensor], buffer: Tensor
     ) -> None:
         self._index = index
         self._is_last = is_last
-        self._parameter = parameter
-        self._buffer = gradient.reshape(-1)
+        self._parameters = list(parameters)
+        self._buffer = buffer
 
     def index(self) -> int:
         """Return which bucket of the module it is."""
@@ -53,41 +55,47 @@ class GradBucket:
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients in the shapes of their parameters."""
-        return [self._buffer.view(self._parameter.shape)]
+        return pieces(self._buffer, self._parameters)
 
     def parameters(self) -> list[Tensor]:
         """Return the parameters."""
-        return [self._parameter]
+        return list(self._parameters)
 
 
-def hooked(
-    hook: Callable[[Any, GradBucket], Any],
-    state: Any,
-    index: int,
-    is_last: bool,
-    parameter: Tensor,
-) -> Callable[[Tensor], Tensor]:
-    """Return the hook of a parameter's gradient that calls one of communication.
+def pieces(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Return views of a tensor of one dimension, in the shapes of others."""
+    found, start = [], 0
+    for each in like:
+        stop = start + math.prod(each.shape)
+        found.append(flat[start:stop].view(each.shape))
+        start = stop
+    return found
+
+
+def buckets_of(tensors: Sequence[Tensor], limit: int) -> list[list[int]]:
+    """Return places of tensors by the buckets that they are exchanged in.
 
     Parameters
     ----------
-    hook : callable
-        Takes `state` and a bucket; returns the future of new gradients.
-    state : object
-    index, is_last, parameter
-        See `GradBucket`.
+    tensors : sequence of Tensor
+        In the order in which they are ready.
+    limit : int
+        Bytes that a bucket has at most, if it has more than one tensor.
+
+    Returns
+    -------
+    list of list of int
+        Each of one dtype and device, in the order in which they are complete.
     """
-
-    def call(gradient: Tensor) -> Tensor:
-        bucket = GradBucket(index, is_last, parameter, gradient)
-        found = hook(state, bucket).wait()
-        if isinstance(found, list | tuple):
-            found = found[0]
-        if not isinstance(found, Tensor) or found.numel() != gradient.numel():
-            raise RuntimeError(
-                f"register_comm_hook: the hook returns {found!r}; it must return the"
-                f" future of a tensor of {gradient.numel()} elements"
-            )
-        return found.to(gradient.dtype).view(gradient.shape)
-
-    return call
+    opened: dict[Any, tuple[list[int], int]] = {}
+    found: list[list[int]] = []
+    for place, each in enumerate(tensors):
+        key = each.dtype, each.device
+        size = each.numel() * each.element_size()
+        bucket, used = opened.get(key, ([], 0))
+        if not bucket or used + size > limit:
+            bucket, used = [], 0
+            found.append(bucket)
+        bucket.append(place)
+        opened[key] = bucket, used + size
+    return sorted(found, key=lambda bucket: bucket[-1])

@@ -1,66 +1,48 @@
-"""Modules over several devices, which are not here, and over the one process."""
+"""PyTorch's address of modules that several processes train."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..base.process_group import ProcessGroup, group_for, refuse_several
+from ..base.process_group import ProcessGroup, group_for
 from ..base.public_names import public_names as _public_names
-from .gradient_bucket import GradBucket, hooked
+from ..tensor.tensor import Tensor
+from .data_parallel import DataParallel
+from .gradient_bucket import GradBucket
+from .gradient_reducer import BUCKET_BYTES
 from .module import Module
+
+if TYPE_CHECKING:
+    from ..communication.group import Group
 
 __all__ = ["DataParallel", "DistributedDataParallel"]
 
 
-class DataParallel(Module):
-    """Module on several devices, which is not here.
+class DistributedDataParallel(DataParallel):
+    """Module whose gradients are means over processes; see `DataParallel`.
 
     Parameters
     ----------
     module : Module
-        Runs as it is, on one device.
-    device_ids, output_device : object
-        As in PyTorch.
-    dim : int, default 0
-        The dimension that a batch would be split along.
+        Its names in a state begin with `module.`.
+    process_group : ProcessGroup, optional
+        By default the one that `distributed.init_process_group` made.
+    bucket_cap_mb : int, optional
+        MiB of gradients that are exchanged at once, by default 25.
+    broadcast_buffers, forward_sync_buffers : bool, optional
+        Whether, in training, each call begins with the buffers of rank 0; it does if
+        neither is given. One name for the other.
+    init_sync : bool, default True
+        Whether ranks compare what they have, and take the values of rank 0.
+    device_ids, output_device, dim, find_unused_parameters, ... : object
+        Without effect: a process has one device, and unused parameters are found.
 
     Raises
     ------
-    NotImplementedError
-        Always: one device computes; use the module itself.
-    """
-
-    def __init__(
-        self,
-        module: Module,
-        device_ids: Any = None,
-        output_device: Any = None,
-        dim: int = 0,
-    ) -> None:
-        raise NotImplementedError(
-            'DataParallel: one device computes; use the module itself, on device "gpu"'
-        )
-
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return nothing: no such module can be made."""
-
-
-class DistributedDataParallel(Module):
-    """Module whose gradients are averaged over processes, of which there is one.
-
-    Parameters
-    ----------
-    module : Module
-        Called as it is; its names in a state begin with `module.`.
-    device_ids, output_device, dim, process_group, find_unused_parameters, ... : object
-        Without effect in one process.
-
-    Raises
-    ------
-    NotImplementedError
-        If the group has several processes.
+    DistributedError
+        If another process's module has other parameters or buffers.
     ValueError
         If no process group is initialised, which `distributed.init_process_group` does.
     """
@@ -88,22 +70,19 @@ class DistributedDataParallel(Module):
         batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
     ) -> None:
-        super().__init__()
-        self.process_group = group_for("DistributedDataParallel", process_group)
-        refuse_several("DistributedDataParallel", self.process_group)
-        self.module = module
+        asked = {broadcast_buffers, forward_sync_buffers}
+        found = group_for("DistributedDataParallel", process_group)
+        super().__init__(
+            module,
+            _engine_of(found),
+            bucket_bytes=BUCKET_BYTES if bucket_cap_mb is None else bucket_cap_mb << 20,
+            broadcast_buffers=False not in asked,
+            init_sync=init_sync,
+        )
+        self.process_group = found
         self.device_ids = device_ids
         self.output_device = output_device
         self.dim = dim
-        self._has_comm_hook = False
-
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """Return what the module returns."""
-        return self.module(*inputs, **kwargs)
-
-    def no_sync(self) -> AbstractContextManager[None]:
-        """Return a block in which gradients are not averaged, as elsewhere."""
-        return nullcontext()
 
     def join(
         self,
@@ -111,7 +90,18 @@ class DistributedDataParallel(Module):
         enable: bool = True,
         throw_on_early_termination: bool = False,
     ) -> AbstractContextManager[None]:
-        """Return a block in which no other process is to be waited for."""
+        """Return a block in which no other process is to be waited for.
+
+        Raises
+        ------
+        NotImplementedError
+            If there are several processes.
+        """
+        if self.group.size > 1 and enable:
+            raise NotImplementedError(
+                "DistributedDataParallel: join is not here; let ranks without samples"
+                " call the module with any batch, and give weighted_loss a count of 0"
+            )
         return nullcontext()
 
     def register_comm_hook(
@@ -124,8 +114,8 @@ class DistributedDataParallel(Module):
         state : object
             The hook's first argument.
         hook : callable
-            Takes it and a `GradBucket`, of one parameter here; returns the future of
-            its gradients, of as many elements.
+            Takes it and a `GradBucket`; returns the future of its gradients, of as many
+            elements: of several processes, their means.
 
         Raises
         ------
@@ -137,13 +127,36 @@ class DistributedDataParallel(Module):
                 f"register_comm_hook: hook is a {type(hook).__name__}; it must be a"
                 " function"
             )
-        if self._has_comm_hook:
+        if self.reducer.hook is not None:
             raise RuntimeError("register_comm_hook: there is a hook already; one only")
-        self._has_comm_hook = True
-        wanted = [each for each in self.parameters() if each.requires_grad]
-        for index, each in enumerate(wanted):
-            is_last = index == len(wanted) - 1
-            each.register_hook(hooked(hook, state, index, is_last, each))
+        self.reducer.hook = _made_by(hook, state)
+        self.reducer.attach()
+
+
+def _engine_of(group: ProcessGroup) -> Group:
+    from ..communication.group import alone
+
+    return alone() if group.engine is None else group.engine
+
+
+def _made_by(
+    hook: Callable[[Any, GradBucket], Any], state: Any
+) -> Callable[[GradBucket], Tensor]:
+    """Return a function that calls a hook, and checks what it makes."""
+
+    def call(bucket: GradBucket) -> Tensor:
+        like = bucket.buffer()
+        found = hook(state, bucket).wait()
+        if isinstance(found, list | tuple):
+            found = found[0]
+        if not isinstance(found, Tensor) or found.numel() != like.numel():
+            raise RuntimeError(
+                f"register_comm_hook: the hook returns {found!r}; it must return the"
+                f" future of a tensor of {like.numel()} elements"
+            )
+        return found.detach().to(like.dtype).reshape(-1)
+
+    return call
 
 
 # A package for Python, as PyTorch's has `nn.parallel.distributed` below it.

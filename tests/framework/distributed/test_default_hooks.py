@@ -17,7 +17,7 @@ VALUES = [[1.0 / 3, 2.0 / 3], [1e-8, 1234.567]]
 def bucket() -> GradBucket:
     """Return a bucket of some gradients."""
     gradient = fw.tensor(VALUES)
-    return GradBucket(0, True, gradient, gradient)
+    return GradBucket(0, True, [gradient], gradient.reshape(-1))
 
 
 @pytest.mark.parametrize(

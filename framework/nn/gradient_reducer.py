@@ -1,0 +1,205 @@
+"""Averages of gradients over ranks, in buckets while a backward pass runs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .. import ops
+from ..autograd.grad_mode import no_grad
+from ..autograd.running_pass import running
+from ..base import trace_hooks
+from ..base.errors import GradError
+from ..eager.base_tensor import evaluate
+from ..tensor.factories import ones, zeros
+from ..tensor.from_data import tensor as tensor_of
+from ..tensor.tensor import Tensor
+from .gradient_bucket import GradBucket, buckets_of, pieces
+
+if TYPE_CHECKING:
+    from ..autograd.engine import BackwardPass
+    from ..communication.group import Group
+
+BUCKET_BYTES = 25 << 20
+"""Size of a bucket, PyTorch's."""
+
+
+class Reducer:
+    """Replaces gradients of parameters by their means over the ranks of a group.
+
+    Parameters are in buckets, in the reverse of their order, which is about that of a
+    backward pass. Once all gradients of a bucket have been accumulated its computation
+    is submitted, and the bucket before it is exchanged meanwhile. All ranks exchange
+    the same buckets in the same order, whatever parameters they used: the rest follows
+    at the end of the pass.
+
+    Beside its gradients a bucket carries which parameters were used. The gradient of
+    one that no rank used stays None; of one that others used it is the mean, with 0 of
+    this rank.
+
+    Parameters
+    ----------
+    group : Group
+    parameters : sequence of (str, Parameter)
+        With their names, for messages; those that require gradients.
+    bucket_bytes : int
+        Bytes that a bucket has at most, if it has more than one parameter.
+
+    Attributes
+    ----------
+    enabled : bool
+        Whether backward passes exchange gradients; else they accumulate them.
+    hook : callable or None
+        Makes the gradients of a bucket instead.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        parameters: Sequence[tuple[str, Tensor]],
+        bucket_bytes: int = BUCKET_BYTES,
+    ) -> None:
+        self.group = group
+        self.enabled = True
+        self.hook: Callable[[GradBucket], Tensor] | None = None
+        ordered = list(parameters)[::-1]
+        self._names = [name for name, _ in ordered]
+        self._parameters = [each for _, each in ordered]
+        self.buckets = buckets_of(self._parameters, bucket_bytes)
+        self._bucket_of = {
+            place: index
+            for index, bucket in enumerate(self.buckets)
+            for place in bucket
+        }
+        self._pass: _Exchanges | None = None
+        self._attached = False
+        if group.size > 1:
+            self.attach()
+
+    def attach(self) -> None:
+        """Let gradients that are accumulated be exchanged, as among several ranks."""
+        if self._attached:
+            return
+        self._attached = True
+        # A reducer that is gone exchanges nothing: its module was dropped.
+        own = weakref.ref(self)
+        for place, each in enumerate(self._parameters):
+            each.register_post_accumulate_grad_hook(_accumulated(own, place))
+
+    def accumulated(self, place: int) -> None:
+        """Note that the gradient of a parameter is complete; see `attach`."""
+        if not self.enabled or not running.passes:
+            return
+        outermost = running.passes[0]
+        if self._pass is None or self._pass.owner() is not outermost:
+            self._pass = _Exchanges(outermost, [len(each) for each in self.buckets])
+            outermost.at_end.append(self._finish)
+        state = self._pass
+        index = self._bucket_of[place]
+        if index < state.next:
+            raise GradError(
+                f"backward: the gradient of {self._names[place]} was exchanged, and"
+                " another part of it comes; use no_sync() but for the last backward"
+                " pass of a step"
+            )
+        state.left[index] -= place not in state.ready
+        state.ready.add(place)
+        while state.next < len(self.buckets) and not state.left[state.next]:
+            self._submit(state)
+
+    def _finish(self) -> None:
+        """Exchange what is left at the end of a pass."""
+        state, self._pass = self._pass, None
+        if state is None:
+            return
+        while state.next < len(self.buckets):
+            self._submit(state)
+        self._exchange_waiting(state)
+
+    def _submit(self, state: _Exchanges) -> None:
+        """Let the gradients of the next bucket be computed, and exchange the last."""
+        index = state.next
+        state.next += 1
+        with no_grad():
+            bucket, used = self._packed(index)
+            if trace_hooks.listener() is None:
+                evaluate(bucket.buffer())
+            self._exchange_waiting(state)
+        state.waiting = bucket, used
+
+    def _packed(self, index: int) -> tuple[GradBucket, list[bool]]:
+        """Return the gradients of a bucket, and which parameters were used."""
+        places = self.buckets[index]
+        parameters = [self._parameters[place] for place in places]
+        used = [each.grad is not None for each in parameters]
+        parts = []
+        for place, each in zip(places, parameters):
+            grad = each.grad
+            if grad is None:
+                self._check_unused(place)
+                grad = zeros(each.shape, dtype=each.dtype, device=each.device)
+            if grad.is_wrapper:
+                raise NotImplementedError(
+                    f"backward: the gradient of {self._names[place]} is sparse, and"
+                    " ranks exchange dense ones; let the layer have sparse=False"
+                )
+            parts.append(grad.detach().reshape(-1))
+        if self.hook is None:
+            parts.append(_flags(used, parts[0]))
+        buffer = ops.cat(parts)
+        is_last = index == len(self.buckets) - 1
+        return GradBucket(index, is_last, parameters, buffer), used
+
+    def _check_unused(self, place: int) -> None:
+        if trace_hooks.listener() is not None and self.hook is None:
+            raise GradError(
+                f"backward: {self._names[place]} got no gradient, and within jit ranks"
+                " cannot tell whether others have one; let it not require one, or take"
+                " this step without jit"
+            )
+
+    def _exchange_waiting(self, state: _Exchanges) -> None:
+        if state.waiting is None:
+            return
+        (bucket, used), state.waiting = state.waiting, None
+        with no_grad():
+            if self.hook is not None:
+                found = self.hook(bucket)
+                used = used if self.group.size == 1 else [True] * len(used)
+            else:
+                found = self.group.all_mean(bucket.buffer())
+                if not all(used):
+                    flags = found[found.numel() - len(used) :].tolist()
+                    used = [flag != 0 for flag in flags]
+            parameters = bucket.parameters()
+            for each, piece, keep in zip(parameters, pieces(found, parameters), used):
+                if keep:
+                    each.grad = piece
+
+
+class _Exchanges:
+    """How far the exchanges of a backward pass are."""
+
+    def __init__(self, owner: BackwardPass, left: list[int]) -> None:
+        self.owner = weakref.ref(owner)
+        self.left = left
+        self.ready: set[int] = set()
+        self.next = 0
+        self.waiting: tuple[GradBucket, list[bool]] | None = None
+
+
+def _accumulated(reducer: weakref.ref[Reducer], place: int) -> Callable[[Tensor], None]:
+    def call(parameter: Tensor) -> None:
+        found = reducer()
+        if found is not None:
+            found.accumulated(place)
+
+    return call
+
+
+def _flags(used: Sequence[bool], like: Tensor) -> Tensor:
+    options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
+    if all(used):
+        return ones(len(used), **options)
+    return tensor_of([float(each) for each in used], **options)
