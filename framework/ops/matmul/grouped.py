@@ -150,7 +150,7 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor | None = None) -> Tensor:
         If `offs` is missing or too many, an operand has another number of dimensions,
         or sizes do not fit.
     DTypeError
-        If dtypes differ, or `offs` is not of integers.
+        If dtypes differ or are no floats, or `offs` is not of integers.
     IndexRangeError
         If offsets fall, or exceed what they divide: on the host at once, on a device
         by the next read.
@@ -170,6 +170,9 @@ def grouped_mm(a: Tensor, b: Tensor, offs: Tensor | None = None) -> Tensor:
         )
     if offs is None:
         return bmm(a, b)
+    if a.dtype not in FLOATS:
+        accepted = ", ".join(each.name for each in FLOATS)
+        raise DTypeError(f"grouped_mm: mat_a is {a.dtype.name}; accepted: {accepted}")
     ends = _checked_offsets(a, b, offs)
     if kinds == (2, 2):
         return _by_depth(a, b, ends)
