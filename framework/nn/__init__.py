@@ -137,6 +137,12 @@ from .padding import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from .parallel_linear import (
+    ColumnParallelLinear,
+    RowParallelLinear,
+    tensor_parallel,
+    whole_state_dict,
+)
 from .parameter import Buffer, Parameter
 from .pooling import (
     AdaptiveAvgPool1d,
@@ -214,6 +220,7 @@ __all__ = [
     "CircularPad1d",
     "CircularPad2d",
     "CircularPad3d",
+    "ColumnParallelLinear",
     "ConstantPad1d",
     "ConstantPad2d",
     "ConstantPad3d",
@@ -322,6 +329,7 @@ __all__ = [
     "ReplicationPad1d",
     "ReplicationPad2d",
     "ReplicationPad3d",
+    "RowParallelLinear",
     "Sequential",
     "SiLU",
     "Sigmoid",
@@ -358,7 +366,9 @@ __all__ = [
     "functional",
     "init",
     "quantize",
+    "tensor_parallel",
     "utils",
+    "whole_state_dict",
 ]
 
 

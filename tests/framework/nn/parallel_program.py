@@ -53,9 +53,49 @@ def data_parallel(group: Group, device: Any) -> None:
     print(f"data parallel: rank {group.rank} is right", flush=True)
 
 
+def tensor_parallel(group: Group, device: Any) -> None:
+    """Take replayed steps with parts of layers, and eager ones with the whole."""
+    rng = np.random.default_rng(1)
+    plan = {"0": "column", "2": "row"}
+
+    def made(device: Any) -> nn.Module:
+        fw.manual_seed(6)
+        layers = nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)
+        return nn.Sequential(*layers).to(device)
+
+    own, whole = made(device), made("cpu")
+    nn.tensor_parallel(own, group, plan)
+    own_optimizer, optimizer = (
+        fw.optim.SGD(each.parameters(), lr=0.1) for each in (own, whole)
+    )
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        own_optimizer.zero_grad()
+        loss = own(x).square().mean()
+        loss.backward()
+        own_optimizer.step()
+        return loss.detach()
+
+    for _ in range(STEPS):
+        x = rng.standard_normal((4, 3)).astype(np.float32)
+        found = step(fw.tensor(x, device=device))
+        optimizer.zero_grad()
+        loss = whole(fw.tensor(x)).square().mean()
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(found.item(), loss.item(), rtol=1e-4)
+    state = nn.whole_state_dict(own)
+    for key, right in whole.state_dict().items():
+        np.testing.assert_allclose(state[key].numpy(), right.numpy(), rtol=1e-3)
+    assert step.replays == STEPS - 1, step.replays
+    print(f"tensor parallel: rank {group.rank} is right", flush=True)
+
+
 def main() -> None:
     group = fw.distributed.init()
     data_parallel(group, group.device)
+    tensor_parallel(group, group.device)
 
 
 main()

@@ -233,5 +233,6 @@ def test_replayed_in_processes(size: int) -> None:
     done = run_ranks(size, Path(__file__).with_name("parallel_program.py"))
     told = done.stdout + done.stderr
     for rank in range(size):
-        assert f"[{rank}] data parallel: rank {rank} is right" in done.stdout, told
+        for what in ("data parallel", "tensor parallel"):
+            assert f"[{rank}] {what}: rank {rank} is right" in done.stdout, told
     assert done.returncode == 0, told
