@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
-from .base.collector import collector_paused as _collector_paused
+from ..collector import collector_paused as _collector_paused
 
 with _collector_paused():
-    # With it comes nearly all that is imported below. All of that stays: to look
+    # With these comes nearly all that is imported below. All of that stays: to look
     # through it for garbage took a sixth of the time.
-    from . import nn as _nn  # noqa: F401
+    from . import fft as _fft, nn as _nn, runtime as _runtime, special as _special  # noqa: F401
 
 from . import (
     autograd as autograd,

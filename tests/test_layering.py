@@ -14,7 +14,7 @@ from tests.tree import FOLDERS, MODULES, folder_of
 # `__init__`. A folder within a folder counts as a part of it unless it has a place.
 ORDER = {
     "vkbackend": """
-        errors config counters atomic_file fork_safety
+        errors config counters atomic_file collector fork_safety
         disk_cache
         tuning_cache
         vk
@@ -81,6 +81,7 @@ PUBLIC = (
     *("vkbackend", "vkbackend.config", "vkbackend.errors"),
     "vkbackend.fork_safety",
     "vkbackend.atomic_file",
+    "vkbackend.collector",
 )
 # What may hold an import; an expression never does.
 STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)

@@ -11,6 +11,12 @@ Examples
 b'abcd'
 """
 
+from vkbackend.collector import collector_paused as _collector_paused
+
+with _collector_paused():
+    # With it comes nearly all that is imported below, and stays.
+    from vkbackend import device as _device  # noqa: F401
+
 from vkbackend.arrays.command_batch import CommandBatch, batch
 from vkbackend.arrays.kernel_cache import KernelCache
 from vkbackend.command.batch import Batch

@@ -1,192 +1,16 @@
 """Neural network modules: layers, losses, and their base class."""
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from ..base.late_modules import register as _register
 from ..base.public_names import public_names as _public_names
-from . import functional, init, utils
-from .activation import (
-    CELU,
-    ELU,
-    GELU,
-    GLU,
-    SELU,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyReLU,
-    LogSigmoid,
-    LogSoftmax,
-    Mish,
-    PReLU,
-    ReLU,
-    ReLU6,
-    RReLU,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Tanh,
-    Tanhshrink,
-    Threshold,
-)
-from .adaptive import AdaptiveLogSoftmaxWithLoss
-from .attention import MultiheadAttention
-from .batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, SyncBatchNorm
-from .container import (
-    ModuleDict,
-    ModuleList,
-    ParameterDict,
-    ParameterList,
-    Sequential,
-)
-from .conv import (
-    Conv1d,
-    Conv2d,
-    Conv3d,
-    ConvTranspose1d,
-    ConvTranspose2d,
-    ConvTranspose3d,
-)
-from .data_parallel import DataParallel
-from .distance import CosineSimilarity, PairwiseDistance
-from .dropout import (
-    AlphaDropout,
-    Dropout,
-    Dropout1d,
-    Dropout2d,
-    Dropout3d,
-    FeatureAlphaDropout,
-)
-from .embedding import Embedding, EmbeddingBag
-from .flatten import Flatten, Unflatten
-from .fold import Fold, Unfold
-from .grouped import GroupedLinear
-from .lazy import LazyLinear, UninitializedBuffer, UninitializedParameter
-from .lazy_conv import (
-    LazyConv1d,
-    LazyConv2d,
-    LazyConv3d,
-    LazyConvTranspose1d,
-    LazyConvTranspose2d,
-    LazyConvTranspose3d,
-)
-from .lazy_norm import (
-    LazyBatchNorm1d,
-    LazyBatchNorm2d,
-    LazyBatchNorm3d,
-    LazyInstanceNorm1d,
-    LazyInstanceNorm2d,
-    LazyInstanceNorm3d,
-)
-from .linear import Bilinear, Identity, Linear
-from .loss import (
-    BCELoss,
-    BCEWithLogitsLoss,
-    CrossEntropyLoss,
-    CTCLoss,
-    GaussianNLLLoss,
-    HuberLoss,
-    KLDivLoss,
-    L1Loss,
-    LinearCrossEntropyLoss,
-    MSELoss,
-    NLLLoss,
-    NLLLoss2d,
-    PoissonNLLLoss,
-    SmoothL1Loss,
-)
-from .margin import (
-    CosineEmbeddingLoss,
-    HingeEmbeddingLoss,
-    MarginRankingLoss,
-    MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
-    SoftMarginLoss,
-    TripletMarginLoss,
-    TripletMarginWithDistanceLoss,
-)
+from . import functional, init
 from .module import Module
-from .norm import (
-    CrossMapLRN2d,
-    GroupNorm,
-    InstanceNorm1d,
-    InstanceNorm2d,
-    InstanceNorm3d,
-    LayerNorm,
-    LocalResponseNorm,
-    RMSNorm,
-)
-from .padding import (
-    CircularPad1d,
-    CircularPad2d,
-    CircularPad3d,
-    ConstantPad1d,
-    ConstantPad2d,
-    ConstantPad3d,
-    ReflectionPad1d,
-    ReflectionPad2d,
-    ReflectionPad3d,
-    ReplicationPad1d,
-    ReplicationPad2d,
-    ReplicationPad3d,
-    ZeroPad1d,
-    ZeroPad2d,
-    ZeroPad3d,
-)
-from .parallel_linear import (
-    ColumnParallelLinear,
-    RowParallelLinear,
-    tensor_parallel,
-    whole_state_dict,
-)
 from .parameter import Buffer, Parameter
-from .pooling import (
-    AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d,
-    AvgPool1d,
-    AvgPool2d,
-    AvgPool3d,
-    LPPool1d,
-    LPPool2d,
-    LPPool3d,
-    MaxPool1d,
-    MaxPool2d,
-    MaxPool3d,
-)
-from .quantized import (
-    QEmbedding,
-    QGroupedLinear,
-    QLinear,
-    QuantizationReport,
-    quantize,
-)
-from .rnn import GRU, LSTM, RNN, RNNBase
-from .rnn_cell import GRUCell, LSTMCell, RNNCell, RNNCellBase
-from .shuffle import ChannelShuffle, PixelShuffle, PixelUnshuffle
-from .transformer import (
-    Transformer,
-    TransformerBlock,
-    TransformerDecoder,
-    TransformerDecoderLayer,
-    TransformerEncoder,
-    TransformerEncoderLayer,
-)
-from .unpooling import (
-    FractionalMaxPool2d,
-    FractionalMaxPool3d,
-    MaxUnpool1d,
-    MaxUnpool2d,
-    MaxUnpool3d,
-)
-from .upsample import Upsample, UpsamplingBilinear2d, UpsamplingNearest2d
+
+if _TYPE_CHECKING:
+    from . import utils
+    from .layers import *  # noqa: F403
 
 __all__ = [
     "CELU",
@@ -372,8 +196,16 @@ __all__ = [
 ]
 
 
+_register(
+    __name__,
+    ("attention", "container", "parallel", "utils"),
+    {name: f"nn.layers:{name}" for name in {*__all__} - {*globals()}},
+)
+
+
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
+    names = {**dict.fromkeys(__all__), **globals()}
     return _public_names(
-        globals(), "attention functional init modules parallel parameter utils"
+        names, "attention functional init modules parallel parameter utils"
     )

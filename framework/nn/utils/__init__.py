@@ -2,6 +2,7 @@
 
 from types import FunctionType as _Function
 
+from ...base.late_modules import give_attributes as _give_attributes
 from ...base.public_names import public_names as _public_names
 from ...dispatch.diagnosis import explained as _explained
 from . import parametrizations, parametrize, rnn, stateless
@@ -58,3 +59,6 @@ globals().update(
 def __dir__() -> list[str]:
     """Return the public names, without what is behind them."""
     return _public_names(globals(), "parametrizations parametrize prune rnn")
+
+
+_give_attributes(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from vkbackend.framework.base.collector import collector_paused
+from vkbackend.collector import collector_paused
 
 
 @pytest.fixture
