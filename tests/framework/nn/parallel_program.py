@@ -1,5 +1,7 @@
-"""What several processes check, each for itself: steps of modules that ranks share."""
+"""What several processes check, each for itself: steps of modules they share."""
 
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,63 @@ from vkbackend.framework import nn
 from vkbackend.framework.communication.group import Group
 
 STEPS = 4
+ROWS = 2
+"""Samples of a rank."""
+
+
+class TinyGPT(nn.Module):
+    """A decoder of one block, with tied embeddings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(11, 8)
+        self.places = nn.Embedding(5, 8)
+        self.block = nn.TransformerEncoderLayer(
+            8, 2, 16, dropout=0.0, batch_first=True, norm_first=True
+        )
+        self.norm = nn.LayerNorm(8)
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        embedded = self.tokens(x) + self.places.weight
+        hidden = self.norm(self.block(embedded, mask, is_causal=True))
+        return hidden @ self.tokens.weight.T
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 4))
+
+
+def cnn() -> nn.Module:
+    layers = nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
+    return nn.Sequential(*layers, nn.Linear(16, 4))
+
+
+CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mlp": (mlp, (3,)),
+    "cnn": (cnn, (3, 6, 6)),
+    "gpt": (TinyGPT, (5,)),
+}
+
+
+def batch(name: str, step: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(step)
+    shape = (rows, *CASES[name][1])
+    if name == "gpt":
+        return rng.integers(0, 11, shape), rng.integers(0, 11, shape)
+    return rng.standard_normal(shape).astype(np.float32), rng.integers(0, 4, rows)
+
+
+def loss_of(model: nn.Module, x: Any, y: Any) -> fw.Tensor:
+    out = model(fw.as_tensor(x))
+    wanted = fw.as_tensor(y).reshape(-1)
+    return nn.functional.cross_entropy(out.reshape(wanted.shape[0], -1), wanted)
+
+
+def make(name: str, seed: int) -> nn.Module:
+    with fw.random.fork_rng():
+        fw.manual_seed(seed)
+        return CASES[name][0]()
 
 
 def made(device: Any) -> tuple[nn.Module, fw.optim.Optimizer]:
@@ -92,10 +151,47 @@ def tensor_parallel(group: Group, device: Any) -> None:
     print(f"tensor parallel: rank {group.rank} is right", flush=True)
 
 
+def parts_of_batches(group: Group, device: Any, name: str) -> None:
+    """Take replayed steps on a device with parts, and eager ones with whole batches."""
+    own, whole = make(name, group.rank).to(device), make(name, 0)
+    model = nn.DataParallel(own, group, bucket_bytes=1024)
+    mine, optimizer = (
+        fw.optim.SGD(each.parameters(), lr=0.1, momentum=0.9) for each in (own, whole)
+    )
+
+    @fw.jit
+    def step(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        mine.zero_grad()
+        loss = loss_of(model, x, y)
+        loss.backward()
+        mine.step()
+        return group.all_gather(loss.detach())
+
+    for at in range(STEPS):
+        x, y = batch(name, at, ROWS * group.size)
+        part = slice(ROWS * group.rank, ROWS * (group.rank + 1))
+        losses = step(*[fw.tensor(each[part], device=device) for each in (x, y)])
+        optimizer.zero_grad()
+        loss = loss_of(whole, x, y)
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(losses.numpy().mean(), loss.item(), rtol=1e-4)
+    for key, right in whole.state_dict().items():
+        found = own.state_dict()[key].numpy()
+        bits = group.gather_objects(found.tobytes())
+        assert bits == bits[:1] * group.size
+        np.testing.assert_allclose(found, right.numpy(), rtol=1e-3, atol=1e-5)
+    assert step.replays > 1
+    print(f"{name}: rank {group.rank} is right", flush=True)
+
+
 def main() -> None:
     group = fw.distributed.init()
+    for name in sys.argv[1:]:
+        parts_of_batches(group, group.device, name)
     data_parallel(group, group.device)
     tensor_parallel(group, group.device)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,5 @@
 """Ranks with parts of a batch do the steps of one process with all of it."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,69 +7,12 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.nn.parallel_program import CASES, ROWS, batch, loss_of, make
 from tests.rank_processes import run_ranks
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication.group import Group
-
-ROWS = 2
-"""Samples of a rank."""
-
-
-class TinyGPT(nn.Module):
-    """A decoder of one block, with tied embeddings."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tokens = nn.Embedding(11, 8)
-        self.places = nn.Embedding(5, 8)
-        self.block = nn.TransformerEncoderLayer(
-            8, 2, 16, dropout=0.0, batch_first=True, norm_first=True
-        )
-        self.norm = nn.LayerNorm(8)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
-        embedded = self.tokens(x) + self.places.weight
-        hidden = self.norm(self.block(embedded, mask, is_causal=True))
-        return hidden @ self.tokens.weight.T
-
-
-def mlp() -> nn.Module:
-    return nn.Sequential(nn.Linear(3, 16), nn.Tanh(), nn.Linear(16, 4))
-
-
-def cnn() -> nn.Module:
-    layers = nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()
-    return nn.Sequential(*layers, nn.Linear(16, 4))
-
-
-CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
-    "mlp": (mlp, (3,)),
-    "cnn": (cnn, (3, 6, 6)),
-    "gpt": (TinyGPT, (5,)),
-}
-
-
-def batch(name: str, step: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(step)
-    shape = (rows, *CASES[name][1])
-    if name == "gpt":
-        return rng.integers(0, 11, shape), rng.integers(0, 11, shape)
-    return rng.standard_normal(shape).astype(np.float32), rng.integers(0, 4, rows)
-
-
-def loss_of(model: nn.Module, x: np.ndarray, y: np.ndarray) -> fw.Tensor:
-    out = model(fw.tensor(x))
-    wanted = fw.tensor(y).reshape(-1)
-    return nn.functional.cross_entropy(out.reshape(wanted.shape[0], -1), wanted)
-
-
-def make(name: str, seed: int) -> nn.Module:
-    with fw.random.fork_rng():
-        fw.manual_seed(seed)
-        return CASES[name][0]()
 
 
 def train_alone(
@@ -227,12 +169,16 @@ def test_a_group_is_wanted() -> None:
 
 @pytest.mark.device
 @pytest.mark.parametrize(
-    "size", [2, *(pytest.param(size, marks=pytest.mark.wide) for size in (1, 4))]
+    ("size", "names"),
+    [
+        (2, []),
+        *(pytest.param(size, [*CASES], marks=pytest.mark.wide) for size in (1, 2, 4)),
+    ],
 )
-def test_replayed_in_processes(size: int) -> None:
-    done = run_ranks(size, Path(__file__).with_name("parallel_program.py"))
+def test_replayed_in_processes(size: int, names: list[str]) -> None:
+    done = run_ranks(size, Path(__file__).with_name("parallel_program.py"), *names)
     told = done.stdout + done.stderr
     for rank in range(size):
-        for what in ("data parallel", "tensor parallel"):
+        for what in (*names, "data parallel", "tensor parallel"):
             assert f"[{rank}] {what}: rank {rank} is right" in done.stdout, told
     assert done.returncode == 0, told
