@@ -310,13 +310,16 @@ class DistributedSampler(Sampler[int]):
     ----------
     dataset : Dataset
     num_replicas, rank : int, optional
-        Number of processes, and which of them this is; by default the process group's.
+        Number of processes, and which of them this is; by default those of `group`, or
+        else of the process group that `init_process_group` has made.
     shuffle : bool, default True
         Whether the order changes with `set_epoch`.
     seed : int, default 0
         The same in all processes.
     drop_last : bool, default False
         Whether samples are left out, rather than repeated, where they do not divide.
+    group : Group or ProcessGroup, optional
+        Whose number of processes and rank are the defaults.
 
     Raises
     ------
@@ -334,11 +337,12 @@ class DistributedSampler(Sampler[int]):
         shuffle: bool = True,
         seed: int = 0,
         drop_last: bool = False,
+        group: Any = None,
     ) -> None:
         if num_replicas is None:
-            num_replicas = group_for("DistributedSampler").size()
+            num_replicas = group_for("DistributedSampler", group).size()
         if rank is None:
-            rank = group_for("DistributedSampler").rank()
+            rank = group_for("DistributedSampler", group).rank()
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"DistributedSampler: rank is {rank}; it must be from 0 to"

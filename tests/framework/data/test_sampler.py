@@ -1,5 +1,6 @@
 """Orders of samples."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,14 @@ def test_distributed(drop_last: bool) -> None:
         orders.append([*samplers[0], *samplers[1]])
         assert sorted(orders[-1]) == list(TEN)
     assert orders[0] != orders[1]
+
+
+def test_the_part_of_a_rank_of_a_group() -> None:
+    group = fw.distributed.init()
+    assert [*data.DistributedSampler(TEN, shuffle=False, group=group)] == list(TEN)
+    group = SimpleNamespace(rank=1, size=3, ranks=(0, 1, 2))
+    sampler = data.DistributedSampler(TEN, shuffle=False, group=group)
+    assert [*sampler] == [1, 4, 7, 0]
 
 
 def test_bad_arguments_are_named() -> None:
