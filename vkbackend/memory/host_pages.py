@@ -206,23 +206,32 @@ def file_behind(maps: str, mounts: str, start: int, stop: int) -> str:
     start, stop : int
         First address, and the one after the last.
     """
+    rows = [line.split() for line in mounts.splitlines() if line.strip()]
+    # Their numbers are decimal, and those of mappings hexadecimal.
+    mounted = {_device(fields[2], 10) for fields in rows}
     in_memory = {
-        fields[2]
-        for fields in map(str.split, mounts.splitlines())
+        _device(fields[2], 10)
+        for fields in rows
         if "-" in fields and fields[fields.index("-") + 1] in _MEMORY_FILESYSTEMS
     }
-    mounted = {line.split()[2] for line in mounts.splitlines() if line.strip()}
     covered = start
     for first, last, device, inode, name in _mappings(maps):
         if last <= covered or first >= stop:
             continue
         if first > covered:
             break
-        kernels = device not in mounted and name.startswith(_KERNEL_NAMES)
-        if inode and device not in in_memory and not kernels:
+        number = _device(device, 16)
+        kernels = number not in mounted and name.startswith(_KERNEL_NAMES)
+        if inode and number not in in_memory and not kernels:
             return f"{name or 'an unnamed file'} on device {device}"
         covered = last
     return "" if covered >= stop else f"nothing at {covered:#x}"
+
+
+def _device(text: str, base: int) -> tuple[int, int]:
+    """Return the numbers of a device, major and minor."""
+    major, minor = text.split(":")
+    return int(major, base), int(minor, base)
 
 
 def _mappings(maps: str) -> Iterator[tuple[int, int, str, int, str]]:

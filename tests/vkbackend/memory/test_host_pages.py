@@ -25,9 +25,9 @@ MAPS = """\
 60000-70000 rw-s 00000000 00:2f 12 /memfd:a file of this name
 """
 MOUNTS = """\
-22 1 08:01 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
-23 22 00:19 / /dev/shm rw,nosuid - tmpfs tmpfs rw
-24 22 00:2f / /mnt rw - overlay overlay rw
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+23 22 0:25 / /dev/shm rw,nosuid - tmpfs tmpfs rw
+24 22 0:47 / /mnt rw - overlay overlay rw
 """
 
 
