@@ -114,7 +114,7 @@ class Device:
         self.memory = Memory(self.logical)
         self.pool = Pool(self.memory, {self.compute_queue, self.transfer_queue})
         self._imports = Imports(self.memory)
-        self._transfer = Transfer(
+        self.transfer = Transfer(
             self.logical, self.memory, self.transfer_queue, self.check_open
         )
         self._argument_arena = Arena(
@@ -331,7 +331,7 @@ class Device:
         self._check_own("upload", buffer)
         buffer.check_range("upload", offset, len(view))
         if len(view):
-            self._transfer.upload(view, buffer, offset)
+            self.transfer.upload(view, buffer, offset)
 
     def read(
         self,
@@ -378,7 +378,7 @@ class Device:
             )
         if not size:
             return memoryview(bytearray())
-        return self._transfer.read(buffer, offset, size, target)
+        return self.transfer.read(buffer, offset, size, target)
 
     def _check_own(self, where: str, buffer: Buffer) -> None:
         if buffer.device is not self:
@@ -567,7 +567,7 @@ class Device:
         """
         with self.logical.lock:
             self.check_open("empty_cache")
-            self._transfer.trim()
+            self.transfer.trim()
             self._imports.release(wait=False)
             return self.pool.trim()
 
@@ -622,7 +622,7 @@ class Device:
             if self.open_profile is not None:
                 self.open_profile.close()
         self.logical.drain_unlocked_calls()
-        self._transfer.close()
+        self.transfer.close()
         if self.status is not None:
             self.status.close()
         self._argument_arena.close()

@@ -280,6 +280,50 @@ class Transfer:
 
         self._submit(place, (target.buffer, 0), size, after, mark)
 
+    def copy(
+        self, source: tuple[Buffer, int], destination: tuple[Buffer, int], size: int
+    ) -> TimelinePoint:
+        """Submit a copy between buffers; return when it will be finished.
+
+        It runs beside kernels where the device has a queue for transfers. It follows
+        all that uses the buffers, and what uses them later follows it. The caller has
+        called `Device.settle`.
+
+        Parameters
+        ----------
+        source, destination : (Buffer, int)
+            Buffer of this device and offset in bytes; in one buffer the bytes must not
+            overlap, and copies that are in flight neither.
+        size : int
+            Bytes, at least one.
+
+        Raises
+        ------
+        ArgumentError
+            If the bytes do not lie inside the buffers.
+        """
+        given, taken = source[0], destination[0]
+        for buffer, offset in (source, destination):
+            buffer.check_range("copy", offset, size)
+        points: list[TimelinePoint] = []
+
+        def mark(point: TimelinePoint) -> None:
+            given.mark_read(point)
+            taken.mark_written(point)
+            points.append(point)
+
+        with self._logical.lock:
+            self._check_open("copy")
+            after = taken.points()
+            if given.last_write is not None:
+                after = (given.last_write, *after)
+            places = [
+                (each.span.region.block.buffer, each.span.offset + offset)
+                for each, offset in (source, destination)
+            ]
+            self._submit(places[0], places[1], size, after, mark)
+        return points[-1]
+
     @retry_if_overtaken
     def _submit(
         self,

@@ -41,7 +41,7 @@ def with_transfer_queue(device: Device) -> Device:
     if device.transfer_queue is device.compute_queue:
         family = device.logical.transfer_family
         device.transfer_queue = Queue(device.logical, family, "transfer")
-        device._transfer._queue = device.transfer_queue
+        device.transfer._queue = device.transfer_queue
     return device
 
 
@@ -61,7 +61,7 @@ def staged(
 @pytest.fixture(params=["imported", "copied"])
 def results(request: pytest.FixtureRequest, staged: Device) -> Device:
     """Return such a device with result memory that it can reach, and that it cannot."""
-    allocator = staged._transfer._results
+    allocator = staged.transfer._results
     if request.param == "copied":
         allocator.imports = False
     elif not allocator.imports:
@@ -249,7 +249,7 @@ def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -
     data = np.random.default_rng(3).bytes(buffer.size)
     staged.upload(data, buffer)
     events: list[str] = []
-    engine = staged._transfer
+    engine = staged.transfer
     fetch, receive = engine._submit_readback, engine._copy_out
 
     def fetched(*arguments: Any) -> None:
@@ -277,7 +277,7 @@ def test_an_interrupted_read_keeps_its_memory(
 ) -> None:
     """What the device still writes is nobody else's, and is free again afterwards."""
     x, y = (filled(results, np.full(MANY // 4, n, np.uint32)) for n in (1, 2))
-    engine, queue = results._transfer, results.transfer_queue
+    engine, queue = results.transfer, results.transfer_queue
     results.read(x)
 
     with held(queue) as gate:
@@ -309,7 +309,7 @@ def test_an_interrupted_read_keeps_its_memory(
 @pytest.mark.core
 def test_an_interrupt_anywhere_loses_nothing(results: Device, size: int) -> None:
     x = results.allocate(size)
-    engine = results._transfer
+    engine = results.transfer
     value = 0
 
     def transfers() -> None:
@@ -335,7 +335,7 @@ def test_a_copy_that_cannot_be_recorded_changes_nothing(
     x = filled(results, np.full(size // 4, 7, np.uint32))
     fill(results, x, 7)
     words(results, x)
-    engine, functions = results._transfer, results.logical.functions
+    engine, functions = results.transfer, results.logical.functions
     allocate, allocated = functions.vkAllocateCommandBuffers, []
 
     def counted(*arguments: Any) -> int:
@@ -377,7 +377,7 @@ def test_a_copy_that_the_driver_refuses_keeps_the_device_usable(
     assert (words(results, x) == 7).all()
     results.upload(np.full(MANY // 4, 8, np.uint32), x)
     assert (words(results, x) == 8).all()
-    assert len(results._transfer._chunks) <= transfer._MAX_READ_CHUNKS + 1
+    assert len(results.transfer._chunks) <= transfer._MAX_READ_CHUNKS + 1
 
 
 @pytest.mark.device
@@ -489,3 +489,20 @@ def test_a_copy_whose_own_thread_closes_the_device() -> None:
     assert len(refused) > 3
     assert all(CLOSED in text for text in refused)
     assert said[-1] == ""
+
+
+def test_copies_between_buffers(device: Device) -> None:
+    """Each after what wrote its source, and beside the bytes of others."""
+    first, second = device.allocate(64), device.allocate(64)
+    batch = device.batch()
+    batch.fill(first, 0x01010101)
+    batch.fill(second, 0x02020202)
+    batch.submit()
+    device.settle()
+    point = device.transfer.copy((first, 4), (second, 13), 7)
+    assert first.last_reads == (point,)
+    assert second.last_write == point
+    found = bytes(device.read(second))
+    assert found == b"\2" * 13 + b"\1" * 7 + b"\2" * 44
+    with pytest.raises(ArgumentError, match="leaves the buffer"):
+        device.transfer.copy((first, 60), (second, 0), 8)
