@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+import vkbackend
+from vkbackend import HostPages
 from vkbackend.framework.base.device import CPU
 from vkbackend.framework.communication import host_transport, shared_pages
 from vkbackend.framework.communication.group import Group
@@ -29,7 +31,9 @@ class Meeting:
     def __init__(self, size: int) -> None:
         self.barrier = threading.Barrier(size, timeout=LONG)
         self.slots: list[Any] = [None] * size
-        self.pages: bytearray = bytearray()
+        self.pages = HostPages.anonymous(1)
+        self.imported: dict[vkbackend.Device, vkbackend.Buffer] = {}
+        self.lock = threading.Lock()
 
 
 class ThreadComm:
@@ -58,10 +62,18 @@ class ThreadPages:
 
     def __init__(self, comm: ThreadComm, size: int) -> None:
         if comm.rank == 0:
-            comm.meeting.pages = bytearray(comm.size * size)
+            comm.meeting.pages = HostPages.anonymous(comm.size * size)
         comm.Barrier()
-        self.bytes = memoryview(comm.meeting.pages)
+        self.pages, self.meeting = comm.meeting.pages, comm.meeting
+        self.bytes = self.pages.view()[: comm.size * size]
         comm.Barrier()
+
+    def imported(self, gpu: vkbackend.Device) -> vkbackend.Buffer:
+        """All ranks have one device, which imports pages once."""
+        with self.meeting.lock:
+            if gpu not in self.meeting.imported:
+                self.meeting.imported[gpu] = gpu.import_pages(self.pages)
+            return self.meeting.imported[gpu]
 
     def fence(self) -> None:
         pass
@@ -108,7 +120,10 @@ class Ranks:
 def group_of(comm: ThreadComm) -> Group:
     control = ControlPages(comm, range(comm.size))
     world = SimpleNamespace(
-        control=control, progress=Progress(comm.rank, control, LONG), rank=comm.rank
+        control=control,
+        progress=Progress(comm.rank, control, LONG),
+        rank=comm.rank,
+        at_end=[],
     )
     transport = HostTransport(world, comm, range(comm.size))  # type: ignore[arg-type]
     return Group(transport, TransportChoice("host", "threads"), lambda: CPU)

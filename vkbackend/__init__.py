@@ -41,7 +41,7 @@ from vkbackend.errors import (
     VulkanError,
 )
 from vkbackend.memory.buffer import Buffer
-from vkbackend.memory.host_pages import HostPages
+from vkbackend.memory.host_pages import HostPages, window_pages
 from vkbackend.memory.status_record import StatusRecord
 from vkbackend.open_devices import open_device
 from vkbackend.shader.pipeline import Pipeline
@@ -83,4 +83,5 @@ __all__ = [
     "future_of",
     "open_device",
     "verdict_file",
+    "window_pages",
 ]

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+import vkbackend
+
 from ..autograd.grad_mode import is_grad_enabled
 from ..base import trace_hooks
-from ..base.device import Device
+from ..base.device import Device, GpuDevice
 from ..base.dtype import DType, DTypeLike, as_dtype
 from ..base.errors import DistributedError, GradError, ShapeError
 from ..base.shape import Layout, normalize_dim
 from ..tensor.tensor import Tensor
-from . import gradients
+from . import device_collectives, gradients
+from .device_pages import DevicePages
 from .elements import (
     adder,
     contiguous,
@@ -26,15 +29,9 @@ from .elements import (
     writer,
 )
 from .progress import Task
-from .reductions import STEPS, Reduction
+from .reductions import DIRECT, STEPS, Reduction
 from .traced import Collective, is_recorded, recorded
-from .transport import Bytes, Call, Fill, Transport, TransportChoice, as_bytes
-
-_DIRECT = 1 << 16
-"""Bytes up to which each of many ranks computes a whole sum.
-
-Beyond, each computes a part, and they exchange these.
-"""
+from .transport import Bytes, Call, Consume, Fill, Transport, TransportChoice, as_bytes
 
 _COLLECTIVES = "collectives"
 
@@ -91,7 +88,8 @@ class Group:
         ----------
         x : Tensor
             Any dtype; of bools, whether one is True. Floats of 16 bits are added in
-            float32 and rounded once.
+            float32 and rounded once. A device that adds by itself may flush subnormal
+            floats to 0, as its other kernels do.
 
         Returns
         -------
@@ -164,17 +162,19 @@ class Group:
 
     def _reduce(self, name: str, op: str, x: Tensor) -> Tensor:
         reduction = Reduction(name, op, x.dtype, self.size)
+        call = Call(name, shown(x) if name != "all_reduce" else f"{op} of {shown(x)}")
+        if device_collectives.sums(self, x, op):
+            return device_collectives.all_reduce(self, call, x, op)
         if self.size > 1 and is_recorded(x):
             return self._record(x, x.shape, "_reduce", (name, op), 2)
         if self._alone(name):
             return x.detach().clone()
-        call = Call(name, shown(x) if name != "all_reduce" else f"{op} of {shown(x)}")
         data = elements_of(x)
         out = np.empty_like(data)
-        if self.size > 2 and data.nbytes > _DIRECT:
+        if self.size > 2 and data.nbytes > DIRECT:
             self._reduce_in_parts(call, reduction, data, out)
         else:
-            self._exchange(call, data.nbytes, filler([data]), adder(reduction, out))
+            self.exchange(call, data.nbytes, filler([data]), adder(reduction, out))
         return tensor_of(out, x.shape, x)
 
     def _reduce_in_parts(
@@ -183,9 +183,9 @@ class Group:
         parts = np.array_split(data, self.size)
         own = np.empty_like(parts[self.rank])
         sizes = [each.nbytes for each in parts]
-        self._exchange(call, sizes, filler(parts), adder(reduction, own))
+        self.exchange(call, sizes, filler(parts), adder(reduction, own))
         goals = [as_bytes(each) for each in np.array_split(out, self.size)]
-        self._exchange(call, own.nbytes, filler([own]), writer(goals))
+        self.exchange(call, own.nbytes, filler([own]), writer(goals))
 
     def reduce_scatter(self, x: Tensor, dim: int = 0, op: str = "sum") -> Tensor:
         """Return this rank's part of the reduction of a tensor over all ranks.
@@ -227,18 +227,20 @@ class Group:
 
     def _reduce_scatter(self, x: Tensor, dim: int, op: str) -> Tensor:
         reduction = Reduction("reduce_scatter", op, x.dtype, self.size)
+        call = Call("reduce_scatter", f"{op} of {shown(x)}, dim {dim}")
+        if device_collectives.sums(self, x, op):
+            return device_collectives.reduce_scatter(self, call, x, dim, op)
         if self.size > 1 and is_recorded(x):
             sizes = list(x.shape)
             sizes[dim] //= self.size
             return self._record(x, sizes, "_reduce_scatter", (dim, op))
         if self._alone("reduce_scatter"):
             return x.detach().clone()
-        call = Call("reduce_scatter", f"{op} of {shown(x)}, dim {dim}")
         first = x.detach().movedim(dim, 0)
         parts = np.split(elements_of(first), self.size)
         out = np.empty_like(parts[0])
         sizes = [each.nbytes for each in parts]
-        self._exchange(call, sizes, filler(parts), adder(reduction, out))
+        self.exchange(call, sizes, filler(parts), adder(reduction, out))
         shape = (first.shape[0] // self.size, *first.shape[1:])
         return contiguous(tensor_of(out, shape, x).movedim(0, dim))
 
@@ -274,18 +276,20 @@ class Group:
         return self._all_gather(x, dim)
 
     def _all_gather(self, x: Tensor, dim: int) -> Tensor:
+        call = Call("all_gather", f"{shown(x)}, dim {dim}")
+        if device_collectives.moves(self, x):
+            return device_collectives.all_gather(self, call, x, dim)
         if self.size > 1 and is_recorded(x):
             sizes = list(x.shape)
             sizes[dim] *= self.size
             return self._record(x, sizes, "_all_gather", (dim,))
         if self._alone("all_gather"):
             return x.detach().clone()
-        call = Call("all_gather", f"{shown(x)}, dim {dim}")
         first = x.detach().movedim(dim, 0)
         data = elements_of(first)
         out = np.empty((self.size, data.size), data.dtype)
         goals = [as_bytes(each) for each in out]
-        self._exchange(call, data.nbytes, filler([data]), writer(goals))
+        self.exchange(call, data.nbytes, filler([data]), writer(goals))
         shape = (self.size * first.shape[0], *first.shape[1:])
         return contiguous(tensor_of(out.reshape(-1), shape, x).movedim(0, dim))
 
@@ -320,17 +324,19 @@ class Group:
         return self._broadcast(x, source)
 
     def _broadcast(self, x: Tensor, source: int) -> Tensor:
+        call = Call("broadcast", f"{shown(x)} from rank {source}")
+        if device_collectives.moves(self, x):
+            return device_collectives.broadcast(self, call, x, source)
         if self.size > 1 and is_recorded(x):
             return self._record(x, x.shape, "_broadcast", (source,))
         if self._alone("broadcast"):
             return x.detach().clone()
-        call = Call("broadcast", f"{shown(x)} from rank {source}")
         own = self.rank == source
         out = elements_of(x) if own else np.empty(x.numel(), x.dtype.storage)
         goals: list[Bytes] = [_NOTHING] * self.size
         goals[source] = np.empty_like(as_bytes(out)) if own else as_bytes(out)
         size = out.nbytes if own else 0
-        self._exchange(call, size, filler([out]), writer(goals))
+        self.exchange(call, size, filler([out]), writer(goals))
         return tensor_of(out, x.shape, x)
 
     def all_to_all(self, x: Tensor, dim: int = 0) -> Tensor:
@@ -363,17 +369,19 @@ class Group:
         return self._all_to_all(x, dim)
 
     def _all_to_all(self, x: Tensor, dim: int) -> Tensor:
+        call = Call("all_to_all", f"{shown(x)}, dim {dim}")
+        if device_collectives.moves(self, x):
+            return device_collectives.all_to_all(self, call, x, dim)
         if self.size > 1 and is_recorded(x):
             return self._record(x, x.shape, "_all_to_all", (dim,))
         if self._alone("all_to_all"):
             return x.detach().clone()
-        call = Call("all_to_all", f"{shown(x)}, dim {dim}")
         first = x.detach().movedim(dim, 0)
         parts = np.split(elements_of(first), self.size)
         out = np.empty((self.size, parts[0].size), parts[0].dtype)
         goals = [as_bytes(each) for each in out]
         sizes = [each.nbytes for each in parts]
-        self._exchange(call, sizes, filler(parts), writer(goals))
+        self.exchange(call, sizes, filler(parts), writer(goals))
         joined = tensor_of(out.reshape(-1), tuple(first.shape), x)
         return contiguous(joined.movedim(0, dim))
 
@@ -402,7 +410,7 @@ class Group:
             found[rank].append(chunk.copy())
 
         sizes = [each.nbytes for each in parts]
-        self._exchange(Call(name, shown), sizes, filler(parts), consume)
+        self.exchange(Call(name, shown), sizes, filler(parts), consume)
         return [np.concatenate([_NOTHING, *each]) for each in found]
 
     def barrier(self) -> None:
@@ -414,7 +422,7 @@ class Group:
             If another rank has ended, or calls something else.
         """
         if not self._alone("barrier"):
-            self._exchange(Call("barrier"), 0, filler([]), writer([]))
+            self.exchange(Call("barrier"), 0, filler([]), writer([]))
 
     # Objects
 
@@ -588,17 +596,27 @@ class Group:
     def _wait(self, task: Task) -> Any:
         return self._moving.world.progress.wait(task)
 
-    def _exchange(
-        self,
-        call: Call,
-        sizes: int | Sequence[int],
-        fill: Fill,
-        consume: Callable[[int, int, Bytes], None],
+    def exchange(
+        self, call: Call, sizes: int | Sequence[int], fill: Fill, consume: Consume
     ) -> None:
+        """Exchange bytes with all ranks; see `Transport.exchange`."""
         self._refuse_trace(call.name)
         transport = self._moving
         steps = transport.exchange(call, sizes, fill, consume)
         self._wait(transport.start(call, steps, _COLLECTIVES))
+
+    def pages_of(self, device: Device) -> DevicePages | None:
+        """Return the shared pages as a device has imported them, or None."""
+        return self.device_pages(device.gpu) if isinstance(device, GpuDevice) else None
+
+    def device_pages(self, gpu: vkbackend.Device) -> DevicePages | None:
+        """Return the same of a device of the layers below."""
+        if self._transport is None:
+            return None
+        found, why = self._transport.pages_of(gpu), self._transport.refusal
+        if why and why not in self.transport.reason:
+            self.transport = self.transport.with_reason(why)
+        return found
 
     def _alone(self, name: str) -> bool:
         if self._transport is None:

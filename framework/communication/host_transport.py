@@ -7,11 +7,15 @@ again once everyone has read it. Messages between two ranks have slots of their 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import vkbackend
+
+from .device_pages import Copied, DevicePages
 from .progress import AnyOf, Reached, Steps, Task
 from .shared_pages import SharedPages, free_shared_bytes
 from .transport import (
@@ -95,11 +99,40 @@ class HostTransport(Transport):
         self._pieces = 0
         self._early: list[list[Message]] = [[] for _ in ranks]
         self._reading = [False] * count
+        self._imports: dict[vkbackend.Device, DevicePages | None] = {}
+        self._importing = threading.Lock()
+        world.at_end.append(self._release)
 
     def _close(self) -> None:
+        self.world.at_end.remove(self._release)
+        self._release()
         self._bytes = np.empty(0, np.uint8)
         self._pages.close()
         self._control.give_back(self._own)
+
+    def pages_of(self, gpu: vkbackend.Device) -> DevicePages | None:
+        """Return the pages as a device has imported them, which it does once."""
+        with self._importing:
+            if gpu not in self._imports:
+                self._imports[gpu] = self._imported(gpu)
+            return self._imports[gpu]
+
+    def _imported(self, gpu: vkbackend.Device) -> DevicePages | None:
+        try:
+            buffer = self._pages.imported(gpu)
+        except vkbackend.Error as error:
+            self.refusal = f"the host copies what is on {gpu.name}, as {error}"
+            return None
+        return DevicePages(gpu, buffer, self._bytes.ctypes.data)
+
+    def _release(self) -> None:
+        """Let the devices let go of the pages, which are unmapped afterwards."""
+        with self._importing:
+            devices = [gpu for gpu, pages in self._imports.items() if pages]
+            self._imports.clear()
+        for gpu in devices:
+            if gpu.usable:
+                gpu.release_imports()
 
     def _slot(self, rank: int, piece: int) -> tuple[Bytes, Bytes]:
         """Return the header and the data of a slot of a mailbox."""
@@ -141,16 +174,11 @@ class HostTransport(Transport):
         place = 0 if common else self.rank
         headers: list[Header] = []
         piece, count = 0, 1
+        filled = yield from self._fill(0, self._pieces, step, own, fill)
+        _put(self._slot(self.rank, self._pieces)[0], mine.packed())
         while piece < count:
             number = self._pieces
-            yield self._reached(self._read, number + 1 - SLOTS)
-            head, data = self._slot(self.rank, number)
-            if not piece:
-                _put(head, mine.packed())
-            for k, size in enumerate(own):
-                length = min(step, size - piece * step)
-                if length > 0:
-                    fill(k, piece * step, data[k * step : k * step + length])
+            yield Copied(filled)
             self._set(self._written[self.rank], number + 1)
             self._pieces += 1
             yield self._reached(self._written, number + 1)
@@ -160,14 +188,45 @@ class HostTransport(Transport):
                 headers = [Header.unpacked(slot) for slot in slots]
                 self._agree(headers, number + 1)
                 count = rounds_of(headers, step)
-            for rank, header in enumerate(headers):
-                length = min(step, header.sizes[place] - piece * step)
-                if length > 0:
-                    _, data = self._slot(rank, number)
-                    start = place * step
-                    consume(rank, piece * step, data[start : start + length])
-            self._set(self._read[self.rank], number + 1)
+            taken = self._take(piece, number, step, headers, place, consume)
             piece += 1
+            if piece < count:
+                # A device copies in both directions at once.
+                filled = yield from self._fill(piece, number + 1, step, own, fill)
+            yield Copied(taken)
+            self._set(self._read[self.rank], number + 1)
+
+    def _fill(
+        self, piece: int, number: int, step: int, own: Sequence[int], fill: Fill
+    ) -> Steps:
+        """Fill a slot once it is free; results in the points of a device's copies."""
+        yield self._reached(self._read, number + 1 - SLOTS)
+        _, data = self._slot(self.rank, number)
+        points = []
+        for k, size in enumerate(own):
+            length = min(step, size - piece * step)
+            if length > 0:
+                points.append(fill(k, piece * step, data[k * step : k * step + length]))
+        return [each for each in points if each is not None]
+
+    def _take(
+        self,
+        piece: int,
+        number: int,
+        step: int,
+        headers: Sequence[Header],
+        place: int,
+        consume: Consume,
+    ) -> list[vkbackend.TimelinePoint]:
+        """Consume the slots of all ranks; return the points of a device's copies."""
+        points = []
+        for rank, header in enumerate(headers):
+            length = min(step, header.sizes[place] - piece * step)
+            if length > 0:
+                _, data = self._slot(rank, number)
+                start = place * step
+                points.append(consume(rank, piece * step, data[start : start + length]))
+        return [each for each in points if each is not None]
 
     def _agree(self, headers: Sequence[Header], read: int) -> None:
         try:

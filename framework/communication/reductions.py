@@ -24,6 +24,12 @@ STEPS: dict[str, Callable[..., np.ndarray]] = {
 }
 """What is done with the elements of a further rank, by the reduction's name."""
 
+DIRECT = 1 << 16
+"""Bytes up to which each of many ranks computes a whole sum.
+
+Beyond, each computes a part, and they exchange these.
+"""
+
 _BITWISE = ("and", "or", "xor")
 
 

@@ -21,6 +21,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import vkbackend
+from vkbackend import window_pages
+
 from ..base.errors import DistributedError
 
 PAGE = 4096
@@ -85,7 +88,7 @@ class SharedPages:
     def __init__(self, comm: Any, size: int) -> None:
         from mpi4py import MPI
 
-        total = comm.size * size + PAGE if comm.rank == 0 else 0
+        total = comm.size * size + 2 * PAGE if comm.rank == 0 else 0
         free = comm.bcast(free_shared_bytes(), 0)
         if comm.size * size > free // 2:
             raise DistributedError(
@@ -100,6 +103,22 @@ class SharedPages:
         self.bytes = whole[start : start + comm.size * size]
         self.address = pages.address + start
         self._window.Lock_all(MPI.MODE_NOCHECK)
+
+    def imported(self, gpu: vkbackend.Device) -> vkbackend.Buffer:
+        """Return the pages as a buffer of a device, from the first of the bytes on.
+
+        Parameters
+        ----------
+        gpu : vkbackend.Device
+
+        Raises
+        ------
+        vkbackend.Error
+            If the device cannot import them.
+        """
+        size = -(-len(self.bytes) // PAGE) * PAGE
+        pages = window_pages(self._window, self.address, size)
+        return gpu.import_pages(pages, name="shared pages")
 
     def fence(self) -> None:
         """Order what this process has read and written before what it will."""

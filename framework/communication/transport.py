@@ -11,19 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import vkbackend
+
 from ..base.errors import DistributedError
 from .progress import Steps, Task
 
 if TYPE_CHECKING:
+    from .device_pages import DevicePages
     from .world import World
 
 HEADER = 4096
 """Bytes that tell, before a message, what it is."""
 
 Bytes = np.ndarray
-Fill = Callable[[int, int, Bytes], None]
-"""Write what goes to a rank, from a byte on, into an array."""
-Consume = Callable[[int, int, Bytes], None]
+Fill = Callable[[int, int, Bytes], vkbackend.TimelinePoint | None]
+"""Write what goes to a rank, from a byte on, into an array.
+
+It may return when a device will have done so, and so may `Consume`, to a transport that
+has pages for the device.
+"""
+Consume = Callable[[int, int, Bytes], vkbackend.TimelinePoint | None]
 """Take what came from a rank, from a byte on."""
 
 
@@ -44,6 +51,10 @@ class TransportChoice:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.reason}"
+
+    def with_reason(self, more: str) -> TransportChoice:
+        """Return the same transport with a further reason."""
+        return TransportChoice(self.name, f"{self.reason}; {more}")
 
 
 @dataclass(frozen=True)
@@ -142,9 +153,12 @@ class Transport(ABC):
         "host" or "mpi".
     rank, size : int
         Place of this process among them, and their number.
+    refusal : str
+        Why a device has not imported the pages; nothing if none was asked to.
     """
 
     name = ""
+    refusal = ""
 
     def __init__(self, world: World, comm: Any, ranks: Sequence[int]) -> None:
         self.world, self.comm, self.ranks = world, comm, tuple(ranks)
@@ -170,6 +184,10 @@ class Transport(ABC):
         consume : callable
             See `Consume`; called for what this rank gave itself, too.
         """
+
+    def pages_of(self, gpu: vkbackend.Device) -> DevicePages | None:
+        """Return the pages that a device has imported; None if it has to go without."""
+        return None
 
     @abstractmethod
     def send(self, call: Call, tag: int, target: int, data: Bytes) -> Steps:

@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -84,6 +85,8 @@ class World:
         Their status.
     progress : Progress
         Operations of this process.
+    at_end : list of callable
+        Called before this process leaves MPI together with the others.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -100,6 +103,7 @@ class World:
         self.progress = Progress(self.rank, self.control, timeout)
         self.machine = self.comm.allgather(self.neighbours[0])
         self._process = os.getpid()
+        self.at_end: list[Callable[[], object]] = []
         self._failed = False
         self._hook = sys.excepthook
         sys.excepthook = self._note_failure
@@ -140,6 +144,8 @@ class World:
             if not waiting:
                 break
             time.sleep(_PAUSE)
+        for each in self.at_end:
+            each()
         if not self._mpi.Is_finalized():
             self._mpi.Finalize()
 

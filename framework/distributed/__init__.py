@@ -15,7 +15,10 @@ rank, size, ranks
 device
     Of this process, by its number on its machine; opened when it is asked for.
 transport
-    `name` and `reason` of what moves bytes: "host", "mpi", or "none" when alone.
+    `name` and `reason` of what moves bytes: "host", "mpi", or "none" when alone. By
+    "host", a device with VK_EXT_external_memory_host copies what is on it to and from
+    the shared pages by itself, beside kernels, and adds by kernels; where it cannot,
+    the host does, and the reason says why.
 all_sum(x), all_mean(x), all_max(x), all_min(x), all_reduce(x, op)
     Reductions in rank order: the same bits on all ranks.
 all_gather(x, dim=0)

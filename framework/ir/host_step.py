@@ -7,8 +7,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
+import vkbackend
+
+from ..base.dtype import DType
 from ..base.scoped_setting import ScopedSetting
 from .lazy_graph import Node
+
+Range = tuple[vkbackend.Buffer, int, int]
+"""Buffer, offset and size in bytes."""
 
 compiling = ScopedSetting(False)
 """Whether a plan is built for replays, which alone can run host steps."""
@@ -30,6 +36,34 @@ class HostStep(ABC):
         data : ndarray, shape (n,)
             Those that it takes, in row-major order, as they are in memory.
         """
+
+    def run_on_device(
+        self, device: vkbackend.Device, source: Range, target: Range
+    ) -> bool:
+        """Make the elements where they are; return False if only the host can.
+
+        Parameters
+        ----------
+        device : vkbackend.Device
+        source, target : (Buffer, int, int)
+            Buffer, offset and size in bytes of what it takes and makes.
+        """
+        return False
+
+    def apply(
+        self, device: vkbackend.Device, dtype: DType, source: Range, target: Range
+    ) -> None:
+        """Make the elements on the device, or else on the host; see `run_on_device`.
+
+        Waits for what it takes.
+        """
+        if self.run_on_device(device, source, target):
+            return
+        data = np.frombuffer(device.read(*source), dtype.storage)
+        made = np.ascontiguousarray(self.run(data))
+        buffer, offset, size = target
+        assert made.nbytes == size
+        device.upload(made.view(np.uint8), buffer, offset)
 
 
 def host_steps(nodes: Iterable[Node]) -> list[tuple[Node, HostStep]]:

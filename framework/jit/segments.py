@@ -12,12 +12,10 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 import vkbackend
 
 from ..base.dtype import DType
-from ..ir.host_step import HostStep
+from ..ir.host_step import HostStep, Range
 
 Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 
@@ -40,16 +38,12 @@ class Exchange:
 
     step: HostStep
     dtype: DType
-    source: tuple[vkbackend.Buffer, int, int]
-    target: tuple[vkbackend.Buffer, int, int]
+    source: Range
+    target: Range
 
     def run(self, gpu: vkbackend.Device) -> None:
         """Wait for what it takes, and write what it makes."""
-        data = np.frombuffer(gpu.read(*self.source), self.dtype.storage)
-        made = np.ascontiguousarray(self.step.run(data))
-        buffer, offset, size = self.target
-        assert made.nbytes == size
-        gpu.upload(made.view(np.uint8), buffer, offset)
+        self.step.apply(gpu, self.dtype, self.source, self.target)
 
     def forbids(
         self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..base.device import GpuDevice
 from ..base.errors import TraceError
 from ..ir.host_step import HostStep
@@ -57,10 +55,9 @@ def _run(device: GpuDevice, node: Node, step: HostStep) -> None:
     try:
         (taken,), (made,) = node.values, node.outputs
         gpu = device.gpu
-        data = gpu.read(buffer_of(taken), 0, taken.nbytes)
-        found = np.ascontiguousarray(step.run(np.frombuffer(data, taken.dtype.storage)))
+        source = buffer_of(taken), 0, taken.nbytes
         buffer = gpu.allocate(made.nbytes)
-        gpu.upload(found.view(np.uint8), buffer)
+        step.apply(gpu, taken.dtype, source, (buffer, 0, made.nbytes))
     except Exception as error:
         step_flush.give_up(error)
         raise

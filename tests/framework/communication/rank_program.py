@@ -106,7 +106,12 @@ def replayed_training(group: Group) -> None:
         y = rng.standard_normal((2 * SIZE, 1)).astype(np.float32)
         part = slice(2 * RANK, 2 * RANK + 2)
         inputs = [fw.tensor(each[part], device=group.device) for each in (x, y)]
-        losses = step(*inputs).numpy()
+        before = group.device.gpu.counters.snapshot()
+        losses = step(*inputs)
+        used = group.device.gpu.counters - before
+        if group.device.gpu.memory.import_alignment and step.replays:
+            assert (used.host_reads, used.uploads) == (0, 0), used
+        losses = losses.numpy()
         optimizer.zero_grad()
         loss = ((whole(fw.tensor(x)) - fw.tensor(y)) ** 2).mean()
         loss.backward()

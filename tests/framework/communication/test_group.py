@@ -94,7 +94,7 @@ def _same(found: fw.Tensor, expected: fw.Tensor) -> None:
 
 
 def test_reductions_in_parts_and_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vkbackend.framework.communication.group._DIRECT", 64)
+    monkeypatch.setattr("vkbackend.framework.communication.group.DIRECT", 64)
 
     def work(group: Group) -> Any:
         x = fw.arange(101, dtype=fw.float32) / 3 + group.rank

@@ -1,0 +1,133 @@
+"""Collectives that a device moves by itself, against those that the host moves."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.framework.communication.test_group import DTYPES, tensor_of
+from tests.rank_threads import ThreadPages, as_threads
+from vkbackend import ArgumentError
+from vkbackend.framework.base.device import CPU, Device, GpuDevice
+from vkbackend.framework.communication.device_collectives import moves, starts, sums
+from vkbackend.framework.communication.group import Group
+
+SHAPE = (6, 5)
+
+Program = Callable[[Group, fw.Tensor], list[fw.Tensor]]
+
+
+def every_move(group: Group, x: fw.Tensor) -> list[fw.Tensor]:
+    """Return what goes through each way, of tensors of several layouts."""
+    return [
+        group.all_gather(x.T, 1),
+        group.broadcast(x[1:, 2:4], group.size - 1),
+        group.all_to_all(x),
+    ]
+
+
+def every_sum(group: Group, x: fw.Tensor) -> list[fw.Tensor]:
+    found = [group.all_sum(x[:, 1:]), group.reduce_scatter(x)]
+    if x.dtype.is_float:
+        found.append(group.all_mean(x))
+    return found
+
+
+@pytest.fixture
+def importer(gpu: GpuDevice) -> GpuDevice:
+    """Return a device that imports pages."""
+    if not gpu.gpu.memory.import_alignment:
+        pytest.skip("the driver imports no host memory")
+    return gpu
+
+
+def compare(
+    ranks: Any, gpu: GpuDevice, programs: list[Program], dtypes: list[str]
+) -> None:
+    """Hold that device and host give the same bits, also to each other."""
+
+    def on(device_of: Callable[[int], Device]) -> Any:
+        def work(group: Group) -> list[bytes]:
+            found = []
+            for dtype in dtypes:
+                x = tensor_of(group.rank, SHAPE, dtype).to(device_of(group.rank))
+                for program in programs:
+                    found += program(group, x)
+            assert all(each.device is device_of(group.rank) for each in found)
+            return [each.stored().tobytes() for each in found]
+
+        return work
+
+    expected = ranks.run(on(lambda rank: CPU))
+    assert ranks.run(on(lambda rank: gpu)) == expected
+    assert ranks.run(on(lambda rank: CPU if rank else gpu)) == expected
+
+
+def test_the_host_moves_nothing(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    """Counters tell: no element is read or uploaded; each slot holds 64 of them."""
+    x = fw.arange(1000, device=importer)
+    fw.eval(x)
+    start = importer.gpu.counters.snapshot()
+
+    def work(group: Group) -> fw.Tensor:
+        assert moves(group, x)
+        assert sums(group, x, "sum")
+        assert not sums(group, x, "max")
+        assert not moves(group, x[:0])
+        return group.all_sum(x)
+
+    found = as_threads(monkeypatch, 2, chunk=512).run(work)
+    fw.eval(*found)
+    used = importer.gpu.counters - start
+    assert used.host_reads == 0
+    # What kernels of several launches look up.
+    assert used.upload_bytes < 64
+    for each in found:
+        np.testing.assert_array_equal(each.numpy(), 2 * np.arange(1000))
+    importer.gpu.release_imports()
+
+
+def test_three_ranks_in_parts(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    """Parts of different lengths; sums of short floats are rounded once."""
+    place = "vkbackend.framework.communication"
+    monkeypatch.setattr(f"{place}.group.DIRECT", 16)
+    monkeypatch.setattr(f"{place}.device_collectives.DIRECT", 16)
+    ranks = as_threads(monkeypatch, 3, chunk=192)
+    compare(ranks, importer, [lambda group, x: [group.all_sum(x)]], ["bfloat16"])
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("size", [2, 3])
+def test_every_dtype(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice, size: int
+) -> None:
+    ranks = as_threads(monkeypatch, size)
+    compare(ranks, importer, [every_move, every_sum], DTYPES)
+
+
+def test_a_device_that_imports_nothing(
+    monkeypatch: pytest.MonkeyPatch, gpu: GpuDevice
+) -> None:
+    def refuse(pages: ThreadPages, device: object) -> None:
+        raise ArgumentError("import_pages: no")
+
+    monkeypatch.setattr(ThreadPages, "imported", refuse)
+
+    def work(group: Group) -> tuple[str, list[float]]:
+        found = group.broadcast(fw.ones(2, device=gpu)).tolist()
+        return str(group.transport), found
+
+    why = f"the host copies what is on {gpu.gpu.name}, as import_pages: no"
+    for told, found in as_threads(monkeypatch, 2).run(work):
+        assert told == f"host: threads; {why}"
+        assert found == [1.0, 1.0]
+
+
+def test_where_parts_begin() -> None:
+    assert starts([3, 0, 2]) == [0, 3, 3]
