@@ -227,8 +227,9 @@ class ColumnParallelLinear(_ParallelLinear):
 
     Notes
     -----
-    Norms of gradients, as `clip_grad_norm_` computes them, are those of this rank's
-    parts. Source: Shoeybi et al., arXiv:1909.08053.
+    `clip_grad_norm_` and `GradScaler` see the gradients of this rank alone, and what
+    all ranks have alike would come apart: clip by value, and compute in bfloat16 or
+    float32. Source: Shoeybi et al., arXiv:1909.08053.
     """
 
     dim = 0
