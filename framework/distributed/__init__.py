@@ -18,7 +18,8 @@ transport
     `name` and `reason` of what moves bytes: "host", "mpi", or "none" when alone. By
     "host", a device with VK_EXT_external_memory_host copies what is on it to and from
     the shared pages by itself, beside kernels, and adds by kernels; where it cannot,
-    the host does, and the reason says why.
+    the host does, and the reason says why. The host always takes messages, reductions
+    that are neither sums nor means, and means over ranks whose number is no power of 2.
 all_sum(x), all_mean(x), all_max(x), all_min(x), all_reduce(x, op)
     Reductions in rank order: the same bits on all ranks.
 all_gather(x, dim=0)
