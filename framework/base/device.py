@@ -58,7 +58,8 @@ class Device(metaclass=_DeviceType):
     Parameters
     ----------
     selector : str, int, Device or None
-        "cpu" is the host. "gpu" or "vulkan" is the environment variable
+        "cpu" is the host. "meta" is for tensors without elements, of which ops give
+        shapes and dtypes alone. "gpu" or "vulkan" is the environment variable
         `VKBACKEND_DEVICE`, and without it the best Vulkan device; "gpu:1", or 1, is the
         second best. Any other text is part of a device's name. None is as "gpu", but
         the host, with one warning, where no Vulkan device is usable.
@@ -77,12 +78,12 @@ class Device(metaclass=_DeviceType):
     Attributes
     ----------
     type : str
-        "cpu" or "vulkan".
+        "cpu", "vulkan" or "meta".
     index : int or None
         Number of a Vulkan device, best first; None of the host.
     name : str
-        "cpu" for the host, otherwise the name that the driver reports, with the PCI
-        address where several devices have the same.
+        "cpu" for the host, "meta", otherwise the name that the driver reports, with
+        the PCI address where several devices have the same.
     is_gpu : bool
         Whether ops run through Vulkan.
     lock : RLock
@@ -398,6 +399,13 @@ class _IndexedHost(Device):
         return device, (str(self),)
 
 
+class _MetaDevice(Device):
+    """Device of tensors that have a shape, strides and a dtype, but no elements."""
+
+    type = "meta"
+    name = "meta"
+
+
 class _ForeignDevice(Device):
     """Device of another library, which can be named and compared, but not used."""
 
@@ -427,6 +435,7 @@ class _ForeignDevice(Device):
 
 
 CPU: Device = _Host()
+META: Device = _MetaDevice()
 _indexed: dict[int, Device] = {}
 _foreign: dict[tuple[str, int | None], Device] = {}
 
@@ -453,9 +462,10 @@ _keepers: list[Callable[[], object]] = []
 _said: set[str] = set()
 
 
+_META = re.compile(r"meta(?::\d+)?")
 _OURS = re.compile(r"(cpu|gpu|vulkan)(?::(\d+))?")
 _FOREIGN = re.compile(
-    r"(cuda|mps|xpu|xla|hip|rocm|hpu|ipu|npu|mtia|meta|privateuseone)(?::(\d+))?"
+    r"(cuda|mps|xpu|xla|hip|rocm|hpu|ipu|npu|mtia|privateuseone)(?::(\d+))?"
 )
 
 
@@ -470,6 +480,8 @@ def _selected(
     if isinstance(wanted, Device) and index is None:
         return wanted
     if isinstance(wanted, str):
+        if _META.fullmatch(wanted) is not None:
+            return META
         foreign = _FOREIGN.fullmatch(wanted)
         if foreign is not None:
             number = int(foreign[2]) if foreign[2] and index is None else index

@@ -68,6 +68,10 @@ class GradArgumentError(GradError, ValueError):
     """An argument that a transform of functions, or its function, cannot take."""
 
 
+class NoDataError(Error, TypeError, NotImplementedError):
+    """Elements are read of a tensor that has none, as it is on the meta device."""
+
+
 class DeviceMismatchError(Error, RuntimeError):
     """Tensors of one op on different devices."""
 

@@ -7,9 +7,10 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from ..autograd.engine import grad_mode, no_grad
 from ..base import modes, trace_hooks
-from ..base.device import GpuDevice
+from ..base.device import META, GpuDevice
 from ..base.dtype import DType
 from ..base.modes import autocast_disabled
+from ..base.shape import TensorSpec
 from ..base.symbolic_number import concrete, live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import LIBRARY_PREFIX, NodeRecorder, recorded_call_of
@@ -18,7 +19,7 @@ from . import batching
 from .call_cache import CachedCall, CallCache, call_key
 from .diagnosis import explained_op
 from .keywords import into
-from .op import Op
+from .op import Op, Rule
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,6 +38,7 @@ class Composite(Op[P, R]):
     ) -> None:
         super().__init__(function, dtypes, outputs)
         self.call_cache: CallCache[CachedCall] = CallCache()
+        self.shape_rule: Callable[..., Any] | None = None
         # Composites of users may not be pure functions of their arguments.
         self.own = function.__module__.startswith(LIBRARY_PREFIX)
 
@@ -88,6 +90,24 @@ class Composite(Op[P, R]):
                 return answer
         return self._plain(given)
 
+    def spec(self, rule: Rule) -> Rule:
+        """Declare shapes and dtypes, for a function that reads elements.
+
+        The rule takes specs in place of the tensors; it answers on the meta device.
+        """
+        self.shape_rule = rule
+        return rule
+
+    def _without_data(self, bound: dict[str, Any], tensors: dict[str, Any]) -> Any:
+        """Return results on the meta device, by the declared rule."""
+        assert self.shape_rule is not None
+        specs = {name: each.spec for name, each in tensors.items()}
+        kind = next(iter(tensors.values())).results
+        found = self.shape_rule(**{**bound, **specs})
+        if isinstance(found, TensorSpec):
+            return kind.without_data(found.shape, found.dtype)
+        return tuple(kind.without_data(each.shape, each.dtype) for each in found)
+
     def _plain(self, given: tuple[Any, ...]) -> Any:
         with no_grad(), autocast_disabled():
             return self.function(*given)  # type: ignore[call-arg]  # the parameters P
@@ -105,10 +125,13 @@ class Composite(Op[P, R]):
         tensors = self._tensors(bound)
         device = self._check(tensors)
         generation = device.generation
-        answer = self._plain(given)
+        if device is META and self.shape_rule is not None:
+            answer = self._without_data(bound, tensors)
+        else:
+            answer = self._plain(given)
         outputs = answer if isinstance(answer, tuple) else (answer,)
         self._record(bound, tensors, outputs)
-        if key:
+        if key and (device is not META or self.shape_rule is None):
             entry = CachedCall(
                 device,
                 generation,

@@ -15,7 +15,7 @@ import numpy as np
 from ..autograd.engine import grad_mode
 from ..autograd.saved_tensors import TapeRecorder
 from ..base import modes
-from ..base.device import Device, GpuDevice
+from ..base.device import CPU, META, Device, GpuDevice
 from ..base.docstring import cleaned, dtype_words, section, with_parameters
 from ..base.dtype import (
     BOOL,
@@ -342,6 +342,10 @@ class Elementwise(Op[P, R]):
             for name in self.operands
             if name not in tensors
         }
+        if device is META:
+            out = next(iter(tensors.values())).results.without_data(shape, result)
+            self._record_in(compute, bound, tensors, out)
+            return out
         if not isinstance(device, GpuDevice):
             out = self._on_host(tensors, numbers, compute, result)
             self._record_in(compute, bound, tensors, out)
@@ -507,7 +511,7 @@ def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
     Differentiable. None where the others, too, are on several devices; what shaders of
     the device cannot load is cast to `compute` first.
     """
-    alone = {n: t for n, t in tensors.items() if not t.ndim and not t.is_gpu}
+    alone = {n: t for n, t in tensors.items() if not t.ndim and t.device is CPU}
     places = {t.device for n, t in tensors.items() if n not in alone}
     if len(places) != 1:
         return {}
@@ -515,7 +519,7 @@ def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
     move, cast_to = REGISTRY["move"], REGISTRY["cast"]
     moved = {}
     for name, tensor in alone.items():
-        feature = tensor.dtype.feature
+        feature = tensor.dtype.feature if device.is_gpu else None
         if feature is not None and not getattr(device.gpu.info, feature, False):
             tensor = cast_to(tensor, compute)
         moved[name] = move(tensor, tensor.device, device)

@@ -10,7 +10,7 @@ import numpy as np
 from ..autograd.engine import grad_mode, no_grad
 from ..autotune import autotune
 from ..base import modes
-from ..base.device import GpuDevice
+from ..base.device import META, GpuDevice
 from ..base.dtype import DType
 from ..base.errors import ShapeError
 from ..base.shape import Layout, TensorSpec
@@ -111,6 +111,9 @@ class Primitive(Op[P, R]):
         wanted = answer if isinstance(answer, tuple) else (answer,)
         if isinstance(device, GpuDevice):
             outputs = self._on_device(device, tensors, static, wanted, key)
+        elif device is META:
+            kind = next(iter(tensors.values())).results
+            outputs = tuple(kind.without_data(s.shape, s.dtype) for s in wanted)
         else:
             first = next(iter(tensors.values()))
             outputs = self._on_host(first, tensors, static, wanted)

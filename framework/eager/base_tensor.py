@@ -14,7 +14,7 @@ import numpy as np
 import vkbackend
 
 from ..base import inference, trace_hooks
-from ..base.device import Device, GpuDevice, opened_devices
+from ..base.device import META, Device, GpuDevice, opened_devices
 from ..base.device import find_device as get_device
 from ..base.dtype import (
     DType,
@@ -26,8 +26,8 @@ from ..base.dtype import (
     encode,
     float64,
 )
-from ..base.errors import DTypeError, GradError, ShapeError
-from ..base.shape import Layout, Size, TensorSpec, size_of, spec_of
+from ..base.errors import DTypeError, GradError, NoDataError, ShapeError
+from ..base.shape import Layout, Shape, Size, TensorSpec, size_of, spec_of
 from ..base.size_limits import check_value
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.executor import buffer_of
@@ -146,6 +146,8 @@ class TensorCore:
                     " the cpu device"
                 )
             check_value("tensor", layout.shape, dtype, device)
+        if device is META:
+            return cls.without_data(layout.shape, dtype)
         flat = np.array(encode(data, dtype), order="C").reshape(-1)
         return cls.from_stored(flat, layout, device, dtype)
 
@@ -169,8 +171,22 @@ class TensorCore:
         if isinstance(device, GpuDevice):
             value = upload(flat, dtype, device)
         else:
-            value = Value(flat.size, dtype, buffer=flat)
+            value = Value(flat.size, dtype, buffer=None if device is META else flat)
         return cls.make(Array(value), layout, device)
+
+    @classmethod
+    def without_data(cls: type[Self], shape: Shape, dtype: DType) -> Self:
+        """Return a row-major tensor on the meta device, which has no elements.
+
+        Parameters
+        ----------
+        shape : sequence of int
+            Its shape.
+        dtype : DType
+            What its elements would be.
+        """
+        layout = Layout.contiguous(shape)
+        return cls.make(Array(Value(layout.numel, dtype)), layout, META)
 
     @property
     def requires_grad(self) -> bool:
@@ -405,10 +421,25 @@ class TensorCore:
         """Return the elements of a host tensor as a NumPy view of its storage.
 
         Of a bfloat16 tensor, which NumPy cannot view, as a float32 copy.
+
+        Raises
+        ------
+        NoDataError
+            If the tensor is on the meta device.
         """
+        self._need_data()
         flat = self.array.value.buffer
         assert isinstance(flat, np.ndarray)
         return decode(strided(flat, self.layout), self.dtype)
+
+    def _need_data(self) -> None:
+        """Raise `NoDataError` if the tensor is on the meta device."""
+        if self.device is META:
+            raise NoDataError(
+                f"the elements of a tensor of shape {tuple(self.shape)} on the meta"
+                " device are read; it has none, so make one on another device, as by"
+                " Module.to_empty, and fill that"
+            )
 
     def host_copy(self) -> np.ndarray:
         """Return a copy of the elements on the host; waits for them.
@@ -467,6 +498,7 @@ class TensorCore:
         """Return a copy of the elements as they are in memory; waits for them."""
         if isinstance(self.device, GpuDevice):
             return self._download(self.device, raw=True).copy()
+        self._need_data()
         flat = self.array.value.buffer
         assert isinstance(flat, np.ndarray)
         return strided(flat, self.layout).copy()

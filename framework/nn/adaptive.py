@@ -130,7 +130,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
                 " (batch,), or"
                 " without batch"
             )
-        if not target_.is_gpu and target_.numel():
+        if target_.is_cpu and target_.numel():
             labels = target_.host_copy()
             if labels.min() < 0 or labels.max() >= self.n_classes:
                 raise ShapeError(

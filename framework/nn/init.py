@@ -2,7 +2,7 @@
 
 The functions change a tensor in place and return it. Draws are made on the host, so
 `fw.manual_seed` gives the same values whatever the tensor's device. `generator` is
-where they come from; None means the default one.
+where they come from; None means the default one. On the meta device nothing is drawn.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import functools
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import ParamSpec
 
 import numpy as np
 
 from ..autograd.engine import no_grad
+from ..base.device import CPU, META
+from ..base.device import default_device as _default_device
 from ..base.docstring import shares_parameters
 from ..base.errors import ShapeError
 from ..base.philox import Generator
@@ -74,6 +76,19 @@ def _skipped() -> _SettingScope:
     return _SettingScope(_are_skipped, True)
 
 
+def _keeps_elements(tensor: Tensor) -> bool:
+    """Return whether a tensor is not filled: it has no elements, or in such a scope."""
+    return tensor.is_meta or bool(_are_skipped.top.value)
+
+
+def _drawn(
+    draw: Callable[..., Tensor], shape: Sequence[int], generator: Generator | None
+) -> Tensor:
+    """Return draws on the default device; on the host where that is meta."""
+    place = CPU if _default_device() is META else None
+    return draw(shape, device=place, generator=generator)
+
+
 def uniform_(
     tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None
 ) -> Tensor:
@@ -87,9 +102,9 @@ def uniform_(
     generator : Generator or None
         None means the default one.
     """
-    if _are_skipped.top.value:
+    if _keeps_elements(tensor):
         return tensor
-    draws = rand(_shape_of_parts(tensor), generator=generator)
+    draws = _drawn(rand, _shape_of_parts(tensor), generator)
     return _assign_parts(tensor, draws * (b - a) + a)
 
 
@@ -109,11 +124,11 @@ def normal_(
     generator : Generator or None
         None means the default one.
     """
-    if _are_skipped.top.value:
+    if _keeps_elements(tensor):
         return tensor
     if tensor.dtype.is_complex:
         std = std / math.sqrt(2.0)
-    draws = randn(_shape_of_parts(tensor), generator=generator)
+    draws = _drawn(randn, _shape_of_parts(tensor), generator)
     return _assign_parts(tensor, draws * std + mean)
 
 
@@ -140,10 +155,10 @@ def trunc_normal_(
     -----
     Uniform draws go through the inverse of the distribution function, in float64.
     """
-    if _are_skipped.top.value:
+    if _keeps_elements(tensor):
         return tensor
     low, high = (0.5 * math.erfc((mean - edge) / std / math.sqrt(2)) for edge in (a, b))
-    draws = rand(tensor.shape, generator=generator).host_copy().astype(np.float64)
+    draws = _drawn(rand, tensor.shape, generator).host_copy().astype(np.float64)
     # The middles of the draws' steps of 2^-24: the bounds themselves are improbable.
     values = mean + std * _normal_quantiles(low + (draws + 2.0**-25) * (high - low))
     return _assign_host(tensor, np.clip(values, a, b))
@@ -203,7 +218,7 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
     val : number
         The value.
     """
-    if _are_skipped.top.value:
+    if _keeps_elements(tensor):
         return tensor
     with no_grad():
         return tensor.fill_(val)
@@ -270,6 +285,8 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
             " 3-D to"
             " 5-D, with a multiple of the groups as first size"
         )
+    if tensor.is_meta:
+        return tensor
     filters = np.zeros(tensor.shape)
     count = tensor.shape[0] // groups
     middle = tuple(size // 2 for size in tensor.shape[2:])
@@ -307,12 +324,12 @@ def orthogonal_(
             f"orthogonal_: the tensor is {tuple(tensor.shape)}; it must have at least 2"
             " dimensions"
         )
-    if tensor.numel() == 0:
+    if tensor.numel() == 0 or tensor.is_meta:
         return tensor
     rows = tensor.shape[0]
     columns = tensor.numel() // rows
     tall = (max(rows, columns), min(rows, columns))
-    draws = randn(tall, generator=generator).host_copy().astype(np.float64)
+    draws = _drawn(randn, tall, generator).host_copy().astype(np.float64)
     matrix = _orthonormal(draws)
     if rows < columns:
         matrix = matrix.T
@@ -370,10 +387,12 @@ def sparse_(
         raise ShapeError(
             f"sparse_: the tensor is {tuple(tensor.shape)}; it must be 2-D"
         )
+    if tensor.is_meta:
+        return tensor
     rows, columns = tensor.shape
     count = math.ceil(sparsity * rows)
-    values = randn(tensor.shape, generator=generator).host_copy() * std
-    order = np.argsort(rand((rows, columns), generator=generator).host_copy(), axis=0)
+    values = _drawn(randn, tensor.shape, generator).host_copy() * std
+    order = np.argsort(_drawn(rand, (rows, columns), generator).host_copy(), axis=0)
     np.put_along_axis(values, order[:count], 0.0, axis=0)
     return _assign_host(tensor, values)
 
@@ -562,7 +581,8 @@ def _assign_parts(tensor: Tensor, values: Tensor) -> Tensor:
 
 
 def _assign_host(tensor: Tensor, values: np.ndarray) -> Tensor:
-    return _assign(tensor, Tensor(values.astype(np.float32)))
+    values = values.astype(np.float32)
+    return _assign(tensor, Tensor.from_host(values, tensor.device))
 
 
 def _deprecated(function: Callable[P, Tensor]) -> Callable[P, Tensor]:

@@ -82,6 +82,11 @@ def cholesky_factor(x: Tensor, upper: bool) -> Tensor:
         ) from None
 
 
+@cholesky_factor.spec
+def cholesky_factor_spec(x: TensorSpec, upper: bool) -> TensorSpec:
+    return x
+
+
 @cholesky_factor.vjp
 def cholesky_factor_vjp(grad: Tensor, out: Tensor) -> Tensor:
     product = matmul(adjoint(out), grad)
@@ -106,6 +111,13 @@ def triangular_solution(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor
     return back(found, b)
 
 
+@triangular_solution.spec
+def triangular_solution_spec(
+    a: TensorSpec, b: TensorSpec, upper: bool, unit: bool
+) -> TensorSpec:
+    return b
+
+
 @triangular_solution.vjp
 def triangular_solution_vjp(
     grad: Tensor, a: Tensor, out: Tensor, upper: bool, unit: bool
@@ -124,6 +136,11 @@ def linear_solution(a: Tensor, b: Tensor) -> Tensor:
         raise LinAlgError(
             f"solve: a matrix of {tuple(a.shape)} is singular; each must be invertible"
         ) from None
+
+
+@linear_solution.spec
+def linear_solution_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+    return b
 
 
 @linear_solution.vjp
@@ -172,6 +189,9 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     Where a matrix is singular it is the identity.
     """
     size = x.layout.shape[-1]
+    if x.is_meta:
+        found = fill_like(x, x.layout.shape[:-2], 0, int32)
+        return found, unsqueeze(unsqueeze(ne(found, 0), -1), -1), x
     pivots = np.diagonal(host_lu(read(x))[0], 0, -2, -1)
     info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
     found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
@@ -183,6 +203,11 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def lu_factors(x: Tensor) -> Tensor:
     """Return L below the diagonal, where it is 1, and U, of square L U; no pivots."""
     return back(host_lu(read(x), pivot=False)[0], x)
+
+
+@lu_factors.spec
+def lu_factors_spec(x: TensorSpec) -> TensorSpec:
+    return x
 
 
 @lu_factors.vjp
@@ -200,6 +225,12 @@ def qr_factors(x: Tensor) -> Tensor:
     """Return Q of (m, n) and below it R of (n, n), for m from n on."""
     q, r = np.linalg.qr(read(x))
     return back(np.concatenate([q, r], -2), x)
+
+
+@qr_factors.spec
+def qr_factors_spec(x: TensorSpec) -> TensorSpec:
+    *batch, rows, size = x.shape
+    return TensorSpec((*batch, rows + size, size), x.dtype)
 
 
 @qr_factors.vjp
@@ -220,6 +251,12 @@ def eigh_factors(x: Tensor, upper: bool) -> Tensor:
     return back(np.concatenate([v, w[..., None, :]], -2), x)
 
 
+@eigh_factors.spec
+def eigh_factors_spec(x: TensorSpec, upper: bool) -> TensorSpec:
+    *batch, size, _ = x.shape
+    return TensorSpec((*batch, size + 1, size), x.dtype)
+
+
 @eigh_factors.vjp
 def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     size = out.layout.shape[-1]
@@ -237,6 +274,12 @@ def eig_factors(x: Tensor) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, complex."""
     w, v = np.linalg.eig(read(x))
     return back(np.concatenate([v, w[..., None, :]], -2), x, x.dtype.to_complex())
+
+
+@eig_factors.spec
+def eig_factors_spec(x: TensorSpec) -> TensorSpec:
+    *batch, size, _ = x.shape
+    return TensorSpec((*batch, size + 1, size), x.dtype.to_complex())
 
 
 @eig_factors.vjp
@@ -260,6 +303,12 @@ def svd_factors(x: Tensor) -> Tensor:
     u, s, vh = np.linalg.svd(read(x), full_matrices=False)
     v = np.swapaxes(vh, -1, -2).conj()
     return back(np.concatenate([u, s[..., None, :], v], -2), x)
+
+
+@svd_factors.spec
+def svd_factors_spec(x: TensorSpec) -> TensorSpec:
+    *batch, rows, columns = x.shape
+    return TensorSpec((*batch, rows + 1 + columns, min(rows, columns)), x.dtype)
 
 
 @svd_factors.vjp
@@ -312,6 +361,11 @@ def determinant(x: Tensor) -> Tensor:
     return back(np.linalg.det(read(x)), x)
 
 
+@determinant.spec
+def determinant_spec(x: TensorSpec) -> TensorSpec:
+    return TensorSpec(x.shape[:-2], x.dtype)
+
+
 @determinant.vjp
 def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return unsqueeze(unsqueeze(grad, -1), -1) * conj(cofactors(x))
@@ -329,6 +383,11 @@ def cofactors(x: Tensor) -> Tensor:
     return back(made * sign[..., None, None], x)
 
 
+@cofactors.spec
+def cofactors_spec(x: TensorSpec) -> TensorSpec:
+    return x
+
+
 @cofactors.vjp
 def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
     """Differentiate det(x) x^-T, for matrices that are invertible."""
@@ -344,6 +403,12 @@ def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
     sign, size = np.linalg.slogdet(read(x))
     return back(size, x, x.dtype.to_real()), back(sign, x)
+
+
+@log_determinant.spec
+def log_determinant_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    batch = x.shape[:-2]
+    return TensorSpec(batch, x.dtype.to_real()), TensorSpec(batch, x.dtype)
 
 
 @log_determinant.vjp

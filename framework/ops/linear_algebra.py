@@ -408,6 +408,10 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
         empty: Tensor = fill_like(A, (0,), 0, A.dtype)
         return QR(empty, qr(A.detach()).R)
     if mode == "complete" and rows > columns:
+        if A.is_meta:
+            batch = A.layout.shape[:-2]
+            square: Tensor = fill_like(A, (*batch, rows, rows), 0, A.dtype)
+            return QR(square, fill_like(A, A.layout.shape, 0, A.dtype))
         q, r = np.linalg.qr(read(A), "complete")
         return QR(back(q, A), back(r, A))
     if rows < columns:
@@ -510,14 +514,24 @@ def svd(
     u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
     s = _real(squeeze(narrow(both, -2, rows, 1), -2))
     if full_matrices and rows != columns:
-        whole_u, _, whole_vh = np.linalg.svd(read(A))
-        least = min(rows, columns)
-        if rows > least:
-            u = cat([u, back(whole_u[..., least:], A)], -1)
+        rest = _remaining_vectors(A)
+        if rows > columns:
+            u = cat([u, rest], -1)
         else:
-            whole_v = np.swapaxes(whole_vh, -1, -2).conj()
-            v = cat([v, back(whole_v[..., least:], A)], -1)
+            v = cat([v, rest], -1)
     return SVD(u, s, adjoint(v))
+
+
+def _remaining_vectors(x: Tensor) -> Tensor:
+    """Return the singular vectors of a matrix that is not square without a value."""
+    *batch, rows, columns = x.layout.shape
+    most, least = max(rows, columns), min(rows, columns)
+    if x.is_meta:
+        made: Tensor = fill_like(x, (*batch, most, most - least), 0, x.dtype)
+        return made
+    u, _, vh = np.linalg.svd(read(x))
+    vectors = u if rows > columns else np.swapaxes(vh, -1, -2).conj()
+    return back(vectors[..., least:], x)
 
 
 @autocast_float32_on_host

@@ -43,6 +43,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
         Whether rows are exchanged for the largest pivot.
     """
     _matrix("lu_factor", A, square=False)
+    if A.is_meta:
+        return _without_data(A)
     _, order, pivots = factors.host_lu(read(A), pivot)
     rows, columns = A.layout.shape[-2:]
     least = min(rows, columns)
@@ -60,6 +62,13 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
         rest = narrow(sorted_rows, -2, least, rows - least)
         both = cat([both, solve_triangular(both, rest, upper=True, left=False)], -2)
     return LUFactor(both, type(A).from_host(pivots + 1, A.device, int32))
+
+
+def _without_data(x: Tensor) -> LUFactor:
+    """Return factors and pivots on the meta device."""
+    *batch, rows, columns = x.layout.shape
+    pivots: Tensor = fill_like(x, (*batch, min(rows, columns)), 0, int32)
+    return LUFactor(fill_like(x, x.layout.shape, 0, x.dtype), pivots)
 
 
 @shown_as("LinalgLuFactorExBackward0", "A")
@@ -90,6 +99,8 @@ def lu_factor_ex(
         If errors are checked, and a matrix is singular.
     """
     both, pivots = lu_factor(A, pivot=pivot)
+    if A.is_meta:
+        return LUFactorEx(both, pivots, fill_like(A, A.layout.shape[:-2], 0, int32))
     zero = np.diagonal(read(both.detach()), 0, -2, -1) == 0
     places = np.where(zero.any(-1), zero.argmax(-1) + 1 if zero.shape[-1] else 0, 0)
     if check_errors and places.any():

@@ -102,6 +102,8 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     _matrix("matrix_exp", A)
     if not A.numel():
         return A
+    if A.is_meta:
+        return lazy_copy(A)
     largest = float(np.abs(read(A)).sum(-1).max())
     halvings = max(0, math.ceil(math.log2(largest)) + 2) if largest > 0 else 0
     if not math.isfinite(largest):

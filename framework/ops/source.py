@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..base.device import GpuDevice
+from ..base.device import META, GpuDevice
 from ..base.dtype import (
     BOOL,
     FLOAT,
@@ -29,7 +29,16 @@ from ..base.dtype import (
     uint32,
 )
 from ..base.errors import DTypeError, Float8Error, ShapeError
-from ..base.philox import Stream, bits, exponential, integers, normal, uniform
+from ..base.philox import (
+    Generator,
+    Stream,
+    bits,
+    default_generator,
+    exponential,
+    integers,
+    normal,
+    uniform,
+)
 from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
 from ..dispatch.call_cache import CallCache
@@ -153,6 +162,8 @@ class Source(Op[..., Any]):
         compute = self.compute or dtype
         for name in self.numbers:
             bound[name] = number(self.name, compute, bound[name])
+        if like.device is META:
+            return (type(like).without_data(shape, dtype),)
         if not isinstance(like.device, GpuDevice):
             with np.errstate(all="ignore"):
                 array = self.host(**{**bound, "shape": shape})
@@ -352,6 +363,16 @@ def random_bits_like_reference(
     stream: Stream, shape: Shape, dtype: DType
 ) -> np.ndarray:
     return bits(math.prod(shape), stream)
+
+
+def stream_for(like: Tensor, generator: Generator | None = None) -> Stream:
+    """Return the next call's stream of a generator, None meaning the default one.
+
+    For a tensor on the meta device, for which nothing is drawn, none is taken.
+    """
+    if like.device is META:
+        return 0, 0, 0, 0
+    return (generator or default_generator).stream()
 
 
 def random_uniform(like: Tensor, stream: Stream) -> Tensor:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..autograd.partial_grad import PartialGrad, accepts_partial
 from ..autograd.tape import show_as
-from ..base.device import Device
+from ..base.device import META, Device
 from ..base.dtype import STORED
 from ..base.errors import ShapeError
 from ..base.shape import (
@@ -436,6 +436,8 @@ def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
 @composite(dtypes=STORED)
 def move(x: Tensor, origin: Device, target: Device) -> Tensor:
     """Return the elements of `x`, which are on `origin`, on another device."""
+    if target is META:
+        return type(x).without_data(x.layout.shape, x.dtype)
     return type(x).from_host(x.host_copy(), target, x.dtype)
 
 

@@ -355,7 +355,7 @@ def fill_bernoulli(
         raise ShapeError(f"bernoulli_: p is {p}; it must be from 0 to 1")
     if isinstance(p, TensorCore):
         need_float("bernoulli_", p=p)
-        if not p.is_gpu:
+        if p.is_cpu:
             found = p.host_view()
             good = (found >= 0) & (found <= 1)
             need_numbers("bernoulli_", p, good, "probabilities are from 0 to 1")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.grad_mode import no_grad
-from ..base.device import CPU, Device, GpuDevice, find_device
+from ..base.device import CPU, META, Device, GpuDevice, find_device
 from ..base.dtype import DType, DTypeLike, as_dtype, default_dtype
 from ..base.errors import ShapeError
 from ..base.shape import Layout, Shape, Size, interned
@@ -66,10 +66,10 @@ def uninitialized(
         layout = interned(Layout(shape, strides))
         last = sum((size - 1) * step for size, step in zip(shape, strides))
         count = last + 1 if count else 0
-    buffer: object
+    buffer: object = None
     if isinstance(device, GpuDevice):
         check_value(name, (count,), dtype, device)
         buffer = with_memory_retry(device, device.gpu.allocate, count * dtype.itemsize)
-    else:
+    elif device is not META:
         buffer = np.empty(count, dtype.storage)
     return kind.make(Array(Value(count, dtype, buffer=buffer)), layout, device)

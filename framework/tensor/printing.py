@@ -83,8 +83,12 @@ def set_printoptions(
 def text_of(x: Tensor) -> str:
     """Return a tensor as PyTorch prints it."""
     prefix = "tensor("
-    notes = [f"device='{x.device}'"] if x.is_gpu else []
-    if not x.numel():
+    notes = [] if x.is_cpu else [f"device='{x.device}'"]
+    if x.is_meta:
+        notes += [f"size={tuple(x.shape)}"]
+        plain = x.dtype is default_dtype()
+        body = "..."
+    elif not x.numel():
         notes += [f"size={tuple(x.shape)}"] if x.ndim != 1 else []
         plain = x.dtype is default_dtype()
         body = "[]"

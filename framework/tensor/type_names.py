@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.device import Device
+from ..base.device import CPU, Device
 from ..base.dtype import (
     DType,
     DTypeLike,
@@ -41,7 +41,7 @@ def type_name(dtype: DType, device: Device) -> str:
     """Return the name of a tensor's type."""
     kinds = [name for name, each in TYPES.items() if each is dtype]
     kind = kinds[0] if kinds else f"{dtype.name.replace('ui', 'UI')}Tensor"
-    return f"torch.{f'{device.type}.' if device.is_gpu else ''}{kind}"
+    return f"torch.{'' if device is CPU else f'{device.type}.'}{kind}"
 
 
 def dtype_of_type_name(given: Any) -> DTypeLike:

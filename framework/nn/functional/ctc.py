@@ -100,7 +100,7 @@ def _lengths(name: str, given: Lengths, like: Tensor, most: int | None) -> Tenso
     """Return lengths as int32 on the device of `like`; check those that are known."""
     batch = like.layout.shape[1]
     if isinstance(given, Tensor):
-        known = None if given.is_gpu else given.host_copy()
+        known = given.host_copy() if given.is_cpu else None
         found = ops.reshape(given, (given.numel(),)).to(like.device).to(int32)
     else:
         known = np.asarray(given)
@@ -129,7 +129,7 @@ def _padded(targets: Tensor, sizes: Tensor, log_probs: Tensor) -> Tensor:
                 f"ctc_loss: targets are {tuple(words.shape)}; they must be ({batch},"
                 " labels)"
             )
-        most = int(sizes.max().item()) if not sizes.is_gpu and batch else words.shape[1]
+        most = int(sizes.max().item()) if sizes.is_cpu and batch else words.shape[1]
         if most > words.shape[1]:
             raise ShapeError(
                 f"ctc_loss: a target has {most} labels, targets are"

@@ -253,7 +253,7 @@ def _check_bags(
             " input needs"
             " 1-D offsets, a 2-D input takes none"
         )
-    if offsets is not None and not offsets.is_gpu and offsets.numel():
+    if offsets is not None and offsets.is_cpu and offsets.numel():
         starts = offsets.host_copy()
         if starts[0] != 0 or starts[-1] > input.layout.shape[0]:
             raise ShapeError(

@@ -474,7 +474,7 @@ def _variances(input: Tensor, var: Tensor | float) -> Tensor:
             input.dtype if input.dtype.is_float else get_default_dtype(),
         )
         return filled
-    if not var.is_gpu and var.numel() and var.host_copy().min() < 0:
+    if var.is_cpu and var.numel() and var.host_copy().min() < 0:
         raise ShapeError("gaussian_nll_loss: a variance is negative; none may be")
     if var.shape == input.layout.shape:
         return var

@@ -11,7 +11,6 @@ from ...autograd.tape import show_as
 from ...base.device import GpuDevice
 from ...base.dtype import bool_, float64, uint32
 from ...base.errors import DTypeError, ShapeError
-from ...base.philox import default_generator
 from ...base.shape import Shape, TensorSpec, broadcast_shapes
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import StridedSpec
@@ -23,7 +22,7 @@ from ..elementwise.unary import copy
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of, in_storage
-from ..source import random_bits_like
+from ..source import random_bits_like, stream_for
 from ..view import expand, reshape, transpose
 from .composed import composed_attention
 from .flash import flash_attention
@@ -109,7 +108,7 @@ def scaled_dot_product_attention(
         mask = None if mask is None else in_storage(mask)
         seed = None
         if dropout_p:
-            seed = random_bits_like(q, default_generator.stream(), (2,), uint32)
+            seed = random_bits_like(q, stream_for(q), (2,), uint32)
         width = v.shape[3]
         split = _splits_keys(q, k, v, is_causal, dropout_p, scale)
         tensor_cores = not split and uses_tensor_cores(q, v, scale)

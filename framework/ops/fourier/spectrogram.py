@@ -227,7 +227,7 @@ def istft(
     stop = min(end, full)
     signal = narrow(signal, 1, start, stop - start)
     envelope = narrow(envelope, 1, start, stop - start)
-    if not input.is_gpu and envelope.numel():
+    if input.is_cpu and envelope.numel():
         least = float(amin(abs(envelope.detach())).item())
         if not least > LEAST_ENVELOPE:
             raise DomainError(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dtype import DType, float32, int32, int64, uint32
 from ...base.errors import DomainError, DTypeError, ShapeError
-from ...base.philox import Generator, Stream, default_generator, wrapped
+from ...base.philox import Generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
 from ..elementwise.binary import add, mul, remainder
@@ -28,6 +28,7 @@ from ..source import (
     normal_like,
     random_bits_like,
     random_uniform,
+    stream_for,
     uniform_like,
 )
 from ..view import expand, unsqueeze
@@ -45,10 +46,6 @@ MOST_CHOICES = 1 << 32
 """Integers that a draw of 32 bits can tell apart."""
 
 
-def _stream(generator: Generator | None) -> Stream:
-    return (generator or default_generator).stream()
-
-
 def _need_float(name: str, dtype: DType) -> None:
     if not dtype.is_float:
         raise DTypeError(f"{name}: dtype is {dtype.name}; it must be a float dtype")
@@ -62,7 +59,7 @@ def draw_uniform(
         parts = (*shape, 2)
         return numbers_of(draw_uniform(like, parts, dtype.to_real(), generator))
     _need_float("rand", dtype)
-    stream = _stream(generator)
+    stream = stream_for(like, generator)
     if dtype.name not in UNIFORM_BITS:
         return uniform_like(like, stream, shape, dtype)
     steps = 1 << UNIFORM_BITS[dtype.name]
@@ -78,7 +75,7 @@ def draw_normal(
         drawn = draw_normal(like, (*shape, 2), dtype.to_real(), generator)
         return numbers_of(mul(drawn, math.sqrt(0.5)))
     _need_float("randn", dtype)
-    return normal_like(like, _stream(generator), shape, dtype)
+    return normal_like(like, stream_for(like, generator), shape, dtype)
 
 
 def draw_exponential(
@@ -86,7 +83,7 @@ def draw_exponential(
 ) -> Tensor:
     """Return draws from the exponential distribution of mean 1."""
     _need_float("exponential", dtype)
-    return exponential_like(like, _stream(generator), shape, dtype)
+    return exponential_like(like, stream_for(like, generator), shape, dtype)
 
 
 def draw_integers(
@@ -129,7 +126,9 @@ def draw_integers(
     compute = int64 if dtype.itemsize == 8 and not dtype.is_float else int32
     bits = 8 * compute.itemsize
     start, span = wrapped(low, bits), wrapped(high - low, bits)
-    drawn = integers_like(like, _stream(generator), shape, start, span, compute)
+    drawn = integers_like(
+        like, stream_for(like, generator), shape, start, span, compute
+    )
     return drawn if compute is dtype else cast(drawn, dtype)
 
 
@@ -143,7 +142,7 @@ def _wide_integers(
     span, half = high - low, 1 << 63
 
     def word(start: int, count: int) -> Tensor:
-        stream, size = _stream(generator), wrapped(count, 64)
+        stream, size = stream_for(like, generator), wrapped(count, 64)
         return integers_like(like, stream, shape, start, size, int64)
 
     if span <= half:
@@ -161,7 +160,8 @@ def draw_permutation(
     like: Tensor, n: int, generator: Generator | None = None
 ) -> Tensor:
     """Return the integers below `n` in random order, as int32."""
-    return argsort_keys(random_bits_like(like, _stream(generator), (n,), uint32))
+    stream = stream_for(like, generator)
+    return argsort_keys(random_bits_like(like, stream, (n,), uint32))
 
 
 def bernoulli(
@@ -196,11 +196,11 @@ def bernoulli(
             cast(bernoulli(chances, generator=generator), x.dtype), x
         )
     _need_float("bernoulli", x.dtype)
-    if not x.is_gpu:
+    if x.is_cpu:
         chances = x.host_view()
         good = (chances >= 0) & (chances <= 1)
         need_numbers("bernoulli", x, good, "probabilities are from 0 to 1")
-    chosen = random_uniform(x, _stream(generator)) < x.detach()
+    chosen = random_uniform(x, stream_for(x, generator)) < x.detach()
     return with_zero_gradient(cast(chosen, x.dtype), x)
 
 
@@ -219,7 +219,7 @@ def normal(
     tensors = [each for each in (mean, std) if not isinstance(each, int | float)]
     shape = broadcast_shapes("normal", *(each.shape for each in tensors))
     dtype = tensors[0].dtype
-    if not isinstance(std, int | float) and not std.is_gpu:
+    if not isinstance(std, int | float) and std.is_cpu:
         need_numbers("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
     if isinstance(std, int | float) and std < 0:
         raise ShapeError(f"normal: std is {std}; it must be at least 0")
@@ -273,7 +273,7 @@ def multinomial(
             f"multinomial: {num_samples} draws from {x.shape[-1]} classes; at least 1,"
             " and without replacement at most as many as classes, are possible"
         )
-    if not x.is_gpu:
+    if x.is_cpu:
         found = x.host_view()
         positive = np.broadcast_to((found > 0).any(-1, keepdims=True), found.shape)
         good = (found >= 0) & (found < math.inf) & positive

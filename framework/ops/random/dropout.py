@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ...base.dtype import FLOAT, float32
 from ...base.errors import ShapeError
-from ...base.philox import Stream, default_generator
+from ...base.philox import Stream
 from ...dispatch.declare import composite
 from ...eager.base_tensor import TensorCore
 from ..elementwise.compare import where
-from ..source import uniform_like
+from ..source import stream_for, uniform_like
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -47,7 +47,7 @@ def _dropped(
         raise TypeError(f"{name}: x is {x!r}; it must be a tensor")
     if not training or p == 0.0:
         return x
-    return _dropout(x, p, default_generator.stream(), drawn)
+    return _dropout(x, p, stream_for(x), drawn)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:

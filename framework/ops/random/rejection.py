@@ -14,12 +14,12 @@ import numpy as np
 
 from ...base.dtype import SINGLE, float32
 from ...base.errors import DTypeError
-from ...base.philox import Generator, default_generator, philox
+from ...base.philox import Generator, philox
 from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from ..elementwise.cast import cast, need_numbers
 from ..elementwise.gamma import host_digamma, host_lgamma
-from ..source import uniform_like
+from ..source import stream_for, uniform_like
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -147,9 +147,8 @@ def need_float(name: str, x: object) -> None:
 
 
 def _keys(x: Tensor, generator: Generator | None) -> tuple[Tensor, Tensor]:
-    source = generator or default_generator
-    first: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
-    second: Tensor = uniform_like(x, source.stream(), x.layout.shape, float32)
+    first: Tensor = uniform_like(x, stream_for(x, generator), x.layout.shape, float32)
+    second: Tensor = uniform_like(x, stream_for(x, generator), x.layout.shape, float32)
     return first, second
 
 
@@ -271,7 +270,7 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     """
     need_float("poisson", x)
     rate = x.detach()
-    if not x.is_gpu:
+    if x.is_cpu:
         need_numbers("poisson", x, x.host_view() >= 0, "rates are at least 0")
     u, v = _keys(rate, generator)
     return cast(poisson_from_key(cast(rate, float32), u, v), x.dtype)

@@ -24,7 +24,7 @@ def on_host(x: Tensor) -> bool:
 
     Of 16-bit states it would round others than the ops do.
     """
-    plain = not x.is_gpu and x.dtype in (float32, float64)
+    plain = x.is_cpu and x.dtype in (float32, float64)
     return plain and not batching.transforming() and not is_grad_enabled()
 
 

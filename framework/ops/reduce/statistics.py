@@ -133,7 +133,7 @@ def cov(
                 f" ({count},), one for each"
                 " observation"
             )
-        if not each.is_gpu and each.numel() and (each.host_view() < 0).any():
+        if each.is_cpu and each.numel() and (each.host_view() < 0).any():
             raise DomainError("cov: a weight is below 0; weights must be at least 0")
         each = cast(each, real)
         weights = each if weights is None else mul(weights, each)

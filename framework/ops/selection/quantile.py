@@ -60,7 +60,7 @@ def _fractions(name: str, x: Tensor, q: Tensor | float) -> tuple[Tensor, bool]:
             raise ShapeError(
                 f"{name}: q is {q.layout.shape}; it must have at most one dimension"
             )
-        if not q.is_gpu:
+        if q.is_cpu:
             found = q.host_view()
             need_numbers(name, q, (found >= 0) & (found <= 1), "q is from 0 to 1")
         return reshape(q, (q.numel(),)), q.ndim == 0

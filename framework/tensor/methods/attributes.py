@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops
+from ...base.device import CPU, META
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ...dispatch.diagnosis import explained
@@ -27,7 +28,6 @@ class AttributeMethods:
     is_cuda = False
     is_mps = False
     is_xpu = False
-    is_meta = False
     is_sparse = False
     is_sparse_csr = False
     is_quantized = False
@@ -38,7 +38,12 @@ class AttributeMethods:
     @property
     def is_cpu(self: Tensor) -> bool:
         """Whether the elements are on the host."""
-        return not self.is_gpu
+        return self.device is CPU
+
+    @property
+    def is_meta(self: Tensor) -> bool:
+        """Whether the tensor has no elements, on the meta device."""
+        return self.device is META
 
     @property
     def is_vulkan(self: Tensor) -> bool:
@@ -85,9 +90,11 @@ class AttributeMethods:
         """Return a number that tells where the first element is.
 
         Tensors that begin at the same element of the same storage have the same; it
-        stays the same when elements change in place. It is no address to be read: a
-        change in place gives a storage other memory.
+        stays the same when elements change in place, and is 0 on the meta device. It is
+        no address to be read: a change in place gives a storage other memory.
         """
+        if self.device is META:
+            return 0
         return id(self.array) + self.layout.offset * self.dtype.itemsize
 
     def untyped_storage(self: Tensor) -> UntypedStorage:

@@ -332,6 +332,9 @@ def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
                 f" dimension must be a multiple of {dtype.itemsize} bytes"
             )
         shape = (*shape[:-1], shape[-1] * size // dtype.itemsize)
+    if x.is_meta:
+        empty: Tensor = type(x).results.without_data(shape, dtype)
+        return empty
     flat = x.detach().stored().reshape(-1).view(dtype.storage)
     layout = Layout.contiguous(shape)
     made: Tensor = type(x).results.from_stored(flat, layout, x.device, dtype)

@@ -51,7 +51,7 @@ def test_host_with_a_number() -> None:
     assert fw.device(type="cpu") is CPU
 
 
-@pytest.mark.parametrize("foreign", ["cuda", "cuda:1", "mps", "meta"])
+@pytest.mark.parametrize("foreign", ["cuda", "cuda:1", "mps", "xla"])
 def test_devices_of_other_libraries(foreign: str) -> None:
     """They are named in default arguments, where nothing is on them."""
     device = fw.device(foreign)
