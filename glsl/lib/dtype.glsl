@@ -8,25 +8,28 @@
 //   In, Out               elements in memory; AccIn, AccOut: numbers as ACC
 //   load(In, i), store(Out, i, value)
 //                         a variable cannot be a T of fewer than 32 bits
-//   multiply_add(a, b, c) a * b + c, rounded once where ACC is a float
+//   multiply_add(a, b, c) a * b + c, rounded once where ACC is a float; complex numbers
+//                         are moved alone, and have neither this nor ACC4
 //   IS_FLOAT              1 or 0, for the preprocessor
 //
 // IN_ACC and OUT_ACC, if the host defines them, make In and Out the same as AccIn and
 // AccOut: several kernels then pass on sums that are not rounded.
 
-#define DTYPE_FLOAT32 0
-#define DTYPE_FLOAT16 1
-#define DTYPE_BFLOAT16 2
-#define DTYPE_FLOAT64 3
-#define DTYPE_BOOL 4
-#define DTYPE_INT8 5
-#define DTYPE_UINT8 6
-#define DTYPE_INT16 7
-#define DTYPE_UINT16 8
-#define DTYPE_INT32 9
-#define DTYPE_UINT32 10
-#define DTYPE_INT64 11
-#define DTYPE_UINT64 12
+// From 1 on: a name that is none of these counts as 0, and is an error below.
+#define DTYPE_FLOAT32 1
+#define DTYPE_FLOAT16 2
+#define DTYPE_BFLOAT16 3
+#define DTYPE_FLOAT64 4
+#define DTYPE_BOOL 5
+#define DTYPE_INT8 6
+#define DTYPE_UINT8 7
+#define DTYPE_INT16 8
+#define DTYPE_UINT16 9
+#define DTYPE_INT32 10
+#define DTYPE_UINT32 11
+#define DTYPE_INT64 12
+#define DTYPE_UINT64 13
+#define DTYPE_COMPLEX64 14
 
 #ifndef DTYPE
 #define DTYPE DTYPE_FLOAT32
@@ -72,6 +75,11 @@
 #elif DTYPE == DTYPE_UINT64
 #define T uint64_t
 #define BYTES 8
+#elif DTYPE == DTYPE_COMPLEX64
+#define T vec2
+#define BYTES 8
+#else
+#error "DTYPE is none of the names above"
 #endif
 
 #if DTYPE == DTYPE_FLOAT64
@@ -86,6 +94,8 @@
 #elif DTYPE == DTYPE_UINT64
 #define ACC uint64_t
 #define ACC4 u64vec4
+#elif DTYPE == DTYPE_COMPLEX64
+#define ACC vec2
 #elif DTYPE == DTYPE_INT8 || DTYPE == DTYPE_INT16 || DTYPE == DTYPE_INT32
 #define ACC int
 #define ACC4 ivec4
@@ -142,7 +152,7 @@ void store(Out elements, uint index, ACC value) { elements.at[index] = ENCODE(va
 #if IS_FLOAT
 ACC multiply_add(ACC a, ACC b, ACC c) { return fma(a, b, c); }
 ACC4 multiply_add(ACC4 a, ACC4 b, ACC4 c) { return fma(a, b, c); }
-#else
+#elif DTYPE != DTYPE_COMPLEX64
 ACC multiply_add(ACC a, ACC b, ACC c) { return a * b + c; }
 ACC4 multiply_add(ACC4 a, ACC4 b, ACC4 c) { return a * b + c; }
 #endif

@@ -15,13 +15,17 @@ def lines(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     return gpu
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "int64", "uint8", "bool", "complex64"]
+)
 @pytest.mark.parametrize(
     "shape",
     [(16, 16), (64, 64), (65, 63), (17, 200), (3, 70, 31), (2, 130, 200), (62, 258)],
 )
 def test_row_major(shape: tuple[int, ...], dtype: str, lines: GpuDevice) -> None:
     data = np.random.default_rng(0).integers(0, 100, shape).astype(dtype)
+    if dtype == "complex64":
+        data = data * np.complex64(1 + 2j)
     x = fw.tensor(data, device=lines)
     found = x.transpose(-1, -2).contiguous()
     assert found.is_contiguous()
