@@ -336,6 +336,18 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
     return result
 
 
+def remaining_vectors(x: Tensor) -> Tensor:
+    """Return the singular vectors of a matrix that is not square without a value."""
+    *batch, rows, columns = x.layout.shape
+    most, least = max(rows, columns), min(rows, columns)
+    if x.is_meta:
+        made: Tensor = fill_like(x, (*batch, most, most - least), 0, x.dtype)
+        return made
+    u, _, vh = np.linalg.svd(read(x))
+    vectors = u if rows > columns else np.swapaxes(vh, -1, -2).conj()
+    return back(vectors[..., least:], x)
+
+
 @composite(dtypes=WIDE)
 def pseudo_inverse(x: Tensor, found: Tensor) -> Tensor:
     """Return the pseudo-inverse that was found, with its gradient at a constant rank.

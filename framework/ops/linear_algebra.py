@@ -514,24 +514,12 @@ def svd(
     u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
     s = _real(squeeze(narrow(both, -2, rows, 1), -2))
     if full_matrices and rows != columns:
-        rest = _remaining_vectors(A)
+        rest = factors.remaining_vectors(A)
         if rows > columns:
             u = cat([u, rest], -1)
         else:
             v = cat([v, rest], -1)
     return SVD(u, s, adjoint(v))
-
-
-def _remaining_vectors(x: Tensor) -> Tensor:
-    """Return the singular vectors of a matrix that is not square without a value."""
-    *batch, rows, columns = x.layout.shape
-    most, least = max(rows, columns), min(rows, columns)
-    if x.is_meta:
-        made: Tensor = fill_like(x, (*batch, most, most - least), 0, x.dtype)
-        return made
-    u, _, vh = np.linalg.svd(read(x))
-    vectors = u if rows > columns else np.swapaxes(vh, -1, -2).conj()
-    return back(vectors[..., least:], x)
 
 
 @autocast_float32_on_host

@@ -14,7 +14,8 @@ from ..base.errors import ShapeError
 from ..base.shape import Layout, Shape, Size, interned
 from ..base.size_limits import check_value
 from ..base.validation import as_ints, sizes_of
-from ..eager.base_tensor import TensorCore, host_array
+from ..eager.base_tensor import TensorCore
+from ..eager.host_data import host_array
 from ..ir.lazy_graph import Array, Value
 from ..scheduler.scheduler import with_memory_retry
 

@@ -38,7 +38,8 @@ from ..base.dtype import (
 from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..base.shape import normalize_dim
-from ..eager.base_tensor import TensorCore, host_array, operand
+from ..eager.base_tensor import TensorCore, operand
+from ..eager.host_data import host_array
 from ..ops.view import another
 from ..scheduler.scheduler import submit_early
 from .inplace import set_item
