@@ -24,6 +24,8 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+import vkbackend.framework.models
+import vkbackend.framework.nn.layers  # with these, all ops are declared
 from tests.gate_cases import ParametrizedCase, further, left_out
 from vkbackend.config import CACHE
 from vkbackend.driver import instance

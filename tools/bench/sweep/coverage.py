@@ -8,6 +8,7 @@ from functools import partial
 from types import FunctionType, ModuleType
 from typing import Any
 
+import vkbackend.framework.nn.layers  # noqa: F401 - declares its ops
 from vkbackend.framework.dispatch.op import REGISTRY, Op
 
 from ...op_table import names_and_texts
