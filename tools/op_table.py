@@ -16,6 +16,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, cast
 
+import vkbackend.framework.nn.layers  # noqa: F401 - declares its ops
 from vkbackend.framework import ops
 from vkbackend.framework.base.dtype import (
     ANY,
