@@ -22,6 +22,7 @@ from vkbackend.memory.memory import Block, Memory, MemoryUsage
 from vkbackend.memory.staging_arena import Arena
 
 from .copy import Copier, cross_queue_waits
+from .memcpy_threads import MemcpyThreads, thread_count
 
 _CHUNK_SIZE = 4 << 20
 """Bytes of one staging chunk: its copy at 48 GB/s takes ten times its submission."""
@@ -67,7 +68,8 @@ class Transfer:
 
     A large read goes straight into pinned memory, which the reader gets. Where there is
     none, and into a caller's memory, it is pipelined through staging chunks: the host
-    copies one out while the device fills the next.
+    copies one out while the device fills the next. Threads share what the host copies
+    where it has cores for that.
 
     The points of buffers and of staging memory are set before a copy is submitted, so
     an interrupt at any moment leaves nothing in use that looks free.
@@ -90,6 +92,7 @@ class Transfer:
         self._chunks: list[_StagingChunk] = []
         self._results = HostAllocator(memory, imports=True)
         self._copier = Copier(logical.functions.vkCmdCopyBuffer2)
+        self._threads = MemcpyThreads(logical, thread_count())
 
     def upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         """Write bytes into a buffer; `data` may be changed afterwards.
@@ -105,15 +108,10 @@ class Transfer:
             self._stage_upload(data, buffer, offset)
             return
         wait_all(buffer.points())
-        start = buffer.span.offset + offset
-        stop = start + len(data)
-        # From here to the copy no other thread runs, which may close the device.
-        mapped = block.mapped
-        if mapped is None:
-            self._raise_closed("upload")
-        mapped[start:stop] = data
+        # Before the copy, which other threads may use the buffer beside.
         buffer.last_write = None
         buffer.last_reads = ()
+        self._copy_from_host(block, buffer.span.offset + offset, data)
 
     def _stage_upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         target = buffer.span.region.block.buffer
@@ -123,8 +121,6 @@ class Transfer:
             with self._logical.lock:
                 self._check_open("upload")
                 block, at = self._uploads.take(len(chunk))
-                assert block.mapped is not None
-                block.mapped[at : at + len(chunk)] = chunk
                 locations = (block.buffer, at), (target, start + first)
 
                 def mark(point: TimelinePoint) -> None:
@@ -132,6 +128,7 @@ class Transfer:
                     buffer.mark_written(point)
 
                 try:
+                    self._copy_from_host(block, at, chunk)
                     self._submit(*locations, len(chunk), buffer.points(), mark)
                 except BaseException:
                     self._uploads.abandon()
@@ -235,7 +232,7 @@ class Transfer:
         self, block: Block, start: int, size: int, out: memoryview, first: int
     ) -> None:
         """Copy mapped bytes into `out`; a large copy releases the interpreter lock."""
-        logical, stop, end = self._logical, start + size, first + size
+        stop, end = start + size, first + size
         if size <= _SMALL_READ:
             mapped = block.mapped
             if mapped is None:
@@ -243,19 +240,54 @@ class Transfer:
             out[first:end] = mapped[start:stop]
             return
         target = ctypes.addressof(ctypes.c_char.from_buffer(out, first))
-        move, call = ctypes.memmove, threading.RLock()
+        self._copy_unlocked("read", block, start, size, target, to_host=True)
+
+    def _copy_from_host(self, block: Block, start: int, data: memoryview) -> None:
+        """Copy bytes into mapped memory; threads share a large copy."""
+        size = len(data)
+        if not self._threads.shares(size):
+            # From here to the copy no other thread runs, which may close the device.
+            mapped = block.mapped
+            if mapped is None:
+                self._raise_closed("upload")
+            mapped[start : start + size] = data
+            return
+        # Read-only memory has no address for ctypes.
+        import numpy as np  # the device layer starts without it
+
+        source = np.frombuffer(data, np.uint8)
+        self._copy_unlocked(
+            "upload", block, start, size, source.ctypes.data, to_host=False
+        )
+
+    def _copy_unlocked(
+        self,
+        where: str,
+        block: Block,
+        start: int,
+        size: int,
+        address: int,
+        *,
+        to_host: bool,
+    ) -> None:
+        """Copy between mapped memory and an address without the interpreter lock."""
+        logical, call = self._logical, threading.RLock()
+        move: Callable[[int, int, int], object] = ctypes.memmove
+        if self._threads.shares(size):
+            move = self._threads.move
         with call:
             try:
                 logical.unlocked_calls.add(call)
                 mapped = block.mapped
                 if mapped is None:
-                    self._raise_closed("read")
-                source = ctypes.addressof(ctypes.c_char.from_buffer(mapped, start))
-                moved = not logical.closing and move(target, source, size)
+                    self._raise_closed(where)
+                place = ctypes.addressof(ctypes.c_char.from_buffer(mapped, start))
+                ends = (address, place) if to_host else (place, address)
+                moved = not logical.closing and move(*ends, size)
             finally:
                 logical.unlocked_calls.discard(call)
         if not moved:
-            self._raise_closed("read")
+            self._raise_closed(where)
 
     def _raise_closed(self, where: str) -> NoReturn:
         """Raise the error of a device that was closed concurrently."""
@@ -355,6 +387,7 @@ class Transfer:
 
     def close(self) -> None:
         """Free the staging memory; the device must be idle."""
+        self._threads.close()
         self._uploads.close()
         for chunk in self._chunks:
             self._memory.free(chunk.block)
