@@ -210,11 +210,12 @@ def check_alike(
 
 
 def take_values(group: Group, tensors: Sequence[Tensor]) -> None:
-    """Write those of rank 0 to tensors of all ranks."""
+    """Write those of rank 0 to tensors of the other ranks."""
     with no_grad():
         for bucket in buckets_of(tensors, BUCKET_BYTES):
             own = [tensors[place] for place in bucket]
             flat = ops.cat([each.detach().reshape(-1) for each in own])
-            # Rank 0 writes them, too: a replay leaves out what nothing uses.
-            for each, piece in zip(own, pieces(group.broadcast(flat), own)):
-                each.copy_(piece)
+            found = group.broadcast(flat)
+            if group.rank != 0:
+                for each, piece in zip(own, pieces(found, own)):
+                    each.copy_(piece)

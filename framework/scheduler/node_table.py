@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..ir.host_step import HostStep
+
 if TYPE_CHECKING:
     from ..base.dtype import DType
     from ..base.shape import Shape
@@ -84,8 +86,14 @@ class NodeTable:
                 makers[slot] = number
 
     def live_nodes(self) -> list[int]:
-        """Return the live nodes, in order (dead-code elimination)."""
+        """Return the live nodes, in order (dead-code elimination).
+
+        Host steps stay: other processes may wait for what this one does in them.
+        """
         live = [count > 0 for count in self.external]
+        for number, signature in enumerate(self.signatures):
+            if any([isinstance(value, HostStep) for _, value in signature.params]):
+                live[number] = True
         for number in range(len(live) - 1, -1, -1):
             if live[number]:
                 for source in self.sources[number]:

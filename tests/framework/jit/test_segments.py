@@ -56,6 +56,30 @@ def test_steps_run_in_order_in_each_replay(gpu: GpuDevice) -> None:
     assert f.memory_stats()["dispatches"] > 0
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_steps_run_whoever_uses_what_they_make(gpu: GpuDevice, returns: bool) -> None:
+    """Other processes wait in theirs, and may need what this one does not."""
+    seen: list[Any] = []
+    first, second = (Doubled(name, seen) for name in "ab")
+
+    @fw.jit
+    def f(x: fw.Tensor) -> Any:
+        recorded(x + 1, first, x.shape)
+        y = recorded(recorded(x, second, x.shape) * 3, first, x.shape)
+        return y if returns else None
+
+    for k in range(3):
+        made = f(fw.tensor([1.0, 2.0], device=gpu) * k)
+        assert made is None or made.tolist() == [12.0 * k, 24.0 * k]
+        assert seen == [
+            ("a", [k + 1.0, 2 * k + 1.0]),
+            ("b", [1.0 * k, 2.0 * k]),
+            ("a", [6.0 * k, 12.0 * k]),
+        ]
+        seen.clear()
+    assert (f.traces, f.replays) == (1, 2)
+
+
 def test_a_step_of_an_optimizer(gpu: GpuDevice) -> None:
     """The gradient is doubled on the host; rates and draws change from step to step."""
 
