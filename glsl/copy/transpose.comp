@@ -7,6 +7,7 @@
 // source  through shared memory, so that reads and writes both run along memory
 #version 460
 #extension GL_EXT_buffer_reference : require
+#define MOVES_ELEMENTS
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 

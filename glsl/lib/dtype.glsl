@@ -8,10 +8,11 @@
 //   In, Out               elements in memory; AccIn, AccOut: numbers as ACC
 //   load(In, i), store(Out, i, value)
 //                         a variable cannot be a T of fewer than 32 bits
-//   multiply_add(a, b, c) a * b + c, rounded once where ACC is a float; complex numbers
-//                         are moved alone, and have neither this nor ACC4
+//   multiply_add(a, b, c) a * b + c, rounded once where ACC is a float
 //   IS_FLOAT              1 or 0, for the preprocessor
 //
+// A shader that does nothing but move elements defines MOVES_ELEMENTS and has complex
+// numbers, too, for which there are neither multiply_add nor ACC4.
 // IN_ACC and OUT_ACC, if the host defines them, make In and Out the same as AccIn and
 // AccOut: several kernels then pass on sums that are not rounded.
 
@@ -29,7 +30,9 @@
 #define DTYPE_UINT32 11
 #define DTYPE_INT64 12
 #define DTYPE_UINT64 13
+#ifdef MOVES_ELEMENTS
 #define DTYPE_COMPLEX64 14
+#endif
 
 #ifndef DTYPE
 #define DTYPE DTYPE_FLOAT32
@@ -75,7 +78,7 @@
 #elif DTYPE == DTYPE_UINT64
 #define T uint64_t
 #define BYTES 8
-#elif DTYPE == DTYPE_COMPLEX64
+#elif defined(DTYPE_COMPLEX64) && DTYPE == DTYPE_COMPLEX64
 #define T vec2
 #define BYTES 8
 #else
@@ -94,7 +97,7 @@
 #elif DTYPE == DTYPE_UINT64
 #define ACC uint64_t
 #define ACC4 u64vec4
-#elif DTYPE == DTYPE_COMPLEX64
+#elif defined(DTYPE_COMPLEX64) && DTYPE == DTYPE_COMPLEX64
 #define ACC vec2
 #elif DTYPE == DTYPE_INT8 || DTYPE == DTYPE_INT16 || DTYPE == DTYPE_INT32
 #define ACC int
@@ -152,7 +155,7 @@ void store(Out elements, uint index, ACC value) { elements.at[index] = ENCODE(va
 #if IS_FLOAT
 ACC multiply_add(ACC a, ACC b, ACC c) { return fma(a, b, c); }
 ACC4 multiply_add(ACC4 a, ACC4 b, ACC4 c) { return fma(a, b, c); }
-#elif DTYPE != DTYPE_COMPLEX64
+#elif !defined(DTYPE_COMPLEX64) || DTYPE != DTYPE_COMPLEX64
 ACC multiply_add(ACC a, ACC b, ACC c) { return a * b + c; }
 ACC4 multiply_add(ACC4 a, ACC4 b, ACC4 c) { return a * b + c; }
 #endif

@@ -19,6 +19,7 @@ _SPIRV_1_5, _SPIRV_1_6 = (1, 5), (1, 6)
 # What makes a variant, by how the shader says it: `#ifndef DTYPE` with the names that
 # it knows, `#ifndef T` with a type of GLSL, or the size of an element in bytes.
 _DTYPE_NAME = re.compile(r"^\s*#\s*define DTYPE_(\w+)", re.MULTILINE)
+_MOVES = re.compile(r"^\s*#\s*define MOVES_ELEMENTS\b", re.MULTILINE)
 _HAS_DTYPE = re.compile(r"^\s*#\s*ifndef DTYPE\b", re.MULTILINE)
 _HAS_TYPE = re.compile(r"^\s*#\s*ifndef T\b", re.MULTILINE)
 _HAS_SIZE = re.compile(r"constant_id = \d+\) const uint SIZE\b")
@@ -194,7 +195,9 @@ def _choose(
 def dtypes(source: ShaderSource) -> list[str]:
     """Return the dtypes that a shader has variants for."""
     if _HAS_DTYPE.search(source.text):
-        return [word.lower() for word in _DTYPE_NAME.findall(source.text)]
+        found = [word.lower() for word in _DTYPE_NAME.findall(source.text)]
+        moves = _MOVES.search(source.text) is not None
+        return [name for name in found if moves or name != "complex64"]
     if _HAS_TYPE.search(source.text):
         return list(_TYPES)
     return list(_SIZES) if _HAS_SIZE.search(source.text) else ["float32"]
