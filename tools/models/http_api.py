@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,6 +18,8 @@ from vkbackend.errors import ArgumentError
 from .completion import Answer, Asked, RequestError, usage_of
 from .job_group import JobGroup
 from .worker import QueueFullError, Worker, WorkerClosedError
+
+_LOG = logging.getLogger("uvicorn.error")
 
 MOST_BODY = 1 << 24
 """Bytes of a request at most."""
@@ -101,11 +104,24 @@ class Api:
 
     async def completions(self, request: Request) -> Response:
         """Go on with texts."""
-        return await self._answer(request, is_chat=False)
+        return await self._replied(request, is_chat=False)
 
     async def chat(self, request: Request) -> Response:
         """Answer a chat."""
-        return await self._answer(request, is_chat=True)
+        return await self._replied(request, is_chat=True)
+
+    async def _replied(self, request: Request, is_chat: bool) -> Response:
+        """Answer, also where the engine fails.
+
+        An error that leaves the application would close the connection behind its
+        answer, perhaps only once the client's next request is under way.
+        """
+        try:
+            return await self._answer(request, is_chat)
+        except Exception as error:
+            if as_refusal(error).status == 500:
+                _LOG.exception("a request failed")
+            return await _refused(request, error)
 
     async def generate(self, request: Request) -> Response:
         """Go on with tokens, greedily; errors are texts here."""
