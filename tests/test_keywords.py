@@ -12,6 +12,7 @@ import vkbackend.framework as fw
 torch = pytest.importorskip("torch")
 
 EXCEPTIONS = {
+    "nn.DataParallel": "a group of processes stands for the list of devices",
     "Tensor.dim_order": "there are no other memory formats to be ambiguous about",
     "torch.compile": "of the options of PyTorch's compiler those that have a meaning",
     "torch.norm": "it takes them, which its signature does not tell",

@@ -14,6 +14,7 @@ from ..base.errors import ShapeError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
 from .data_parallel import checked_group, take_values
+from .divided import mark_divided
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -142,6 +143,9 @@ class _ParallelLinear(Module):
         kept = (slice(None),) if self.dim else (own,)
         shift = None if linear.bias is None else _parameter(linear.bias, kept)
         self.register_parameter("bias", shift)
+        mark_divided(self.weight, group)
+        if shift is not None and not self.dim:
+            mark_divided(shift, group)
         self.train(linear.training)
 
     @classmethod
@@ -227,9 +231,9 @@ class ColumnParallelLinear(_ParallelLinear):
 
     Notes
     -----
-    `clip_grad_norm_` and `GradScaler` see the gradients of this rank alone, and what
-    all ranks have alike would come apart: clip by value, and compute in bfloat16 or
-    float32. Source: Shoeybi et al., arXiv:1909.08053.
+    `clip_grad_norm_` and `GradScaler` take the gradients of all ranks together: all
+    ranks call them. `get_total_norm` gets gradients alone, so that its norm is that of
+    this rank. Source: Shoeybi et al., arXiv:1909.08053.
     """
 
     dim = 0

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from ..autograd.engine import no_grad
 from ..base.dtype import DType, promote
 from ..base.shape import Layout, interned
+from ..nn.divided import group_of, is_divided, norm_of_all
 from ..ops import clamp_max, mul, view_as_real
 from ..ops.reduce.multi_tensor_norm import square_sum
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
 from .clip_plan import cached_clip
 from .foreach import assign_each
+
+if TYPE_CHECKING:
+    from ..communication.group import Group
 
 
 def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> Tensor:
@@ -24,7 +29,9 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     Parameters
     ----------
     parameters : iterable of Tensor, or Tensor
-        Those without a gradient are left out; the others share one device.
+        Those without a gradient are left out; the others share one device. Where some
+        are parts of divided layers, the norm is that of the whole model, and all ranks
+        call it.
     max_norm : float
         The bound.
 
@@ -38,15 +45,30 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     if not grads:
         return zeros(())
 
+    group = group_of("clip_grad_norm_", listed)
+
     def clip(grads: Sequence[Tensor]) -> Tensor:
         with no_grad():
-            norm = common_norm(grads)
+            norm = common_norm(grads) if group is None else _norm(listed, group)
             scale_each(grads, clamp_max(max_norm / (norm + 1e-6), 1.0))
         return norm
 
-    if any(grad.dtype.is_complex for grad in grads):
+    if group is not None or any(grad.dtype.is_complex for grad in grads):
         return clip(grads)
     return cached_clip(grads, (type(max_norm), max_norm), clip)
+
+
+def _norm(parameters: Sequence[Tensor], group: Group) -> Tensor:
+    """Return the norm of the gradients of parameters, of which some are parts."""
+    kinds: tuple[list[Tensor], list[Tensor]] = ([], [])
+    for each in parameters:
+        if each.grad is not None:
+            kinds[is_divided(each)].append(each.grad)
+    whole, parts = [common_norm(each) if each else None for each in kinds]
+    if parts is None:
+        assert whole is not None
+        return whole
+    return norm_of_all(group, whole, parts, 2.0)
 
 
 def scale_each(grads: Sequence[Tensor], factor: Tensor) -> None:

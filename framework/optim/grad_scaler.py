@@ -11,6 +11,7 @@ from ..base import trace_hooks
 from ..base.device import Device
 from ..base.dtype import float16, float32, promote
 from ..base.errors import StateError
+from ..nn.divided import group_of
 from ..ops import isfinite, logical_and, logical_not, stack, where
 from ..tensor.factories import full
 from ..tensor.inplace import restorer, transaction
@@ -195,7 +196,12 @@ class GradScaler:
         with no_grad():
             inverse = self._scale_on(grads[0].device).reciprocal()
             scale_each(grads, inverse)
-            self._found_inf[optimizer] = logical_not(isfinite(common_norm(grads)))
+            found = logical_not(isfinite(common_norm(grads)))
+            among = group_of("GradScaler.unscale_", params)
+            if among is not None:
+                # All ranks take the step, or none.
+                found = among.all_max(found)
+            self._found_inf[optimizer] = found
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Unscale, and let an optimizer step unless a gradient is infinite or NaN.

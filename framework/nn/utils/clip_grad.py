@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import ops
 from ...autograd.grad_mode import no_grad
 from ...base.docstring import shares_parameters
 from ...tensor.factories import zeros
 from ...tensor.tensor import Tensor
+from ..divided import group_of, is_divided, norm_of_all
+
+if TYPE_CHECKING:
+    from ...communication.group import Group
 
 
 def _listed(parameters: Iterable[Tensor] | Tensor) -> list[Tensor]:
@@ -59,12 +63,27 @@ def get_total_norm(
     if len(norms) > 1:
         first = norms[0].device
         total = _norm(ops.stack([each.to(first) for each in norms]), power)
-    if error_if_nonfinite and not math.isfinite(float(total)):
+    if error_if_nonfinite:
+        _check_finite(total, power)
+    return total
+
+
+def _check_finite(total: Tensor, power: float) -> None:
+    if not math.isfinite(float(total)):
         raise RuntimeError(
             f"get_total_norm: the norm of order {power} is {float(total)}; it must be"
             " finite, or pass error_if_nonfinite=False"
         )
-    return total
+
+
+def _norm_among(parameters: list[Tensor], group: Group, power: float) -> Tensor:
+    """Return the norm of the gradients of parameters, of which some are parts."""
+    whole = _grads([each for each in parameters if not is_divided(each)])
+    parts = _grads([each for each in parameters if is_divided(each)])
+    if not parts:
+        return get_total_norm(whole, power)
+    known = get_total_norm(whole, power) if whole else None
+    return norm_of_all(group, known, get_total_norm(parts, power), power)
 
 
 def _norm(x: Tensor, power: float) -> Tensor:
@@ -147,7 +166,13 @@ def clip_grad_norm_(
         If `error_if_nonfinite` and the norm is not finite.
     """
     listed = _listed(parameters)
-    total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite)
+    group = group_of("clip_grad_norm_", listed)
+    if group is None:
+        total = get_total_norm(_grads(listed), norm_type, error_if_nonfinite)
+    else:
+        total = _norm_among(listed, group, float(norm_type))
+        if error_if_nonfinite:
+            _check_finite(total, float(norm_type))
     clip_grads_with_norm_(listed, max_norm, total)
     return total
 

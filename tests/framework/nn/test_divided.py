@@ -1,0 +1,93 @@
+"""Gradients of divided layers are clipped by the norm of the whole model."""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests.rank_threads import as_threads
+from vkbackend.framework import nn, optim
+from vkbackend.framework.communication.group import Group
+from vkbackend.framework.nn.divided import group_of, is_divided
+
+
+def model() -> Any:
+    fw.manual_seed(3)
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))
+
+
+PLAN = {"0": "column", "2": "row"}
+
+CLIPS: dict[str, Callable[..., Any]] = {
+    "optim": lambda each: optim.clip_grad_norm_(each, 0.1),
+    "two": lambda each: nn.utils.clip_grad_norm_(each, 0.1),
+    "three": lambda each: nn.utils.clip_grad_norm_(each, 0.1, 3.0),
+    "most": lambda each: nn.utils.clip_grad_norm_(each, 0.1, math.inf),
+    "least": lambda each: nn.utils.clip_grad_norm_(each, 0.1, -math.inf),
+    "finite": lambda each: nn.utils.clip_grad_norm_(each, 0.1, 2.0, True),
+}
+
+
+@pytest.mark.parametrize("name", CLIPS)
+def test_norms_are_those_of_the_whole_model(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, x = model(), fw.randn(3, 4)
+    parts = [copy.deepcopy(whole) for _ in range(2)]
+    whole(x).square().sum().backward()
+    wanted = float(CLIPS[name](whole.parameters()))
+
+    def work(group: Group) -> Any:
+        own = nn.tensor_parallel(parts[group.rank], group, PLAN)
+        own(x).square().sum().backward()
+        divided = [is_divided(each) for each in own.parameters()]
+        found = float(CLIPS[name](own.parameters()))
+        return found, divided, [each.grad.numpy() for each in own.parameters()]
+
+    grads = [each.grad.numpy() for each in whole.parameters()]
+    for rank, (found, divided, own) in enumerate(as_threads(monkeypatch, 2).run(work)):
+        assert found == pytest.approx(wanted, rel=1e-5)
+        assert divided == [True, True, True, False]
+        rows, columns = slice(3 * rank, 3 * rank + 3), slice(3 * rank, 3 * rank + 3)
+        cut = [grads[0][rows], grads[1][rows], grads[2][:, columns], grads[3]]
+        for one, other in zip(own, cut, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7)
+
+
+def test_all_ranks_leave_out_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [model() for _ in range(2)]
+
+    def work(group: Group) -> Any:
+        own = nn.tensor_parallel(parts[group.rank], group, PLAN)
+        optimizer = optim.SGD(own.parameters(), 1.0)
+        scaler = fw.GradScaler(device="cpu", init_scale=4.0)
+        scaler.scale(own(fw.ones(1, 4)).sum()).backward()
+        if group.rank == 1:
+            own[0].weight.grad[0, 0] = math.inf
+        before = own[2].bias.tolist()
+        scaler.step(optimizer)
+        scaler.update()
+        return before == own[2].bias.tolist(), scaler.get_scale()
+
+    assert as_threads(monkeypatch, 2).run(work) == [(True, 2.0)] * 2
+
+
+def test_one_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(group: Group) -> Any:
+        layer = nn.ColumnParallelLinear(2, 2, group)
+        assert group_of("it", layer.parameters()) is group
+        layer(fw.ones(1, 2)).sum().backward()
+        with pytest.raises(NotImplementedError, match="norm_type is 0"):
+            nn.utils.clip_grad_norm_(layer.parameters(), 1.0, 0)
+        other = nn.ColumnParallelLinear(2, 2, group)
+        other.weight._divided_among = type("Other", (), {"ranks": (0,)})()
+        with pytest.raises(NotImplementedError, match="it: some parameters are divid"):
+            group_of("it", [layer.weight, other.weight])
+        return True
+
+    assert all(as_threads(monkeypatch, 2).run(work))
+    assert group_of("it", nn.Linear(1, 1).parameters()) is None
