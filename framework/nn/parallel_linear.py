@@ -143,10 +143,14 @@ class _ParallelLinear(Module):
         kept = (slice(None),) if self.dim else (own,)
         shift = None if linear.bias is None else _parameter(linear.bias, kept)
         self.register_parameter("bias", shift)
-        mark_divided(self.weight, group)
-        if shift is not None and not self.dim:
-            mark_divided(shift, group)
+        self._mark()
         self.train(linear.training)
+
+    def _mark(self) -> None:
+        """Say which parameters are parts; each call does, as others may be assigned."""
+        mark_divided(self.weight, self.group)
+        if self.bias is not None and not self.dim:
+            mark_divided(self.bias, self.group)
 
     @classmethod
     def from_linear(
@@ -267,6 +271,7 @@ class ColumnParallelLinear(_ParallelLinear):
         -------
         Tensor, shape (..., out_features / ranks) or (..., out_features)
         """
+        self._mark()
         several = self.group.size > 1
         x = _Shared.apply(input, self.group) if several else input
         out: Tensor = ops.linear(x, self.weight, self.bias)
@@ -339,6 +344,7 @@ class RowParallelLinear(_ParallelLinear):
         -------
         Tensor, shape (..., out_features)
         """
+        self._mark()
         if self.group.size == 1:
             return ops.linear(input, self.weight, self.bias)
         x = input if self.input_is_parallel else _Divided.apply(input, self.group)

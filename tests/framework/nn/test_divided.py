@@ -58,6 +58,28 @@ def test_norms_are_those_of_the_whole_model(
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-7)
 
 
+def test_parameters_that_are_assigned_are_divided(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = [model() for _ in range(2)]
+
+    def work(group: Group) -> Any:
+        own = nn.tensor_parallel(parts[group.rank], group, PLAN)
+        state = {name: each.clone() for name, each in own.state_dict().items()}
+        own.load_state_dict(state, assign=True)
+        own[0].weight = nn.Parameter(own[0].weight.detach().clone())
+        own(fw.ones(1, 4)).sum().backward()
+        norm = float(nn.utils.clip_grad_norm_(own.parameters(), 0.1))
+        return [is_divided(each) for each in own.parameters()], norm
+
+    (first, norm), (second, other) = as_threads(monkeypatch, 2).run(work)
+    assert first == second == [True, True, True, False]
+    whole = model()
+    whole(fw.ones(1, 4)).sum().backward()
+    wanted = float(nn.utils.clip_grad_norm_(whole.parameters(), 0.1))
+    assert norm == other == pytest.approx(wanted, rel=1e-5)
+
+
 def test_all_ranks_leave_out_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     parts = [model() for _ in range(2)]
 
