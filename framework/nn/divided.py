@@ -26,6 +26,30 @@ def is_divided(parameter: Tensor) -> bool:
     return getattr(parameter, _MARK, None) is not None
 
 
+def refuse_divided(where: str, parameters: Iterable[Tensor], instead: str) -> None:
+    """Raise if parameters are parts, where the norm of a rank's own would be used.
+
+    Parameters
+    ----------
+    where : str
+        What asks, for the message.
+    parameters : iterable of Tensor
+    instead : str
+        What to use, for the message.
+
+    Raises
+    ------
+    NotImplementedError
+        If some are.
+    """
+    for each in parameters:
+        if is_divided(each):
+            raise NotImplementedError(
+                f"{where}: a parameter of shape {tuple(each.shape)} is divided among"
+                f" ranks, which would each use a norm of their own; use {instead}"
+            )
+
+
 def group_of(where: str, parameters: Iterable[Tensor]) -> Group | None:
     """Return the group that parameters are divided among, if some are.
 

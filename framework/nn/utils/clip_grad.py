@@ -11,7 +11,7 @@ from ...autograd.grad_mode import no_grad
 from ...base.docstring import shares_parameters
 from ...tensor.factories import zeros
 from ...tensor.tensor import Tensor
-from ..divided import group_of, is_divided, norm_of_all
+from ..divided import group_of, is_divided, norm_of_all, refuse_divided
 
 if TYPE_CHECKING:
     from ...communication.group import Group
@@ -123,7 +123,18 @@ def clip_grads_with_norm_(
         As `get_total_norm` returns it.
     foreach : bool, optional
         Accepted without an effect.
+
+    Raises
+    ------
+    NotImplementedError
+        If a parameter is divided among ranks, as `get_total_norm` gets gradients alone.
     """
+    listed = _listed(parameters)
+    refuse_divided("clip_grads_with_norm_", listed, "clip_grad_norm_")
+    _scale(listed, max_norm, total_norm)
+
+
+def _scale(parameters: list[Tensor], max_norm: float, total_norm: Tensor) -> None:
     grads = _grads(parameters)
     if not grads:
         return
@@ -173,7 +184,7 @@ def clip_grad_norm_(
         total = _norm_among(listed, group, float(norm_type))
         if error_if_nonfinite:
             _check_finite(total, float(norm_type))
-    clip_grads_with_norm_(listed, max_norm, total)
+    _scale(listed, max_norm, total)
     return total
 
 

@@ -105,6 +105,10 @@ def test_one_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         layer(fw.ones(1, 2)).sum().backward()
         with pytest.raises(NotImplementedError, match="norm_type is 0"):
             nn.utils.clip_grad_norm_(layer.parameters(), 1.0, 0)
+        before = layer.weight.grad.tolist()
+        with pytest.raises(NotImplementedError, match=r"\(1, 2\) is divided among"):
+            nn.utils.clip_grads_with_norm_(layer.parameters(), 0.1, fw.tensor(9.0))
+        assert layer.weight.grad.tolist() == before
         other = nn.ColumnParallelLinear(2, 2, group)
         other.weight._divided_among = type("Other", (), {"ranks": (0,)})()
         with pytest.raises(NotImplementedError, match="it: some parameters are divid"):
