@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base import trace_hooks
+from ..nn.divided import refuse_divided
 from ..ops import cat, view_as_real
 from ..tensor.tensor import Tensor
 from .optimizer import Group, Optimizer, Params
@@ -124,6 +125,8 @@ class LBFGS(Optimizer):
         ------
         TypeError
             If there is no closure.
+        NotImplementedError
+            If a parameter is divided among ranks; nothing has been changed then.
         """
         if closure is None:
             raise TypeError(
@@ -137,6 +140,8 @@ class LBFGS(Optimizer):
     # Parameters as one vector
 
     def _flat_grad(self) -> Tensor:
+        # After the closure, which says of assigned parameters that they are parts.
+        refuse_divided("LBFGS.step", self._params, "another optimizer")
         parts = [
             _real(each * 0 if each.grad is None else each.grad).reshape(-1)
             for each in self._params

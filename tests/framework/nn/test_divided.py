@@ -98,6 +98,28 @@ def test_all_ranks_leave_out_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     assert as_threads(monkeypatch, 2).run(work) == [(True, 2.0)] * 2
 
 
+def test_l_bfgs_takes_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its steps follow from products of all gradients, and of each rank were others."""
+    parts = [model() for _ in range(2)]
+
+    def work(group: Group) -> Any:
+        own = nn.tensor_parallel(parts[group.rank], group, PLAN)
+        optimizer = optim.LBFGS(own.parameters())
+
+        def closure() -> fw.Tensor:
+            optimizer.zero_grad()
+            loss = own(fw.ones(1, 4)).square().sum()
+            loss.backward()
+            return loss
+
+        before = own[2].bias.tolist()
+        with pytest.raises(NotImplementedError, match="LBFGS.step: a parameter of"):
+            optimizer.step(closure)
+        return before == own[2].bias.tolist()
+
+    assert as_threads(monkeypatch, 2).run(work) == [True, True]
+
+
 def test_one_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(group: Group) -> Any:
         layer = nn.ColumnParallelLinear(2, 2, group)
