@@ -237,7 +237,8 @@ class ColumnParallelLinear(_ParallelLinear):
     -----
     `clip_grad_norm_` and `GradScaler` take the gradients of all ranks together: all
     ranks call them. `get_total_norm` gets gradients alone, so that its norm is that of
-    this rank, and `clip_grads_with_norm_` raises. Source: Shoeybi et al., arXiv:1909.08053.
+    this rank, and `clip_grads_with_norm_` raises. Source: Shoeybi et al.,
+    arXiv:1909.08053.
     """
 
     dim = 0

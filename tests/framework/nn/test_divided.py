@@ -113,7 +113,7 @@ def test_l_bfgs_takes_no_parts(monkeypatch: pytest.MonkeyPatch) -> None:
             return loss
 
         before = own[2].bias.tolist()
-        with pytest.raises(NotImplementedError, match="LBFGS.step: a parameter of"):
+        with pytest.raises(NotImplementedError, match=r"LBFGS\.step: a parameter of"):
             optimizer.step(closure)
         return before == own[2].bias.tolist()
 
