@@ -27,7 +27,7 @@ def is_divided(parameter: Tensor) -> bool:
 
 
 def refuse_divided(where: str, parameters: Iterable[Tensor], instead: str) -> None:
-    """Raise if parameters are parts, where the norm of a rank's own would be used.
+    """Raise if parameters are parts, for what needs sums over all of their elements.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def refuse_divided(where: str, parameters: Iterable[Tensor], instead: str) -> No
         if is_divided(each):
             raise NotImplementedError(
                 f"{where}: a parameter of shape {tuple(each.shape)} is divided among"
-                f" ranks, which would each use a norm of their own; use {instead}"
+                f" ranks, and the sums of each would be others; use {instead}"
             )
 
 

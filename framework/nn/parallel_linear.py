@@ -407,9 +407,28 @@ def tensor_parallel(
     if group.size > 1:
         for name, part in module.named_modules():
             if _kind_of(name, plan) == "sum":
-                for each in part.parameters():
-                    each.register_hook(group.all_sum)
+                part.register_forward_pre_hook(_Sums(group))
     return module
+
+
+_SUMMED = "_is_summed"
+"""Attribute of parameters whose gradients are sums already."""
+
+
+class _Sums:
+    """Lets the gradients of a module's parameters be sums over ranks.
+
+    Before each call, as others may have been assigned.
+    """
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+
+    def __call__(self, module: Module, _: Any) -> None:
+        for each in module.parameters():
+            if each.requires_grad and not hasattr(each, _SUMMED):
+                each.register_hook(self.group.all_sum)
+                setattr(each, _SUMMED, True)
 
 
 def _kind_of(name: str, plan: Mapping[str, str]) -> str:

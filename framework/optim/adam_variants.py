@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..base import trace_hooks
+from ..nn.divided import refuse_divided
 from ..ops import maximum, where
 from ..ops.elementwise.optimizer_step import (
     adam_step,
@@ -392,6 +393,11 @@ class LAMB(_Moments):
             "maximize": maximize,
         }
         super().__init__(params, defaults)
+
+    def check(self, group: Group) -> None:
+        """Raise also if a parameter is divided among ranks: its norm is that of all."""
+        refuse_divided("LAMB", group["params"], "Adam")
+        super().check(group)
 
     def factors(self, group: Group, step: int) -> tuple[float, ...]:
         """Return the corrections of both moments, and the learning rate."""

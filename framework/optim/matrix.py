@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ..base import trace_hooks
 from ..base.dtype import bfloat16
+from ..nn.divided import refuse_divided
 from ..ops import clamp_min, matmul
 from ..ops.elementwise.optimizer_step import ema
 from ..tensor.factories import zeros_like
@@ -76,6 +77,7 @@ class Adafactor(CountingOptimizer):
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
+        refuse_divided("Adafactor", group["params"], "Adam")
         for eps in group["eps"]:
             super().check({**group, "eps": eps or 0.0})
         if not group["beta2_decay"] <= 0 or not group["d"] >= 1:
@@ -207,6 +209,7 @@ class Muon(Optimizer):
 
     def check(self, group: Group) -> None:
         """Raise `ValueError` if an option of a group is out of range."""
+        refuse_divided("Muon", group["params"], "Adam")
         super().check(group)
         for parameter in group["params"]:
             if parameter.ndim != 2:

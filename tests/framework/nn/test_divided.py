@@ -139,3 +139,35 @@ def test_one_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert all(as_threads(monkeypatch, 2).run(work))
     assert group_of("it", nn.Linear(1, 1).parameters()) is None
+
+
+@pytest.mark.parametrize("name", ["LAMB", "Adafactor", "Muon"])
+def test_optimizers_that_sum_a_parameter_s_elements_take_no_parts(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(group: Group) -> Any:
+        layer = nn.ColumnParallelLinear(4, 4, group, bias=False)
+        with pytest.raises(NotImplementedError, match=f"{name}: a parameter of shape"):
+            getattr(optim, name)(layer.parameters())
+        return True
+
+    assert all(as_threads(monkeypatch, 2).run(work))
+    getattr(optim, name)(nn.Linear(4, 4, bias=False).parameters())
+
+
+def test_sums_outlast_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def work(group: Group) -> Any:
+        own = nn.Sequential(nn.Linear(2, 2), nn.RMSNorm(2))
+        own = nn.tensor_parallel(own, group, {"0": "column", "1": "sum"})
+        found = []
+        for assigned in (False, False, True):
+            if assigned:
+                own[1].weight = nn.Parameter(own[1].weight.detach().clone())
+            own.zero_grad()
+            (own[1](fw.ones(1, 2)) * (group.rank + 1)).sum().backward()
+            found.append(own[1].weight.grad.tolist())
+        return found
+
+    for found in as_threads(monkeypatch, 2).run(work):
+        for grad in found:
+            np.testing.assert_allclose(grad, [3.0, 3.0], rtol=1e-5)
