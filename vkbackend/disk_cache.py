@@ -37,6 +37,9 @@ _EVICTED_LAST = "tuning"
 KINDS = ("spirv", "pipelines", _EVICTED_LAST)
 """The folders whose files are counted and removed; others are left alone."""
 
+DIGEST_SIZE = 32
+"""Bytes of a `digest`."""
+
 MAX_FILE_BYTES = 1 << 28
 """Largest file that is read: far above what any driver keeps of its pipelines."""
 
@@ -139,6 +142,13 @@ def write(path: Path, content: bytes, *, durable: bool = False) -> None:
     is_first, _has_written = not _has_written, True
     if _is_interval_full(base, len(content)) or (is_first and _is_trim_overdue(base)):
         trim(base)
+
+
+def digest(content: bytes) -> bytes:
+    """Return what tells whether a content is whole: its SHA-256, of `DIGEST_SIZE`."""
+    import hashlib  # the first kernel needs it: it loads OpenSSL
+
+    return hashlib.sha256(content).digest()
 
 
 def remove(path: Path) -> None:

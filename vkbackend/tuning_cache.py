@@ -9,7 +9,6 @@ cannot be written only costs the next process its benchmarks.
 from __future__ import annotations
 
 import functools
-import json
 import threading
 import warnings
 from collections.abc import Mapping
@@ -106,6 +105,8 @@ class Verdicts:
             disk_cache.remove(self.file)
 
     def _read(self) -> dict[str, Verdict]:
+        import json  # few programs tune
+
         try:
             content = json.loads(disk_cache.read(self.file) or b"")
         except (ValueError, RecursionError):
@@ -120,6 +121,8 @@ class Verdicts:
         return {name: row for name, row in found.items() if row is not None}
 
     def _write(self) -> None:
+        import json
+
         rows = {name: row._asdict() for name, row in sorted(self._rows.items())}
         text = json.dumps({**self._head, "verdicts": rows}, indent=1)
         try:

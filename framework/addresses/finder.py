@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -72,8 +71,12 @@ def is_known(address: str) -> bool:
     return address in ADDRESSES or address in ABSENT
 
 
-class Finder(MetaPathFinder, Loader):
-    """Finds the modules of the tables; others are left to the next finder."""
+class Finder:
+    """Finds the modules of the tables; others are left to the next finder.
+
+    A finder and a loader by its methods: with the classes of `importlib.abc` come
+    `tempfile` and `shutil`.
+    """
 
     def find_spec(
         self,
@@ -84,8 +87,9 @@ class Finder(MetaPathFinder, Loader):
         """Return how to make a module of the tables, or None."""
         if not fullname.startswith(ROOT) or not is_known(fullname[len(ROOT) + 1 :]):
             return None
+        loader: Any = self
         # As a package, since there may be addresses below it.
-        return ModuleSpec(fullname, self, is_package=True)
+        return ModuleSpec(fullname, loader, is_package=True)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module of an address."""

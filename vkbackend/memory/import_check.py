@@ -6,7 +6,6 @@ is another process's.
 """
 
 import functools
-import subprocess
 import sys
 
 from vkbackend.driver.device_info import DeviceInfo
@@ -56,6 +55,8 @@ def failure_in_child(info: DeviceInfo) -> str:
 
 @functools.cache
 def _failure(uuid: str, driver: str) -> str:
+    import subprocess  # imported slowly, and seldom needed
+
     command = [sys.executable, "-c", _PROGRAM, uuid, driver]
     try:
         done = subprocess.run(

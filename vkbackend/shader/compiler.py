@@ -7,7 +7,6 @@ from: each file has a number, and `#line` directives carry it through the compil
 
 import contextlib
 import functools
-import hashlib
 import importlib
 import os
 import re
@@ -16,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vkbackend import config, disk_cache
+from vkbackend.disk_cache import DIGEST_SIZE, digest
 from vkbackend.errors import NoCompilerError, ShaderError
 
 from .find_compiler import REMEDY, Compiler, compiler, describe
@@ -50,7 +50,6 @@ _MESSAGE = re.compile(
 )
 _GENERAL = re.compile(r"^(?:.*: )?error: (.+)$", re.MULTILINE | re.IGNORECASE)
 _QUOTED = re.compile(r"'([^']+)' :")
-_DIGEST_SIZE = hashlib.sha256().digest_size
 _FORMAT = 2
 """Of the cache's files: those of another are not found, and go as what is not used."""
 
@@ -248,7 +247,7 @@ def _cache_entry(found: Compiler, spirv: tuple[int, int], text: str) -> Path:
     with contextlib.suppress(OSError):
         # Tells builds of one version apart; a library found by name has no file here.
         identity.append(os.stat(found.path).st_size)
-    key = hashlib.sha256(f"{identity}\n{text}".encode()).hexdigest()
+    key = digest(f"{identity}\n{text}".encode()).hex()
     return config.cache_folder() / "spirv" / f"{key}.spv"
 
 
@@ -265,8 +264,8 @@ def _read_cache(entry: Path) -> bytes | None:
 
 def cached_module(content: bytes, name: str) -> bytes | None:
     """Return the module in a cache file of some name, or None if it is not that one."""
-    digest, words = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
-    return words if _digest(words, name) == digest else None
+    words = content[DIGEST_SIZE:]
+    return words if _digest(words, name) == content[:DIGEST_SIZE] else None
 
 
 def _digest(words: bytes, name: str) -> bytes:
@@ -275,7 +274,7 @@ def _digest(words: bytes, name: str) -> bytes:
     A file may come to another's name, as when a file system is repaired or a backup is
     put together; as a module it would be whole.
     """
-    return hashlib.sha256(name.encode() + b"\n" + words).digest()
+    return digest(name.encode() + b"\n" + words)
 
 
 def _write_cache(entry: Path, words: bytes) -> None:

@@ -10,7 +10,6 @@ import ctypes
 import functools
 import importlib.util
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Protocol
@@ -99,6 +98,8 @@ def compiler() -> Compiler:
 def _find(chosen: str) -> Compiler:
     if chosen:
         return _open_chosen(chosen)
+    from shutil import which  # imported slowly, and needed with the first kernel
+
     failures = []
     for path in (*_slangpy_libraries(), *_shaderc_libraries()):
         try:
@@ -106,7 +107,7 @@ def _find(chosen: str) -> Compiler:
         except OSError as error:
             failures.append(str(error))
     for name in _EXECUTABLES:
-        executable = shutil.which(name)
+        executable = which(name)
         if executable is not None:
             return ExecutableCompiler(executable)
     tried = "".join(f"; {failure}" for failure in failures)
@@ -126,7 +127,9 @@ def _open_chosen(chosen: str) -> Compiler:
                 f"{config.GLSLANG.name}: {chosen!r} cannot be loaded: {error};"
                 " it must be a shared glslang library or an executable"
             ) from error
-    path = shutil.which(chosen)
+    from shutil import which
+
+    path = which(chosen)
     if path is None:
         raise NoCompilerError(
             f"{config.GLSLANG.name}: {chosen!r} is no executable;"

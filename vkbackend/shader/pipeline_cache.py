@@ -6,12 +6,11 @@ folder that cannot be written costs build time only.
 
 import ctypes
 import functools
-import hashlib
 import struct
 import warnings
 
 from vkbackend import config, disk_cache
-from vkbackend.disk_cache import cache_file
+from vkbackend.disk_cache import DIGEST_SIZE, cache_file, digest
 from vkbackend.driver.device_info import DeviceInfo
 from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.errors import VulkanError
@@ -23,7 +22,6 @@ _SAVE_EVERY = 32
 
 # Specification, VkPipelineCacheHeaderVersionOne: size, version, vendor, device, UUID.
 _HEADER = struct.Struct("<IIII16s")
-_DIGEST_SIZE = hashlib.sha256().digest_size
 
 
 def damage(content: bytes, info: DeviceInfo) -> str:
@@ -32,8 +30,8 @@ def damage(content: bytes, info: DeviceInfo) -> str:
     The file is a digest and the driver's data, whose header must name this device.
     Drivers check the header too, but some crash on damaged data behind it.
     """
-    digest, data = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
-    if hashlib.sha256(data).digest() != digest:
+    data = content[DIGEST_SIZE:]
+    if content[:DIGEST_SIZE] != digest(data):
         return "its digest does not match"
     if len(data) < _HEADER.size:
         return "it is too short"
@@ -73,7 +71,7 @@ class PipelineCache:
                 f" it is written anew"
             )
             return b""
-        return content[_DIGEST_SIZE:]
+        return content[DIGEST_SIZE:]
 
     def built(self) -> None:
         """Note that a pipeline was built; save now and then."""
@@ -94,7 +92,7 @@ class PipelineCache:
         data = self._data()
         try:
             # Not durable: the digest tells what a power cut left.
-            disk_cache.write(self._file, hashlib.sha256(data).digest() + data)
+            disk_cache.write(self._file, digest(data) + data)
         except OSError as error:
             _warn_once(
                 f"pipeline cache: cannot write to {self._file.parent}:"
