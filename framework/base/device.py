@@ -459,6 +459,7 @@ _lock = threading.Lock()
 fork_safety.renew(sys.modules[__name__], "_lock", threading.Lock)
 _opened: dict[vkbackend.Device, GpuDevice] = {}
 _keepers: list[Callable[[], object]] = []
+_loaders: list[Callable[[], object]] = []
 _said: set[str] = set()
 
 
@@ -596,6 +597,9 @@ def change_setting(name: str, before: object, now: object) -> None:
 
 
 def _wrap(gpu: vkbackend.Device) -> GpuDevice:
+    if not _opened:
+        for load in _loaders:
+            load()
     with _lock:
         _forget_unusable()
         found = _opened.get(gpu)
@@ -651,6 +655,16 @@ def on_device_removed(forget: Callable[[], object]) -> None:
     its plans and kernels.
     """
     _keepers.append(forget)
+
+
+def on_first_device(load: Callable[[], object]) -> None:
+    """Register a callback for before the first Vulkan device comes into use.
+
+    It is to import what such devices alone need, so that programs on the host start
+    without. No lock is held, and after the first device has been closed it may be
+    called another time.
+    """
+    _loaders.append(load)
 
 
 def _say_once(message: str) -> None:

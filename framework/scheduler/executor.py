@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
 from ..ir.lazy_graph import Failed, Node, Value
-from .bound_plan import BoundPlan
-from .plan import Plan
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 
 def buffer_of(value: Value) -> vkbackend.Buffer:
@@ -57,6 +58,8 @@ def plan_batch(
             memory[slot] = buffer, address + start
     bound_plan = plan.bound_plan
     if bound_plan is None:
+        from .bound_plan import BoundPlan
+
         bound_plan = plan.bound_plan = BoundPlan(plan.execution_plan, nodes)
     elif bound_plan.numbers:
         bound_plan.write_numbers(nodes)

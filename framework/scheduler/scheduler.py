@@ -20,21 +20,21 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import vkbackend
 
 from ..autotune import autotune
 from ..base import trace_hooks
-from ..base.device import KEPT_PLANS, MAX_PENDING, GpuDevice
+from ..base.device import KEPT_PLANS, MAX_PENDING, GpuDevice, on_first_device
 from ..ir.lazy_graph import Array, Failed, Node, Value
 from .executor import plan_batch
 from .graph_cut import cut_by_content, cut_place
-from .kernel_search import autotuned_plan
-from .lowering_cache import lowering_cache
-from .plan import Plan, build_plan
 from .plan_key import ValueSlice, external_of, nodes_to_plan, plan_key
 from .submission import Flush, split_dependents
+
+if TYPE_CHECKING:
+    from .plan import Plan
 
 EARLY_SUBMIT_NODES = 32
 """Pending nodes from which a backward pass submits the lazy graph as it begins.
@@ -532,6 +532,14 @@ def _needed(rest: Sequence[Node]) -> tuple[set[Value], set[Value]]:
     return needed, former
 
 
+def _import_planning() -> None:
+    """Import what makes plans, so that no flush does it, while it holds a lock."""
+    from . import kernel_search  # noqa: F401 - imports the others
+
+
+on_first_device(_import_planning)
+
+
 def _plan_for(
     device: GpuDevice,
     nodes: Sequence[Node],
@@ -543,6 +551,10 @@ def _plan_for(
     key = autotune.generation(device), wiring
     plan = plans.get(key)
     if plan is None:
+        from .kernel_search import autotuned_plan
+        from .lowering_cache import lowering_cache
+        from .plan import build_plan
+
         rebased, numbers = nodes_to_plan(nodes, wiring, slots)
         build = functools.partial(
             build_plan,

@@ -19,6 +19,7 @@ from vkbackend import Buffer, Counters, OutOfDeviceMemory, ShaderError
 from vkbackend.command.dispatch_sequence import SequenceSubmission
 from vkbackend.framework.base.device import KEPT_PLANS, MAX_PENDING, GpuDevice
 from vkbackend.framework.ir import lazy_graph
+from vkbackend.framework.scheduler import plan as planning
 from vkbackend.framework.scheduler import scheduler
 from vkbackend.framework.scheduler.plan_key import plan_key
 from vkbackend.framework.scheduler.scheduler import (
@@ -366,7 +367,7 @@ def test_what_can_run_runs_where_something_cannot(
     x = tensor(gpu, 16, 16)
     fw.eval()
     first, bad, late = x + 1, x @ x, x * 7
-    plan = scheduler.build_plan
+    plan = planning.build_plan
 
     def fails(
         gpu: Any, nodes: Sequence[lazy_graph.Node], *args: Any, **kwargs: Any
@@ -376,7 +377,7 @@ def test_what_can_run_runs_where_something_cannot(
         return plan(gpu, nodes, *args, **kwargs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(scheduler, "build_plan", fails)
+        patched.setattr(planning, "build_plan", fails)
         with pytest.raises(ShaderError):
             fw.eval()
     assert_close(first, x.numpy() + np.float32(1), exact=True)
@@ -434,14 +435,14 @@ def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
 ) -> None:
     x = tensor(gpu, 3, 13)
     held = [x * 7]
-    build = scheduler.build_plan
+    build = planning.build_plan
 
     def drops(*args: Any, **kwargs: Any) -> Any:
         # As the collection of garbage may do at any moment.
         held.clear()
         return build(*args, **kwargs)
 
-    monkeypatch.setattr(scheduler, "build_plan", drops)
+    monkeypatch.setattr(planning, "build_plan", drops)
     fw.eval()
     assert held == []
     assert_close(x * 7, x.numpy() * 7)
@@ -610,7 +611,7 @@ def test_what_can_never_run_is_dropped(
         fw.eval()
     hopeless = lost + 1 if why == "a lost operand" else square @ square
     node = hopeless.array.value.node
-    plan = scheduler.build_plan
+    plan = planning.build_plan
 
     def fails(
         gpu: Any, nodes: Sequence[lazy_graph.Node], *args: Any, **kwargs: Any
@@ -619,7 +620,7 @@ def test_what_can_never_run_is_dropped(
             raise ShaderError("never")
         return plan(gpu, nodes, *args, **kwargs)
 
-    monkeypatch.setattr(scheduler, "build_plan", fails)
+    monkeypatch.setattr(planning, "build_plan", fails)
     rounds = 3 if why == "a lost operand" else 4
     for _ in range(rounds):
         (u * 2).numpy()
