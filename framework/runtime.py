@@ -17,7 +17,6 @@ from .base.device import devices, find_device
 from .base.dtype import int64
 from .base.modes import is_autocast_enabled
 from .base.symbolic_number import SymbolicFloat, SymbolicInt
-from .jit import Jitted
 from .nn.module import Module
 from .nn.optimized_module import OptimizedModule
 from .tensor.from_data import tensor
@@ -294,6 +293,8 @@ def compile(
             return compile(function, fullgraph=fullgraph, disable=disable)
 
         return decorate
+    from .jit.trace_cache import Jitted  # programs that trace nothing start without
+
     if disable or isinstance(model, Jitted | OptimizedModule):
         return model
     if isinstance(model, Module):

@@ -14,7 +14,7 @@ from ..autograd.engine import no_grad
 from ..base.dtype import float32
 from ..base.validation import as_int
 from ..eager.base_tensor import evaluate
-from ..jit.trace_cache import jit
+from ..jit import jit
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .generation import LanguageModel

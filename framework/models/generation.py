@@ -15,7 +15,7 @@ from ..base.device import Device
 from ..base.dtype import float32
 from ..base.errors import ShapeError
 from ..base.philox import Generator
-from ..jit.trace_cache import jit
+from ..jit import jit
 from ..tensor.from_data import tensor
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache

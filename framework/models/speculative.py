@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 from .. import ops
 from ..autograd.engine import no_grad
 from ..base.dtype import float32, int64
-from ..jit.trace_cache import jit
+from ..jit import jit
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .cache import KeyValueCache
