@@ -8,12 +8,11 @@ from typing import Any
 
 from ..ops import view_as_complex, view_as_real
 from ..tensor.tensor import Tensor
-from .state_dict import States
 
 
 @contextmanager
 def as_real(
-    updates: Sequence[tuple[Tensor, Tensor]], states: States
+    updates: Sequence[tuple[Tensor, Tensor]], states: dict[Any, Any]
 ) -> Iterator[Sequence[tuple[Tensor, Tensor]]]:
     """Give parameters and gradients as real tensors, and within the block their state.
 

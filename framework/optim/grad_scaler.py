@@ -18,8 +18,9 @@ from ..tensor.inplace import restorer, transaction
 from ..tensor.tensor import Tensor
 from .clip_grad import common_norm, scale_each
 from .foreach import assign_
-from .optimizer import Optimizer, has_failed
+from .optimizer import Optimizer
 from .state_dict import is_number
+from .stateful import has_failed
 
 
 class GradScaler:

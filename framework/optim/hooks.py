@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ..base.hooks import RemovableHandle
@@ -30,8 +31,9 @@ class HookedOptimizer:
     that of its base calls them twice.
     """
 
-    _optimizer_step_pre_hooks: Hooks
-    _optimizer_step_post_hooks: Hooks
+    # Of wrappers of other optimizers, which do not call `__init__`.
+    _optimizer_step_pre_hooks: Mapping[int, Hook] = MappingProxyType({})
+    _optimizer_step_post_hooks: Mapping[int, Hook] = MappingProxyType({})
 
     def __init__(self) -> None:
         for kind in KINDS:

@@ -29,7 +29,7 @@ from ..nn.parameter import zero_gradient
 from ..tensor.inplace import transaction
 from ..tensor.tensor import Tensor
 from .complex_parameters import as_real
-from .found_inf import SKIPPED, revert_if, without_skipped
+from .found_inf import revert_if, without_skipped
 from .hooks import (
     KINDS,
     LOAD_POST,
@@ -48,6 +48,7 @@ from .hooks import (
 from .recorded_plan import CallRecorder, NotRepeatable
 from .sparse_updates import SparseUpdates
 from .state_dict import CheckedState, States, StateSpec
+from .stateful import StatefulOptimizer
 from .step_counter import DeferredStepCounter
 from .step_plan import StepPlan, Truths
 
@@ -127,13 +128,6 @@ class _CachedStep:
         return [owner._fingerprint() for owner in self._owners] == self._counts
 
 
-def has_failed(remembered: object) -> bool:
-    """Return whether a value is a tensor whose computation has failed."""
-    if not isinstance(remembered, Tensor):
-        return False
-    return type(remembered.array.value.buffer) is Failed
-
-
 def _is_named(value: object) -> bool:
     """Return whether a parameter comes as a pair of its name and itself."""
     return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str)
@@ -143,7 +137,7 @@ MAX_PLAN_ATTEMPTS = 8
 """Steps in a row without a usable plan, after which none is cached."""
 
 
-class Optimizer(SparseUpdates, HookedOptimizer):
+class Optimizer(SparseUpdates, StatefulOptimizer, HookedOptimizer):
     """Changes parameters in place by their gradients.
 
     Each parameter's update is one expression in several outputs, so it becomes one
@@ -201,7 +195,6 @@ class Optimizer(SparseUpdates, HookedOptimizer):
 
     _cached_step: _CachedStep | None = None
     _attempts = 0
-    _state_exposed = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -215,9 +208,6 @@ class Optimizer(SparseUpdates, HookedOptimizer):
         self.defaults = dict(defaults)
         super().__init__()
         self._state = States()
-        # Traces keep them: without a trace there are no steps to count.
-        self._step_counters: list[weakref.ref[DeferredStepCounter]] = []
-        self._replaying: object = None
         self.param_groups: list[Group] = []
         if isinstance(params, Tensor):
             raise TypeError(
@@ -242,40 +232,6 @@ class Optimizer(SparseUpdates, HookedOptimizer):
             for parameter in group["params"]:
                 return cast(Tensor, parameter).device
         return None
-
-    @property
-    def step_counters(self) -> int:
-        """Internal: number of deferred step counters, at most."""
-        return len(self._step_counters)
-
-    @property
-    def state_exposed(self) -> bool:
-        """Internal: whether the state has been handed out."""
-        return self._state_exposed
-
-    @property
-    def state(self) -> dict[Tensor, dict[str, Any]]:
-        """State of each parameter."""
-        self.apply_deferred_steps(None)
-        self._drop_failed()
-        self._state_exposed = True
-        return self._state
-
-    def apply_deferred_steps(self, trace: object) -> None:
-        """Apply the deferred steps of every trace but this one."""
-        if self._replaying is not trace:
-            for reference in self._step_counters:
-                step_counter = reference()
-                if step_counter is not None:
-                    step_counter.apply_deferred()
-            self._replaying = trace
-
-    def new_step_counter(self, trace: object) -> DeferredStepCounter:
-        """Return a deferred step counter for one trace."""
-        step_counter = DeferredStepCounter(self, trace)
-        alive = [each for each in self._step_counters if each() is not None]
-        self._step_counters = [*alive, weakref.ref(step_counter)]
-        return step_counter
 
     def add_param_group(self, group: Mapping[str, Any]) -> None:
         """Optimize further parameters, with options of their own.
@@ -522,23 +478,6 @@ class Optimizer(SparseUpdates, HookedOptimizer):
                 state["step"] -= 1
         self._drop_failed()
 
-    def _parameter_states(self) -> list[tuple[Tensor, dict[str, Any]]]:
-        """Return parameters and their states, without what else a subclass keeps."""
-        return [
-            (key, state)
-            for key, state in self._state.items()
-            if isinstance(key, Tensor) and isinstance(state, dict)
-        ]
-
-    def _drop_failed(self) -> None:
-        """Drop state whose initialisation failed."""
-        for parameter, state in self._parameter_states():
-            lost = [name for name, each in state.items() if has_failed(each)]
-            if lost == [SKIPPED]:
-                del state[SKIPPED]
-            elif lost:
-                del self._state[parameter]
-
     def _drop_cached_step(self) -> None:
         """Drop the cached step, and apply its deferred steps."""
         if self._cached_step is not None:
@@ -691,8 +630,8 @@ class Optimizer(SparseUpdates, HookedOptimizer):
 
     def _replace_state(
         self,
-        state: States,
-        step_counters: list[weakref.ref[DeferredStepCounter]],
+        state: dict[Any, Any],
+        step_counters: Sequence[weakref.ref[DeferredStepCounter]],
         options: Sequence[Mapping[str, Any]],
     ) -> None:
         self._state, self._step_counters = state, step_counters

@@ -6,7 +6,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .optimizer import Optimizer
+    from .stateful import StatefulOptimizer
 
 
 class DeferredStepCounter:
@@ -24,7 +24,7 @@ class DeferredStepCounter:
         Steps that replays have made.
     """
 
-    def __init__(self, optimizer: Optimizer, trace: object) -> None:
+    def __init__(self, optimizer: StatefulOptimizer, trace: object) -> None:
         self.members: list[dict[str, Any]] = []
         self.deferred = self.replayed_steps = 0
         self.factors: tuple[float, ...] = ()
