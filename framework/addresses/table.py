@@ -175,9 +175,13 @@ ADDRESSES: dict[str, Entry] = {
     "distributed.constants": (("distributed",), {}),
     "distributed.nn": (("distributed.differentiable",), {}),
     "distributed.nn.functional": (("distributed.differentiable",), {}),
-    "distributed.fsdp": (("distributed.sharding",), {}),
+    "distributed.fsdp": (("distributed.sharding", "distributed.fully_sharded"), {}),
     "distributed.fsdp.api": (("distributed.sharding",), {}),
-    "distributed.fsdp.fully_sharded_data_parallel": (("distributed.sharding",), {}),
+    "distributed.fsdp.fully_sharded_data_parallel": (
+        ("distributed.sharding", "distributed.fully_sharded"),
+        {},
+    ),
+    "distributed.fsdp.sharded_grad_scaler": (("distributed.fully_sharded",), {}),
     "distributed.fsdp.wrap": (("distributed.wrap_policy",), {}),
     "distributed.tensor": (
         ("distributed.placement",),
@@ -240,8 +244,6 @@ _ONE_PROCESS = "one process computes on one device."
 _NO_GRAPHS = "`fw.jit` traces and replays, `fw.graph` shows what was traced."
 _NO_QUANTIZATION = "int8 tensors beside a scale, which `ops.int_mm` multiplies."
 
-_SHARDED = "FullyShardedDataParallel FSDPModule UnshardHandle fully_shard"
-
 OWN: dict[str, dict[str, str]] = {
     "onnx": {"is_in_onnx_export": "torchscript:is_tracing"},
 }
@@ -279,9 +281,6 @@ ABSENT: dict[str, tuple[str, str]] = {
     "nn.parallel._functions": (_ONE_PROCESS, "Scatter Gather Broadcast"),
     "cuda.comm": (_CUDA, "broadcast broadcast_coalesced reduce_add scatter gather"),
     "cuda.nccl": (_CUDA, "version is_available"),
-    "distributed.fsdp": (_ONE_PROCESS, _SHARDED),
-    "distributed.fsdp.fully_sharded_data_parallel": (_ONE_PROCESS, _SHARDED),
-    "distributed.fsdp.sharded_grad_scaler": (_ONE_PROCESS, "ShardedGradScaler"),
     "distributed.tensor": (
         _ONE_PROCESS,
         "DTensor distribute_tensor distribute_module",

@@ -225,15 +225,15 @@ class Group:
             return found
         return self._reduce_scatter(x, dim, op)
 
-    def _reduce_scatter(self, x: Tensor, dim: int, op: str) -> Tensor:
+    def _reduce_scatter(self, x: Tensor, dim: int, op: str, what: str = "") -> Tensor:
         reduction = Reduction("reduce_scatter", op, x.dtype, self.size)
-        call = Call("reduce_scatter", f"{op} of {shown(x)}, dim {dim}")
+        call = Call("reduce_scatter", f"{op} of {shown(x)}, dim {dim}{what}")
         if device_collectives.sums(self, x, op):
             return device_collectives.reduce_scatter(self, call, x, dim, op)
         if self.size > 1 and is_recorded(x):
             sizes = list(x.shape)
             sizes[dim] //= self.size
-            return self._record(x, sizes, "_reduce_scatter", (dim, op))
+            return self._record(x, sizes, "_reduce_scatter", (dim, op, what))
         if self._alone("reduce_scatter"):
             return x.detach().clone()
         first = x.detach().movedim(dim, 0)
@@ -275,14 +275,14 @@ class Group:
             return found
         return self._all_gather(x, dim)
 
-    def _all_gather(self, x: Tensor, dim: int) -> Tensor:
-        call = Call("all_gather", f"{shown(x)}, dim {dim}")
+    def _all_gather(self, x: Tensor, dim: int, what: str = "") -> Tensor:
+        call = Call("all_gather", f"{shown(x)}, dim {dim}{what}")
         if device_collectives.moves(self, x):
             return device_collectives.all_gather(self, call, x, dim)
         if self.size > 1 and is_recorded(x):
             sizes = list(x.shape)
             sizes[dim] *= self.size
-            return self._record(x, sizes, "_all_gather", (dim,))
+            return self._record(x, sizes, "_all_gather", (dim, what))
         if self._alone("all_gather"):
             return x.detach().clone()
         first = x.detach().movedim(dim, 0)

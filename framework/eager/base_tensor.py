@@ -26,7 +26,7 @@ from ..base.dtype import (
 from ..base.errors import DTypeError, GradError, NoDataError, ShapeError
 from ..base.shape import Layout, Shape, Size, TensorSpec, size_of, spec_of
 from ..base.size_limits import check_value
-from ..ir.lazy_graph import Array, Value
+from ..ir.lazy_graph import Array, Released, Value
 from ..scheduler.executor import buffer_of
 from ..scheduler.scheduler import compute, flush, with_memory_retry
 
@@ -424,10 +424,16 @@ class TensorCore:
         NoDataError
             If the tensor is on the meta device.
         """
+        return decode(strided(self._host_elements(), self.layout), self.dtype)
+
+    def _host_elements(self) -> np.ndarray:
+        """Return the elements of the storage of a host tensor."""
         self._need_data()
         flat = self.array.value.buffer
+        if type(flat) is Released:
+            raise RuntimeError(f"read: {flat.cause}")
         assert isinstance(flat, np.ndarray)
-        return decode(strided(flat, self.layout), self.dtype)
+        return flat
 
     def _need_data(self) -> None:
         """Raise `NoDataError` if the tensor is on the meta device."""
@@ -495,10 +501,7 @@ class TensorCore:
         """Return a copy of the elements as they are in memory; waits for them."""
         if isinstance(self.device, GpuDevice):
             return self._download(self.device, raw=True).copy()
-        self._need_data()
-        flat = self.array.value.buffer
-        assert isinstance(flat, np.ndarray)
-        return strided(flat, self.layout).copy()
+        return strided(self._host_elements(), self.layout).copy()
 
     def __dlpack__(self, **options: Any) -> Any:
         """Return a DLPack capsule of the elements, in host memory.

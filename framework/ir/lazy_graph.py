@@ -36,7 +36,7 @@ class Value:
         The lazy node that computes the value; None once it is in memory.
     buffer : Buffer, numpy.ndarray, Failed or None
         Memory of the value: a device buffer, or a flat array on the host device.
-        `Failed` if it could not be computed.
+        `Failed` if it could not be computed, `Released` while there is none.
     external_refs : int
         External references: arrays that refer to the value.
     observers : set of callable
@@ -76,6 +76,15 @@ class Failed:
     def __init__(self, error: BaseException) -> None:
         # Formatted, as the exception would keep the locals of its frames alive.
         self.cause = f"{type(error).__name__}: {error}"
+
+
+class Released(Failed):
+    """Poison value: memory that its owner has given back, and will fill again."""
+
+    __slots__ = ()
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
 
 
 class Array:

@@ -26,6 +26,7 @@ from ..scheduler.memory_planner import (
     list_schedule,
     peak_live_bytes,
     place,
+    shared_buffers,
 )
 from ..scheduler.plan import Plan, build_plan
 from .segments import Exchange, SegmentBuilder, SegmentedRecording
@@ -265,13 +266,28 @@ class _TraceCompiler:
                 self.result.kept += aligned_size(value.nbytes)
 
     def _allocate_exchanges(self) -> None:
-        """Allocate what host steps take and make, which are used beside launches."""
-        for _, *values in self.steps.values():
-            for value in values:
-                if self.slots[id(value)] not in self.buffers:
-                    buffer = self.gpu.allocate(value.nbytes, name="host step")
-                    self.buffers[self.slots[id(value)]] = buffer
-                    self.result.kept += aligned_size(value.nbytes)
+        """Allocate what host steps take and make, which are used beside launches.
+
+        Values that are not live at once share whole buffers, by which segments tell
+        what has to wait for a host step.
+        """
+        sizes = {
+            self.slots[id(value)]: value.nbytes
+            for _, *values in self.steps.values()
+            for value in values
+            if self.slots[id(value)] not in self.buffers
+        }
+        live: dict[int, list[int]] = {}
+        for at, launch in enumerate(self.launches):
+            for slot in (*launch.reads, *launch.writes):
+                if slot in sizes:
+                    live.setdefault(slot, [at, at])[1] = at
+        ranges = [LiveRange(sizes[slot], *span) for slot, span in live.items()]
+        chosen, lengths = shared_buffers(ranges)
+        made = [self.gpu.allocate(size, name="host step") for size in lengths]
+        for slot, at in zip(live, chosen):
+            self.buffers[slot] = made[at]
+        self.result.kept += sum(map(aligned_size, lengths))
 
     def _place_intermediates(
         self, final_copies: list[tuple[int, vkbackend.Buffer, int]]

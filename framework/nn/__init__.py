@@ -15,6 +15,7 @@ if _TYPE_CHECKING:
 __all__ = [
     "CELU",
     "ELU",
+    "FSDP",
     "GELU",
     "GLU",
     "GRU",
@@ -187,6 +188,7 @@ __all__ = [
     "ZeroPad1d",
     "ZeroPad2d",
     "ZeroPad3d",
+    "fully_shard",
     "functional",
     "init",
     "quantize",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
@@ -12,18 +14,74 @@ from ..tensor.tensor import Tensor
 if TYPE_CHECKING:
     from ..communication.group import Group
 
-_MARK = "_divided_among"
+_marks: dict[int, tuple[weakref.ref[Tensor], Group, Part]] = {}
+"""Group and part of each parameter that is a part, by its `id`.
+
+No attributes of the parameters, which guards of traces would look at.
+"""
 
 
-def mark_divided(parameter: Tensor, group: Group) -> None:
-    """Say that each rank of a group has a part of a parameter."""
-    if group.size > 1:
-        setattr(parameter, _MARK, group)
+@dataclass(frozen=True)
+class Part:
+    """Which elements of a whole tensor a rank has.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of the whole.
+    dim : int or None
+        Dimension that is divided; None where the whole is taken as one of one
+        dimension, in row-major order.
+    start, stop : int
+        The first place of the part in that dimension, and its end.
+    """
+
+    shape: tuple[int, ...]
+    dim: int | None
+    start: int
+    stop: int
+
+    def of(self, whole: Any) -> Any:
+        """Return the part of a whole tensor or array."""
+        if self.dim is None:
+            return whole.reshape(-1)[self.start : self.stop]
+        return whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
+
+    @property
+    def own_shape(self) -> tuple[int, ...]:
+        """Shape of the part."""
+        count = self.stop - self.start
+        if self.dim is None:
+            return (count,)
+        return (*self.shape[: self.dim], count, *self.shape[self.dim + 1 :])
+
+
+def mark_divided(parameter: Tensor, group: Group, part: Part) -> None:
+    """Say that each rank of a group has a part of a parameter, and which this one."""
+    key = id(parameter)
+    known = _marks.get(key)
+    if known is None or known[0]() is not parameter:
+        reference = weakref.ref(parameter, lambda _: _marks.pop(key, None))
+        _marks[key] = reference, group, part
+    elif known[1] is not group or known[2] != part:
+        _marks[key] = known[0], group, part
+
+
+def _mark_of(parameter: Tensor) -> tuple[Group, Part] | None:
+    known = _marks.get(id(parameter))
+    return None if known is None or known[0]() is not parameter else known[1:]
+
+
+def part_of(parameter: Tensor) -> Part | None:
+    """Return which part of a whole a parameter is, None if it is whole."""
+    known = _mark_of(parameter)
+    return None if known is None else known[1]
 
 
 def is_divided(parameter: Tensor) -> bool:
-    """Return whether a parameter is a part."""
-    return getattr(parameter, _MARK, None) is not None
+    """Return whether a parameter is a part, and other ranks have the rest."""
+    known = _mark_of(parameter)
+    return known is not None and known[0].size > 1
 
 
 def refuse_divided(where: str, parameters: Iterable[Tensor], instead: str) -> None:
@@ -66,7 +124,9 @@ def group_of(where: str, parameters: Iterable[Tensor]) -> Group | None:
     """
     found: Any = None
     for each in parameters:
-        group = getattr(each, _MARK, None)
+        known_mark = _mark_of(each)
+        several = known_mark is not None and known_mark[0].size > 1
+        group = known_mark[0] if known_mark is not None and several else None
         if group is not None and found is not None and group is not found:
             raise NotImplementedError(
                 f"{where}: some parameters are divided among ranks {found.ranks},"

@@ -159,6 +159,7 @@ from .padding import (
     ZeroPad2d as ZeroPad2d,
     ZeroPad3d as ZeroPad3d,
 )
+from .fsdp.wrapper import FSDP as FSDP, fully_shard as fully_shard
 from .parallel_linear import (
     ColumnParallelLinear as ColumnParallelLinear,
     RowParallelLinear as RowParallelLinear,

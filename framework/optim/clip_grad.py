@@ -42,10 +42,9 @@ def clip_grad_norm_(parameters: Iterable[Tensor] | Tensor, max_norm: float) -> T
     """
     listed = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     grads = [grad for each in listed if (grad := each.grad) is not None]
-    if not grads:
-        return zeros(())
-
     group = group_of("clip_grad_norm_", listed)
+    if not grads and group is None:
+        return zeros(())
 
     def clip(grads: Sequence[Tensor]) -> Tensor:
         with no_grad():
@@ -66,8 +65,9 @@ def _norm(parameters: Sequence[Tensor], group: Group) -> Tensor:
             kinds[is_divided(each)].append(each.grad)
     whole, parts = [common_norm(each) if each else None for each in kinds]
     if parts is None:
-        assert whole is not None
-        return whole
+        # Other ranks may have parts with gradients.
+        device = next(each.device for each in parameters if is_divided(each))
+        parts = zeros((), device=device)
     return norm_of_all(group, whole, parts, 2.0)
 
 

@@ -183,7 +183,8 @@ class GradScaler:
         groups = optimizer.param_groups
         params = [parameter for group in groups for parameter in group["params"]]
         grads = [each.grad for each in params if each.grad is not None]
-        if not grads:
+        among = group_of("GradScaler.unscale_", params)
+        if not grads and among is None:
             raise StateError(
                 "GradScaler.unscale_: no parameter has a gradient; call"
                 " scale(loss).backward() first"
@@ -195,10 +196,11 @@ class GradScaler:
                     " it; keep the parameters in float32 and compute under autocast"
                 )
         with no_grad():
-            inverse = self._scale_on(grads[0].device).reciprocal()
+            inverse = self._scale_on(params[0].device).reciprocal()
             scale_each(grads, inverse)
-            found = logical_not(isfinite(common_norm(grads)))
-            among = group_of("GradScaler.unscale_", params)
+            # A rank whose parts are all empty has no gradients.
+            norm = common_norm(grads) if grads else inverse
+            found = logical_not(isfinite(norm))
             if among is not None:
                 # All ranks take the step, or none.
                 found = among.all_max(found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import vkbackend
 
-from ..ir.lazy_graph import Failed, Node, Value
+from ..ir.lazy_graph import Failed, Node, Released, Value
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -20,10 +20,12 @@ def buffer_of(value: Value) -> vkbackend.Buffer:
     Raises
     ------
     RuntimeError
-        If the flush that was to compute it failed.
+        If the flush that was to compute it failed, or it was given back.
     """
     buffer = value.buffer
     if not isinstance(buffer, vkbackend.Buffer):
+        if type(buffer) is Released:
+            raise RuntimeError(f"read: {buffer.cause}")
         cause = f": {buffer.cause}" if type(buffer) is Failed else ""
         raise RuntimeError(
             "read: the value was never computed, because running its graph failed"

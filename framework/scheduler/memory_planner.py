@@ -301,3 +301,35 @@ def _alap_levels(
         for area in writes:
             written[area] = used[area] = latest[k]
     return latest
+
+
+def shared_buffers(ranges: Sequence[LiveRange]) -> tuple[list[int], list[int]]:
+    """Return buffers for live ranges, of which each has one whole while it lives.
+
+    Parameters
+    ----------
+    ranges : sequence of LiveRange
+
+    Returns
+    -------
+    (list of int, list of int)
+        The buffer of each live range, and the bytes of each buffer.
+    """
+    places = [0] * len(ranges)
+    lengths: list[int] = []
+    ends: list[int] = []
+    for at in sorted(range(len(ranges)), key=lambda k: ranges[k].first):
+        size, first, last = ranges[at]
+        free = [k for k, end in enumerate(ends) if end < first]
+        fits = [k for k in free if lengths[k] >= size]
+        if fits:
+            place = min(fits, key=lengths.__getitem__)
+        elif free:
+            place = max(free, key=lengths.__getitem__)
+            lengths[place] = size
+        else:
+            place = len(lengths)
+            lengths.append(size)
+            ends.append(last)
+        places[at], ends[place] = place, last
+    return places, lengths

@@ -3,6 +3,7 @@
 import copy
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import vkbackend.framework as fw
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn, optim
 from vkbackend.framework.communication.group import Group
-from vkbackend.framework.nn.divided import group_of, is_divided
+from vkbackend.framework.nn.divided import group_of, is_divided, mark_divided, part_of
 
 
 def model() -> Any:
@@ -132,7 +133,8 @@ def test_one_group_alone(monkeypatch: pytest.MonkeyPatch) -> None:
             nn.utils.clip_grads_with_norm_(layer.parameters(), 0.1, fw.tensor(9.0))
         assert layer.weight.grad.tolist() == before
         other = nn.ColumnParallelLinear(2, 2, group)
-        other.weight._divided_among = type("Other", (), {"ranks": (0,)})()
+        part = part_of(other.weight)
+        mark_divided(other.weight, SimpleNamespace(size=2, ranks=(0,)), part)
         with pytest.raises(NotImplementedError, match="it: some parameters are divid"):
             group_of("it", [layer.weight, other.weight])
         return True

@@ -18,6 +18,7 @@ from vkbackend.framework.scheduler.memory_planner import (
     list_schedule,
     peak_live_bytes,
     place,
+    shared_buffers,
 )
 
 live_ranges = st.lists(
@@ -161,3 +162,23 @@ def test_equal_live_ranges_are_placed_as_one(monkeypatch: pytest.MonkeyPatch) ->
     placed.clear()
     place([LiveRange(memory_planner.MAX_BUNDLE_BYTES, 0, 1)] * 3)
     assert len(placed) == 3
+
+
+@given(live_ranges)
+def test_whole_buffers_are_shared_one_after_the_other(wanted: list[LiveRange]) -> None:
+    places, lengths = shared_buffers(wanted)
+    for k, each in enumerate(wanted):
+        assert lengths[places[k]] >= each.size
+        for other, found in zip(places[:k], wanted[:k]):
+            apart = each.last < found.first or found.last < each.first
+            assert apart or other != places[k]
+    most = max(
+        [sum(e.first <= at <= e.last for e in wanted) for at in range(30)], default=0
+    )
+    assert len(lengths) == most
+
+
+def test_buffers_that_fit_are_taken() -> None:
+    ranges = [LiveRange(8, 0, 1), LiveRange(2, 0, 1), LiveRange(3, 2, 3)]
+    assert shared_buffers(ranges) == ([0, 1, 0], [8, 2])
+    assert shared_buffers([LiveRange(2, 0, 0), LiveRange(3, 1, 1)]) == ([0, 0], [3])

@@ -1,0 +1,299 @@
+"""When the units of a model are gathered, freed, and their gradients divided.
+
+Forward: a unit is gathered before its call, and freed after it; what is computed so far
+is submitted first, so a device computes while the next unit is gathered. Within a trace
+the next unit's gather is recorded before this one computes. Backward: units come in the
+reverse order, each is gathered while the one before computes, and the gradients of a
+unit are exchanged while the next one computes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from vkbackend import TimelinePoint
+
+from ...autograd.function import Function
+from ...autograd.grad_mode import is_grad_enabled, no_grad
+from ...autograd.running_pass import running
+from ...base import trace_hooks
+from ...base.device import GpuDevice
+from ...base.dtype import DType
+from ...base.errors import GradError
+from ...eager.base_tensor import evaluate
+from ...jit.pytree import tree_map
+from ...tensor.tensor import Tensor
+from .unit import FlatParameters, Unit
+
+if TYPE_CHECKING:
+    from ...autograd.engine import BackwardPass
+
+
+AHEAD = 1
+"""Freed units whose work the device may have yet to do, as another is gathered.
+
+The host would gather all units, of which each needs its memory, before the device has
+computed the first.
+"""
+
+
+class Schedule:
+    """Order of the units of a model.
+
+    Parameters
+    ----------
+    units : sequence of Unit
+        In the order of their modules; the outermost is the last, if there is one.
+
+    Attributes
+    ----------
+    syncs : bool
+        Whether backward passes divide gradients; else they are added up whole.
+    """
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self.units = list(units)
+        self.syncs = True
+        # Of the last forward pass, by the beginnings and by the ends of calls.
+        self._begun = [*self.units[-1:], *self.units[:-1]]
+        self._ended = list(self.units)
+        self._now_begun: list[Unit] = []
+        self._now_ended: list[Unit] = []
+        self._open: list[Unit] = []
+        self._pass: weakref.ref[BackwardPass] | None = None
+        self._waiting: tuple[FlatParameters, Tensor] | None = None
+        self._visited: list[Unit] = []
+        self._freed: deque[TimelinePoint] = deque()
+        for each in self.units:
+            each.schedule = self
+
+    def _gather(self, unit: Unit, token: Tensor | None) -> None:
+        if trace_hooks.listener() is None and not unit.gathered:
+            while len(self._freed) > AHEAD:
+                self._freed.popleft().wait()
+        unit.gather(token)
+
+    def _free(self, *flats: FlatParameters) -> None:
+        for flat in flats:
+            flat.free()
+        device = flats[0].pieces[0].device if flats else None
+        if trace_hooks.listener() is None and isinstance(device, GpuDevice):
+            queue = device.gpu.compute_queue
+            self._freed.append(TimelinePoint(queue, queue.submitted))
+
+    # Forward
+
+    def before_forward(self, unit: Unit, given: Any) -> None:
+        """Gather a unit, as its module is called with some arguments."""
+        if not running.passes and not self._open:
+            self._abandon()
+            self._now_begun, self._now_ended = [], []
+        unit.notify()
+        self._now_begun.append(unit)
+        self._open.append(unit)
+        token = _token(given)
+        self._gather(unit, token)
+        unit.expose(anew=True)
+        if trace_hooks.listener() is not None and not running.passes:
+            following = _neighbour(self._begun, unit, 1)
+            if following is not None and following not in self._open:
+                following.notify()
+                self._gather(following, token)
+
+    def after_forward(self, unit: Unit, result: Any) -> Any:
+        """Free a unit, and let it be gathered again before its backward pass."""
+        if unit not in self._open:
+            return result
+        while self._open.pop() is not unit:
+            pass
+        taped = is_grad_enabled() and result is not None
+        if taped:
+            result = _watched(unit, result)
+        if running.passes:
+            return result
+        self._now_ended.append(unit)
+        unit.hide()
+        outermost = not self._open
+        keeps = taped and outermost and trace_hooks.listener() is None
+        if unit.reshard or (unit.reshard is None and not keeps) or not taped:
+            self._submit(result)
+            self._free(*unit.flats)
+        if outermost:
+            self._begun, self._ended = self._now_begun, self._now_ended
+            for each in self.units:
+                if each is not unit and each.reshard is not False:
+                    each.free()
+        return result
+
+    def _submit(self, result: Any) -> None:
+        """Let the device compute what was recorded, before it gathers the next unit."""
+        if trace_hooks.listener() is None:
+            tensors: list[Tensor] = []
+            tree_map(
+                result, lambda x: tensors.append(x) if isinstance(x, Tensor) else x
+            )
+            if tensors:
+                evaluate(*tensors)
+
+    # Backward
+
+    def before_backward(
+        self, unit: Unit, versions: Sequence[Sequence[int]], given: Any
+    ) -> None:
+        """Gather a unit, as gradients of its module's results are given."""
+        self._enter_pass()
+        now = [[each.array.version for each in flat.pieces] for flat in unit.flats]
+        if now != versions:
+            raise GradError(
+                f"backward: the parameters of {unit.title} were changed in place after"
+                " the forward pass; let the step of the optimizer come after backward"
+            )
+        for each in self._visited:
+            if each is not unit and not _is_below(unit, each):
+                for flat in each.flats:
+                    if not flat.trainable:
+                        flat.free()
+        self._visited.append(unit)
+        token = _token(given)
+        self._gather(unit, token)
+        unit.expose(anew=False)
+        following = _neighbour(self._ended, unit, -1)
+        if following is not None:
+            following.notify()
+            self._gather(following, token)
+
+    def after_backward(
+        self,
+        flat: FlatParameters,
+        grads: Sequence[Tensor | None],
+        selective: bool,
+    ) -> list[Tensor] | None:
+        """Divide the gradients of parameters, now or while the next are computed.
+
+        Parameters
+        ----------
+        flat : FlatParameters
+        grads : sequence of Tensor or None
+            Of the whole parameters.
+        selective : bool
+            Whether the pass returns gradients rather than accumulating them.
+
+        Returns
+        -------
+        list of Tensor or None
+            With `selective` the gradients of the pieces.
+        """
+        self._enter_pass()
+        with no_grad():
+            packed = flat.packed(grads)
+            if trace_hooks.listener() is None:
+                evaluate(packed)
+            self._divide_waiting()
+            if len(running.passes) == 1:
+                flat.hide()
+                self._free(flat)
+            if selective:
+                return flat.divided(packed)
+            if not self.syncs:
+                flat.keep_undivided(packed)
+            else:
+                self._waiting = flat, flat.with_undivided(packed)
+        return None
+
+    def _divide_waiting(self) -> None:
+        if self._waiting is not None:
+            (flat, packed), self._waiting = self._waiting, None
+            flat.accumulate(packed)
+
+    def _enter_pass(self) -> None:
+        outermost = running.passes[0]
+        if self._pass is None or self._pass() is not outermost:
+            self._waiting, self._visited = None, []
+            self._pass = weakref.ref(outermost)
+            outermost.at_end.append(self._finish)
+
+    def _finish(self) -> None:
+        self._divide_waiting()
+        self._abandon()
+
+    def _abandon(self) -> None:
+        """Free all units, also after a pass that an error has ended."""
+        self._waiting, self._visited, self._pass = None, [], None
+        for each in self.units:
+            each.hide()
+            each.free()
+
+
+def tensors_of(tree: Any) -> list[Tensor]:
+    """Return the tensors of nested containers."""
+    found: list[Tensor] = []
+
+    def note(each: Any) -> Any:
+        if isinstance(each, Tensor):
+            found.append(each)
+        return each
+
+    tree_map(tree, note)
+    return found
+
+
+def _token(given: Any) -> Tensor | None:
+    """Return a tensor of floats of some arguments, which other work can wait for."""
+    found = [each for each in tensors_of(given) if each.dtype.is_float and each.numel()]
+    return found[0] if found else None
+
+
+def _neighbour(order: Sequence[Unit], unit: Unit, step: int) -> Unit | None:
+    """Return the unit after another one, or before it."""
+    at = [place for place, each in enumerate(order) if each is unit]
+    if not at:
+        return None
+    place = (at[-1] if step > 0 else at[0]) + step
+    return order[place] if 0 <= place < len(order) else None
+
+
+def _is_below(unit: Unit, other: Unit) -> bool:
+    return any(each is unit.module for each in other.module.modules())
+
+
+class _BeforeBackward(Function):
+    """Identity at the results of a module, which gathers its unit on the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, unit: Unit, *results: Tensor) -> Any:
+        ctx.unit = unit
+        ctx.versions = [
+            [each.array.version for each in flat.pieces] for flat in unit.flats
+        ]
+        ctx.set_materialize_grads(False)
+        return tuple([each.view(each.shape) for each in results])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        ctx.unit.schedule.before_backward(ctx.unit, ctx.versions, grads)
+        return None, *grads
+
+
+def _watched(unit: Unit, result: Any) -> Any:
+    """Return a result whose gradients let a unit be gathered."""
+    tensors = [each for each in tensors_of(result) if each.requires_grad]
+    if not tensors:
+        return result
+    passed = iter(_BeforeBackward.apply(unit, *tensors))
+    return tree_map(
+        result,
+        lambda x: next(passed) if isinstance(x, Tensor) and x.requires_grad else x,
+    )
+
+
+def casting(dtype: DType) -> Callable[[Any], Any]:
+    """Return a function that casts tensors of floats, and leaves the rest."""
+
+    def cast(value: Any) -> Any:
+        floats = isinstance(value, Tensor) and value.dtype.is_float
+        return value.to(dtype) if floats else value
+
+    return cast

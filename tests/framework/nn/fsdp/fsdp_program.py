@@ -1,0 +1,69 @@
+"""What several processes check, each for itself: divided models on devices."""
+
+import numpy as np
+
+import vkbackend.framework as fw
+from vkbackend.framework import nn
+from vkbackend.framework.communication.group import Group
+
+WIDTH, UNITS, STEPS = 64, 16, 4
+
+
+def layers() -> nn.Module:
+    fw.manual_seed(0)
+    return nn.Sequential(*[nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(UNITS)])
+
+
+def train(model: nn.Module, device: fw.device, part: slice, replayed: bool) -> int:
+    """Take steps, and return how many were replayed."""
+    optimizer = fw.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step(x: fw.Tensor) -> fw.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    run = fw.jit(step) if replayed else step
+    for at in range(STEPS):
+        x = np.random.default_rng(at).standard_normal((4, WIDTH)).astype(np.float32)
+        run(fw.tensor(x[part], device=device)).item()
+    return getattr(run, "replays", 0)
+
+
+def check(group: Group, replayed: bool) -> None:
+    """Train divided layers, and compare weights and memory with those of whole ones."""
+    device = group.device
+    model = nn.FSDP(layers(), group, auto_wrap_policy="children").to(device)
+    gpu = device.gpu
+    rows = 4 // group.size
+    part = slice(rows * group.rank, rows * (group.rank + 1))
+    before = gpu.memory_stats()["in_use"]
+    replays = train(model, device, part, replayed)
+    stats = gpu.memory_stats()
+    whole = layers()
+    train(whole, fw.device("cpu"), slice(0, 4), False)
+    for key, value in whole.state_dict().items():
+        found = model.state_dict()[key].numpy()
+        np.testing.assert_allclose(found, value.numpy(), rtol=1e-3, atol=1e-5)
+    unit = 4 * WIDTH * WIDTH
+    own = before + 3 * UNITS * unit // group.size  # gradients and two moments
+    if replayed:
+        assert replays == STEPS - 2, replays
+    else:
+        # Of two units the parameters and gradients, and what is being exchanged.
+        most = own + 8 * unit
+        assert most < 0.65 * 4 * UNITS * unit
+        assert stats["peak_in_use"] <= most, (stats, own, unit)
+
+
+def main() -> None:
+    group = fw.distributed.init()
+    check(group, replayed=False)
+    check(group, replayed=True)
+    print(f"rank {group.rank} is right", flush=True)
+
+
+if __name__ == "__main__":
+    main()
