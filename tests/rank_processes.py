@@ -1,5 +1,6 @@
 """Programs in several processes, started by the launcher."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ LONG = 300
 def run_ranks(
     count: int, program: Path, *args: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Python's in several processes."""
+    """Run a program of Python's in several processes, which share one device."""
     pytest.importorskip("mpi4py")
     launch = [sys.executable, "-m", "vkbackend.tools.launch", "-n", str(count)]
     return subprocess.run(
@@ -22,4 +23,5 @@ def run_ranks(
         text=True,
         timeout=LONG,
         check=False,
+        env={"VKBACKEND_DEVICE": "0", **os.environ},
     )

@@ -13,8 +13,12 @@ import pytest
 
 import vkbackend
 from vkbackend import HostPages
-from vkbackend.framework.base.device import CPU
-from vkbackend.framework.communication import host_transport, shared_pages
+from vkbackend.framework.base.device import CPU, GpuDevice
+from vkbackend.framework.communication import host_transport, mailboxes, shared_pages
+from vkbackend.framework.communication.cuda_transport import (
+    CudaTransport,
+    open_mailboxes,
+)
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import HostTransport
 from vkbackend.framework.communication.progress import Progress
@@ -85,8 +89,8 @@ class ThreadPages:
 class Ranks:
     """Runs functions on as many ranks as there are, each in a thread."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, gpu: GpuDevice | None = None) -> None:
+        self.size, self.gpu = size, gpu
 
     def run(self, function: Callable[[Group], Any], keep: bool = False) -> list[Any]:
         """Return the results by rank; with `keep` an exception is a result, too."""
@@ -94,7 +98,7 @@ class Ranks:
         results: list[Any] = [None] * self.size
 
         def work(rank: int) -> None:
-            group = group_of(ThreadComm(meeting, rank))
+            group = group_of(ThreadComm(meeting, rank), self.gpu)
             try:
                 results[rank] = function(group)
             except BaseException as error:
@@ -117,7 +121,7 @@ class Ranks:
         return results
 
 
-def group_of(comm: ThreadComm) -> Group:
+def group_of(comm: ThreadComm, gpu: GpuDevice | None = None) -> Group:
     control = ControlPages(comm, range(comm.size))
     world = SimpleNamespace(
         control=control,
@@ -125,14 +129,30 @@ def group_of(comm: ThreadComm) -> Group:
         rank=comm.rank,
         at_end=[],
     )
-    transport = HostTransport(world, comm, range(comm.size))  # type: ignore[arg-type]
-    return Group(transport, TransportChoice("host", "threads"), lambda: CPU)
+    transport: HostTransport
+    if gpu is None:
+        transport = HostTransport(world, comm, range(comm.size))  # type: ignore[arg-type]
+    else:
+        boxes, why = open_mailboxes(comm, lambda: gpu)
+        assert boxes is not None, why
+        transport = CudaTransport(world, comm, range(comm.size), boxes)  # type: ignore[arg-type]
+    choice = TransportChoice(transport.name, "threads")
+    return Group(transport, choice, lambda: CPU)
 
 
-def as_threads(monkeypatch: pytest.MonkeyPatch, size: int, chunk: int = 256) -> Ranks:
-    """Return ranks whose messages have pieces of `chunk` bytes."""
+def as_threads(
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    chunk: int = 256,
+    gpu: GpuDevice | None = None,
+) -> Ranks:
+    """Return ranks whose messages have pieces of `chunk` bytes.
+
+    With a device their transport is that of cards that pull from each other.
+    """
     monkeypatch.setattr(shared_pages, "SharedPages", ThreadPages)
     monkeypatch.setattr(host_transport, "SharedPages", ThreadPages)
     monkeypatch.setattr(host_transport, "CHUNK", chunk)
     monkeypatch.setattr(host_transport, "MESSAGE_CHUNK", chunk)
-    return Ranks(size)
+    monkeypatch.setattr(mailboxes, "CHUNK", chunk)
+    return Ranks(size, gpu)

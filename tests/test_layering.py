@@ -23,6 +23,7 @@ ORDER = {
         shader
         command
         device
+        cuda
         open_devices
         arrays
         __init__
@@ -80,6 +81,7 @@ ORDER = {
 PUBLIC = (
     *("vkbackend", "vkbackend.config", "vkbackend.errors"),
     "vkbackend.fork_safety",
+    "vkbackend.cuda",
     "vkbackend.atomic_file",
     "vkbackend.collector",
 )

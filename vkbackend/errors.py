@@ -5,6 +5,7 @@ Error (Exception)
 │   ├── OutOfDeviceMemory (MemoryError)
 │   ├── DeviceLost
 │   └── SubmissionOvertaken            a signal handler's submission came between
+├── CudaError (RuntimeError)           a call of CUDA's failed; carries the CUresult
 ├── ReentrantError (RuntimeError)      a signal handler asks within a submission
 ├── NoVulkanError (RuntimeError)       no loader, no driver or no usable device
 ├── NoCompilerError (RuntimeError)     no GLSL compiler was found
@@ -48,6 +49,22 @@ class SubmissionOvertaken(VulkanError):
 
     By a signal handler or a finalizer: they run in the thread that they interrupt.
     """
+
+
+class CudaError(Error, RuntimeError):
+    """A call of CUDA's driver that failed, or a driver that is not there.
+
+    Parameters
+    ----------
+    message : str
+        The whole sentence, with the call, the result's name and its number.
+    result : int, default 0
+        The `CUresult`; 0 if no call was made.
+    """
+
+    def __init__(self, message: str, result: int = 0) -> None:
+        super().__init__(message)
+        self.result = result
 
 
 class ReentrantError(Error, RuntimeError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import vkbackend
 
-from .transport import Bytes, Consume, Fill
+from .transport import Bytes
 
 Place = tuple[vkbackend.Buffer, int]
 """A buffer, and an offset in bytes."""
@@ -37,20 +38,16 @@ class DevicePages:
         """Return where the bytes of an array that lies in them are."""
         return self.buffer, chunk.ctypes.data - self.address
 
-    def _copy(self, source: Place, target: Place, size: int) -> vkbackend.TimelinePoint:
+    def copy(self, source: Place, target: Place, size: int) -> vkbackend.TimelinePoint:
+        """Start a copy between buffers of the device."""
         self.gpu.settle()
         return self.gpu.transfer.copy(source, target, size)
 
-    def filler(self, parts: Sequence[Place]) -> Fill:
+    def filler(self, parts: Sequence[Place]) -> DeviceFill:
         """Return what copies parts, one for each rank, to the pages."""
+        return DeviceFill(self, tuple(parts))
 
-        def fill(place: int, start: int, out: Bytes) -> vkbackend.TimelinePoint:
-            buffer, offset = parts[place]
-            return self._copy((buffer, offset + start), self.place_of(out), out.size)
-
-        return fill
-
-    def writer(self, goals: Sequence[Place], rank: int, own: Place) -> Consume:
+    def writer(self, goals: Sequence[Place], rank: int, own: Place) -> DeviceTake:
         """Return what copies each rank's bytes to a place.
 
         Parameters
@@ -62,15 +59,59 @@ class DevicePages:
         own : (Buffer, int)
             There.
         """
+        return DeviceTake(self, tuple(goals), rank, own)
 
-        def consume(source: int, start: int, chunk: Bytes) -> vkbackend.TimelinePoint:
-            buffer, offset = goals[source]
-            place = self.place_of(chunk)
-            if source == rank:
-                place = own[0], own[1] + start
-            return self._copy(place, (buffer, offset + start), chunk.size)
 
-        return consume
+@dataclass(frozen=True)
+class DeviceFill:
+    """A `Fill` of parts in memory of a device, one for each rank; see `DevicePages`."""
+
+    pages: DevicePages
+    parts: tuple[Place, ...]
+
+    def place(self, part: int, start: int) -> Place:
+        """Return where a byte of a part is."""
+        buffer, offset = self.parts[part]
+        return buffer, offset + start
+
+    def __call__(self, part: int, start: int, out: Bytes) -> vkbackend.TimelinePoint:
+        """Copy bytes of a part to the pages."""
+        goal = self.pages.place_of(out)
+        return self.pages.copy(self.place(part, start), goal, out.size)
+
+
+@dataclass(frozen=True)
+class DeviceTake:
+    """A `Consume` that copies each rank's bytes to memory of a device."""
+
+    pages: DevicePages
+    goals: tuple[Place, ...]
+    rank: int
+    own: Place
+
+    def place(self, rank: int, start: int) -> Place:
+        """Return where a byte of a rank's belongs."""
+        buffer, offset = self.goals[rank]
+        return buffer, offset + start
+
+    def own_place(self, start: int) -> Place:
+        """Return where a byte is that this rank gives itself."""
+        return self.own[0], self.own[1] + start
+
+    def __call__(
+        self, source: int, start: int, chunk: Bytes
+    ) -> vkbackend.TimelinePoint:
+        """Copy bytes of a rank from the pages, or from where they are."""
+        mine = source == self.rank
+        place = self.own_place(start) if mine else self.pages.place_of(chunk)
+        return self.pages.copy(place, self.place(source, start), chunk.size)
+
+
+class Waitable(Protocol):
+    """What a device does: a `TimelinePoint`, or a copy that another driver makes."""
+
+    def wait(self, timeout_seconds: float, /) -> bool:
+        """Wait for its end; return False if the time ran out first."""
 
 
 class Copied:
@@ -78,10 +119,10 @@ class Copied:
 
     Parameters
     ----------
-    points : sequence of vkbackend.TimelinePoint
+    points : sequence of TimelinePoint or CudaCopy
     """
 
-    def __init__(self, points: Sequence[vkbackend.TimelinePoint]) -> None:
+    def __init__(self, points: Sequence[Waitable]) -> None:
         self._points = points
 
     def holds(self) -> bool:

@@ -175,7 +175,7 @@ class HostTransport(Transport):
         headers: list[Header] = []
         piece, count = 0, 1
         filled = yield from self._fill(0, self._pieces, step, own, fill)
-        _put(self._slot(self.rank, self._pieces)[0], mine.packed())
+        self._put_header(self._pieces, mine)
         while piece < count:
             number = self._pieces
             yield Copied(filled)
@@ -184,9 +184,13 @@ class HostTransport(Transport):
             yield self._reached(self._written, number + 1)
             self._control.fence()
             if not piece:
-                slots = [self._slot(rank, number)[0] for rank in range(self.size)]
-                headers = [Header.unpacked(slot) for slot in slots]
+                headers = self._headers(number)
                 self._agree(headers, number + 1)
+                if any(each.on_device for each in headers):
+                    # Those who would pull give through the pages, too: from the start.
+                    self._set(self._read[self.rank], number + 1)
+                    again = HostTransport.exchange(self, call, sizes, fill, consume)
+                    return (yield from again)
                 count = rounds_of(headers, step)
             taken = self._take(piece, number, step, headers, place, consume)
             piece += 1
@@ -195,6 +199,14 @@ class HostTransport(Transport):
                 filled = yield from self._fill(piece, number + 1, step, own, fill)
             yield Copied(taken)
             self._set(self._read[self.rank], number + 1)
+
+    def _put_header(self, number: int, header: Header) -> None:
+        _put(self._slot(self.rank, number)[0], header.packed())
+
+    def _headers(self, number: int) -> list[Header]:
+        """Return the headers of all ranks, of a piece that is the first."""
+        slots = [self._slot(rank, number)[0] for rank in range(self.size)]
+        return [Header.unpacked(slot) for slot in slots]
 
     def _fill(
         self, piece: int, number: int, step: int, own: Sequence[int], fill: Fill

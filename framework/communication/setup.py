@@ -11,6 +11,7 @@ from vkbackend.errors import NoVulkanError
 
 from ..base.device import CPU, Device
 from ..base.errors import DistributedError
+from .cuda_transport import CudaTransport, open_mailboxes
 from .group import Group, alone
 from .host_transport import HostTransport
 from .mpi_transport import MpiTransport
@@ -25,7 +26,7 @@ from .world import (
 )
 
 BACKENDS = ("any", "mpi")
-TRANSPORTS = ("any", "host", "mpi")
+TRANSPORTS = ("any", "host", "cuda", "mpi")
 
 _groups: list[Group] = []
 
@@ -50,9 +51,10 @@ def init(
         "any" asks MPI only where a launcher has started several processes; "mpi" always
         does.
     transport : str, default "any"
-        "host" moves bytes through pages that the processes of one machine share, "mpi"
-        through MPI's messages; "any" chooses "host" where all ranks of a group are on
-        one machine.
+        "host" moves bytes through pages that the processes of one machine share, "cuda"
+        from card to card of one machine, of NVIDIA's, and "mpi" through MPI's messages;
+        "any" chooses "cuda" where all ranks of a group can, or else "host" where they
+        are on one machine.
     device : Device or str, optional
         Of this process. By default `VKBACKEND_DEVICE`, or else the hardware device with
         the number of this process on its machine; where there is only a software
@@ -154,22 +156,45 @@ def make_group(
         Returns the device of this process.
     """
     together = job.are_neighbours(ranks)
-    chosen: type[Transport]
-    if transport == "host" and not together:
+    if transport in ("host", "cuda") and not together:
         raise DistributedError(
-            "init: transport is 'host', and the ranks are on several machines; use"
-            " 'any' or 'mpi'"
+            f"init: transport is {transport!r}, and the ranks are on several machines;"
+            " use 'any' or 'mpi'"
         )
-    if transport != "any":
-        chosen = HostTransport if transport == "host" else MpiTransport
-        reason = "it was asked for"
-    elif together:
-        chosen, reason = HostTransport, f"all {len(ranks)} ranks are on one machine"
-    else:
-        machines = len({job.machine[rank] for rank in ranks})
-        chosen, reason = MpiTransport, f"the ranks are on {machines} machines"
-    made = chosen(job, comm, ranks)
+    made, reason = _chosen(job, comm, ranks, transport, device)
+    made.asked = transport
     return Group(made, TransportChoice(made.name, reason), device)
+
+
+def _chosen(
+    job: World,
+    comm: Any,
+    ranks: Sequence[int],
+    transport: str,
+    device: Callable[[], Device],
+) -> tuple[Transport, str]:
+    """Return the transport of a group, and why; see `make_group`."""
+    asked = "it was asked for"
+    machines = len({job.machine[rank] for rank in ranks})
+    if transport == "mpi":
+        return MpiTransport(job, comm, ranks), asked
+    if machines > 1:
+        reason = f"the ranks are on {machines} machines"
+        return MpiTransport(job, comm, ranks), reason
+    if transport == "host":
+        return HostTransport(job, comm, ranks), asked
+    mailboxes, obstacle = open_mailboxes(comm, device)
+    together = f"all {len(ranks)} ranks are on one machine"
+    if mailboxes is not None:
+        reason = f"{together}, with cards that reach each other"
+        made = CudaTransport(job, comm, ranks, mailboxes)
+        return made, asked if transport == "cuda" else reason
+    if transport == "cuda":
+        raise DistributedError(
+            f"init: transport is 'cuda', which cannot be had: {obstacle}; use 'any' or"
+            " 'host'"
+        )
+    return HostTransport(job, comm, ranks), f"{together}; not cuda: {obstacle}"
 
 
 def split(group: Group, color: int | None, key: int | None = None) -> Group | None:
@@ -206,8 +231,7 @@ def split(group: Group, color: int | None, key: int | None = None) -> Group | No
         single.ranks = tuple(order)
         single._device = group._device
         return single
-    name = "any" if group.transport.name == "host" else group.transport.name
-    return make_group(moving.world, comm, order, name, group._device)
+    return make_group(moving.world, comm, order, moving.asked, group._device)
 
 
 def _device(job: World) -> Device:

@@ -41,7 +41,7 @@ class TransportChoice:
     Attributes
     ----------
     name : str
-        "none" of a group of one process, "host" or "mpi".
+        "none" of a group of one process, "host", "cuda" or "mpi".
     reason : str
         Why.
     """
@@ -88,16 +88,20 @@ class Header:
         Number of the collective in its group; of a message its tag.
     sizes : tuple of int
         Bytes for each rank, or one number of bytes that all of them read.
+    on_device : bool, default False
+        Whether they are in memory of the rank's device, rather than in shared pages.
     """
 
     name: str
     shown: str
     turn: int
     sizes: tuple[int, ...]
+    on_device: bool = False
 
     def packed(self) -> bytes:
         """Return it as bytes, of which there are at most `HEADER`."""
-        data = pickle.dumps((self.name, self.shown, self.turn, self.sizes))
+        told = self.name, self.shown, self.turn, self.sizes, self.on_device
+        data = pickle.dumps(told)
         if len(data) > HEADER:
             raise DistributedError(
                 f"{self.name}: what describes it takes {len(data)} bytes, and {HEADER}"
@@ -150,15 +154,18 @@ class Transport(ABC):
     Attributes
     ----------
     name : str
-        "host" or "mpi".
+        "host", "cuda" or "mpi".
     rank, size : int
         Place of this process among them, and their number.
+    asked : str
+        What was asked for: a name, or "any".
     refusal : str
         Why a device has not imported the pages; nothing if none was asked to.
     """
 
     name = ""
     refusal = ""
+    asked = "any"
 
     def __init__(self, world: World, comm: Any, ranks: Sequence[int]) -> None:
         self.world, self.comm, self.ranks = world, comm, tuple(ranks)

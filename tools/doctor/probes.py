@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vkbackend import NoVulkanError, config, disk_cache
+from vkbackend import cuda as vkbackend_cuda
 from vkbackend.atomic_file import UNFINISHED
 from vkbackend.disk_cache import cache_file
 from vkbackend.driver import cards, features, instance, physical_device
@@ -228,6 +229,14 @@ def processes() -> Json:
     }
 
 
+def cuda() -> Json:
+    """Return whether cards of this machine can pull from each other by CUDA."""
+    infos = [each.info for each in physical_device.devices()]
+    obstacle = vkbackend_cuda.obstacle_among(infos)
+    version = "" if obstacle else vkbackend_cuda.load().version
+    return {"obstacle": obstacle, "version": version}
+
+
 PROBES: dict[str, Callable[..., Any]] = {
     "loader": loader,
     "hardware": hardware,
@@ -238,4 +247,5 @@ PROBES: dict[str, Callable[..., Any]] = {
     "caches": caches,
     "pipeline_cache": pipeline_cache,
     "processes": processes,
+    "cuda": cuda,
 }

@@ -229,7 +229,18 @@ def _processes(report: Json) -> Iterator[Entry]:
     if found["mpi4py"] and found["mpirun"]:
         left = "" if found["shared"] is None else f", {gibibytes(found['shared'])} left"
         yield Entry("ok", "transport", f"host on one machine: shared pages{left}")
+        yield _cuda(report["cuda"])
         yield Entry("ok", "", "mpi among machines")
+
+
+def _cuda(answer: Json) -> Entry:
+    if answer["status"] != "ok":
+        return _failure(answer)
+    found = answer["value"]
+    if found["obstacle"]:
+        return Entry("note", "", f"not cuda: {found['obstacle']}")
+    told = f"cards pull from each other, CUDA {found['version']}"
+    return Entry("ok", "", f"cuda on one machine: {told}")
 
 
 _CACHES = (

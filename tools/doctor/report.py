@@ -116,7 +116,7 @@ def _ask(
 
 def _system(options: Options, progress: Progress) -> Json:
     """Ask what needs no driver."""
-    names = ("loader", "hardware", "caches", "compiler", "processes")
+    names = ("loader", "hardware", "caches", "compiler", "processes", "cuda")
     found = _ask([Request(name) for name in names], options, progress)
     system: Json = dict(zip(names, found, strict=True))
     system["extensions"] = []

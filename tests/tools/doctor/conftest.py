@@ -99,6 +99,7 @@ HEALTHY: dict[str, Any] = {
     "processes": answer(
         {"mpi4py": "4.1.2", "mpirun": "/usr/bin/mpirun", "shared": 1 << 30}
     ),
+    "cuda": answer({"obstacle": "", "version": "12.8"}),
     "tests": [{"name": "copy", "required": True, **answer("3 GB/s")}],
 }
 

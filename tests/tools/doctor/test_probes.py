@@ -118,3 +118,9 @@ def test_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     mpirun = tmp_path / "mpirun"
     mpirun.touch(mode=0o755)
     assert probes.processes()["mpirun"] == str(mpirun)
+
+
+def test_pulls_between_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes.physical_device, "devices", list)
+    why = "Vulkan has no card with NVIDIA's driver"
+    assert probes.cuda() == {"obstacle": why, "version": ""}

@@ -88,6 +88,7 @@ def test_why_a_device_is_taken(
     [
         *("loader", "devices", "compiler", "caches", "hardware", "pipeline_cache"),
         "processes",
+        "cuda",
     ],
 )
 @pytest.mark.parametrize("status", ["failed", "crashed", "hung", "unasked"])
@@ -101,6 +102,10 @@ def test_any_answer_may_be_missing(name: str, status: str, report: Report) -> No
 def test_several_processes(diagnosed: Report) -> None:
     shown = render.render(diagnosed, 132, colour=False)
     assert "transport  host on one machine: shared pages, 1.00 GiB left" in shown
+    assert "cuda on one machine: cards pull from each other, CUDA 12.8" in shown
+    diagnosed["cuda"]["value"]["obstacle"] = "Vulkan has no card"
+    shown = render.render(diagnosed, 132, colour=False)
+    assert "not cuda: Vulkan has no card" in shown
     diagnosed["processes"]["value"]["mpi4py"] = ""
     shown = render.render(diagnosed, 132, colour=False)
     assert "missing; pip install 'vkbackend[mpi]'" in shown

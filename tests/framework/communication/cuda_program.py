@@ -1,0 +1,340 @@
+"""Transport `cuda` between processes of one card, or of one each, stage by stage.
+
+    python -m tests.framework.communication.cuda_program --ranks 2 --device 0
+    python -m tests.framework.communication.cuda_program --fake
+
+It needs no MPI. Each rank prints what it has found of each stage; the first stage that
+fails ends all, with the name of the `CUresult`. `--fake` takes the driver's place by
+one over memory that Vulkan exports, for software devices. `--apart` gives each rank the
+card of its number.
+"""
+
+import argparse
+import os
+import platform
+import signal
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from tests import fake_cuda
+from tests.rank_pipes import PipeComm, run, world_of
+from vkbackend import cuda
+from vkbackend.cuda import CudaBlock, CudaMemory
+from vkbackend.framework.base.device import CPU, Device, GpuDevice
+from vkbackend.framework.base.errors import DistributedError
+from vkbackend.framework.communication import host_transport, mailboxes
+from vkbackend.framework.communication.cuda_transport import (
+    CudaTransport,
+    open_mailboxes,
+)
+from vkbackend.framework.communication.descriptors import exchange_descriptors
+from vkbackend.framework.communication.group import Group
+from vkbackend.framework.communication.host_transport import HostTransport
+from vkbackend.framework.communication.transport import TransportChoice
+
+MEBIBYTE = 1 << 20
+DTYPES = (
+    *("bool", "uint8", "int8", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64", "complex64"),
+)
+OPS = ("sum", "mean")
+
+
+class Program:
+    """The stages of one rank.
+
+    Parameters
+    ----------
+    comm : PipeComm
+    options : argparse.Namespace
+        See the module.
+    """
+
+    def __init__(self, comm: PipeComm, options: argparse.Namespace) -> None:
+        self.comm, self.options = comm, options
+        number = comm.rank if options.apart else options.device
+        self.device = Device("gpu", number)
+        assert isinstance(self.device, GpuDevice)
+        self.gpu = self.device.gpu
+        self.groups: dict[str, Group] = {}
+
+    def say(self, text: str) -> None:
+        print(f"[{self.comm.rank}] {text}", flush=True)
+
+    def stage(self, work: Callable[[], object]) -> bool:
+        """Run a stage; return whether it has gone well on all ranks."""
+        error, start = "", time.perf_counter()
+        try:
+            work()
+        except BaseException:
+            error = traceback.format_exc()
+        seconds = time.perf_counter() - start
+        self.say(f"{work.__name__}: {'FAILED' if error else 'ok'}, {seconds:.2f} s")
+        if error:
+            self.say(error)
+        return not any(self.comm.allgather(bool(error)))
+
+    def driver(self) -> None:
+        """Say what there is."""
+        info = self.gpu.info
+        self.say(f"{platform.platform()}, Vulkan {info.name}, {info.driver_name}")
+        self.say(f"uuid {info.uuid}, PCI {info.pci_address}")
+        memory = self.gpu.memory
+        self.say(f"imports {memory.import_alignment}, fds {memory.descriptors}")
+        driver = cuda.load()
+        devices = driver.devices()
+        self.say(f"CUDA {driver.version}, devices {devices}")
+        version = Path("/proc/driver/nvidia/version")
+        if version.exists():
+            self.say(version.read_text().splitlines()[0])
+        own = cuda.device_of(info)
+        reached = [uuid for uuid, each in devices.items() if driver.accesses(own, each)]
+        self.say(f"CUDA's device is {own}; it reaches {len(reached)} of {len(devices)}")
+
+    def memory(self) -> None:
+        """Pull between processes, by hand; each card's kernels and copies check it."""
+        memory = CudaMemory(self.gpu)
+        size = self.options.most * MEBIBYTE
+        free = memory.context.free_bytes()
+        start = time.perf_counter()
+        own, descriptor = memory.allocate(size)
+        inbox, other = memory.allocate(size)
+        took = time.perf_counter() - start
+        self.say(f"{own.size} bytes twice in {took:.3f} s; {free} bytes were free")
+        found = exchange_descriptors(self.comm, descriptor)
+        blocks = [
+            own if rank == self.comm.rank else memory.open(each, own.size)
+            for rank, each in enumerate(found)
+        ]
+        for each in (descriptor, other, *found):
+            os.close(each)
+        data = np.arange(size // 4, dtype=np.uint32) * (1 + self.comm.rank)
+        buffer = self.gpu.allocate(size)
+        self.gpu.upload(data, buffer)
+        self.gpu.transfer.copy((buffer, 0), (own.vulkan, 0), size).wait()
+        self.comm.Barrier()
+        for rank, block in enumerate(blocks):
+            if rank != self.comm.rank:
+                self._pull(memory, rank, block, inbox, size, buffer)
+        self.comm.Barrier()
+        del buffer
+        memory.close()
+        self.say("let go of the memory")
+
+    def _pull(
+        self,
+        memory: CudaMemory,
+        rank: int,
+        block: CudaBlock,
+        inbox: CudaBlock,
+        size: int,
+        goal: Any,
+    ) -> None:
+        pulled = memory.pull(block, 0, inbox, 0, size)
+        assert pulled.wait(60), "a pull does not end"
+        self.gpu.transfer.copy((inbox.vulkan, 0), (goal, 0), size).wait()
+        got = np.frombuffer(self.gpu.read(goal), np.uint32)
+        wanted = np.arange(size // 4, dtype=np.uint32) * (1 + rank)
+        wrong = int((got != wanted).sum())
+        self.say(f"pull from rank {rank}: {wrong} words of {got.size} are wrong")
+        assert not wrong
+        for part in (4096, MEBIBYTE, 16 * MEBIBYTE, 64 * MEBIBYTE, size):
+            if part > size:
+                continue
+            times = []
+            for _ in range(self.options.rounds):
+                start = time.perf_counter()
+                memory.pull(block, 0, inbox, 0, part).wait(60)
+                times.append(time.perf_counter() - start)
+            taken = statistics.median(times)
+            rate = part / taken / 1e9
+            self.say(f"pull of {part} bytes: {1e6 * taken:.1f} us, {rate:.1f} GB/s")
+
+    def open_groups(self) -> None:
+        """Make the transport, and that of the host beside it."""
+        ranks = range(self.comm.size)
+        self.world = world_of(self.comm)
+        boxes, why = open_mailboxes(self.comm, lambda: self.device)
+        if boxes is None:
+            raise DistributedError(f"no mailboxes: {why}")
+        for name in ("cuda", "host"):
+            transport: HostTransport
+            if name == "cuda":
+                transport = CudaTransport(self.world, self.comm, ranks, boxes)
+            else:
+                transport = HostTransport(self.world, self.comm, ranks)
+            choice = TransportChoice(name, "the program")
+            self.groups[name] = Group(transport, choice, lambda: self.device)
+        self.say(f"slots of {boxes.chunk} bytes")
+
+    def collectives(self) -> None:
+        """Hold each collective of each dtype to the bits of the host's."""
+        group, host = self.groups["cuda"], self.groups["host"]
+        size, compared = group.size, 0
+        for dtype in DTYPES:
+            for shape in ((size, 3), (2 * size, 5, 7), (size * 1031,)):
+                rng = np.random.default_rng((len(shape), self.comm.rank))
+                data = rng.integers(0, 9, shape)
+                x = fw.tensor(data).to(getattr(fw, dtype))
+                for name, call in _calls(dtype, size):
+                    mine = call(group, x.to(self.device))
+                    assert mine.device is self.device, name
+                    wanted = call(host, x.to(CPU))
+                    same = mine.stored().tobytes() == wanted.stored().tobytes()
+                    assert same, f"{name} of {dtype} {shape} differs"
+                    compared += 1
+        self.say(f"{compared} results have the bits of the host's")
+
+    def mixed(self) -> None:
+        """Hold that a rank may be on the host: all go through the pages then."""
+        group = self.groups["cuda"]
+        for number in range(4):
+            on = self.device if (number >> self.comm.rank % 2) & 1 else CPU
+            x = fw.arange(5000, device=on) * (1 + self.comm.rank)
+            total = group.all_sum(x).tolist()
+            scale = group.size * (group.size + 1) // 2
+            assert total == (np.arange(5000) * scale).tolist(), number
+
+    def replays(self) -> None:
+        """Exchange within `fw.jit`; the host touches no element."""
+        group = self.groups["cuda"]
+
+        @fw.jit
+        def step(x: fw.Tensor) -> fw.Tensor:
+            return group.all_sum(x * 2) + group.all_gather(x[:1]).sum()
+
+        for k in range(5):
+            x = fw.ones(100_000, device=self.device) * (k + self.comm.rank)
+            fw.eval(x)
+            before = self.gpu.counters.snapshot()
+            found = step(x)
+            used = self.gpu.counters - before
+            if step.replays:
+                assert (used.host_reads, used.uploads) == (0, 0), used
+            total = sum(k + rank for rank in range(group.size))
+            assert found[-1].item() == 3 * total, (k, found[-1].item())
+        assert step.replays >= 2, step.replays
+
+    def times(self) -> None:
+        """Time `all_sum` by both transports, eagerly."""
+        for size in (4096, MEBIBYTE, 16 * MEBIBYTE, self.options.most * MEBIBYTE):
+            if size > self.options.most * MEBIBYTE:
+                continue
+            told = []
+            for name, group in self.groups.items():
+                x = fw.ones(size // 4, device=self.device)
+                times = []
+                for _ in range(self.options.rounds + 2):
+                    fw.eval(x)
+                    self.device.synchronize()
+                    self.comm.Barrier()
+                    start = time.perf_counter()
+                    fw.eval(group.all_sum(x))
+                    self.device.synchronize()
+                    times.append(max(self.comm.allgather(time.perf_counter() - start)))
+                taken = statistics.median(times[2:])
+                rate = size / taken / 1e9
+                told.append(f"{name} {1e6 * taken:.0f} us, {rate:.2f} GB/s")
+            self.say(f"all_sum of {size} bytes: {'; '.join(told)}")
+
+    def handles(self) -> None:
+        """Open and close groups; nothing of them stays."""
+        counts = []
+        for _ in range(3):
+            boxes, why = open_mailboxes(self.comm, lambda: self.device)
+            assert boxes is not None, why
+            ranks = range(self.comm.size)
+            made = CudaTransport(self.world, self.comm, ranks, boxes)
+            group = Group(made, TransportChoice("cuda", ""), lambda: self.device)
+            fw.eval(group.all_sum(fw.ones(1000, device=self.device)))
+            group.barrier()
+            group.close()
+            del boxes, made, group
+            self.gpu.release_imports()
+            counts.append(len(os.listdir("/proc/self/fd")))
+        self.say(f"open descriptors after each of three groups: {counts}")
+        assert counts[1] == counts[2], counts
+
+    def death(self) -> None:
+        """Hold that the others are told of a rank that dies in an exchange."""
+        group = self.groups["cuda"]
+        if self.comm.rank == self.comm.size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        start = time.perf_counter()
+        with pytest.raises(DistributedError, match=r"was killed|given up") as caught:
+            self._exchange_for_ever(group)
+        self.say(f"told after {time.perf_counter() - start:.2f} s: {caught.value}")
+
+    def _exchange_for_ever(self, group: Group) -> None:
+        while True:
+            fw.eval(group.all_sum(fw.ones(10 * MEBIBYTE, device=self.device)))
+
+
+def _calls(dtype: str, size: int) -> list[tuple[str, Callable[..., fw.Tensor]]]:
+    """Return collectives of a dtype by name."""
+    ops = OPS if dtype.startswith(("float", "bfloat")) else OPS[:1]
+    halves = not size & (size - 1)
+    calls: list[tuple[str, Callable[..., fw.Tensor]]] = [
+        ("all_gather", lambda group, x: group.all_gather(x)),
+        ("broadcast", lambda group, x: group.broadcast(x, size - 1)),
+        ("all_to_all", lambda group, x: group.all_to_all(x)),
+    ]
+    for op in ops if halves else ops[:1]:
+        calls += [
+            (f"all_reduce {op}", lambda group, x, op=op: group.all_reduce(x, op)),
+            (
+                f"reduce_scatter {op}",
+                lambda group, x, op=op: group.reduce_scatter(x, 0, op),
+            ),
+        ]
+    return calls
+
+
+def work(comm: PipeComm, options: argparse.Namespace) -> None:
+    """Run the stages of one rank."""
+    program = Program(comm, options)
+    with pytest.MonkeyPatch.context() as patch:
+        if options.fake:
+            fake_cuda.install(patch, program.gpu)
+        if options.chunk:
+            patch.setattr(mailboxes, "CHUNK", options.chunk)
+            patch.setattr(host_transport, "CHUNK", options.chunk)
+        stages = [program.driver, program.memory, program.open_groups]
+        stages += [program.collectives, program.mixed, program.replays]
+        stages += [program.times, program.handles]
+        for each in stages:
+            if not program.stage(each):
+                sys.exit(1)
+        program.death()
+    program.say("all is well")
+    sys.stdout.flush()
+    os._exit(0)  # the others have ended
+
+
+def main() -> int:
+    """Start the ranks; return 0 if all went well."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--device", type=int, default=0)
+    parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--most", type=int, default=256, help="MiB of the largest")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--chunk", type=int, default=0, help="bytes of a slot")
+    parser.add_argument("--fake", action="store_true")
+    options = parser.parse_args()
+    statuses = run(work, options.ranks, options)
+    print(f"statuses: {statuses}", flush=True)
+    return int(statuses != [0] * (options.ranks - 1) + [-signal.SIGKILL])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
