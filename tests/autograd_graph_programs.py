@@ -580,3 +580,41 @@ def views_made_without_recording(torch: Any) -> Any:
         x.t() is x,
         x[0].t().shape == (),
     ]
+
+
+def hooks_where_a_tensor_comes_twice(torch: Any) -> Any:
+    functional, seen = torch.nn.functional, []
+    for function in (
+        functional.smooth_l1_loss,
+        functional.mse_loss,
+        functional.huber_loss,
+        functional.binary_cross_entropy_with_logits,
+        lambda x, y: torch.stack([x, y, x]).sum(),
+    ):
+        x = ramp(torch, 3)
+        out = function(x, x)
+        node = out.grad_fn
+        if node.name() == "SumBackward0":
+            ((node, _),) = node.next_functions
+        node.register_hook(lambda inner, outer: seen.append([*inner, *outer]))
+        out.backward()
+        seen.append([x.grad])
+    return seen
+
+
+def hooks_of_likelihoods_that_only_the_tape_keeps(torch: Any) -> Any:
+    seen: list[Any] = []
+    for shape in ((2, 3), (2, 3, 2), (2, 3, 2, 2)):
+        size = 12 if len(shape) > 2 else 6
+        x = ramp(torch, size * (len(shape) - 2 or 1)).reshape(shape)
+        labels = torch.tensor([0, 2] * (x.numel() // 6)).reshape(2, *shape[2:])
+        out = torch.nn.functional.cross_entropy(x * 1, labels * 1, reduction="none")
+        node = out.grad_fn
+        while "Mul" not in node.name():
+            name = node.name()
+            node.register_hook(
+                lambda inner, outer, name=name: seen.append([name, *inner, *outer])
+            )
+            ((node, _),) = node.next_functions
+        out.sum().backward()
+    return seen

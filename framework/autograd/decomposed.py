@@ -95,7 +95,57 @@ def on_tape(tensor: Any, edge: Edge | None) -> Any:
     return tensor
 
 
-class DecomposedNode(ShownNode):
+class ComposableNode(ShownNode):
+    """Shown node whose hooks are those of the nodes that it shows, once composed."""
+
+    __slots__ = ()
+
+    def hooks_of(self, node: GradNode) -> Hooks:
+        """Return the hooks after the rule of a node, which is composed for them."""
+        try:
+            found = self.compose(node)
+        except GradError:
+            found = False
+        if not found:
+            return super().hooks_of(node)
+        shown = getattr(node, "shown", None)
+        hooks: Hooks = hooks_of(node).after if shown is None else shown.hooks_of(node)
+        return hooks
+
+    def record(self, node: GradNode) -> TensorCore:
+        """Return the function's result, recorded as PyTorch composes it."""
+        raise NotImplementedError
+
+    def compose(self, node: GradNode) -> bool:
+        """Record the function again, in the place of a node that stands for it.
+
+        Return whether it was: not where hooks have been gathered around the node.
+        """
+        if self._hooks is not None:
+            return False
+        start = next_sequence()
+        with SettingScope(grad_mode, True), autocast_disabled():
+            last = self.record(node).grad_node
+        assert last is not None, "it requires a gradient, as the node's result does"
+        made = sorted(_nodes_after(last, start), key=lambda each: each.sequence)
+        places = {id(last): node}
+        if not _pair(self, last, {id(each) for each in made}, places):
+            return False
+        for at, each in enumerate(made):
+            # Between the node and those before it, which have whole numbers.
+            between: Any = node.sequence - 1 + (at + 1) / (len(made) + 1)
+            each.sequence = between
+            each.edges = tuple([_moved(edge, places) for edge in each.edges])
+            shown = getattr(each, "shown", None)
+            if shown is not None:
+                shown.edges = tuple([_moved(edge, places) for edge in shown.edges])
+        for each in made:
+            if id(each) in places:
+                _replace(places[id(each)], each)
+        return True
+
+
+class DecomposedNode(ComposableNode):
     """Shown node, and how its function is recorded as PyTorch composes it.
 
     Attributes
@@ -115,45 +165,9 @@ class DecomposedNode(ShownNode):
         super().__init__(name, edges)
         self.function = function
 
-    def hooks_of(self, node: GradNode) -> Hooks:
-        """Return the hooks after the rule of a node, which is composed for them."""
-        try:
-            found = self.compose(node)
-        except GradError:
-            found = False
-        if not found:
-            return super().hooks_of(node)
-        shown = getattr(node, "shown", None)
-        hooks: Hooks = hooks_of(node).after if shown is None else shown.hooks_of(node)
-        return hooks
-
-    def compose(self, node: GradNode) -> bool:
-        """Record the function again, in the place of a node that stands for it.
-
-        Return whether it was: not where hooks have been gathered around the node.
-        """
-        if self._hooks is not None:
-            return False
-        start = next_sequence()
-        with SettingScope(grad_mode, True), autocast_disabled():
-            last = self.function(node).grad_node
-        assert last is not None, "it requires a gradient, as the node's result does"
-        made = sorted(_nodes_after(last, start), key=lambda each: each.sequence)
-        places = {id(last): node}
-        if not _pair(self, last, {id(each) for each in made}, places):
-            return False
-        for at, each in enumerate(made):
-            # Between the node and those before it, which have whole numbers.
-            between: Any = node.sequence - 1 + (at + 1) / (len(made) + 1)
-            each.sequence = between
-            each.edges = tuple([_moved(edge, places) for edge in each.edges])
-            shown = getattr(each, "shown", None)
-            if shown is not None:
-                shown.edges = tuple([_moved(edge, places) for edge in shown.edges])
-        for each in made:
-            if id(each) in places:
-                _replace(places[id(each)], each)
-        return True
+    def record(self, node: GradNode) -> TensorCore:
+        """Return what the function does."""
+        return self.function(node)
 
 
 def _nodes_after(last: GradNode, start: int) -> list[GradNode]:

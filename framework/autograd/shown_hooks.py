@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.errors import GradError
@@ -19,7 +20,10 @@ from .running_pass import running_pass
 if TYPE_CHECKING:
     from .tape import Edge, GradNode
 
-MAX_NODES = 32
+Key = tuple[int, int]
+"""What tells edges apart."""
+
+MAX_NODES = 4096
 """Nodes that a function with one shown node may record."""
 
 
@@ -71,11 +75,11 @@ class ShownHooks:
         self.hooks: Hooks = OrderedDict()
         self._inputs = inputs
         self._places = {
-            _key(each.edge): place
+            key_of(each.edge): place
             for place, each in enumerate(inputs)
             if each is not None
         }
-        inner = self._nodes(node)
+        inner = nodes_between(node, self._places.keys())
         if inner is None or len(self._places) < sum(map(bool, inputs)):
             raise GradError(
                 f"register_hook: {name} is computed with other operations, which have"
@@ -88,24 +92,6 @@ class ShownHooks:
         for each in inner:
             after = functools.partial(self._after, each.sequence, each.edges)
             put(hooks_of(each).after, after)
-
-    def _nodes(self, first: GradNode) -> list[GradNode] | None:
-        """Return the nodes between a result and the inputs, if there are no others."""
-        found, left, reached = {first.sequence: first}, [first], set()
-        while left and len(found) <= MAX_NODES:
-            for edge in left.pop().edges:
-                if edge is None:
-                    continue
-                if _key(edge) in self._places:
-                    reached.add(_key(edge))
-                elif isinstance(edge[0], TensorCore):
-                    return None
-                elif edge[0].sequence not in found:
-                    found[edge[0].sequence] = edge[0]
-                    left.append(edge[0])
-        if left or reached != self._places.keys():
-            return None
-        return [*found.values()]
 
     def _after(
         self,
@@ -123,7 +109,7 @@ class ShownHooks:
             gathered.outer = grads
         passed = [*answers]
         for at, (edge, grad) in enumerate(zip(edges, answers)):
-            place = None if edge is None else self._places.get(_key(edge))
+            place = None if edge is None else self._places.get(key_of(edge))
             if place is not None and grad is not None:
                 before = gathered.grads.get(place)
                 gathered.grads[place] = grad if before is None else before + grad
@@ -152,6 +138,24 @@ class ShownHooks:
         return grads
 
 
-def _key(edge: Any) -> tuple[int, int]:
+def nodes_between(first: GradNode, ends: Collection[Key]) -> list[GradNode] | None:
+    """Return a node and those behind it, up to edges that end there.
+
+    None is for nodes of which one leads to another leaf than those of the edges.
+    """
+    found, left = {first.sequence: first}, [first]
+    while left:
+        for edge in left.pop().edges:
+            if edge is None or key_of(edge) in ends:
+                continue
+            if isinstance(edge[0], TensorCore) or len(found) > MAX_NODES:
+                return None
+            if edge[0].sequence not in found:
+                found[edge[0].sequence] = edge[0]
+                left.append(edge[0])
+    return [*found.values()]
+
+
+def key_of(edge: Any) -> Key:
     """Return what tells edges apart; a node that is shown in between has its own."""
     return (id(edge[0]), edge[1]) if isinstance(edge, tuple) else (id(edge), -1)

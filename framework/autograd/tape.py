@@ -554,9 +554,7 @@ def show_as(result: TensorCore, name: str, *inputs: Any) -> None:
         node.shown = ShownNode(name, tuple(edges))
 
 
-def shown_as(
-    name: str | Callable[..., str], *parameters: str, squeezed: tuple[int, ...] = ()
-) -> Callable[[F], F]:
+def shown_as(name: str | Callable[..., str], *parameters: str) -> Callable[[F], F]:
     """Decorate a function whose results the graph shows as PyTorch's; see `show_as`.
 
     Parameters
@@ -566,9 +564,6 @@ def shown_as(
         a call; "" leaves the results as they are.
     *parameters : str
         Parameters, taken by place, of the tensors that the node leads to.
-    squeezed : tuple of int
-        With how many dimensions PyTorch's function gives the first of them another one,
-        which it drops from the result.
     """
 
     def decorate(function: F) -> F:
@@ -596,8 +591,7 @@ def shown_as(
             for out in results if several else (results,):
                 # An input that is returned as it is keeps its node.
                 if said and out.grad_node is not None and out.grad_node not in before:
-                    one = bool(squeezed) and out.ndim in squeezed
-                    (show_squeezed if one else show_as)(out, said, *inputs)
+                    show_as(out, said, *inputs)
             return results
 
         return cast(F, shown)
@@ -626,12 +620,6 @@ def distinct(tensors: Sequence[Any]) -> list[Any]:
 
 def _unchanged(grad: Any) -> Any:
     return grad
-
-
-def show_squeezed(result: TensorCore, name: str, first: Any, *others: Any) -> None:
-    """Show a result as `show_as`, of a first input with a dimension that it drops."""
-    wider = shown_node("UnsqueezeBackward0", first)
-    show_as(result, "SqueezeBackward1", shown_node(name, wider, *others))
 
 
 def _shown_input(edge: Edge | ShownNode | None) -> ShownInput | None:

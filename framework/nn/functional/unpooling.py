@@ -8,6 +8,7 @@ from typing import Any
 
 from ... import ops
 from ...autograd.tape import shown_as
+from ...autograd.unbatched import unbatched_as
 from ...base.dtype import float32, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import Shape
@@ -42,7 +43,7 @@ def each_dim(name: str, value: int | Sequence[int], dims: int) -> Shape:
     return numbers
 
 
-@shown_as("MaxUnpool2DBackward0", "input", squeezed=(2, 3))
+@unbatched_as("MaxUnpool2DBackward0", "input", dims=(2, 3), dim=-1)
 def max_unpool1d(
     input: Tensor,
     indices: Tensor,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import show_as, show_squeezed, shown_as
+from ...autograd.tape import show_as
+from ...autograd.unbatched import show_unbatched, unbatched_as
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -67,9 +68,10 @@ def conv1d(
     """
     out = _convolved("conv1d", 1, x, weight, bias, stride, padding, dilation, groups)
     if out.grad_node is not None:
-        (show_as if out.ndim == 3 else show_squeezed)(
-            out, "ConvolutionBackward0", x, weight, bias
-        )
+        if out.ndim == 3:
+            show_as(out, "ConvolutionBackward0", x, weight, bias)
+        else:
+            show_unbatched(out, "ConvolutionBackward0", 0, x, weight, bias)
     return out
 
 
@@ -113,7 +115,7 @@ def conv2d(
     """
     out = _convolved("conv2d", 2, x, weight, bias, stride, padding, dilation, groups)
     if out.ndim == 3 and out.grad_node is not None:
-        show_squeezed(out, "ConvolutionBackward0", x, weight, bias)
+        show_unbatched(out, "ConvolutionBackward0", 0, x, weight, bias)
     return out
 
 
@@ -223,7 +225,7 @@ def _window(
 
 
 @autocast_low_precision
-@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(2,))
+@unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(2,), dim=0)
 def conv_transpose1d(
     x: Tensor,
     weight: Tensor,
@@ -255,7 +257,7 @@ def conv_transpose1d(
 
 
 @autocast_low_precision
-@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(3,))
+@unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(3,), dim=0)
 def conv_transpose2d(
     x: Tensor,
     weight: Tensor,

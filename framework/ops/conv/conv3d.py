@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import shown_as
+from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int, as_int_or_ints
@@ -73,7 +73,7 @@ def _batched(name: str, x: Tensor, weight: Tensor) -> Tensor:
 
 
 @autocast_low_precision
-@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(4,))
+@unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(4,), dim=0)
 def conv3d(
     x: Tensor,
     weight: Tensor,
@@ -152,7 +152,7 @@ def _depth_windows(x: Tensor, taps: int, step: int, gap: int) -> Tensor:
 
 
 @autocast_low_precision
-@shown_as("ConvolutionBackward0", "x", "weight", "bias", squeezed=(4,))
+@unbatched_as("ConvolutionBackward0", "x", "weight", "bias", dims=(4,), dim=0)
 def conv_transpose3d(
     x: Tensor,
     weight: Tensor,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...autograd.tape import Edge, ShownNode, edge_of, show_as, shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import bool_
 from ...base.errors import DTypeError, IndexDTypeError, IndexRangeError, ShapeError
 from ...base.index_checks import UNCHECKED
@@ -28,6 +28,7 @@ from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
 from .gather import NO_ROW, add_rows, checked_rows, flat_offsets, put_rows, take_rows
 from .masked import flatnonzero
+from .shown_views import ShownViews
 from .symbolic_index import (
     index_with_arrays,
     is_symbolic_index,
@@ -465,52 +466,6 @@ def _masked(view: Tensor, chosen: Region, value: Tensor) -> Tensor | None:
     return where(mask, value, view)
 
 
-class ShownViews(ShownNode):
-    """The views that PyTorch makes one after the other for an index of several parts.
-
-    Parameters
-    ----------
-    index : tuple
-        Of int, slice, None and Ellipsis.
-    shape : tuple of int
-        Of the tensor.
-    edge : Edge or None
-        The tensor's.
-    """
-
-    __slots__ = ("_edge", "_index", "_shape")
-
-    def __init__(
-        self, index: tuple[Any, ...], shape: tuple[int, ...], edge: Edge | None
-    ) -> None:
-        self._index, self._shape, self._edge = index, shape, edge
-        super().__init__("", ())
-
-    def finish(self) -> None:
-        """Find the names of the views, which only a program that looks at it needs."""
-        if self.name:
-            return
-        sizes = [*self._shape]
-        each_takes = [part is not None and part is not Ellipsis for part in self._index]
-        left = len(sizes) - each_takes.count(True)
-        names: list[str] = []
-        for part in self._index:
-            if part is Ellipsis:
-                del sizes[:left]
-            elif part is None:
-                names.append("UnsqueezeBackward0")
-            else:
-                size = sizes.pop(0)
-                sliced = isinstance(part, slice)
-                if not sliced or part.indices(size) != (0, size, 1):
-                    names.append("SliceBackward0" if sliced else "SelectBackward0")
-        edge: Any = self._edge
-        *inner, self.name = names or ["AliasBackward0"]
-        for name in inner:
-            edge = ShownNode(name, (edge,))
-        self.edges = (edge,)
-
-
 def slice_(x: Tensor, index: object) -> Tensor:
     """Return the elements that an index chooses: a view if it has no arrays.
 
@@ -556,12 +511,28 @@ def slice_(x: Tensor, index: object) -> Tensor:
             name = "UnsqueezeBackward0" if index is None else "SelectBackward0"
             show_as(view, name, x)
         elif view.grad_node is not None and type(index) is tuple:
-            view.grad_node.shown = ShownViews(index, tuple(shape), edge_of(x))
+            view.grad_node.shown = ShownViews(index, x, slice_)
         return view
     out = taken(view, rows_of_arrays(view, chosen))
     if out.grad_node is not None:
-        show_as(out, "IndexBackward0", x)
+        views = None if view is x else _views_before(index, x)
+        if views is not None and view.grad_node is not None:
+            view.grad_node.shown = views
+        show_as(out, "IndexBackward0", x if views is None else view)
     return out
+
+
+def _views_before(index: Any, x: Tensor) -> ShownViews | None:
+    """Return what the graph shows of an index before its arrays, if there is more."""
+    if type(index) is not tuple or all(isinstance(e, TensorCore) for e in index):
+        return None
+    parts: list[Any] = []
+    for each in index:
+        part = _entry(each)
+        basic = part is None or part is Ellipsis or isinstance(part, int | slice)
+        parts += [part] if basic else [slice(None)] * _consumed(part)
+    shown = ShownViews(tuple(parts), x, slice_)
+    return shown if shown.steps() else None
 
 
 @autocast_promote

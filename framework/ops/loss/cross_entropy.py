@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...autograd.decomposed import DecomposedNode, Operand
+from ...autograd.decomposed import DecomposedNode, Operand, on_tape
 from ...autograd.engine import is_grad_enabled
-from ...autograd.shown_hooks import MAX_NODES
-from ...autograd.tape import Edge, GradNode, ShownNode, shown_node
+from ...autograd.shown_hooks import MAX_NODES, key_of, nodes_between
+from ...autograd.tape import Edge, GradNode, ShownNode, edge_of, shown_node
 from ...base.dtype import FLOAT, SINGLE, float32, float64, promote
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec
+from ...base.shape import Shape, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -241,7 +241,7 @@ def _shown(
     """Return what the graph shows, which is recorded where hooks are registered."""
     logits, _, weight = given
     ignored, reduction = options
-    dims = len(logits.layout.shape)
+    dims, edge = len(logits.layout.shape), edge_of(logits)
     log: Any = shown_node("LogSoftmaxBackward0", logits)
     if dims > 1 and (weight is not None or logits.dtype is float64):
         log = _log_softmax_behind(node) or log
@@ -251,10 +251,16 @@ def _shown(
         edges = (ShownNode("ViewBackward0", edges),)
         if reduction == "none":
             name, edges = "ViewBackward0", (ShownNode(name, edges),)
+    if type(log) is Edge and edges == (log,):
+        # The loss is computed of these: hooks between are those of that node.
+        return ShownNode(name, edges)
     operands = [None if each is None else Operand(each) for each in given]
+    shapes = logits.layout.shape, given[1].layout.shape
 
-    def composed(_: GradNode) -> Tensor:
-        found: list[Any] = [each and each.tensor() for each in operands]
+    def composed(node: GradNode) -> Tensor:
+        found: list[Any] = _given_to(node, shapes, edge) or [
+            each and each.tensor() for each in operands
+        ]
         x, labels, weight = found
         likelihoods = log_softmax(x, min(1, dims - 1))
         return nll_loss(
@@ -262,6 +268,21 @@ def _shown(
         )
 
     return DecomposedNode(name, edges, composed)
+
+
+def _given_to(
+    last: GradNode, shapes: tuple[Shape, Shape], edge: Edge | None
+) -> list[Any] | None:
+    """Return logits, labels and no weights, from what the loss of rows saved."""
+    for node in nodes_between(last, [key_of(edge)]) or ():
+        if node.op_name == "cross_entropy_rows" and node.saved is not None:
+            rows, labels = (node.saved[name].tensor() for name in ("logits", "labels"))
+            batch, *rest = shapes[1] or (1,)
+            logits = reshape(rows, (batch, *rest, rows.layout.shape[1]))
+            order = (0, len(rest) + 1, *range(1, len(rest) + 1))
+            logits = reshape(permute(logits, order), shapes[0])
+            return [on_tape(logits, edge), reshape(labels, shapes[1]), None]
+    return None
 
 
 def _log_softmax_behind(last: GradNode) -> Edge | None:

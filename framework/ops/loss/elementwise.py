@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import distinct, show_as
 from ...base.dtype import FLOAT, bool_, promote
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import broadcast_shapes
@@ -73,6 +73,8 @@ def _check_same(name: str, x: Tensor, target: Tensor, reduction: str) -> None:
 def _together(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return both in their common dtype, in which 0-D tensors count as others."""
     kind = promote(x.dtype, target.dtype)
+    if x is target:
+        x, target = distinct((x, target))
     return converted(x, kind), converted(target, kind)
 
 
@@ -245,6 +247,8 @@ def binary_cross_entropy(
     """
     _check_same("binary_cross_entropy", x, target, reduction)
     need_one_dtype("binary_cross_entropy", x=x, target=target)
+    if x is target:
+        x, target = distinct((x, target))
     losses = _binary_cross_entropy(x, target)
     out = reduced(losses if weight is None else losses * weight, reduction)
     if out.grad_node is not None:
@@ -287,6 +291,8 @@ def binary_cross_entropy_with_logits(
             "binary_cross_entropy_with_logits: target is"
             f" {target.dtype.name}; it must be a float dtype"
         )
+    if x is target:
+        x, target = distinct((x, target))
     likely = log_sigmoid(x)
     if pos_weight is not None:
         likely = likely * (target * (pos_weight - 1.0) + 1.0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...autograd.tape import show_as
+from ...autograd.tape import distinct, show_as
 from ...base.dtype import STORED, promote
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
@@ -379,6 +379,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 " differ; they must be"
                 " equal"
             )
+    if len({*map(id, parts)}) < len(parts):
+        parts = distinct(parts)
     out = cat([unsqueeze(part, at) for part in parts], at)
     if out.grad_node is not None:
         show_as(out, "StackBackward0", *parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import shown_as
+from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...base.validation import as_int
@@ -36,7 +37,7 @@ def _node(x: Tensor, output_size: object) -> str:
     return "MeanBackward1" if one else "AdaptiveAvgPool2DBackward0"
 
 
-@shown_as("AvgPool2DBackward0", "x", squeezed=(2, 3))
+@unbatched_as("AvgPool2DBackward0", "x", dims=(2, 3), dim=-2)
 def avg_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -156,7 +157,7 @@ def _averages(
     return autocast_passthrough(found, x, dims)
 
 
-@shown_as("AdaptiveAvgPool2DBackward0", "x", squeezed=(2, 3))
+@unbatched_as("AdaptiveAvgPool2DBackward0", "x", dims=(2, 3), dim=-2)
 def adaptive_avg_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return means over parts that divide signals evenly.
 

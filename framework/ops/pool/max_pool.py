@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import shown_as
+from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
 from ...base.shape import Shape
 from ...eager.base_tensor import operand
@@ -33,7 +34,7 @@ MOST_ELEMENTS = 1 << 16
 """Along a dimension: the shader of parts multiplies two such numbers in 32 bits."""
 
 
-@shown_as("MaxPool2DWithIndicesBackward0", "x", squeezed=(2, 3))
+@unbatched_as("MaxPool2DWithIndicesBackward0", "x", dims=(2, 3), dim=-2)
 def max_pool1d(
     x: Tensor,
     kernel_size: int | Shape,
@@ -61,7 +62,7 @@ def max_pool1d(
     return _like(x, 1, _max_pool2d(images(x, 1), window))[0]
 
 
-@shown_as("MaxPool2DWithIndicesBackward0", "x", squeezed=(2, 3))
+@unbatched_as("MaxPool2DWithIndicesBackward0", "x", dims=(2, 3), dim=-2)
 def max_pool1d_with_indices(
     x: Tensor,
     kernel_size: int | Shape,
@@ -185,7 +186,7 @@ def with_places(found: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     return found[0], as_places(found[1])
 
 
-@shown_as("AdaptiveMaxPool2DBackward0", "x", squeezed=(2, 3))
+@unbatched_as("AdaptiveMaxPool2DBackward0", "x", dims=(2, 3), dim=-2)
 def adaptive_max_pool1d(x: Tensor, output_size: int | Shape) -> Tensor:
     """Return the largest element of each of the parts that divide signals evenly.
 
@@ -232,7 +233,7 @@ def adaptive_max_pool2d(
     return _parts("adaptive_max_pool2d", 2, x, output_size)[0]
 
 
-@shown_as("AdaptiveMaxPool2DBackward0", "x", squeezed=(2, 3))
+@unbatched_as("AdaptiveMaxPool2DBackward0", "x", dims=(2, 3), dim=-2)
 def adaptive_max_pool1d_with_indices(
     x: Tensor, output_size: int | Shape
 ) -> tuple[Tensor, Tensor]:
