@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import operator
-import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +22,10 @@ from vkbackend.counters import Counters
 from vkbackend.driver.device_info import DeviceInfo
 from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.driver.physical_device import PhysicalDevice
-from vkbackend.driver.queue import Queue
+from vkbackend.driver.queues import Queues
 from vkbackend.errors import ArgumentError, DeviceLost
 from vkbackend.memory.buffer import Buffer
+from vkbackend.memory.byte_view import byte_view
 from vkbackend.memory.host_pages import HostPages
 from vkbackend.memory.imports import Imports
 from vkbackend.memory.memory import Block, Memory, MemoryUsage, gibibytes
@@ -62,6 +62,8 @@ class Device:
         What it can do.
     counters : Counters
         What was done on it, in running totals.
+    queues : Queues
+        Its queues; `compute_queue` is the first of them.
     at_close : list of callable
         Callbacks of layers above, called when it has been closed.
     status : StatusRecord or None
@@ -106,16 +108,13 @@ class Device:
     def _open(self) -> None:
         """Create all that belongs to the device."""
         self.logical.open()
-        families = self.logical.family_indices
-        self.compute_queue = Queue(self.logical, families[0], "compute")
-        self.transfer_queue = self.compute_queue
-        if len(families) > 1:
-            self.transfer_queue = Queue(self.logical, families[1], "transfer")
+        self.queues = Queues(self.logical)
+        self.compute_queue = self.queues.compute
         self.memory = Memory(self.logical)
-        self.pool = Pool(self.memory, {self.compute_queue, self.transfer_queue})
+        self.pool = Pool(self.memory, self.queues.all)
         self._imports = Imports(self.memory)
         self.transfer = Transfer(
-            self.logical, self.memory, self.transfer_queue, self.check_open
+            self.logical, self.memory, self.queues, self.check_open
         )
         self._argument_arena = Arena(
             self.memory,
@@ -327,7 +326,7 @@ class Device:
         """
         self.check_open("upload")
         self.settle()
-        view = _byte_view("upload", data)
+        view = byte_view("upload", data)
         self._check_own("upload", buffer)
         buffer.check_range("upload", offset, len(view))
         if len(view):
@@ -363,7 +362,7 @@ class Device:
         if self._closed or self.logical.lost:
             self.check_open("read")
         self.settle()
-        target = None if out is None else _byte_view("read", out)
+        target = None if out is None else byte_view("read", out)
         if size is None:
             size = buffer.size - offset if target is None else len(target)
         if buffer.device is not self:
@@ -578,9 +577,7 @@ class Device:
     def synchronize(self) -> None:
         """Wait for everything that has been submitted."""
         self.check_open("synchronize")
-        for queue in (self.compute_queue, self.transfer_queue):
-            if queue.completed < queue.submitted:
-                queue.wait(queue.submitted)
+        self.queues.synchronize()
 
     def live_objects(self) -> dict[str, int]:
         """Return how many Vulkan objects of each kind exist; empty after `close`."""
@@ -614,11 +611,8 @@ class Device:
         if not self._complete:
             self.logical.close()
             return
-        queues = dict.fromkeys((self.compute_queue, self.transfer_queue))
-        for queue in queues:
-            queue.drain()
+        self.queues.drain(self.logical)
         with contextlib.suppress(DeviceLost):
-            self.logical.idle()
             if self.open_profile is not None:
                 self.open_profile.close()
         self.logical.drain_unlocked_calls()
@@ -631,8 +625,7 @@ class Device:
         self._pipelines.clear()
         self._imports.close()
         self.pool.close()
-        for queue in queues:
-            queue.close()
+        self.queues.close()
         self.logical.close()
 
     def disown(self) -> None:
@@ -655,32 +648,6 @@ def _as_int(where: str, size: Any) -> int:
         raise ArgumentError(
             f"{where}: the size is no whole number: {size!r}; give bytes as an int"
         ) from None
-
-
-_FIELD_NAME = re.compile(r":[^:]*:")
-"""The name of a field, in the format of a structured array."""
-
-
-def _byte_view(where: str, data: Any) -> memoryview:
-    """Return the bytes of an object without copying them."""
-    try:
-        view = memoryview(data)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"{where}: {type(data).__name__} is not accepted ({error}); give bytes, or"
-            " an array of numbers"
-        ) from None
-    if "O" in _FIELD_NAME.sub("", view.format):
-        raise ArgumentError(
-            f"{where}: the data holds Python objects, which have no bytes of their own;"
-            " convert it to an array of numbers"
-        )
-    if not view.c_contiguous:
-        raise ArgumentError(
-            f"{where}: the data is not C-contiguous: shape {view.shape}, strides"
-            f" {view.strides}; call numpy.ascontiguousarray first"
-        )
-    return view.cast("B") if view.nbytes else memoryview(b"")
 
 
 _PARENTS = "the parent process's"

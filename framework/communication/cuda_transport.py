@@ -143,7 +143,7 @@ class CudaTransport(HostTransport):
             if length > 0 and (len(own) == 1 or k != self.rank):
                 goal = self._mailboxes.place(number % SLOTS, k * step)
                 source = fill.place(k, piece * step)
-                points.append(self._mailboxes.copy(source, goal, length))
+                points.append(self._mailboxes.copy(source, goal, length, outward=True))
         return points
 
     def _pull(

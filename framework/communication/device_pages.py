@@ -38,10 +38,12 @@ class DevicePages:
         """Return where the bytes of an array that lies in them are."""
         return self.buffer, chunk.ctypes.data - self.address
 
-    def copy(self, source: Place, target: Place, size: int) -> vkbackend.TimelinePoint:
-        """Start a copy between buffers of the device."""
+    def copy(
+        self, source: Place, target: Place, size: int, outward: bool = False
+    ) -> vkbackend.TimelinePoint:
+        """Start a copy between buffers of the device; see `Transfer.copy`."""
         self.gpu.settle()
-        return self.gpu.transfer.copy(source, target, size)
+        return self.gpu.transfer.copy(source, target, size, outward)
 
     def filler(self, parts: Sequence[Place]) -> DeviceFill:
         """Return what copies parts, one for each rank, to the pages."""
@@ -77,7 +79,8 @@ class DeviceFill:
     def __call__(self, part: int, start: int, out: Bytes) -> vkbackend.TimelinePoint:
         """Copy bytes of a part to the pages."""
         goal = self.pages.place_of(out)
-        return self.pages.copy(self.place(part, start), goal, out.size)
+        source = self.place(part, start)
+        return self.pages.copy(source, goal, out.size, outward=True)
 
 
 @dataclass(frozen=True)

@@ -128,10 +128,12 @@ class Mailboxes:
         source = self._inbox.vulkan, self._inbox_offset(rank, slot) + offset
         self._landed[slot].append(self.copy(source, goal, size))
 
-    def copy(self, source: Place, goal: Place, size: int) -> vkbackend.TimelinePoint:
-        """Start a copy within the card."""
+    def copy(
+        self, source: Place, goal: Place, size: int, outward: bool = False
+    ) -> vkbackend.TimelinePoint:
+        """Start a copy within the card; see `Transfer.copy`."""
         self.gpu.settle()
-        return self.gpu.transfer.copy(source, goal, size)
+        return self.gpu.transfer.copy(source, goal, size, outward)
 
     def others(self) -> Sequence[int]:
         """Return the other ranks, from the next one on: all begin with another card."""

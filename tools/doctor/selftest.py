@@ -95,7 +95,7 @@ def run(
 def opening(device: int) -> str:
     """Open the device, which makes queues, pools and the pipeline cache."""
     opened = open_device(device)
-    queues = {opened.compute_queue, opened.transfer_queue}
+    queues = opened.queues.all
     left = opened.memory.available(0) / (1 << 30)
     return f"{len(queues)} queue(s); {left:.1f} GiB left in heap 0"
 

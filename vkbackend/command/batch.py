@@ -461,8 +461,8 @@ class Batch:
 
     def _waits(self) -> dict[Queue, int]:
         """Return the semaphore waits for other queues, by queue."""
-        other = self._device.transfer_queue
-        if other is self._queue or other.reached(other.submitted):
+        others = self._device.queues.beside_compute
+        if all([other.reached(other.submitted) for other in others]):
             return {}
         points = [b.last_write for b in self._read if b.last_write is not None]
         for buffer in self._written:

@@ -207,7 +207,7 @@ class SequenceSubmission:
         """
         sequence, recorded = self._sequence, self._recorded
         device = sequence.device
-        queue, other = device.compute_queue, device.transfer_queue
+        queue = device.compute_queue
         if recorded is None:
             point = self._reserved_point = TimelinePoint(queue, queue.submitted)
             return point
@@ -218,8 +218,10 @@ class SequenceSubmission:
             if queue.submitted - queue.completed >= MAX_IN_FLIGHT:
                 queue.throttle()
             waits = _NO_WAITS
-            if other is not queue and other.completed < other.submitted:
-                waits = self._waits(queue)
+            for other in device.queues.beside_compute:
+                if other.completed < other.submitted:
+                    waits = self._waits(queue)
+                    break
             point = self._reserved_point = queue.reserve()
             mark(self._read, self._written, point)
             queue.resubmit(recorded.commands, None, waits, recorded.label, point)

@@ -168,13 +168,12 @@ class Recording:
         return 0 if self._point is None else self._point.value
 
     def _waits(self) -> dict[Queue, int]:
-        """Return a semaphore wait for all work of the other queue, on any buffer."""
-        other = self._device.transfer_queue
-        if other is self._queue or other.completed >= other.submitted:
-            return _NO_WAITS
-        if other.reached(other.submitted):
-            return _NO_WAITS
-        return {other: other.submitted}
+        """Return semaphore waits for all work of the other queues, on any buffer."""
+        waits = _NO_WAITS
+        for other in self._device.queues.beside_compute:
+            if other.completed < other.submitted and not other.reached(other.submitted):
+                waits = {**waits, other: other.submitted}
+        return waits
 
     def settle(self) -> None:
         """Publish the last timeline point to the buffers; see `Device.settle`."""

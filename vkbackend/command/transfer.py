@@ -16,6 +16,7 @@ from vkbackend.driver.queue import (
     retry_if_overtaken,
     wait_all,
 )
+from vkbackend.driver.queues import Queues
 from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.host_allocator import HostAllocator, HostBlock
 from vkbackend.memory.memory import Block, Memory, MemoryUsage
@@ -63,8 +64,8 @@ class Transfer:
     The path depends on the memory. *Mapped and cached* (software and integrated
     devices): the host copies, after waiting for the work that uses the buffer. *Mapped,
     not cached* (a discrete device's memory through its BAR): the host writes idle
-    buffers and reads a few bytes; the transfer queue copies the rest, with semaphore
-    waits for pending work. *Not mapped*: the transfer queue copies all.
+    buffers and reads a few bytes; queues for copies do the rest, with semaphore waits
+    for pending work. *Not mapped*: these queues copy all.
 
     A large read goes straight into pinned memory, which the reader gets. Where there is
     none, and into a caller's memory, it is pipelined through staging chunks: the host
@@ -79,13 +80,13 @@ class Transfer:
         self,
         logical: LogicalDevice,
         memory: Memory,
-        queue: Queue,
+        queues: Queues,
         check_open: Callable[[str], None],
     ) -> None:
         self._logical = logical
         self._check_open = check_open
         self._memory = memory
-        self._queue = queue
+        self._queues = queues
         self._uploads = Arena(
             memory, MemoryUsage.UPLOAD, _CHUNK_SIZE, _MAX_UPLOAD_CHUNKS
         )
@@ -129,7 +130,8 @@ class Transfer:
 
                 try:
                     self._copy_from_host(block, at, chunk)
-                    self._submit(*locations, len(chunk), buffer.points(), mark)
+                    queue = self._queues.transfer
+                    self._submit(queue, *locations, len(chunk), buffer.points(), mark)
                 except BaseException:
                     self._uploads.abandon()
                     raise
@@ -310,10 +312,15 @@ class Transfer:
             owner.point = point
             buffer.mark_read(point)
 
-        self._submit(place, (target.buffer, 0), size, after, mark)
+        there = target.buffer, 0
+        self._submit(self._queues.readback, place, there, size, after, mark)
 
     def copy(
-        self, source: tuple[Buffer, int], destination: tuple[Buffer, int], size: int
+        self,
+        source: tuple[Buffer, int],
+        destination: tuple[Buffer, int],
+        size: int,
+        outward: bool = False,
     ) -> TimelinePoint:
         """Submit a copy between buffers; return when it will be finished.
 
@@ -328,6 +335,9 @@ class Transfer:
             overlap, and copies that are in flight neither.
         size : int
             Bytes, at least one.
+        outward : bool, default False
+            Whether it leaves the device's memory: such copies run beside those that
+            enter it, where there is a queue for each.
 
         Raises
         ------
@@ -353,12 +363,14 @@ class Transfer:
                 (each.span.region.block.buffer, each.span.offset + offset)
                 for each, offset in (source, destination)
             ]
-            self._submit(places[0], places[1], size, after, mark)
+            queue = self._queues.readback if outward else self._queues.transfer
+            self._submit(queue, places[0], places[1], size, after, mark)
         return points[-1]
 
     @retry_if_overtaken
     def _submit(
         self,
+        queue: Queue,
         source: tuple[int, int],
         destination: tuple[int, int],
         size: int,
@@ -366,16 +378,16 @@ class Transfer:
         mark: Callable[[TimelinePoint], None],
     ) -> None:
         """Submit one copy that waits for some points, and publish its own."""
-        waits = cross_queue_waits(self._queue, after)
-        commands = self._queue.begin()
+        waits = cross_queue_waits(queue, after)
+        commands = queue.begin()
         try:
             self._copier.record(commands, source, destination, size)
-            self._queue.finish(commands)
-            point = self._queue.reserve()
+            queue.finish(commands)
+            point = queue.reserve()
             mark(point)
-            self._queue.send(commands, waits, "copy", point)
+            queue.send(commands, waits, "copy", point)
         except BaseException:
-            self._queue.abandon(commands)
+            queue.abandon(commands)
             raise
 
     def trim(self) -> None:

@@ -45,6 +45,9 @@ _CREATES = {"DeviceMemory": "vkAllocateMemory", "Pipeline": "vkCreateComputePipe
 _DESTROYS = {"DeviceMemory": "vkFreeMemory"}
 
 
+_MAX_TRANSFER_QUEUES = 2
+
+
 class LogicalDevice:
     """A `VkDevice` with every supported feature of `features.FEATURES` enabled.
 
@@ -118,6 +121,12 @@ class LogicalDevice:
         """The distinct queue families in use."""
         return tuple(dict.fromkeys((self.compute_family, self.transfer_family)))
 
+    def queue_count(self, family: int) -> int:
+        """Return how many queues of a family are used: two, to copy both ways."""
+        if family == self.compute_family:
+            return 1
+        return min(_MAX_TRANSFER_QUEUES, self.physical.families[family].count)
+
     def _create(self) -> None:
         chain, extensions = features.feature_chain(
             self.info.supported, self.info.api_version, self.physical.extensions
@@ -126,8 +135,8 @@ class LogicalDevice:
             runtime.make(
                 vk.VkDeviceQueueCreateInfo,
                 queueFamilyIndex=family,
-                queueCount=1,
-                pQueuePriorities=[1.0],
+                queueCount=self.queue_count(family),
+                pQueuePriorities=[1.0] * self.queue_count(family),
             )
             for family in self.family_indices
         ]

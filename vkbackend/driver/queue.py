@@ -147,12 +147,22 @@ def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
 class Queue:
     """Queue of a device, with its timeline semaphore and command buffers.
 
+    Parameters
+    ----------
+    logical : LogicalDevice
+    family : int
+        Of queues.
+    name : str
+        For messages.
+    number : int, default 0
+        Of the queue within its family.
+
     Attributes
     ----------
     handle : int
         The `VkQueue`.
     name : str
-        For messages: `compute` or `transfer`.
+        For messages: `compute`, `transfer` or `readback`.
     submitted : int
         Last number given to a submission; 0 before the first.
     completed : int
@@ -163,7 +173,9 @@ class Queue:
         Its command buffers.
     """
 
-    def __init__(self, logical: LogicalDevice, family: int, name: str) -> None:
+    def __init__(
+        self, logical: LogicalDevice, family: int, name: str, number: int = 0
+    ) -> None:
         self.name = name
         self.family = family
         self.submitted = 0
@@ -173,7 +185,9 @@ class Queue:
         self._polls = not logical.info.target.shares_processor
         self._functions = logical.functions
         handle = ctypes.c_void_p()
-        wanted = runtime.make(vk.VkDeviceQueueInfo2, queueFamilyIndex=family)
+        wanted = runtime.make(
+            vk.VkDeviceQueueInfo2, queueFamilyIndex=family, queueIndex=number
+        )
         logical.functions.vkGetDeviceQueue2(
             logical.handle, ctypes.byref(wanted), ctypes.byref(handle)
         )

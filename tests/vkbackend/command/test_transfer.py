@@ -36,12 +36,18 @@ def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) ->
     monkeypatch.setattr(device.memory, "allocate", allocated)
 
 
-def with_transfer_queue(device: Device) -> Device:
-    """Give a device a queue of its own for transfers, if it has none."""
-    if device.transfer_queue is device.compute_queue:
-        family = device.logical.transfer_family
-        device.transfer_queue = Queue(device.logical, family, "transfer")
-        device.transfer._queue = device.transfer_queue
+def with_transfer_queues(device: Device) -> Device:
+    """Give a device queues of their own for copies each way, if it has none.
+
+    They may have one queue of Vulkan's, but each has a timeline, so they are told to
+    wait for each other as if they ran at once.
+    """
+    queues, family = device.queues, device.logical.transfer_family
+    if queues.transfer is queues.compute:
+        queues.transfer = Queue(device.logical, family, "transfer")
+        queues.readback = Queue(device.logical, family, "readback")
+        queues.collect()
+        device.pool._queues = queues.all
     return device
 
 
@@ -50,7 +56,7 @@ def staged(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Device]:
     """Return a device with memory and queues as discrete devices have them."""
-    opened = with_transfer_queue(Device(choose()))
+    opened = with_transfer_queues(Device(choose()))
     changes = {"mapped": None} if request.param == "unmapped" else {"cached": False}
     disguise(opened, monkeypatch, **changes)
     yield opened
@@ -195,7 +201,7 @@ def test_memory_of_dropped_results_is_used_again(results: Device) -> None:
 
 @pytest.mark.core
 def test_results_outlive_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    device = with_transfer_queue(Device(choose()))
+    device = with_transfer_queues(Device(choose()))
     disguise(device, monkeypatch, mapped=None)
     x = filled(device, np.arange(MANY // 4, dtype=np.uint32))
     held = words(device, x)
@@ -210,7 +216,7 @@ def test_results_outlive_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kind", ["cached", "uncached", "unmapped"])
 @pytest.mark.parametrize("size", [1, 300, 4099, MANY, (9 << 20) + 1])
 def test_read_into(kind: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = with_transfer_queue(Device(choose()))
+    device = with_transfer_queues(Device(choose()))
     if kind != "cached":
         unlike = {"mapped": None} if kind == "unmapped" else {"cached": False}
         disguise(device, monkeypatch, **unlike)
@@ -277,7 +283,7 @@ def test_an_interrupted_read_keeps_its_memory(
 ) -> None:
     """What the device still writes is nobody else's, and is free again afterwards."""
     x, y = (filled(results, np.full(MANY // 4, n, np.uint32)) for n in (1, 2))
-    engine, queue = results.transfer, results.transfer_queue
+    engine, queue = results.transfer, results.queues.readback
     results.read(x)
 
     with held(queue) as gate:
@@ -345,7 +351,7 @@ def test_a_copy_that_cannot_be_recorded_changes_nothing(
     def fails(*_: Any) -> None:
         raise OSError("not recorded")
 
-    before = x.points(), results.transfer_queue.submitted
+    before = x.points(), [each.submitted for each in results.queues.beside_compute]
     with monkeypatch.context() as patch:
         patch.setattr(functions, "vkAllocateCommandBuffers", counted)
         patch.setattr(engine._copier, "_function", fails)
@@ -356,7 +362,7 @@ def test_a_copy_that_cannot_be_recorded_changes_nothing(
             with pytest.raises(OSError, match="not recorded"):
                 results.upload(np.zeros(size // 4, np.uint32), x)
     assert x.last_reads == ()
-    assert results.transfer_queue.submitted == before[1]
+    assert [each.submitted for each in results.queues.beside_compute] == before[1]
     assert len([row for row in allocated if row]) <= 70  # of fills, in flight
     assert (words(results, x) == 7).all()
 
@@ -406,7 +412,7 @@ def test_what_finds_the_device_closed_says_so(
         lambda device, buffer: device.upload(bytes(1000), buffer),
     ]
     for operation in operations:
-        device = with_transfer_queue(Device(choose()))
+        device = with_transfer_queues(Device(choose()))
         if kind != "cached":
             unlike = {"mapped": None} if kind == "unmapped" else {"cached": False}
             disguise(device, monkeypatch, **unlike)

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from types import FrameType
+from types import FrameType, SimpleNamespace
 
 import pytest
 
@@ -153,3 +153,12 @@ def test_an_object_is_made_while_another_is_destroyed(
         assert logical._creating == {}
     assert place > 5
     assert logical.live_objects() == before
+
+
+def test_two_queues_copy_where_the_family_has_them() -> None:
+    for count, wanted in ((1, 1), (2, 2), (16, 2)):
+        logical = LogicalDevice.__new__(LogicalDevice)
+        rows = (QueueFamily(0, 2, 8), QueueFamily(1, 4, count))
+        logical.physical = SimpleNamespace(families=rows)  # type: ignore[assignment]
+        logical.compute_family = 0
+        assert (logical.queue_count(0), logical.queue_count(1)) == (1, wanted)

@@ -403,9 +403,9 @@ def write_into_freed_memory(device: vkbackend.Device) -> bool:
         except AssertionError:  # Without a queue for it, an upload waits.
             gate.open()
             device.upload(mine, reused)
-        if device.transfer_queue is not device.compute_queue:
+        for queue in device.queues.beside_compute:
             # Time for a copy that waits for nothing, if it is such.
-            device.transfer_queue.wait(device.transfer_queue.submitted, 0.1)
+            queue.wait(queue.submitted, 0.1)
         gate.open()
         device.synchronize()
     return bool((words(device, reused) == mine).all())
