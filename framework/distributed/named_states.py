@@ -7,8 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..func.tree import tree_map
+from ..nn.divided import owner_of
 from ..nn.module import Module
 from ..nn.state_dict import IncompatibleKeys
+from ..optim.divided_state import (
+    MemoryReader,
+    bare,
+    gathered,
+    group_names,
+    load_model_state,
+    model_state,
+    optimizer_state,
+    parts_for,
+)
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
 
@@ -32,8 +43,11 @@ class StateDictOptions:
 
     Parameters
     ----------
-    full_state_dict, broadcast_from_rank0 : bool
-        Without effect: one process has all of each tensor.
+    full_state_dict : bool
+        Whether tensors are whole, on the host; all ranks then call. Else a rank has its
+        parts of tensors that are divided, which `checkpoint.save` joins.
+    broadcast_from_rank0 : bool
+        Whether the state that rank 0 loads counts on all ranks.
     cpu_offload : bool
         Whether the tensors of a state are moved to the host.
     ignore_frozen_params : bool
@@ -85,14 +99,17 @@ def get_model_state_dict(
     dict of str to Tensor
     """
     options = options or StateDictOptions()
-    state = dict(model.state_dict())
+    state = model_state(model)
+    if options.full_state_dict:
+        state = gathered(state, owner_of(bare(model).parameters()))
+    inner = bare(model)
     if options.ignore_frozen_params:
-        for name, parameter in model.named_parameters(remove_duplicate=False):
+        for name, parameter in inner.named_parameters(remove_duplicate=False):
             if not parameter.requires_grad:
                 state.pop(name, None)
     if submodules:
         prefixes = [
-            f"{name}." for name, each in model.named_modules() if each in submodules
+            f"{name}." for name, each in inner.named_modules() if each in submodules
         ]
         state = {
             name if options.keep_submodule_prefixes else name[len(prefix) :]: value
@@ -116,27 +133,21 @@ def set_model_state_dict(
     RuntimeError
         If names or shapes are wrong, as `Module.load_state_dict` has it.
     """
-    strict = (options or StateDictOptions()).strict
-    return model.load_state_dict(model_state_dict, strict=strict)
+    options = options or StateDictOptions()
+    given = _shared(model, model_state_dict, options)
+    return load_model_state(model, MemoryReader(given), (), options.strict)
+
+
+def _shared(model: Module, state: Any, options: StateDictOptions) -> Any:
+    """Return a state, or that of rank 0."""
+    group = getattr(model, "group", None) or owner_of(bare(model).parameters())
+    if group is None or not options.broadcast_from_rank0:
+        return state
+    return group.broadcast_object(state)
 
 
 def _optimizers(optimizers: Optimizers) -> tuple[Optimizer, ...]:
     return (optimizers,) if isinstance(optimizers, Optimizer) else tuple(optimizers)
-
-
-def _names(model: Module, optimizer: Optimizer) -> list[list[str]]:
-    """Return the names of the parameters of each group of an optimizer."""
-    known = {id(each): name for name, each in model.named_parameters()}
-    groups = [group["params"] for group in optimizer.param_groups]
-    for number, group in enumerate(groups):
-        for each in group:
-            if id(each) not in known:
-                raise ValueError(
-                    f"get_optimizer_state_dict: group {number} of the optimizer has a"
-                    f" parameter of shape {tuple(each.shape)} that is none of the"
-                    " module's; pass the module that the optimizer was made for"
-                )
-    return [[known[id(each)] for each in group] for group in groups]
 
 
 def get_optimizer_state_dict(
@@ -179,19 +190,15 @@ def get_optimizer_state_dict(
     state: State = {}
     groups: list[State] = []
     for optimizer in _optimizers(optimizers):
-        found = optimizer.state_dict()
-        for names, group in zip(
-            _names(model, optimizer), found["param_groups"], strict=True
-        ):
-            pairs = [
-                (name, number)
-                for name, number in zip(names, group["params"], strict=True)
-                if name in wanted
-            ]
-            for name, number in pairs:
-                if number in found["state"]:
-                    state[name] = found["state"][number]
-            groups.append({**group, "params": [name for name, _ in pairs]})
+        found = optimizer_state(model, optimizer)
+        if options.full_state_dict:
+            found = gathered(found, owner_of(bare(model).parameters()))
+        for group in found["param_groups"]:
+            names = [name for name in group["params"] if name in wanted]
+            for name in names:
+                if name in found["state"]:
+                    state[name] = found["state"][name]
+            groups.append({**group, "params": names})
     if options.flatten_optimizer_state_dict:
         return _moved(_flat(state, groups), options)
     return _moved({"state": state, "param_groups": groups}, options)
@@ -235,18 +242,19 @@ def set_optimizer_state_dict(
     ValueError
         If an optimizer has a parameter that is not the module's.
     """
-    flat: Mapping[str, Any] = optim_state_dict
+    options = options or StateDictOptions()
+    flat: Mapping[str, Any] = _shared(model, optim_state_dict, options)
     if "param_groups" in flat:
         flat = _flat(flat["state"], flat["param_groups"])
     for optimizer in _optimizers(optimizers):
         state: dict[int, State] = {}
         groups: list[State] = []
         count = 0
-        for names in _names(model, optimizer):
+        for names, own in zip(group_names(model, optimizer), optimizer.param_groups):
             numbers = list(range(count, count + len(names)))
             count += len(names)
-            for name, number in zip(names, numbers, strict=True):
-                values = _below(flat, f"state.{name}.")
+            for name, number, parameter in zip(names, numbers, own["params"]):
+                values = parts_for(_below(flat, f"state.{name}."), parameter)
                 if values:
                     state[number] = values
             groups.append({**_group(flat, names), "params": numbers})

@@ -1,4 +1,8 @@
-"""Folders with a state, which is loaded into the tensors that there are."""
+"""Folders with a state, which is loaded into the tensors that there are.
+
+One process writes one file; several, or one with parts of tensors, write the files of
+`io.part_files`, which any number of processes reads.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
-from ..base.process_group import ProcessGroup, refuse_several
+from ..base.process_group import ProcessGroup, default_group
 from ..base.shape import Size
+from ..communication.group import Group, alone
+from ..io.part_files import (
+    INDEX,
+    Keys,
+    PartReader,
+    is_part_folder,
+    leaves,
+    nested,
+    write_parts,
+)
 from ..io.serialization import load as load_file
 from ..io.serialization import save as save_file
+from ..nn.divided import owner_of, part_of
+from ..nn.module import Module
+from ..optim.divided_state import MemoryReader, Reader, marked, model_state
+from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
 
 __all__ = [
@@ -75,7 +93,7 @@ class FileSystemReader:
 
     def read_metadata(self) -> Metadata:
         """Return the shapes of what the folder holds."""
-        return _metadata(load_file(self.path / FILE))
+        return _metadata(_whole(self.path))
 
 
 @dataclass
@@ -102,9 +120,32 @@ def _plain(value: Any) -> Any:
     """Return a state in which objects that have one are replaced by it."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, Module):
+        return model_state(value)
+    if isinstance(value, Optimizer):
+        return _of_optimizer(value)
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return _plain(value.state_dict())
     return value
+
+
+def _of_optimizer(optimizer: Optimizer) -> State:
+    """Return an optimizer's state by numbers, with parts marked."""
+    found = optimizer.state_dict()
+    params = [each for group in optimizer.param_groups for each in group["params"]]
+    state = {
+        number: {key: marked(x, params[number]) for key, x in entry.items()}
+        if isinstance(number, int)
+        else entry
+        for number, entry in found["state"].items()
+    }
+    return {**found, "state": state}
+
+
+def _engine(group: ProcessGroup | None) -> Group:
+    found: Any = group or default_group()
+    engine: Group | None = getattr(found, "engine", found)
+    return alone() if engine is None else engine
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -152,8 +193,11 @@ def save(
     checkpoint_id : path, optional
         The folder, which is made where there is none; by default `storage_writer`'s.
     storage_writer : FileSystemWriter, optional
-    planner, process_group, no_dist, use_collectives : object
-        Without effect in one process.
+    process_group : ProcessGroup, optional
+        Whose processes all call this; by default the one that was initialised, if any.
+        Parts of tensors are joined; of what is whole one process writes each.
+    planner, no_dist, use_collectives : object
+        Without effect.
 
     Returns
     -------
@@ -161,8 +205,8 @@ def save(
 
     Raises
     ------
-    NotImplementedError
-        Among several processes.
+    DistributedError
+        If a process cannot write; the folder has the state that it had.
     RuntimeError
         If the folder has a state and the writer may not replace it.
     ValueError
@@ -170,19 +214,27 @@ def save(
 
     Notes
     -----
-    The folder has one file in the format of `fw.save`; PyTorch's has another format.
+    The folder has one file in the format of `fw.save`, or those of several processes,
+    of which an index is written last; PyTorch's has another format.
     """
-    refuse_several("save")
+    engine = _engine(process_group)
     folder = _folder("save", checkpoint_id, storage_writer)
     if storage_writer is not None and not storage_writer.overwrite:
-        if (folder / FILE).exists():
+        if (folder / FILE).exists() or is_part_folder(folder):
             raise RuntimeError(
                 f"save: {folder} has a state, and overwrite is False; choose another"
                 " folder"
             )
-    folder.mkdir(parents=True, exist_ok=True)
     state = _plain(state_dict)
+    tensors = [x for _, x in _leaves(state) if isinstance(x, Tensor)]
+    if engine.size > 1 or owner_of(tensors) is not None:
+        write_parts(state, folder, engine)
+        if engine.rank == 0:
+            (folder / FILE).unlink(missing_ok=True)
+        return _metadata(state)
+    folder.mkdir(parents=True, exist_ok=True)
     save_file(state, folder / FILE)
+    (folder / INDEX).unlink(missing_ok=True)
     return _metadata(state)
 
 
@@ -201,7 +253,10 @@ def async_save(
     """Write a state as `save`, and return a future that is done."""
     done: Future[Metadata] = Future()
     written = save(
-        state_dict, checkpoint_id=checkpoint_id, storage_writer=storage_writer
+        state_dict,
+        checkpoint_id=checkpoint_id,
+        storage_writer=storage_writer,
+        process_group=process_group,
     )
     done.set_result(written)
     return done
@@ -239,27 +294,58 @@ def load(
         If no folder is given.
     """
     folder = _folder("load", checkpoint_id, storage_reader)
-    written = load_file(folder / FILE)
+    wanted = _plain(state_dict)
+    reader = _reader(folder)
     partial = planner is not None and planner.allow_partial_load
-    _check(_plain(state_dict), dict(_leaves(written)), partial)
+    _check(wanted, reader, partial)
+    written = nested(
+        {
+            key: _read(reader, key, each)
+            for key, each in leaves(wanted)
+            if key in reader.shapes or key in reader.objects
+        }
+    )
     with no_grad():
         _fill(state_dict, written)
 
 
-def _check(state: State, written: Mapping[str, Any], partial: bool) -> None:
-    for name, value in _leaves(state):
-        if name not in written:
-            if partial:
+def _whole(folder: Path) -> Any:
+    """Return all that a folder holds."""
+    reader = _reader(folder)
+    tensors = {key: reader.read(key) for key in reader.shapes}
+    return nested({**reader.objects, **tensors})
+
+
+def _reader(folder: Path) -> Reader:
+    """Return a reader of what one process has written, or several."""
+    if is_part_folder(folder):
+        return PartReader(folder)
+    return MemoryReader(load_file(folder / FILE))
+
+
+def _read(reader: Reader, key: Keys, wanted: Any) -> Any:
+    if key in reader.objects:
+        return reader.objects[key]
+    return reader.read(key, part_of(wanted) if isinstance(wanted, Tensor) else None)
+
+
+def _check(state: State, reader: Reader, partial: bool) -> None:
+    for key, value in leaves(state):
+        name = ".".join(map(str, key))
+        if key not in reader.shapes and key not in reader.objects:
+            # A process may have nothing where others have their parts.
+            if partial or (isinstance(value, Mapping) and not value):
                 continue
             raise RuntimeError(f"load: {name!r} is not in what was written")
-        found = written[name]
-        if isinstance(value, Tensor) and (
-            not isinstance(found, Tensor) or found.shape != value.shape
-        ):
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found)
+        if not isinstance(value, Tensor):
+            continue
+        part = part_of(value)
+        shape = tuple(value.shape) if part is None else part.shape
+        found = reader.shapes.get(key, type(reader.objects.get(key)))
+        if found != shape:
             raise RuntimeError(
-                f"load: {name!r} has shape {tuple(value.shape)}, and what was written"
-                f" {shape}; they must be the same"
+                f"load: {name!r} has shape {shape}, and what was written {found}; they"
+                " must be the same"
             )
 
 
@@ -333,10 +419,10 @@ def load_sharded_optimizer_state_dict(
     KeyError
         If nothing was written under it.
     """
-    written = load_file(storage_reader.path / FILE)
+    written = _whole(storage_reader.path)
     if optimizer_key not in written:
         raise KeyError(
             f"load_sharded_optimizer_state_dict: {storage_reader.path} has no"
-            f" {optimizer_key!r}; it has {', '.join(map(str, written))}"
+            f" {optimizer_key!r}; it has {', '.join(sorted(map(str, written)))}"
         )
     return {optimizer_key: written[optimizer_key]}

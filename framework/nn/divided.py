@@ -78,6 +78,19 @@ def part_of(parameter: Tensor) -> Part | None:
     return None if known is None else known[1]
 
 
+def copy_mark(source: Tensor, target: Tensor) -> None:
+    """Say that a tensor is the part of a whole that another one is, if it is one."""
+    known = _mark_of(source)
+    if known is not None:
+        mark_divided(target, *known)
+
+
+def owner_of(tensors: Iterable[Tensor]) -> Group | None:
+    """Return the group that has the whole of the first tensor that is a part."""
+    marks = (_mark_of(each) for each in tensors)
+    return next((mark[0] for mark in marks if mark is not None), None)
+
+
 def is_divided(parameter: Tensor) -> bool:
     """Return whether a parameter is a part, and other ranks have the rest."""
     known = _mark_of(parameter)

@@ -1,11 +1,14 @@
 """A state is written to a folder, and read into what there is."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import vkbackend.framework as fw
 import vkbackend.framework.distributed.checkpoint as dcp
+from tests.rank_threads import as_threads
+from vkbackend.framework.communication.group import Group
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -54,3 +57,49 @@ def test_an_optimizer_is_read_beside_its_model(tmp_path: Path) -> None:
     assert fw.equal(momentum, optimizer.state_dict()["state"][0]["momentum_buffer"])
     with pytest.raises(KeyError, match="has no 'other'; it has model, optim"):
         load(model.state_dict(), "other", reader)
+
+
+def test_several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each has its parts, and another number of them reads them."""
+    states = dcp.state_dict
+    full = states.StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
+
+    def made(group: Group, seed: int) -> tuple[Any, Any]:
+        fw.manual_seed(seed)
+        model = fw.nn.FSDP(fw.nn.Linear(3, 5), group)
+        optimizer = fw.optim.Adam(model.parameters())
+        model(fw.ones(1, 3)).sum().backward()
+        optimizer.step()
+        return model, optimizer
+
+    def save(group: Group) -> Any:
+        model, optimizer = made(group, 0)
+        own, moments = states.get_state_dict(model, optimizer)
+        state = {"model": own, "optim": moments, "n": 1}
+        dcp.save(state, checkpoint_id=tmp_path, process_group=group)
+        return states.get_state_dict(model, optimizer, options=full)
+
+    def load(group: Group) -> Any:
+        model, optimizer = made(group, group.rank)
+        own, moments = states.get_state_dict(model, optimizer)
+        state: Any = {"model": own, "optim": moments, "n": 0}
+        dcp.load(state, checkpoint_id=tmp_path, process_group=group)
+        first = states.get_state_dict(model, optimizer, options=full)
+        given = {"model_state_dict": {}, "optim_state_dict": {}}
+        if group.rank == 0:
+            given = {"model_state_dict": first[0], "optim_state_dict": first[1]}
+        states.set_state_dict(model, optimizer, **given, options=full)
+        again = states.get_state_dict(model, optimizer, options=full)
+        return state["n"], first, again
+
+    (model, optim), _ = as_threads(monkeypatch, 2).run(save)
+    assert model["weight"].shape == optim["state"]["weight"]["exp_avg"].shape == (5, 3)
+    for count, *found in as_threads(monkeypatch, 3).run(load):
+        assert count == 1
+        for other, moments in found:
+            for name, value in model.items():
+                assert fw.equal(other[name], value)
+                for key in ("exp_avg", "exp_avg_sq"):
+                    entry = optim["state"][name][key]
+                    assert fw.equal(moments["state"][name][key], entry)
+    assert set(dcp.FileSystemReader(tmp_path).read_metadata().state_dict_metadata)
