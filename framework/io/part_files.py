@@ -13,7 +13,7 @@ import math
 import os
 import secrets
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +52,11 @@ def leaves(state: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
             yield from leaves(each, (*keys, key))
     else:
         yield keys, state
+
+
+def inner_keys(keys: Iterable[Keys]) -> set[Keys]:
+    """Return the keys that lead to dictionaries: they may be empty on one rank alone."""
+    return {key[:at] for key in keys for at in range(len(key))}
 
 
 def nested(found: Mapping[Keys, Any]) -> Any:
@@ -131,9 +136,7 @@ def _objects(
     others = {key: x for key, x in found.items() if key not in known}
     for each in group.gather_objects(others)[::-1]:
         found.update(each)
-    # What is empty on one rank may not be on another.
-    listed = [*found, *(key for each in every for key in each)]
-    inner = {key[:at] for key in listed for at in range(len(key))}
+    inner = inner_keys([*found, *(key for each in every for key in each)])
     return {key: x for key, x in found.items() if key not in inner}
 
 

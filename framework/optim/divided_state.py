@@ -16,7 +16,7 @@ from ..base.device import CPU
 from ..base.dtype import as_dtype
 from ..base.errors import StateError
 from ..base.shape import Layout
-from ..io.part_files import Keys, leaves, nested
+from ..io.part_files import Keys, inner_keys, leaves, nested
 from ..nn.data_parallel import DataParallel
 from ..nn.divided import Part, copy_mark, part_of
 from ..nn.fsdp.wrapper import FSDP, state_kind
@@ -302,7 +302,9 @@ def gathered(state: Mapping[str, Any], group: Group | None) -> Any:
     known: dict[Keys, None] = {}
     for each in group.gather_objects(list(own)):
         known.update(dict.fromkeys(each))
-    return nested({key: _gathered_leaf(own.get(key), group) for key in known})
+    inner = inner_keys(known)
+    wanted = [key for key in known if key not in inner]
+    return nested({key: _gathered_leaf(own.get(key), group) for key in wanted})
 
 
 def _gathered_leaf(value: Any, group: Group) -> Any:
