@@ -55,7 +55,7 @@ def leaves(state: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
 
 
 def inner_keys(keys: Iterable[Keys]) -> set[Keys]:
-    """Return the keys that lead to dictionaries: they may be empty on one rank alone."""
+    """Return the keys of dictionaries, which may be empty on one rank alone."""
     return {key[:at] for key in keys for at in range(len(key))}
 
 

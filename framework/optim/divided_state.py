@@ -317,7 +317,9 @@ def _gathered_leaf(value: Any, group: Group) -> Any:
     if parts:
         return _assembled(parts)
     # Whole tensors are alike on all ranks, and are not sent.
-    return value if tensor else next((x for _, x in found if x is not None), None)
+    if tensor:
+        return value.detach().cpu() if value.is_gpu else value.detach().clone()
+    return next((x for _, x in found if x is not None), None)
 
 
 def _assembled(parts: list[tuple[Part, str, np.ndarray]]) -> Tensor:
