@@ -12,6 +12,7 @@ to be in range.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -328,12 +329,7 @@ def _put_kernel(
     numbered = push | {"indices": "index", "out_": places, "rows": rows}
     numbered["error"] = IndexSlot(site, rows)
     marked = push | {"places": places, "out_": last}
-    winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
-    winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
-    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED)
-    # A missing entry is -1, which must not count from the end.
-    from_front = {**chosen.constants, "FROM_END": 0}
-    return [
+    found = [
         linear_dispatch(
             "index/flat_offset",
             index.numel,
@@ -346,8 +342,35 @@ def _put_kernel(
             )
             for clear, count in ((1, targets), (0, index.numel))
         ),
-        Dispatch(chosen.kernel, chosen.grid, chosen.push, from_front),
     ]
+    if index.ndim == 1 and not base.shape[2] * base.dtype.itemsize % WORD:
+        return [_begun(base), *found, _over_rows(base, source, places, last)]
+    winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
+    winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
+    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED)
+    # A missing entry is -1, which must not count from the end.
+    from_front = {**chosen.constants, "FROM_END": 0}
+    return [*found, Dispatch(chosen.kernel, chosen.grid, chosen.push, from_front)]
+
+
+def _begun(base: TensorSpec) -> Dispatch:
+    """Return the dispatch with which a result begins that has not `base`'s memory."""
+    words = words_of("put", base)
+    push: dict[str, Argument] = {"x": "base", "out_": "out", "count": words}
+    found = linear_dispatch("copy/words", words, push)
+    return dataclasses.replace(found, copies=("base", "out"))
+
+
+def _over_rows(
+    base: TensorSpec, source: TensorSpec, places: Scratch, last: Scratch
+) -> Dispatch:
+    """Return the dispatch that writes rows of whole words over those that they name."""
+    words = words_of("put", source)
+    width = base.shape[2] * base.dtype.itemsize // WORD
+    push: dict[str, Argument] = {"source": "source", "places": places, "last": last}
+    push |= {"out_": "out", "count": words, "entries": source.shape[1]}
+    push |= {"rows": base.shape[1], "width": width}
+    return linear_dispatch("index/put_rows", words, push)
 
 
 @_put.vjp

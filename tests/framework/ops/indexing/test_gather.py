@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32, int64, uint32
 from vkbackend.framework.base.errors import IndexRangeError
 from vkbackend.framework.base.shape import TensorSpec
@@ -16,6 +16,7 @@ from vkbackend.framework.ops.indexing.gather import (
     rows_of,
     take_rows,
 )
+from vkbackend.framework.scheduler.plan import built_plans
 
 
 def test_how_indices_are_read() -> None:
@@ -47,3 +48,35 @@ def test_nothing_to_write(place: Device) -> None:
         assert written.tolist() == [[[5, 5], [1, 1], [1, 1]]]
     assert take_rows(base, index).shape == (1, 0, 2)
     assert base.dtype is float32
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8"])
+def test_rows_of_whole_words_and_others(dtype: str, place: Device) -> None:
+    for inner in (3, 4):
+        base = (np.arange(10 * inner) % 7).reshape(2, 5, inner).astype(dtype)
+        rows = (10 + np.arange(6 * inner)).reshape(2, 3, inner).astype(dtype)
+        found = put_rows(
+            *(fw.tensor(each, device=place) for each in (base, np.array([3, -5, 3]))),
+            fw.tensor(rows, device=place),
+        )
+        base[:, [3, 0]] = rows[:, [2, 1]]
+        np.testing.assert_array_equal(found.numpy(), base)
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_rows_are_written_in_memory_that_nobody_reads_again(gpu: GpuDevice) -> None:
+    for is_read in (False, True):
+        base = fw.zeros(2, 4, 3, device=gpu)
+        index, rows = fw.tensor([2], device=gpu), fw.ones(2, 1, 3, device=gpu)
+        fw.eval()
+        buffer = base.array.value.buffer
+        changed = base.index_copy(1, index, rows) if is_read else base
+        if not is_read:
+            base.index_copy_(1, index, rows)
+        with built_plans() as plans:
+            fw.eval()
+        aliases = sum(len(plan.execution_plan.aliases) for plan in plans)
+        assert aliases == (not is_read)
+        assert (changed.array.value.buffer is buffer) == (not is_read)
+        assert changed.sum().item() == 6
+        assert base.any() == (not is_read)
