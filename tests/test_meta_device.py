@@ -40,6 +40,8 @@ x.view(2, 6)
 x.T.reshape(12)
 x[1:, ::2]
 x[i]
+x[m.tensor([True, False, True])]
+x[m.ones(3, 4, dtype=m.bool)]
 x[None].expand(2, -1, -1)
 x.gather(1, i[:, None])
 x.scatter(1, i[:, None], 1.0)

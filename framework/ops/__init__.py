@@ -226,6 +226,7 @@ from .reduce.variance import (
     var as var,
     var_mean as var_mean,
 )
+from .reshaping import reshape as reshape
 from .view import (
     broadcast_to as broadcast_to,
     expand as expand,
@@ -233,7 +234,6 @@ from .view import (
     move as move,
     movedim as movedim,
     permute as permute,
-    reshape as reshape,
     squeeze as squeeze,
     swapaxes as swapaxes,
     t as t,

@@ -47,26 +47,7 @@ def _view_vjp(grad: Tensor, x_spec: TensorSpec) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Shape) -> Tensor:
-    """Return the elements in row-major order in another shape.
-
-    A view where strides allow it, otherwise a copy. Results of operations are
-    contiguous here, where those of PyTorch keep the strides of their operands: of such
-    a result this is a view, where PyTorch may copy.
-
-    Parameters
-    ----------
-    x : Tensor
-    shape : sequence of int
-        One size may be -1, which is what is left of the number of elements; no other
-        may be 0 beside it.
-
-    Raises
-    ------
-    ShapeError
-        If the number of elements differs.
-    TypeError
-        If a size is not an int.
-    """
+    """Return the elements in another shape, or `x` itself; see `reshaping.reshape`."""
     now = x.layout.shape
     wanted = shape if isinstance(shape, tuple) else as_ints("reshape: shape", shape)
     if not _INTEGERS.issuperset(map(type, wanted)):
@@ -166,7 +147,8 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
             f"unflatten: dimension {at} has size {x.shape[at]}; {sizes} does not"
             " multiply to that"
         )
-    return reshape(x, (*x.layout.shape[:at], *split, *x.layout.shape[at + 1 :]))
+    sizes = (*x.layout.shape[:at], *split, *x.layout.shape[at + 1 :])
+    return another(x, reshape(x, sizes), "ViewBackward0")
 
 
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -181,9 +163,12 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     dims = normalize_dims("squeeze", dim, len(x.layout.shape))
     kept = [n for at, n in enumerate(x.layout.shape) if n != 1 or at not in dims]
     out = reshape(x, tuple(kept))
-    if out is not x and out.grad_node is not None:
+    if out is x or out.grad_node is not None:
         kind = 0 if dim is None else 1 if isinstance(dim, int) else 2
-        show_as(out, f"SqueezeBackward{kind}", x)
+        name = f"SqueezeBackward{kind}"
+        if out is x:
+            return another(x, out, name)
+        show_as(out, name, x)
     return out
 
 

@@ -538,7 +538,10 @@ class Tensor(
         the list last, as in PyTorch, where NumPy has it first.
         """
         out = ops.slice_(self, index)
-        return another(self, out, "SliceBackward0") if out is self else out
+        if out is not self:
+            return out
+        name = "SliceBackward0" if type(index) is slice else "AliasBackward0"
+        return another(self, out, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         set_item(self, index, operand(self, value, "setitem"))

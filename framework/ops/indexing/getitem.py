@@ -345,8 +345,9 @@ def _integers(view: Tensor, array: Any) -> Tensor:
         if _is_mask(array):
             array = np.flatnonzero(array).astype(np.int32)
         return type(view).from_host(array, view.device)
-    index: Tensor = array.to(view.device)
-    return flatnonzero(index) if _is_mask(index) else index
+    # Where the mask is: on the meta device nothing could be counted.
+    index: Tensor = flatnonzero(array) if _is_mask(array) else array
+    return index.to(view.device)
 
 
 def _combined(indices: list[Tensor], sizes: list[int], sites: list[str]) -> Tensor:

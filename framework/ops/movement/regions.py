@@ -275,8 +275,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
         at + added for at, n in enumerate(shape) if n != input.layout.shape[at + added]
     )
     if not dims:
-        # PyTorch adds up what has no dimension, so bools become integers.
-        return input.clone() if shape else sum(input)
+        # PyTorch adds up what has no dimension, so that bools become integers.
+        return input if shape else sum(input)
     return reshape(sum(input, dims, True), shape)
 
 

@@ -224,7 +224,9 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     if not tensors:
         return ()
     shape = common_shape("broadcast_tensors", *(each.shape for each in tensors))
-    return tuple(expand(each, shape) for each in tensors)
+    return tuple(
+        each if each.layout.shape == shape else expand(each, shape) for each in tensors
+    )
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:

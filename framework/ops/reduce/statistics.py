@@ -30,7 +30,7 @@ from ..matmul.matmul import matmul
 from ..movement.concat import cat
 from ..movement.slice import narrow, select
 from ..source import arange_like, fill_like
-from ..view import another, expand, reshape, squeeze, transpose, unsqueeze
+from ..view import expand, reshape, squeeze, transpose, unsqueeze
 from .common import as_places, place_dtype
 from .minmax import ValuesIndices, amax, amin
 from .scan import cumsum, diff
@@ -155,7 +155,7 @@ def cov(
             factor = total - correction
         product = matmul(mul(centred, weights), conj(transpose(centred, 0, 1)))
         found = product / clamp(factor, 0.0)
-    return another(found, squeeze(found), "SqueezeBackward0")
+    return squeeze(found)
 
 
 def corrcoef(input: Tensor) -> Tensor:

@@ -43,8 +43,7 @@ class MovementMethods:
         ShapeError
             If the number of elements differs.
         """
-        out = ops.reshape(self, as_shape(sizes) if shape is None else shape)
-        return another(self, out, "ViewBackward0") if out is self else out
+        return ops.reshape(self, as_shape(sizes) if shape is None else shape)
 
     @explained
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
@@ -55,7 +54,7 @@ class MovementMethods:
         other : Tensor
             Of as many elements.
         """
-        return another(self, ops.reshape(self, other.shape), "ViewBackward0")
+        return ops.reshape(self, other.shape)
 
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Return the same storage in another shape, or as elements of another dtype.
@@ -205,8 +204,7 @@ class MovementMethods:
         *dim, **named : int, or one sequence of int
             Which dimensions, as `dim`; none means all that have size 1.
         """
-        out = ops.squeeze(self, *several(dim), **named)
-        return another(self, out, "SqueezeBackward0") if out is self else out
+        return ops.squeeze(self, *several(dim), **named)
 
     unsqueeze = ops.unsqueeze
 
@@ -301,7 +299,7 @@ def viewed(x: Tensor, shape: Shape) -> Tensor:
             f"view: strides {x.layout.strides} of shape {tuple(x.shape)} do not"
             f" allow a view as {tuple(out.shape)}; use reshape"
         )
-    return another(x, out, "ViewBackward0") if out is x else out
+    return out
 
 
 def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
