@@ -299,6 +299,23 @@ class Device:
             self.check_open("export")
             return self.memory.export(buffer.span.region.block)
 
+    def revoke(self, buffer: Buffer) -> None:
+        """Let go of the memory of an import now, whoever refers to its buffer.
+
+        Waits for the work that uses it. Using the buffer is an error afterwards: so an
+        exception, whose traceback refers to it, does not keep a window mapped.
+
+        Parameters
+        ----------
+        buffer : Buffer
+            Of `import_pages` or `import_descriptor`.
+        """
+        self.settle()
+        with self.logical.lock:
+            self.check_open("revoke")
+            if buffer.device is self:
+                self._imports.revoke(buffer)
+
     def release_imports(self) -> int:
         """Let go of pages whose buffers are gone; return how many imports are left.
 

@@ -128,11 +128,11 @@ class HostTransport(Transport):
     def _release(self) -> None:
         """Let the devices let go of the pages, which are unmapped afterwards."""
         with self._importing:
-            devices = [gpu for gpu, pages in self._imports.items() if pages]
+            imports = [each for each in self._imports.values() if each]
             self._imports.clear()
-        for gpu in devices:
-            if gpu.usable:
-                gpu.release_imports()
+        for each in imports:
+            if each.gpu.usable:
+                each.gpu.revoke(each.buffer)
 
     def _slot(self, rank: int, piece: int) -> tuple[Bytes, Bytes]:
         """Return the header and the data of a slot of a mailbox."""

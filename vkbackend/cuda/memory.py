@@ -160,15 +160,9 @@ class CudaMemory:
 
     def close(self) -> None:
         """Wait for what is copied, and let go of all memory."""
-        points = [
-            point
-            for block in self._blocks
-            if block.buffer is not None
-            for point in block.buffer.points()
-        ]
-        if self.gpu.usable:
-            for point in points:
-                point.wait()
+        for block in self._blocks:
+            if block.buffer is not None and self.gpu.usable:
+                self.gpu.revoke(block.buffer)
         self.context.synchronize()
         self.idle_events.clear()
         while self._events:
@@ -179,8 +173,6 @@ class CudaMemory:
             if block.address:
                 self.context.unmap(block.address, block.size)
             self.context.release(block.handle)
-        if self.gpu.usable:
-            self.gpu.release_imports()
         self.context.close()
 
 

@@ -3,14 +3,25 @@
 import collections
 import contextlib
 import weakref
+from typing import Any
 
 from vkbackend.driver.queue import wait_all
 from vkbackend.errors import ArgumentError
 
+from .buffer import Buffer
 from .host_pages import HostPages
 from .memory import Block, Memory
 from .span import DeferredFrees, MemorySpan, Region
 from .tlsf import Suballocator
+
+
+class _Revoked:
+    """In the place of a buffer's device, once its memory is gone."""
+
+    name = "no device: its memory was revoked"
+
+
+_REVOKED: Any = _Revoked()
 
 
 class Imports:
@@ -101,6 +112,16 @@ class Imports:
                 self._memory.logical.idle()
                 self._free(block)
         return len(self._spans)
+
+    def revoke(self, buffer: Buffer) -> None:
+        """Free the block of a buffer, which is of no use afterwards."""
+        block = buffer.span.region.block
+        known = self._spans.get(block.memory)
+        if known is None or known[0] is not block:
+            raise ArgumentError(f"revoke: {buffer!r} is no import; drop it instead")
+        wait_all(buffer.points())
+        buffer.device, buffer.size = _REVOKED, 0
+        self._free(block)
 
     def _free(self, block: Block) -> None:
         """Free a block, and then forget it unless another has its handle by now."""

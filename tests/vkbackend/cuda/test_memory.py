@@ -26,7 +26,9 @@ def cuda(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     device.release_imports()
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_a_pull(device: Device, cuda: FakeCuda) -> None:
+    device.release_imports()
     before = len(os.listdir("/proc/self/fd"))
     memory = CudaMemory(device)
     (own, descriptor), (inbox, other) = memory.allocate(1000), memory.allocate(1)
