@@ -16,7 +16,7 @@ import numpy as np
 import vkbackend
 
 from .device_pages import Copied, DevicePages
-from .progress import AnyOf, Reached, Steps, Task
+from .progress import READY, AnyOf, Reached, Steps, Task
 from .shared_pages import SharedPages, free_shared_bytes
 from .transport import (
     HEADER,
@@ -197,6 +197,8 @@ class HostTransport(Transport):
             if piece < count:
                 # A device copies in both directions at once.
                 filled = yield from self._fill(piece, number + 1, step, own, fill)
+            elif taken:
+                yield READY
             yield Copied(taken)
             self._set(self._read[self.rank], number + 1)
 

@@ -71,6 +71,30 @@ class Reached:
         return [self._control.owner(each) for each, _ in self.counters()]
 
 
+class Ready:
+    """The condition, which holds, that a device will have made what is waited for.
+
+    An operation yields it when all copies have been submitted that its caller needs:
+    what the caller submits next waits for them on the device. The operation goes on
+    with whatever is waited for later.
+    """
+
+    def holds(self) -> bool:
+        """Return True."""
+        return True
+
+    def counters(self) -> Iterable[tuple[int, int]]:
+        """Return none: it holds."""
+        return ()
+
+    def ranks(self) -> Iterable[int]:
+        """Return none: it holds."""
+        return ()
+
+
+READY = Ready()
+
+
 class AnyOf:
     """The condition that one of several holds."""
 
@@ -103,6 +127,8 @@ class Task:
     ----------
     done : bool
         Whether it has ended; `error` is set then, or `result`.
+    ready : bool
+        Whether its caller may go on; see `Ready`.
     what : str
         What it is, for messages.
     """
@@ -110,7 +136,7 @@ class Task:
     def __init__(self, owner: Owner, steps: Steps, what: str) -> None:
         self.owner, self.steps, self.what = owner, steps, what
         self.condition: Condition | None = None
-        self.done = False
+        self.done = self.ready = False
         self.error: BaseException | None = None
         self.result: Any = None
 
@@ -135,6 +161,7 @@ class Task:
             moved = True
             try:
                 self.condition = self.steps.send(None)
+                self.ready = self.ready or self.condition is READY
             except StopIteration as stop:
                 self.result, self.done = stop.value, True
             except Exception as error:
@@ -199,7 +226,7 @@ class Progress:
         return True in moved
 
     def wait(self, task: Task, background: bool = False) -> Any:
-        """Return the result of an operation once it has ended.
+        """Return the result of an operation once it has ended, or is ready.
 
         Parameters
         ----------
@@ -228,10 +255,15 @@ class Progress:
             raise task.error
         return task.result
 
+    def finish(self, task: Task) -> None:
+        """Wait for the end of an operation that is ready; its error is its owner's."""
+        while task.ready and not task.done:
+            self.advance()
+
     def _wait(self, task: Task, background: bool) -> None:
         spins, pause = 0, _SHORTEST_PAUSE
         deadline = None
-        while not task.done:
+        while not (task.done or task.ready):
             if self.advance():
                 spins, pause, deadline = 0, _SHORTEST_PAUSE, None
                 self._withdraw()

@@ -280,6 +280,8 @@ class Transport(ABC):
     def close(self) -> None:
         """Free what the group has; all ranks call it."""
         if not self.closed:
+            for task in self._last.values():
+                self.world.progress.finish(task)
             self._failure = _CLOSED
             self._close()
 

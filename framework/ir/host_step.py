@@ -42,6 +42,9 @@ class HostStep(ABC):
     ) -> bool:
         """Make the elements where they are; return False if only the host can.
 
+        It may return once the device has been told to: the buffers know when it will
+        have made them.
+
         Parameters
         ----------
         device : vkbackend.Device

@@ -3,7 +3,8 @@
 A step begins once the segment that makes what it takes has been submitted, in a thread
 of its own, the courier. Segments that do not need what it makes are submitted
 meanwhile, so the device computes while the host communicates; the first one that does
-is submitted when the step has ended.
+is submitted when the step has ended. A step may end before its elements are there, once
+the device has been told to copy them: what is submitted next waits for that by itself.
 """
 
 from __future__ import annotations

@@ -20,7 +20,10 @@ from vkbackend.framework.communication.descriptors import (
 
 SIZE = 3
 
-pytestmark = pytest.mark.skipif(not available(), reason="Linux hands them over")
+pytestmark = [
+    pytest.mark.skipif(not available(), reason="Linux hands them over"),
+    pytest.mark.usefixtures("_no_collector"),
+]
 
 
 def by_rank(work: Callable[[ThreadComm], Any]) -> list[Any]:

@@ -1,5 +1,6 @@
 """Collectives that a device moves by itself, against those that the host moves."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -8,11 +9,12 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.framework.communication.test_group import DTYPES, tensor_of
-from tests.rank_threads import ThreadPages, as_threads
-from vkbackend import ArgumentError
+from tests.rank_threads import LONG, ThreadPages, as_threads
+from vkbackend import ArgumentError, TimelinePoint, VulkanError
 from vkbackend.framework.base.device import CPU, Device, GpuDevice
 from vkbackend.framework.communication.device_collectives import moves, starts, sums
 from vkbackend.framework.communication.group import Group
+from vkbackend.framework.communication.host_transport import HostTransport
 
 SHAPE = (6, 5)
 
@@ -91,6 +93,46 @@ def test_the_host_moves_nothing(
     importer.gpu.release_imports()
 
 
+def test_work_is_submitted_before_its_elements_arrive(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    """The last copies of an exchange end only after kernels that need them are sent."""
+    sent, take = threading.Event(), HostTransport._take
+    counts, both = [], threading.Barrier(2, timeout=LONG)
+
+    class Held:
+        def __init__(self, point: TimelinePoint) -> None:
+            self.point = point
+
+        def wait(self, timeout_seconds: float) -> bool:
+            return sent.is_set() and self.point.wait(timeout_seconds)
+
+    def taken(*given: Any) -> list[Any]:
+        return [Held(point) for point in take(*given)]
+
+    monkeypatch.setattr(HostTransport, "_take", taken)
+    x = fw.arange(50, device=importer)
+    fw.eval(x)
+
+    def work(group: Group) -> fw.Tensor:
+        found = group.all_sum(x)
+        before = importer.gpu.counters.dispatches
+        fw.eval(found)
+        counts.append(importer.gpu.counters.dispatches - before)
+        assert group._transport is not None
+        (task,) = group._transport._last.values()
+        assert not task.done
+        both.wait()
+        sent.set()
+        group.barrier()
+        assert task.done
+        return found
+
+    for each in as_threads(monkeypatch, 2, chunk=512).run(work):
+        np.testing.assert_array_equal(each.numpy(), 2 * np.arange(50))
+    assert all(counts)
+
+
 def test_three_ranks_in_parts(
     monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
 ) -> None:
@@ -109,6 +151,38 @@ def test_every_dtype(
 ) -> None:
     ranks = as_threads(monkeypatch, size)
     compare(ranks, importer, [every_move, every_sum], DTYPES)
+
+
+def test_an_error_does_not_keep_the_pages(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    """Its traceback refers to the buffer that lies in them, which nobody can use."""
+    gpu, kept = importer.gpu, []
+    gpu.release_imports()
+    x = fw.arange(50, device=importer)
+    fw.eval(x)
+
+    def refuse(*given: Any) -> None:
+        kept.append(given[1][0])
+        raise VulkanError("vkQueueSubmit2: refused")
+
+    monkeypatch.setattr(gpu.transfer, "copy", refuse)
+
+    def work(group: Group) -> BaseException:
+        with pytest.raises(VulkanError, match="refused") as caught:
+            group.all_sum(x)
+        group.close()
+        return caught.value
+
+    errors = as_threads(monkeypatch, 2).run(work, keep=True)
+    assert all(each.__traceback__ is not None for each in errors)
+    assert gpu.release_imports() == 0
+    monkeypatch.undo()
+    for buffer in kept:
+        with pytest.raises(ArgumentError, match="no device: its memory was revoked"):
+            gpu.read(buffer, 0, 1)
+        with pytest.raises(ArgumentError, match="holds 0 bytes"):
+            gpu.transfer.copy((buffer, 0), (gpu.allocate(4), 0), 4)
 
 
 def test_a_device_that_imports_nothing(

@@ -10,6 +10,7 @@ from tests.rank_threads import as_threads
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.progress import (
+    READY,
     AnyOf,
     Progress,
     Reached,
@@ -60,6 +61,27 @@ def test_operations_go_on_side_by_side() -> None:
     assert not second.done
     control.words[1] = 2
     assert progress.wait(second) == "b"
+
+
+def test_who_waits_goes_on_once_it_is_ready() -> None:
+    """The rest is done beside what is waited for later, and before a group's end."""
+    control = control_of([0])
+    progress = Progress(0, control, 60)
+    seen = []
+
+    def steps(name: str) -> Steps:
+        yield READY
+        yield Reached(control, [0], 1)
+        seen.append(name)
+
+    first, second = (progress.start(Silent(), steps(name), name) for name in "ab")
+    assert progress.wait(first) is None
+    assert progress.wait(second) is None
+    assert (first.ready, first.done, seen) == (True, False, [])
+    control.words[0] = 1
+    progress.finish(first)
+    assert first.done
+    assert seen == ["a", "b"]
 
 
 def test_an_error_is_raised_where_it_is_waited_for() -> None:
