@@ -8,34 +8,35 @@ from typing import Any
 
 from vkbackend.driver.logical_device import LogicalDevice
 
-_SLICE_SIZE = 512 << 10
-"""Bytes that a thread copies at a time: 60 us or more, handing over takes a few."""
 
-_MAX_THREADS = 8
-
-
-def thread_count() -> int:
+def thread_count(most: int) -> int:
     """Return how many threads copy, the caller's included: 1 where cores are few.
 
     Half of the cores that the process may use: the others feed the device, and with one
     or two cores handing over costs more than it gains.
+
+    Parameters
+    ----------
+    most : int
+        At least 1.
     """
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min(_MAX_THREADS, cores // 2))
+    return max(1, min(most, cores // 2))
 
 
 class _Copy:
     """A copy that is shared: whoever takes part draws slices until none is left."""
 
-    def __init__(self, target: int, source: int, size: int) -> None:
+    def __init__(self, target: int, source: int, size: int, slice_size: int) -> None:
+        self._slice_size = slice_size
         self._target = target
         self._source = source
         self._size = size
         # Drawing from it is one step under the interpreter lock.
-        self._slices = iter(range(0, size, _SLICE_SIZE))
+        self._slices = iter(range(0, size, slice_size))
         self._moved: list[int] = []
         self._helpers: set[Any] = set()
         self._drained = False
@@ -49,7 +50,7 @@ class _Copy:
         """Copy slices, until none is left or the device is being closed."""
         for first in self._slices:
             target, source = self._target + first, self._source + first
-            size = min(_SLICE_SIZE, self._size - first)
+            size = min(self._slice_size, self._size - first)
             if not logical.closing and ctypes.memmove(target, source, size):
                 self._moved.append(size)
 
@@ -83,9 +84,12 @@ class MemcpyThreads:
         Whose closing ends copies, and waits for those that have begun.
     threads : int
         How many copy, the caller's included.
+    slice_size : int
+        Bytes that each copies at a time.
     """
 
-    def __init__(self, logical: LogicalDevice, threads: int) -> None:
+    def __init__(self, logical: LogicalDevice, threads: int, slice_size: int) -> None:
+        self._slice_size = slice_size
         self._logical = logical
         self._max_helpers = threads - 1
         self._helpers: list[threading.Thread] = []
@@ -93,17 +97,17 @@ class MemcpyThreads:
 
     def shares(self, size: int) -> bool:
         """Whether a copy of so many bytes is shared."""
-        return self._max_helpers > 0 and size > _SLICE_SIZE
+        return self._max_helpers > 0 and size > self._slice_size
 
     def move(self, target: int, source: int, size: int) -> bool:
         """Copy between addresses; return False if the device was closed meanwhile.
 
         No thread touches the memory once it has returned or raised.
         """
-        copy = _Copy(target, source, size)
+        copy = _Copy(target, source, size, self._slice_size)
         try:
             try:
-                self._summon(copy, (size - 1) // _SLICE_SIZE)
+                self._summon(copy, (size - 1) // self._slice_size)
                 copy.run(self._logical)
             finally:
                 copy.drain()

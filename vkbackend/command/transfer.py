@@ -17,6 +17,7 @@ from vkbackend.driver.queue import (
     wait_all,
 )
 from vkbackend.driver.queues import Queues
+from vkbackend.driver.target import Staging
 from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.host_allocator import HostAllocator, HostBlock
 from vkbackend.memory.memory import Block, Memory, MemoryUsage
@@ -24,13 +25,6 @@ from vkbackend.memory.staging_arena import Arena
 
 from .copy import Copier, cross_queue_waits
 from .memcpy_threads import MemcpyThreads, thread_count
-
-_CHUNK_SIZE = 4 << 20
-"""Bytes of one staging chunk: its copy at 48 GB/s takes ten times its submission."""
-
-_MAX_UPLOAD_CHUNKS = 8
-_MAX_READ_CHUNKS = 4
-"""Most staging chunks in flight: of uploads; of a read."""
 
 # Bytes up to which reading uncached mapped memory beats a staged copy: on an NVIDIA
 # H200, 256 bytes take 4 us, 1 KiB 30 us, and a staged copy 50 us.
@@ -74,6 +68,11 @@ class Transfer:
 
     The points of buffers and of staging memory are set before a copy is submitted, so
     an interrupt at any moment leaves nothing in use that looks free.
+
+    Attributes
+    ----------
+    staging : Staging
+        Sizes and threads; `restage` changes them.
     """
 
     def __init__(
@@ -87,13 +86,34 @@ class Transfer:
         self._check_open = check_open
         self._memory = memory
         self._queues = queues
-        self._uploads = Arena(
-            memory, MemoryUsage.UPLOAD, _CHUNK_SIZE, _MAX_UPLOAD_CHUNKS
-        )
         self._chunks: list[_StagingChunk] = []
         self._results = HostAllocator(memory, imports=True)
         self._copier = Copier(logical.functions.vkCmdCopyBuffer2)
-        self._threads = MemcpyThreads(logical, thread_count())
+        self._set_staging(logical.info.target.staging)
+
+    def _set_staging(self, staging: Staging) -> None:
+        self.staging, chunks = staging, staging.upload_chunks
+        self._uploads = Arena(
+            self._memory, MemoryUsage.UPLOAD, staging.chunk_size, chunks
+        )
+        threads = thread_count(staging.threads)
+        self._threads = MemcpyThreads(self._logical, threads, staging.slice_size)
+
+    def restage(self, staging: Staging) -> None:
+        """Use other sizes and threads from now on; waits for the work in flight.
+
+        No other thread may upload or read meanwhile.
+
+        Parameters
+        ----------
+        staging : Staging
+        """
+        self._queues.synchronize()
+        with self._logical.lock:
+            self._check_open("restage")
+            self._queues.synchronize()
+            self._close_staging()
+            self._set_staging(staging)
 
     def upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         """Write bytes into a buffer; `data` may be changed afterwards.
@@ -117,8 +137,9 @@ class Transfer:
     def _stage_upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         target = buffer.span.region.block.buffer
         start = buffer.span.offset + offset
-        for first in range(0, len(data), _CHUNK_SIZE):
-            chunk = data[first : first + _CHUNK_SIZE]
+        step = self.staging.chunk_size
+        for first in range(0, len(data), step):
+            chunk = data[first : first + step]
             with self._logical.lock:
                 self._check_open("upload")
                 block, at = self._uploads.take(len(chunk))
@@ -191,13 +212,14 @@ class Transfer:
         """Copy through staging chunks, pipelined: the device runs ahead of the host."""
         read, size = _ReadToken(), len(out)
         in_flight: collections.deque[tuple[int, _StagingChunk]] = collections.deque()
-        for first in range(0, size, _CHUNK_SIZE):
-            if len(in_flight) == _MAX_READ_CHUNKS:
+        step = self.staging.chunk_size
+        for first in range(0, size, step):
+            if len(in_flight) == self.staging.read_chunks:
                 self._copy_out(*in_flight.popleft(), out)
             with self._logical.lock:
                 self._check_open("read")
                 chunk = self._acquire_chunk(read)
-                count = min(_CHUNK_SIZE, size - first)
+                count = min(step, size - first)
                 self._submit_readback(buffer, offset + first, count, chunk, chunk.block)
             in_flight.append((first, chunk))
         while in_flight:
@@ -211,7 +233,8 @@ class Transfer:
         chunk = next((each for each in usable if each.idle()), None)
         if chunk is None:
             name = "readback staging"
-            block = self._memory.allocate(_CHUNK_SIZE, MemoryUsage.READBACK, name)
+            size = self.staging.chunk_size
+            block = self._memory.allocate(size, MemoryUsage.READBACK, name)
             try:
                 chunk = _StagingChunk(block)
                 self._chunks.append(chunk)
@@ -226,7 +249,7 @@ class Transfer:
         assert chunk.point is not None
         chunk.point.wait()
         self._copy_to_host(
-            chunk.block, 0, min(_CHUNK_SIZE, len(out) - first), out, first
+            chunk.block, 0, min(chunk.block.size, len(out) - first), out, first
         )
         chunk.reader = None
 
@@ -399,9 +422,12 @@ class Transfer:
 
     def close(self) -> None:
         """Free the staging memory; the device must be idle."""
+        self._close_staging()
+        self._results.close()
+
+    def _close_staging(self) -> None:
         self._threads.close()
         self._uploads.close()
         for chunk in self._chunks:
             self._memory.free(chunk.block)
         self._chunks.clear()
-        self._results.close()

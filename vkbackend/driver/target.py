@@ -18,6 +18,32 @@ _WIDE = 64
 
 
 @dataclass(frozen=True)
+class Staging:
+    """How copies between the host and a device go through staging memory.
+
+    `python -m vkbackend.tools.bench.staging` times others.
+
+    Attributes
+    ----------
+    chunk_size : int
+        Bytes of a staging chunk, which a device copies at once: at 48 GB/s 4 MiB take
+        ten times their submission.
+    upload_chunks, read_chunks : int
+        Most chunks in flight: of uploads; of a read.
+    threads : int
+        Most threads that share what the host copies, the caller's included.
+    slice_size : int
+        Bytes that a thread copies at a time: 60 us or more, handing over takes a few.
+    """
+
+    chunk_size: int = 4 << 20
+    upload_chunks: int = 8
+    read_chunks: int = 4
+    threads: int = 8
+    slice_size: int = 512 << 10
+
+
+@dataclass(frozen=True)
 class Target:
     """What pays on a device.
 
@@ -59,6 +85,8 @@ class Target:
         The device runs on the processor that the host needs.
     loop_limit : int or None
         Loop iterations that a shader may make.
+    staging : Staging
+        Sizes and threads of copies between it and the host.
     """
 
     hides_latency: bool
@@ -77,6 +105,7 @@ class Target:
     prefers_composition: bool
     shares_processor: bool
     loop_limit: int | None
+    staging: Staging = Staging()
 
 
 def target_of(info: DeviceInfo) -> Target:

@@ -12,17 +12,11 @@ import pytest
 
 from tests.interruption import each_interruption
 from vkbackend import ArgumentError, Device
-from vkbackend.command import memcpy_threads
 from vkbackend.command.memcpy_threads import MemcpyThreads, thread_count
 from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.driver.physical_device import choose
 
 SLICE = 4096
-
-
-@pytest.fixture(autouse=True)
-def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memcpy_threads, "_SLICE_SIZE", SLICE)
 
 
 @pytest.fixture
@@ -32,7 +26,7 @@ def logical() -> LogicalDevice:
 
 @pytest.fixture
 def threads(logical: LogicalDevice) -> Iterator[MemcpyThreads]:
-    made = MemcpyThreads(logical, 3)
+    made = MemcpyThreads(logical, 3, SLICE)
     yield made
     helpers = list(made._helpers)
     made.close()
@@ -51,7 +45,7 @@ def test_thread_count(cores: int, count: int, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         os, "sched_getaffinity", lambda _: set(range(cores)), raising=False
     )
-    assert thread_count() == count
+    assert thread_count(8) == count
 
 
 @pytest.mark.parametrize("size", [1, SLICE, SLICE + 1, 40 * SLICE - 5])
@@ -86,7 +80,7 @@ def test_without_helpers_the_caller_copies(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuses)
-    threads = MemcpyThreads(logical, 3)
+    threads = MemcpyThreads(logical, 3, SLICE)
     data, out = np.ones(9 * SLICE, np.uint8), np.zeros(9 * SLICE, np.uint8)
     assert moved(threads, data, out)
     assert (out == 1).all()
@@ -129,7 +123,6 @@ def test_an_interrupted_copy_touches_nothing_afterwards(
 def test_transfers_share_their_copies(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memcpy_threads, "_SLICE_SIZE", 128 << 10)
     device = Device(choose())
     if kind == "unmapped":
         allocate = device.memory.allocate
@@ -141,7 +134,7 @@ def test_transfers_share_their_copies(
             return block
 
         monkeypatch.setattr(device.memory, "allocate", allocated)
-    device.transfer._threads = MemcpyThreads(device.logical, 3)
+    device.transfer._threads = MemcpyThreads(device.logical, 3, 128 << 10)
     data = np.random.default_rng(0).bytes((9 << 20) + 5)
     buffer = device.allocate(len(data))
     device.upload(data, buffer)

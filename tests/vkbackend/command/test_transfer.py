@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import dataclasses
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -18,8 +19,11 @@ from vkbackend import ArgumentError, Buffer, Device, VulkanError
 from vkbackend.command import transfer
 from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import Queue
+from vkbackend.driver.target import Staging
 from vkbackend.memory.memory import Block, MemoryUsage
 from vkbackend.vk import generated as vk
+
+READ_CHUNKS = Staging().read_chunks
 
 
 def disguise(device: Device, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
@@ -196,7 +200,7 @@ def test_memory_of_dropped_results_is_used_again(results: Device) -> None:
     for _ in range(5):
         places.add(words(results, x).ctypes.data)
     assert len(places) == 1
-    assert (results.counters - before).device_allocations <= transfer._MAX_READ_CHUNKS
+    assert (results.counters - before).device_allocations <= READ_CHUNKS
 
 
 @pytest.mark.core
@@ -249,8 +253,11 @@ def test_read_into_what_does_not_fit(device: Device) -> None:
 @pytest.mark.core
 def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next pieces are asked for before the host waits for one."""
-    monkeypatch.setattr(transfer, "_CHUNK_SIZE", 64 << 10)
-    count = 3 * transfer._MAX_READ_CHUNKS + 1
+    before = staged.live_objects()
+    staging = dataclasses.replace(staged.transfer.staging, chunk_size=64 << 10)
+    staged.transfer.restage(staging)
+    assert staged.live_objects() == before
+    count = 3 * READ_CHUNKS + 1
     buffer = staged.allocate(count * (64 << 10) - 5)
     data = np.random.default_rng(3).bytes(buffer.size)
     staged.upload(data, buffer)
@@ -271,7 +278,7 @@ def test_pieces_are_in_flight(staged: Device, monkeypatch: pytest.MonkeyPatch) -
     out = bytearray(buffer.size)
     staged.read(buffer, out=out)
     assert out == data
-    ahead = transfer._MAX_READ_CHUNKS
+    ahead = READ_CHUNKS
     turns = ["receive", "fetch"] * (count - ahead)
     assert events == ["fetch"] * ahead + turns + ["receive"] * ahead
     assert len(engine._chunks) == ahead
@@ -328,7 +335,7 @@ def test_an_interrupt_anywhere_loses_nothing(results: Device, size: int) -> None
         results.upload(np.full(size // 4, value, np.uint32), x)
         assert (words(results, x) == value).all(), interruption.where
     results.synchronize()
-    assert len(engine._chunks) <= transfer._MAX_READ_CHUNKS
+    assert len(engine._chunks) <= READ_CHUNKS
     assert len(list(engine._results._all())) <= 3
     assert all(block.idle() for block in engine._results._all())
 
@@ -383,7 +390,7 @@ def test_a_copy_that_the_driver_refuses_keeps_the_device_usable(
     assert (words(results, x) == 7).all()
     results.upload(np.full(MANY // 4, 8, np.uint32), x)
     assert (words(results, x) == 8).all()
-    assert len(results.transfer._chunks) <= transfer._MAX_READ_CHUNKS + 1
+    assert len(results.transfer._chunks) <= READ_CHUNKS + 1
 
 
 @pytest.mark.device
