@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 
     from ...ir.kernel_call import StridedSpec
 
-MOST_QUERIES = 16
+MOST_QUERIES = 32
 """More queries than these are worth a tile of their own; 0 splits nothing."""
+
+MOST_CACHED_QUERIES = 16
+"""The same for a cache, over which tensor cores go in place."""
 
 LEAST_KEYS = 256
 """Fewer keys than these are not worth a second kernel."""
@@ -157,7 +160,7 @@ def fills_tensor_cores(gpu: DeviceInfo, q: TensorSpec) -> bool:
 
 def fits_cache(gpu: DeviceInfo, q: TensorSpec, k: TensorSpec) -> bool:
     """Return whether `cached_dispatches` has a tile for queries of a cache."""
-    few = 0 < q.shape[2] <= MOST_QUERIES and 0 < q.shape[3] <= MOST_HEAD
+    few = 0 < q.shape[2] <= MOST_CACHED_QUERIES and 0 < q.shape[3] <= MOST_HEAD
     if not few or 0 in (*q.shape, *k.shape):
         return False
     return _cached_tile(q, k).shared_memory <= gpu.max_shared_memory

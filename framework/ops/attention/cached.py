@@ -17,7 +17,11 @@ from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.attention.coopmat import uses_tensor_cores
 from ...kernels.attention.flash import AttentionCall
 from ...kernels.attention.paged import fits_pages, paged_dispatch
-from ...kernels.attention.split import MOST_QUERIES, cached_dispatches, fits_cache
+from ...kernels.attention.split import (
+    MOST_CACHED_QUERIES,
+    cached_dispatches,
+    fits_cache,
+)
 from ...kernels.linear import linear_dispatch, words_of
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import check_same_dtype, storage_defines
@@ -393,7 +397,8 @@ def reads_cache(query: Tensor, keys: Tensor) -> bool:
     device = query.device
     if isinstance(device, GpuDevice):
         return fits_cache(device.gpu.info, query.spec, keys.spec)
-    return 0 < query.layout.shape[2] <= MOST_QUERIES and 0 not in keys.layout.shape
+    few = 0 < query.layout.shape[2] <= MOST_CACHED_QUERIES
+    return few and 0 not in keys.layout.shape
 
 
 def reads_pages(query: Tensor, keys: Tensor, cap: float | None) -> bool:
