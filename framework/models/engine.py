@@ -29,6 +29,9 @@ LEAST_PIECE = 16
 """Tokens of a prompt's smallest piece; pieces are powers of two of them, so that few
 shapes are compiled."""
 
+PIECES_BEFORE_TRACE = 3
+"""Pieces of one size that are computed before they are traced to be replayed."""
+
 LENGTH = 2048
 """Tokens of a text at most, where nobody says how many."""
 
@@ -196,6 +199,8 @@ class Engine:
         self._device = next(iter([*module.parameters(), *module.buffers()])).device
         self._pool = model.new_cache(self.pages + 1, page, self._device)
         self._steps: dict[SamplingSteps, _Step] = {}
+        self._pieces: dict[tuple[int, int], int] = {}
+        self._fill_again = jit(self._filled) if self._device.is_gpu else self._filled
         self._waiting: deque[Generation] = deque()
         self._filling: deque[Generation] = deque()
         self._running: dict[int, Generation] = {}
@@ -455,11 +460,18 @@ class Engine:
         piece = np.zeros((1, size), np.int64)
         piece[0, :count] = generation._text[start : start + count]
         tables, position = self._on_device(table), self._on_device(np.array([start]))
+        # Sizes and tables are powers of two: few of them come again and again.
+        seen = self._pieces[size, blocks] = self._pieces.get((size, blocks), 0) + 1
+        fill = self._fill_again if seen > PIECES_BEFORE_TRACE else self._filled
+        evaluate(fill(self._on_device(piece), tables, position))
+        generation._held += count
+
+    def _filled(self, piece: Tensor, tables: Tensor, position: Tensor) -> Tensor:
+        """Compute a piece, whose keys and values are in the pages then."""
         cache = PagedCache(self._pool, tables, position, length=self.length)
         # Logits, which nobody reads, are not computed on a Vulkan device.
-        self._model(self._on_device(piece), cache, logits_to_keep=1)
-        evaluate(tables)
-        generation._held += count
+        self._model(piece, cache, logits_to_keep=1)
+        return tables
 
     def _begin(self, generation: Generation) -> None:
         """Let a text whose prompt is computed take part in steps."""

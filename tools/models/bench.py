@@ -35,6 +35,9 @@ WARM_UP = 3
 REPEATS = 3
 """Measurements, of which the best is taken."""
 
+PROMPTS = 10
+"""The same of prompts: a device takes some to reach its clock."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
@@ -220,8 +223,10 @@ def measured(
     words = model.config.vocab_size
     drawn = np.random.default_rng(0).integers(0, words, (batch, prompt))
     tokens = fw.tensor(drawn, device=device)
-    of_prompt = min(_prompt_seconds(step, tokens, cache) for _ in range(REPEATS))
-    following = fw.jit(step) if device.is_gpu else step
+    reading, following = (fw.jit(step) if device.is_gpu else step for _ in range(2))
+    for _ in range(WARM_UP if device.is_gpu else 0):
+        _prompt_seconds(reading, tokens, cache)
+    of_prompt = min(_prompt_seconds(reading, tokens, cache) for _ in range(PROMPTS))
     return Speeds(
         "",
         "",

@@ -99,9 +99,23 @@ def test_texts_are_those_written_alone(
     assert [each.tokens for each in texts] == wanted
     assert {each.finish for each in texts} == {"length"}
     assert engine.load == EngineLoad(0, 0, 12, 12)
-    for step in made:
+    for step in made[1:]:  # the first computes pieces of prompts
         assert step.traces == 1
         assert step.replays > max(COUNTS)
+
+
+def test_pieces_of_a_size_that_recurs_are_replayed(gpu: Any) -> None:
+    model = small_llama()
+    prompts = [[(k * i + 1) % 11 for i in range(20)] for k in range(2, 9)]
+    wanted = [alone(model, each, 2) for each in prompts]
+    engine = Engine(model.to(gpu), rows=2, length=32, page=4)
+    texts = [engine.submit(each, 2) for each in prompts]
+    while not engine.is_idle:
+        engine.step()
+    assert [each.tokens for each in texts] == wanted
+    replayed: Any = engine._fill_again
+    assert replayed.traces == 1
+    assert replayed.replays == len(prompts) - engine_module.PIECES_BEFORE_TRACE - 1
 
 
 def test_a_text_ends_at_a_token() -> None:
