@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..base.dtype import DType, float32
 from ..base.errors import ShapeError
-from ..base.quantized_format import INT4, QuantizedFormat
+from ..base.quantized_format import QuantizedFormat
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import (
     Argument,
@@ -20,7 +20,7 @@ from ..ir.kernel_call import (
 )
 from .gemm.grouped import NUMBER_SITE
 from .gpu_model import model_of
-from .shader_types import storage_defines
+from .shader_types import format_defines, group_constant, storage_defines
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -65,7 +65,7 @@ def dequantize_dispatch(
     _check_size(blocks.numel, "blocks")
     _check_size(out.numel, "result")
     pieces = out.shape[-1] // kind.piece
-    count = out.numel // 16
+    count = out.numel // 8
     magic, shift = divisor(pieces)
     push: dict[str, Argument] = {"blocks": "blocks", "out_": "out"}
     push |= {"row_size": blocks.shape[-1], "pieces": pieces, "magic": magic}
@@ -74,7 +74,7 @@ def dequantize_dispatch(
         "quantized/dequantize",
         linear_grid(count, DEQUANTIZE_WORKGROUP),
         push,
-        {"LOCAL_X": DEQUANTIZE_WORKGROUP, **_group(kind)},
+        {"LOCAL_X": DEQUANTIZE_WORKGROUP, **group_constant(kind)},
         _defines(kind, out.dtype),
     )
 
@@ -132,7 +132,7 @@ def gemv_dispatch(
     push |= {"bias": "bias" if has_bias else "x", "rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
     constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
-    constants |= {"BATCH": batch, "HAS_BIAS": int(has_bias), **_group(kind)}
+    constants |= {"BATCH": batch, "HAS_BIAS": int(has_bias), **group_constant(kind)}
     defines = _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype)
     if gate is not None:
         push["gate"] = "gate"
@@ -178,17 +178,13 @@ def _shared_memory(outputs: int, rows: int, local: int) -> int:
 
 
 def _defines(kind: QuantizedFormat, dtype: DType) -> dict[str, str]:
-    return {"FORMAT": f"FORMAT_{kind.family.upper()}", **storage_defines(dtype)}
+    return {**format_defines(kind), **storage_defines(dtype)}
 
 
 def _integer_dot(gpu: DeviceInfo, dtype: DType) -> dict[str, str]:
     """Return the macro of dp4a, whose activations have 16 bits."""
     wanted = dtype is not float32 and "integer_dot_product" in gpu.supported
     return {"INTEGER_DOT": "1"} if wanted else {}
-
-
-def _group(kind: QuantizedFormat) -> dict[str, int]:
-    return {"GROUP": kind.block} if kind.family == INT4 else {}
 
 
 def _check_size(size: int, name: str) -> None:

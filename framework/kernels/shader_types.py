@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base.dtype import FLOAT, FLOAT8, DType, float32, float64, int64
+from ..base.dtype import FLOAT, FLOAT8, DType, float16, float32, float64, int64
 from ..base.errors import DTypeError
+from ..base.quantized_format import INT4, QuantizedFormat
 from ..base.shape import TensorSpec
 
 if TYPE_CHECKING:
@@ -33,6 +34,27 @@ def storage_defines(
         defines |= {"IN_ACC": "1"} if in_acc else {}
         defines |= {"OUT_ACC": "1"} if out_acc else {}
     return defines
+
+
+def format_defines(kind: QuantizedFormat) -> Mapping[str, str]:
+    """Return the macro that chooses the format of `quantized/format.glsl`."""
+    return {"FORMAT": f"FORMAT_{kind.family.upper()}"}
+
+
+def decoded_defines(gpu: DeviceInfo, dtype: DType) -> Mapping[str, str]:
+    """Return the macros with which a device rounds decoded weights.
+
+    Those of tensor cores alone: where they have a dtype, a device rounds to it.
+    """
+    if dtype is float16:
+        return {"DEVICE_ROUNDING": "1"}
+    rounds = {"bfloat16", "shader_int16"} <= gpu.supported
+    return {"DEVICE_BFLOAT16": "1"} if rounds else {}
+
+
+def group_constant(kind: QuantizedFormat) -> Mapping[str, int]:
+    """Return the specialization constant of a format, if it has one."""
+    return {"GROUP": kind.block} if kind.family == INT4 else {}
 
 
 def place_defines(dtype: DType) -> Mapping[str, str]:

@@ -1,8 +1,14 @@
 // Arguments of the GEMMs with large tiles, matmul/gemm_coopmat.comp and gemm_simt.comp
 
+#ifndef FORMAT
+#define Right Vectors
+#else
+#define Right Blocks
+#endif
+
 layout(push_constant, std430) uniform Push {
     Vectors a;
-    Vectors b;
+    Right b;
     Out out_;
     uint m;
     uint n;
@@ -15,6 +21,9 @@ layout(push_constant, std430) uniform Push {
     uint b_batch;
     uint last_row;  // start of the last tiles
     uint last_column;
+#ifdef FORMAT
+    uint table;  // see quantized/format.glsl
+#endif
 #ifdef GROUPED
     Offsets offsets;
     IndexSlot error;

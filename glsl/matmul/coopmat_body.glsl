@@ -1,5 +1,5 @@
 // Main loop and store of the GEMMs on tensor cores, for the includer's loads:
-// coopmat_aligned.glsl or coopmat_unaligned.glsl
+// coopmat_aligned.glsl, coopmat_unaligned.glsl or coopmat_decoded.glsl
 
 void main() {
     uint rows = push.m;
@@ -50,7 +50,7 @@ void main() {
     uint a_vector = thread % A_VECTORS;
     uint b_vector = thread % B_VECTORS;
     Vectors a = push.a;
-    Vectors b = push.b;
+    Right b = push.b;
     uint a_from = batch * push.a_batch + a_line * a_stride + a_vector * (WIDTH / UNIT);
     uint b_from = matrix * push.b_batch + b_line * b_stride + b_vector * (WIDTH / UNIT);
     uint start = part * depth - missing;
@@ -89,13 +89,17 @@ void main() {
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
 
+#ifndef STORE_RIGHT
+#define STORE_RIGHT(stage)                                                             \
+    [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
+        tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i);
+#endif
     // Loaded registers go to a stage of shared memory, and the next step is loaded.
 #define STORE_STAGE(stage)                                                                    \
     {                                                                                  \
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             tiles[stage + a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i); \
-        [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
-            tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i); \
+        STORE_RIGHT(stage)                                                             \
     }
     // The first step of a group may begin before its first line: only the first loads are
     // masked.

@@ -14,7 +14,7 @@
 #define PIECE 32
 #define HAS_OFFSET 1
 #define NIBBLES
-layout(constant_id = 9) const uint GROUP = 128;
+layout(constant_id = 30) const uint GROUP = 128;
 #endif
 
 struct Piece {

@@ -21,6 +21,7 @@ from ..gpu_model import model_of
 from ..shader_types import acc_size
 from .gemv import skinny_gemm
 from .select import large_tile_gemm, likely_configs
+from .skinny import skinny_product
 from .slice_sum import sum_slices
 from .small import (
     TiledGemm,
@@ -66,7 +67,8 @@ def gemm_dispatches(
     dtype : DType
         Of the result: that of the operands, or of their sums.
     """
-    found = skinny_gemm(gpu, a, b, dtype) or large_tile_gemm(gpu, a, b, mode)
+    found = skinny_gemm(gpu, a, b, dtype) or skinny_product(gpu, a, b, mode, dtype)
+    found = found or large_tile_gemm(gpu, a, b, mode)
     return found or fallback_gemm(gpu, a, b, dtype)
 
 
@@ -75,6 +77,7 @@ def gemm_candidates(
 ) -> Candidates:
     """Return the candidates for `gemm_dispatches` by name, in its order."""
     found: Candidates = {"GEMV": partial(skinny_gemm, gpu, a, b, dtype)}
+    found["skinny GEMM"] = partial(skinny_product, gpu, a, b, mode, dtype)
     for name, config in likely_configs(gpu, a, b, mode).items():
         found[name] = partial(large_tile_gemm, gpu, a, b, mode, config)
     if dtype is not a.dtype:

@@ -8,12 +8,13 @@ accumulation run on SIMT or tensor cores, both operands contiguous along K.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import bfloat16, float16, float32, int8, int32
-from ...base.shape import TensorSpec, ceil_div
+from ...base.shape import Layout, TensorSpec, ceil_div
 from ...ir.kernel_call import (
     MAX_GROUPS,
     Argument,
@@ -25,7 +26,12 @@ from ...ir.kernel_call import (
     fold_grid,
 )
 from ..gpu_model import ModeModel, model_of
-from ..shader_types import storage_defines
+from ..shader_types import (
+    decoded_defines,
+    format_defines,
+    group_constant,
+    storage_defines,
+)
 from .cost_model import tile_configs
 from .pack import (
     VECTOR_SIZE,
@@ -56,6 +62,8 @@ from .tiles import fits as runs
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
+
+    from ...base.quantized_format import QuantizedFormat
 
 LIKELY_CONFIGS = 8
 """Tile configurations to benchmark, the quickest by the cost model."""
@@ -293,6 +301,93 @@ def _grouped(
     return [*left.packing, *right.packing, product]
 
 
+def decoded_gemm(
+    gpu: DeviceInfo, x: StridedSpec, n: int, row_size: int, kind: QuantizedFormat
+) -> list[Dispatch] | None:
+    """Return the dispatches of a GEMM that decodes the right operand on load, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        With tensor cores for the dtype of `x`.
+    x : StridedSpec, shape (m, k), float16 or bfloat16
+        Named `x`.
+    n : int
+        Rows of `blocks`, of `row_size` bytes.
+    row_size : int
+    kind : QuantizedFormat
+    """
+    m, k = x.shape
+    costs = model_of(gpu).gemm[TENSOR_CORES]
+    if not gpu.target.fast_shared_memory or m <= costs.min_side:
+        return None
+    left = GemmOperand("x", _matrix(x), 1, 2)
+    shape, strides = (1, k, n), (0, 1, k)
+    elements = StridedSpec(shape, x.dtype, Layout(shape, strides, 0))
+    right = GemmOperand("blocks", elements, 2, 1)
+    configs = tile_configs(gpu, TENSOR_CORES, GemmSize(m, n, k), tail_split=True)
+    for config in configs:
+        if not _decodes(gpu, config.tile, n, k, kind):
+            continue
+        gemm = _Gemm(gpu, left, right, TENSOR_CORES, config)
+        width = vector_width(TENSOR_CORES)
+        rows = vector_operand(
+            left, width, config.tile.m, k, along_k=True, wide=config.wide
+        )
+        weights = VectorOperand("blocks", True, row_size, n, n)
+        return [
+            _decoded(gpu, each, kind, x)
+            if each.kernel == "matmul/gemm_coopmat"
+            else each
+            for each in _with_sums(gemm, rows, weights)
+        ]
+    return None
+
+
+def _matrix(x: StridedSpec) -> StridedSpec:
+    """Return a matrix as a batch of one."""
+    layout = x.layout
+    strides = (0, *layout.strides)
+    return StridedSpec(
+        (1, *x.shape), x.dtype, layout._replace(shape=(1, *x.shape), strides=strides)
+    )
+
+
+def _decodes(
+    gpu: DeviceInfo, tile: Tile, n: int, k: int, kind: QuantizedFormat
+) -> bool:
+    """Return whether steps of a tile are whole pieces, as many for each invocation."""
+    threads = (tile.m // tile.sub_m) * (tile.n // tile.sub_n) * gpu.subgroup_size
+    pieces = tile.k // kind.piece
+    return (
+        not tile.unaligned
+        and tile.n <= n
+        and k % tile.k == 0
+        and tile.k % kind.piece == 0
+        and threads % pieces == 0
+        and tile.n * pieces % threads == 0
+    )
+
+
+def _decoded(
+    gpu: DeviceInfo, found: Dispatch, kind: QuantizedFormat, x: StridedSpec
+) -> Dispatch:
+    """Return a dispatch of floats as one of a quantized right operand."""
+    constants = {**found.constants, **group_constant(kind)}
+    constants.pop("L2_PREFETCHES", None)
+    return dataclasses.replace(
+        found,
+        kernel="matmul/gemm_coopmat_decoded",
+        push={**found.push, "table": x.shape[1] // 2},
+        constants=constants,
+        defines={
+            **found.defines,
+            **format_defines(kind),
+            **decoded_defines(gpu, x.dtype),
+        },
+    )
+
+
 def likely_configs(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, mode: str
 ) -> dict[str, TileConfig]:
@@ -345,8 +440,8 @@ def _worthwhile(gpu: DeviceInfo, mode: str, multiplications: int) -> str:
 
 
 def _dispatches(gemm: _Gemm) -> list[Dispatch]:
-    gpu, a, b, mode, (tile, _, wide, last) = gemm
-    padded, splits = gemm.depth, gemm.splits
+    _, a, b, mode, (tile, _, wide, _) = gemm
+    padded = gemm.depth
     options = {"split": mode == BF16X3, "along_k": mode in (DP4A, INT8_TENSOR_CORES)}
     options["wide"] = wide
     if gemm.unaligned is not None:
@@ -354,6 +449,14 @@ def _dispatches(gemm: _Gemm) -> list[Dispatch]:
     else:
         left = vector_operand(a, vector_width(mode), tile.m, padded, **options)
         right = vector_operand(b, vector_width(mode), tile.n, padded, **options)
+    return _with_sums(gemm, left, right)
+
+
+def _with_sums(
+    gemm: _Gemm, left: VectorOperand, right: VectorOperand
+) -> list[Dispatch]:
+    """Return the dispatches of a GEMM and, with split-K, of the sums of its slices."""
+    gpu, splits, (tile, _, _, last) = gemm.gpu, gemm.splits, gemm.config
     batch, m, n = gemm.out.shape
     found = [*left.packing, *right.packing]
     if splits == 1:

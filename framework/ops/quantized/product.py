@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.device import GpuDevice
 from ...base.dtype import INTEGER, DType, bfloat16, float16, float32, float64, uint8
 from ...base.errors import DTypeError, ShapeError
 from ...base.quantized_format import find_format
@@ -13,8 +14,11 @@ from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.gemm.decoding import decoding_gemm, takes_decoding_gemm
+from ...kernels.gemm.tiles import SIMT
 from ...kernels.quantized import GATES, dequantize_dispatch, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
+from ...kernels.tensor_cores import product_mode
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..indexing.gather import take_rows
@@ -32,7 +36,8 @@ WEIGHTS = (float32, float16, bfloat16)
 """Dtypes of activations, and of elements."""
 
 MOST_GEMV_ROWS = 8
-"""Rows up to which weights are decoded in registers; more take a temporary copy."""
+"""Rows up to which weights are decoded in registers; those of more on load for tensor
+cores, or into a temporary copy."""
 
 
 @primitive(dtypes=(uint8,))
@@ -187,6 +192,48 @@ def gate_of(g: np.ndarray, activation: str) -> np.ndarray:
     return np.float32(0.5) * g * (1 + np.tanh(inner))
 
 
+@primitive(
+    dtypes={"x": (float16, bfloat16), "blocks": (uint8,)}, typed="x", epilogue_dims=1
+)
+def _quantized_gemm(x: Tensor, blocks: Tensor, format: str) -> Tensor:
+    """Return the product with quantized weights, decoded on load, on tensor cores."""
+
+
+@_quantized_gemm.spec
+def quantized_gemm_spec(x: TensorSpec, blocks: TensorSpec, format: str) -> TensorSpec:
+    return TensorSpec((x.shape[0], blocks.shape[0]), x.dtype)
+
+
+@_quantized_gemm.kernel
+def quantized_gemm_kernel(
+    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, format: str
+) -> list[Dispatch]:
+    found = decoding_gemm(gpu, x, blocks, find_format(format))
+    assert found is not None
+    return found
+
+
+@_quantized_gemm.reference
+def quantized_gemm_reference(
+    x: np.ndarray, blocks: np.ndarray, format: str
+) -> np.ndarray:
+    return quantized_gemv_reference(x, blocks, None, format)
+
+
+def _decodes_on_load(x: Tensor, blocks: Tensor, format: str) -> bool:
+    """Return whether `_quantized_gemm` takes a product."""
+    device, dtype = x.device, x.dtype
+    if not isinstance(device, GpuDevice) or dtype not in (float16, bfloat16):
+        return False
+    if product_mode(device, dtype) == SIMT:
+        return False
+    (rows, k), (columns, row_size) = x.layout.shape, blocks.layout.shape
+    kind = find_format(format)
+    return takes_decoding_gemm(
+        device.gpu.info, dtype, (rows, k, columns), row_size, kind
+    )
+
+
 @composite(
     dtypes={
         "x": (*WEIGHTS, float64),
@@ -202,7 +249,10 @@ def _quantized_product(
     columns = blocks.layout.shape[0]
     if x.dtype is not float64 and 0 < rows <= MOST_GEMV_ROWS and columns:
         return _quantized_gemv(x, blocks, bias, format)
-    out = matmul(x, transpose(elements(blocks, format, k, x.dtype), 0, 1))
+    if rows and columns and _decodes_on_load(x, blocks, format):
+        out = _quantized_gemm(x, blocks, format)
+    else:
+        out = matmul(x, transpose(elements(blocks, format, k, x.dtype), 0, 1))
     return out if bias is None else add(out, bias)
 
 
@@ -285,7 +335,9 @@ def quantized_linear(
     -------
     Tensor, shape (..., out_features)
         Sums are of float32. With few rows weights are decoded in registers; with more
-        they are a temporary matrix of the dtype of `x`. The weights get no gradient.
+        on their way to tensor cores, rounded to the dtype of `x`, where the device has
+        them, and otherwise they are a temporary matrix of that dtype. The weights get
+        no gradient.
 
     Raises
     ------

@@ -1,0 +1,57 @@
+"""GEMMs of quantized weights, decoded on load for tensor cores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...base.dtype import DType
+from ...base.shape import Layout
+from ...ir.kernel_call import Dispatch, StridedSpec
+from .select import decoded_gemm
+from .skinny import MOST_ROWS, skinny_coopmat
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...base.quantized_format import QuantizedFormat
+
+
+MOST_ROWS_OF_NIBBLES, MOST_ROWS_OF_BYTES = 256, 128
+"""Rows up to which decoding on load, for each tile of rows anew, is quicker than a
+temporary copy: of formats with four bits an element, and of those with more."""
+
+NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
+
+
+def decoding_gemm(
+    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, kind: QuantizedFormat
+) -> list[Dispatch] | None:
+    """Return the dispatches of a product that decodes weights on load, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        With tensor cores for the dtype of `x`.
+    x : StridedSpec, shape (rows, k), float16 or bfloat16
+    blocks : StridedSpec, shape (columns, row_size), uint8
+    kind : QuantizedFormat
+    """
+    columns, row_size = blocks.shape
+    if x.shape[0] <= MOST_ROWS:
+        return skinny_coopmat(gpu, x, columns, row_size, kind, ("x", "blocks"))
+    return decoded_gemm(gpu, x, columns, row_size, kind)
+
+
+def takes_decoding_gemm(
+    gpu: DeviceInfo,
+    dtype: DType,
+    sizes: tuple[int, int, int],
+    row_size: int,
+    kind: QuantizedFormat,
+) -> bool:
+    """Return whether `decoding_gemm` takes a product of (rows, k, columns)."""
+    rows, k, columns = sizes
+    x, blocks = (Layout.contiguous(shape) for shape in ((rows, k), (columns, row_size)))
+    given = StridedSpec(x.shape, dtype, x), StridedSpec(blocks.shape, dtype, blocks)
+    most = MOST_ROWS_OF_NIBBLES if kind.family in NIBBLES else MOST_ROWS_OF_BYTES
+    return rows <= most and decoding_gemm(gpu, *given, kind) is not None

@@ -1,0 +1,178 @@
+// Skinny GEMM on tensor cores, whose right operand lies along K: x (rows, k) times the
+// transpose of (columns, k), which may be quantized
+// grid    linear in tiles of COLUMNS
+// in      x: 16-bit floats in vectors of 8, x_line vectors apart; b (columns, k), such
+//         vectors, or with FORMAT blocks of row_size bytes; chunks: k / STEP; table: see
+//         quantized/format.glsl
+// out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
+// consts  ROWS: a multiple of 16, at least `rows`; COLUMNS: a multiple of 32; SUBGROUP;
+//         STEP: K of a chunk, a multiple of 32; GROUP of int4. EMULATED: tests without tensor cores
+// lint    bank-conflict: of the last sums, one of a tile for each workgroup
+// source  -
+//
+// Subgroups take chunks of K in turn, pass both operands of theirs through shared memory
+// of their own, and wait for each other once, to add up their sums. K is in the order of
+// the pieces of a format, which x follows.
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#include "lib/dtype.glsl"
+#include "lib/horizontal.glsl"
+#include "lib/index.glsl"
+#include "matmul/epilogue_hook.glsl"
+#include "matmul/coopmat_types.glsl"
+#ifdef FORMAT
+#include "quantized/format.glsl"
+#include "quantized/vectors.glsl"
+#else
+#include "quantized/floats.glsl"
+#endif
+
+layout(constant_id = 3) const uint ROWS = 32;
+layout(constant_id = 4) const uint COLUMNS = 64;
+layout(constant_id = 5) const uint STEP = 32;
+layout(constant_id = 8) const uint SUBGROUP = 32;
+
+const uint EDGE = 16, EDGE_K = 16;
+const uint THREADS = gl_WorkGroupSize.x;
+const uint SUBGROUPS = THREADS / SUBGROUP;
+const uint FRAGMENTS_M = ROWS / EDGE, FRAGMENTS_N = COLUMNS / EDGE;
+
+// A line has a chunk of a row or column, and a vector of padding against bank conflicts.
+const uint VECTORS = STEP / 8;
+const uint PITCH = VECTORS + 1;
+const uint X_LOADS = ROWS * VECTORS / SUBGROUP;
+const uint LINE_PIECES = STEP / PIECE;
+const uint PIECE_VECTORS = PIECE / 8;
+const uint PIECES = COLUMNS * LINE_PIECES / SUBGROUP;
+const uint B_START = ROWS * PITCH;
+const uint STAGE = B_START + COLUMNS * PITCH;
+
+// Sums of EDGE rows of each subgroup take its place.
+const uint STRIP_PITCH = COLUMNS / 4 + 1;
+const uint STRIP = EDGE * STRIP_PITCH;
+shared uvec4 tiles[SUBGROUPS * (STAGE > STRIP ? STAGE : STRIP)];
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
+    buffer Vectors { uvec4 at[]; };
+
+BEGIN_ARGUMENTS
+    Vectors x;
+    Blocks b;
+    Out out_;
+    uint rows;
+    uint columns;
+    uint x_line;
+    uint row_size;
+    uint chunks;
+    uint table;
+#ifdef EPILOGUE
+    Epilogue epilogue;
+#endif
+END_ARGUMENTS
+
+#ifdef EMULATED
+#include "lib/coopmat_emulation.glsl"
+#else
+#include "matmul/coopmat_fragments.glsl"
+#endif
+
+void store_sums(uint row, uint column, vec4 sums) {
+#ifdef EPILOGUE
+    epilogue(push.epilogue, (row * push.columns + column) / 4, sums);
+#else
+    [[unroll]] for (uint e = 0; e < 4; ++e)
+        if (column + e < push.columns)
+            store(push.out_, row * push.columns + column + e, sums[e]);
+#endif
+}
+
+void main() {
+    READ_ARGUMENTS
+    uint first_column = OWN_WORKGROUP * COLUMNS;
+    if (first_column >= push.columns) return;
+    Vectors x = push.x;
+    Blocks b = push.b;
+    uint chunks = push.chunks, table = push.table;
+    uint stage = subgroup * STAGE;
+
+    // Beyond the last row or column is the last one once more, which is not stored.
+    uint x_from[X_LOADS], b_from[PIECES];
+    uint x_vector = lane % VECTORS;
+    [[unroll]] for (uint i = 0; i < X_LOADS; ++i)
+        x_from[i] = min((i * SUBGROUP + lane) / VECTORS, push.rows - 1) * push.x_line;
+    [[unroll]] for (uint i = 0; i < PIECES; ++i) {
+        uint column = first_column + (i * SUBGROUP + lane) / LINE_PIECES;
+        b_from[i] = min(column, push.columns - 1) * push.row_size;
+    }
+    uint b_piece = lane % LINE_PIECES;
+
+    uvec4 next_x[X_LOADS];
+    Piece next_b[PIECES];
+#define FETCH(chunk)                                                                   \
+    {                                                                                  \
+        uint at = vector_place((chunk) * LINE_PIECES + x_vector / PIECE_VECTORS,       \
+            x_vector % PIECE_VECTORS);                                                 \
+        [[unroll]] for (uint i = 0; i < X_LOADS; ++i) next_x[i] = x.at[x_from[i] + at]; \
+        [[unroll]] for (uint i = 0; i < PIECES; ++i)                                   \
+            next_b[i] = fetch(b, b_from[i], (chunk) * LINE_PIECES + b_piece, table);   \
+    }
+
+    C_FRAGMENT sum[FRAGMENTS_M][FRAGMENTS_N];
+    [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+        [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) sum[i][j] = NO_SUMS;
+
+    uint last = chunks - 1;
+    FETCH(min(subgroup, last))
+    [[dont_unroll]] for (uint first = 0; first < chunks; first += SUBGROUPS) {
+        uint chunk = first + subgroup;
+        bool is_own = chunk < chunks;
+        [[unroll]] for (uint i = 0; i < X_LOADS; ++i) {
+            uint line = (i * SUBGROUP + lane) / VECTORS;
+            tiles[stage + line * PITCH + x_vector] = is_own ? next_x[i] : uvec4(0);
+        }
+        [[unroll]] for (uint i = 0; i < PIECES; ++i) {
+            uint line = (i * SUBGROUP + lane) / LINE_PIECES;
+            uint to = stage + B_START + line * PITCH + b_piece * PIECE_VECTORS;
+            [[unroll]] for (uint v = 0; v < PIECE_VECTORS; ++v)
+                tiles[to + v] = is_own ? elements(next_b[i], v) : uvec4(0);
+        }
+        STRIP_BARRIER();
+        FETCH(min(chunk + SUBGROUPS, last))
+        [[unroll]] for (uint k = 0; k < STEP; k += EDGE_K) {
+            A_FRAGMENT left[FRAGMENTS_M];
+            [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                coopMatLoad(left[i], tiles, stage + i * EDGE * PITCH + k / 8, PITCH,
+                    BY_ROWS);
+            [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) {
+                B_FRAGMENT right;
+                coopMatLoad(right, tiles, stage + B_START + j * EDGE * PITCH + k / 8,
+                    PITCH, BY_COLUMNS);
+                [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+                    sum[i][j] = coopMatMulAdd(left[i], right, sum[i][j]);
+            }
+        }
+        STRIP_BARRIER();
+    }
+
+    // An epilogue's code is there once: see matmul/coopmat_body.glsl.
+    uint thread = gl_LocalInvocationIndex;
+    [[dont_unroll]] for (uint strip = 0; strip < FRAGMENTS_M; ++strip) {
+        barrier();
+        [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
+            if (i == strip)
+                [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j)
+                    coopMatStore(sum[i][j], tiles, subgroup * STRIP + j * (EDGE / 4),
+                        STRIP_PITCH, BY_ROWS);
+        barrier();
+        for (uint quad = thread; quad < EDGE * COLUMNS / 4; quad += THREADS) {
+            uint line = quad / (COLUMNS / 4), place = quad % (COLUMNS / 4);
+            uint row = strip * EDGE + line, column = first_column + 4 * place;
+            vec4 sums = vec4(0);
+            [[unroll]] for (uint s = 0; s < SUBGROUPS; ++s)
+                sums += uintBitsToFloat(tiles[s * STRIP + line * STRIP_PITCH + place]);
+            if (row < push.rows && column < push.columns) store_sums(row, column, sums);
+        }
+    }
+}
