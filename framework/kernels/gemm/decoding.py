@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...base.dtype import DType
-from ...base.shape import Layout
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...base.dtype import DType, uint8
+from ...base.shape import Layout, Shape
+from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, IndexSlot, StridedSpec
+from .grouped import ROW_SITE
 from .select import decoded_gemm
 from .skinny import MOST_ROWS, skinny_coopmat
 
@@ -42,6 +43,39 @@ def decoding_gemm(
     return decoded_gemm(gpu, x, columns, row_size, kind)
 
 
+def decoding_grouped_gemm(
+    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, kind: QuantizedFormat
+) -> list[Dispatch] | None:
+    """Return the dispatches of a product of groups of rows, or None.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        With tensor cores for the dtype of `x`.
+    x : StridedSpec, shape (rows, k), float16 or bfloat16
+    blocks : StridedSpec, shape (groups, columns, row_size), uint8
+    kind : QuantizedFormat
+    """
+    groups, columns, row_size = blocks.shape
+    if not 0 < groups <= MAX_GROUPS:
+        return None
+    told: dict[str, Argument] = {"offsets": "offs"}
+    told |= {"error": IndexSlot(ROW_SITE, x.shape[0])}
+    return decoded_gemm(gpu, x, columns, row_size, kind, groups, told)
+
+
+def takes_decoding_grouped_gemm(
+    gpu: DeviceInfo, dtype: DType, x: Shape, blocks: Shape, kind: QuantizedFormat
+) -> bool:
+    """Return whether `decoding_grouped_gemm` takes operands of these shapes."""
+    most = _most_rows(kind) * blocks[0]
+    return (
+        x[0] <= most
+        and decoding_grouped_gemm(gpu, _spec(x, dtype), _spec(blocks, uint8), kind)
+        is not None
+    )
+
+
 def takes_decoding_gemm(
     gpu: DeviceInfo,
     dtype: DType,
@@ -51,7 +85,13 @@ def takes_decoding_gemm(
 ) -> bool:
     """Return whether `decoding_gemm` takes a product of (rows, k, columns)."""
     rows, k, columns = sizes
-    x, blocks = (Layout.contiguous(shape) for shape in ((rows, k), (columns, row_size)))
-    given = StridedSpec(x.shape, dtype, x), StridedSpec(blocks.shape, dtype, blocks)
-    most = MOST_ROWS_OF_NIBBLES if kind.family in NIBBLES else MOST_ROWS_OF_BYTES
-    return rows <= most and decoding_gemm(gpu, *given, kind) is not None
+    given = _spec((rows, k), dtype), _spec((columns, row_size), uint8)
+    return rows <= _most_rows(kind) and decoding_gemm(gpu, *given, kind) is not None
+
+
+def _most_rows(kind: QuantizedFormat) -> int:
+    return MOST_ROWS_OF_NIBBLES if kind.family in NIBBLES else MOST_ROWS_OF_BYTES
+
+
+def _spec(shape: Shape, dtype: DType) -> StridedSpec:
+    return StridedSpec(shape, dtype, Layout.contiguous(shape))

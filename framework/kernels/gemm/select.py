@@ -279,13 +279,25 @@ def _grouped(
     gemm: _Gemm, groups: int, arguments: Mapping[str, Argument], by_depth: bool
 ) -> list[Dispatch]:
     """Return the dispatches of a GEMM whose groups the device tells apart."""
-    (_, m, n), tile, width = gemm.out.shape, gemm.tile, vector_width(gemm.mode)
-    k = gemm.a.x.shape[gemm.a.k_dim]
-    depth = k if by_depth else gemm.depth
+    tile, width = gemm.tile, vector_width(gemm.mode)
+    depth = gemm.a.x.shape[gemm.a.k_dim] if by_depth else gemm.depth
     left, right = (
         vector_operand(side, width, block, depth, wide=gemm.config.wide)
         for side, block in ((gemm.a, tile.m), (gemm.b, tile.n))
     )
+    return _in_groups(gemm, left, right, groups, arguments, by_depth)
+
+
+def _in_groups(
+    gemm: _Gemm,
+    left: VectorOperand,
+    right: VectorOperand,
+    groups: int,
+    arguments: Mapping[str, Argument],
+    by_depth: bool = False,
+) -> list[Dispatch]:
+    """Return the dispatches of a grouped GEMM of vector operands."""
+    (_, m, n), tile, k = gemm.out.shape, gemm.tile, gemm.a.x.shape[gemm.a.k_dim]
     whole = _dispatch(gemm, left, right, range(m), 1, "out")
     across = ceil_div(n, tile.n)
     down = ceil_div(m, tile.m) if by_depth else m // tile.m + groups + 1
@@ -302,7 +314,13 @@ def _grouped(
 
 
 def decoded_gemm(
-    gpu: DeviceInfo, x: StridedSpec, n: int, row_size: int, kind: QuantizedFormat
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    n: int,
+    row_size: int,
+    kind: QuantizedFormat,
+    groups: int = 0,
+    arguments: Mapping[str, Argument] | None = None,
 ) -> list[Dispatch] | None:
     """Return the dispatches of a GEMM that decodes the right operand on load, or None.
 
@@ -313,9 +331,13 @@ def decoded_gemm(
     x : StridedSpec, shape (m, k), float16 or bfloat16
         Named `x`.
     n : int
-        Rows of `blocks`, of `row_size` bytes.
+        Rows of `blocks`, of `row_size` bytes; with `groups` of each of its matrices.
     row_size : int
     kind : QuantizedFormat
+    groups : int, default 0
+        Groups of rows of `x`, of as many matrices; 0 is one matrix for all.
+    arguments : mapping of str to Argument, optional
+        What tells groups apart.
     """
     m, k = x.shape
     costs = model_of(gpu).gemm[TENSOR_CORES]
@@ -325,7 +347,12 @@ def decoded_gemm(
     shape, strides = (1, k, n), (0, 1, k)
     elements = StridedSpec(shape, x.dtype, Layout(shape, strides, 0))
     right = GemmOperand("blocks", elements, 2, 1)
-    configs = tile_configs(gpu, TENSOR_CORES, GemmSize(m, n, k), tail_split=True)
+    if groups:
+        sizes = GemmSize(ceil_div(m, groups), n, k, groups)
+        configs = tile_configs(gpu, TENSOR_CORES, sizes, max_splits=1)
+    else:
+        sizes = GemmSize(m, n, k)
+        configs = tile_configs(gpu, TENSOR_CORES, sizes, tail_split=True)
     for config in configs:
         if not _decodes(gpu, config.tile, n, k, kind):
             continue
@@ -335,11 +362,16 @@ def decoded_gemm(
             left, width, config.tile.m, k, along_k=True, wide=config.wide
         )
         weights = VectorOperand("blocks", True, row_size, n, n)
+        found = (
+            _in_groups(gemm, rows, weights, groups, arguments or {})
+            if groups
+            else _with_sums(gemm, rows, weights)
+        )
         return [
             _decoded(gpu, each, kind, x)
             if each.kernel == "matmul/gemm_coopmat"
             else each
-            for each in _with_sums(gemm, rows, weights)
+            for each in found
         ]
     return None
 

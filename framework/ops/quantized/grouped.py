@@ -6,17 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import int32, uint8
+from ...base.dtype import bfloat16, float16, int32, uint8
 from ...base.quantized_format import find_format
 from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.gemm.decoding import (
+    decoding_grouped_gemm,
+    takes_decoding_grouped_gemm,
+)
 from ...kernels.quantized import gemv_dispatch
-from ..matmul.grouped import FLOATS, check_gathered, check_numbers, grouped_mm
+from ..matmul.grouped import (
+    FLOATS,
+    check_gathered,
+    check_numbers,
+    grouped_mm,
+    grouped_rows_reference,
+)
 from ..view import transpose
 from .decode import decode
-from .product import WEIGHTS, check_blocks, elements, gate_of
+from .product import WEIGHTS, check_blocks, decoding_device, elements, gate_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -122,11 +132,57 @@ def gated_quantized_gather_mm_reference(
     return (gate_of(g, activation) * u).astype(x.dtype)
 
 
+@primitive(
+    dtypes={"x": (float16, bfloat16), "blocks": (uint8,), "offs": (int32,)}, typed="x"
+)
+def _quantized_grouped_gemm(
+    x: Tensor, blocks: Tensor, offs: Tensor, format: str
+) -> Tensor:
+    """Return products of groups of rows, with weights decoded on load."""
+
+
+@_quantized_grouped_gemm.spec
+def quantized_grouped_gemm_spec(
+    x: TensorSpec, blocks: TensorSpec, **_: object
+) -> TensorSpec:
+    return TensorSpec((x.shape[0], blocks.shape[1]), x.dtype)
+
+
+@_quantized_grouped_gemm.kernel
+def quantized_grouped_gemm_kernel(
+    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, offs: StridedSpec, format: str
+) -> list[Dispatch]:
+    found = decoding_grouped_gemm(gpu, x, blocks, find_format(format))
+    assert found is not None
+    return found
+
+
+@_quantized_grouped_gemm.reference
+def quantized_grouped_gemm_reference(
+    x: np.ndarray, blocks: np.ndarray, offs: np.ndarray, format: str
+) -> np.ndarray:
+    weight = decode(blocks, find_format(format), x.shape[1]).swapaxes(1, 2)
+    wide = x.astype(np.float32)
+    return grouped_rows_reference(wide, weight, offs, "").astype(x.dtype)
+
+
+def _decodes_on_load(x: Tensor, blocks: Tensor, format: str) -> bool:
+    """Return whether `_quantized_grouped_gemm` takes a product."""
+    gpu = decoding_device(x)
+    if gpu is None or 0 in (*x.layout.shape, *blocks.layout.shape):
+        return False
+    return takes_decoding_grouped_gemm(
+        gpu, x.dtype, x.layout.shape, blocks.layout.shape, find_format(format)
+    )
+
+
 @composite(dtypes={"x": FLOATS, "blocks": (uint8,), "offs": (int32,)})
 def _quantized_grouped_mm(
     x: Tensor, blocks: Tensor, offs: Tensor, format: str
 ) -> Tensor:
     """Return the product of each group of rows with its quantized matrix."""
+    if _decodes_on_load(x, blocks, format):
+        return _quantized_grouped_gemm(x, blocks, offs, format)
     weight = elements(blocks, format, x.layout.shape[1], x.dtype)
     return grouped_mm(x, transpose(weight, 1, 2), offs)
 
@@ -229,7 +285,9 @@ def quantized_grouped_mm(
     Returns
     -------
     Tensor, shape (rows, out_features)
-        Matrices are a temporary stack of the dtype of `x`, and get no gradient.
+        Matrices are decoded on their way to tensor cores, where the device has them
+        and groups have few rows, or else a temporary stack of the dtype of `x`; they
+        get no gradient.
 
     Raises
     ------

@@ -220,18 +220,22 @@ def quantized_gemm_reference(
     return quantized_gemv_reference(x, blocks, None, format)
 
 
-def _decodes_on_load(x: Tensor, blocks: Tensor, format: str) -> bool:
-    """Return whether `_quantized_gemm` takes a product."""
+def decoding_device(x: Tensor) -> DeviceInfo | None:
+    """Return the device of activations, if it has tensor cores for their dtype."""
     device, dtype = x.device, x.dtype
     if not isinstance(device, GpuDevice) or dtype not in (float16, bfloat16):
-        return False
-    if product_mode(device, dtype) == SIMT:
+        return None
+    return None if product_mode(device, dtype) == SIMT else device.gpu.info
+
+
+def _decodes_on_load(x: Tensor, blocks: Tensor, format: str) -> bool:
+    """Return whether `_quantized_gemm` takes a product."""
+    gpu = decoding_device(x)
+    if gpu is None:
         return False
     (rows, k), (columns, row_size) = x.layout.shape, blocks.layout.shape
-    kind = find_format(format)
-    return takes_decoding_gemm(
-        device.gpu.info, dtype, (rows, k, columns), row_size, kind
-    )
+    sizes, kind = (rows, k, columns), find_format(format)
+    return takes_decoding_gemm(gpu, x.dtype, sizes, row_size, kind)
 
 
 @composite(

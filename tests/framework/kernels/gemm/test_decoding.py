@@ -16,12 +16,14 @@ from vkbackend.framework.kernels.gemm.decoding import (
     MOST_ROWS_OF_BYTES,
     MOST_ROWS_OF_NIBBLES,
     decoding_gemm,
+    decoding_grouped_gemm,
     takes_decoding_gemm,
 )
 from vkbackend.framework.kernels.gemm.tiles import TENSOR_CORES
-from vkbackend.framework.ops.quantized import product
+from vkbackend.framework.ops.quantized import grouped, product
 from vkbackend.framework.ops.quantized.decode import decode
 from vkbackend.framework.ops.quantized.encode import encode
+from vkbackend.framework.ops.quantized.grouped import quantized_grouped_mm
 from vkbackend.framework.ops.quantized.product import quantized_linear
 from vkbackend.shader import compiler
 
@@ -70,6 +72,39 @@ def test_products(
     assert set(kernels) - {"matmul/pack"} == {wanted}
 
 
+def test_groups_of_rows(
+    gpu: Any, discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more than a tile, an empty one, and rows that have no group."""
+    kernels: list[str] = []
+
+    def rule(_: DeviceInfo, x: Any, blocks: Any, kind: Any) -> Any:
+        found = emulated(decoding_grouped_gemm(discrete, x, blocks, kind))
+        kernels.extend(each.kernel for each in found)
+        return found
+
+    monkeypatch.setattr(grouped, "decoding_grouped_gemm", rule)
+    monkeypatch.setattr(grouped, "takes_decoding_grouped_gemm", lambda *_: True)
+    monkeypatch.setattr(product, "product_mode", lambda *_: TENSOR_CORES)
+    forget_plans()
+    rng = np.random.default_rng(0)
+    ends = [70, 70, 75, 140]
+    drawn = rng.standard_normal((4, 72, 128)).astype(np.float32)
+    weight = encode(drawn, FORMATS["q4_0"])
+    x = fw.tensor(rng.standard_normal((144, 128)), "float16", gpu)
+    offs = fw.tensor(ends, dtype=fw.int32, device=gpu)
+    blocks = fw.tensor(weight, device=gpu)
+    found = quantized_grouped_mm(x, blocks, offs, "q4_0").float().numpy()
+    forget_plans()
+    elements, wanted = decode(weight, FORMATS["q4_0"], 128), np.zeros((144, 72))
+    left = x.float().numpy().astype(float)
+    for g, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
+        wanted[start:end] = left[start:end] @ elements[g].T
+    assert relative_error(found, wanted) < 1e-3
+    assert not found[140:].any()
+    assert "matmul/gemm_coopmat_decoded" in kernels
+
+
 @pytest.mark.parametrize("rows", [20, 130])
 def test_on_tensor_cores(rows: int, half_place: Any) -> None:
     """Where there are some; elements are those of `dequantize` but for a last bit."""
@@ -83,6 +118,19 @@ def test_on_tensor_cores(rows: int, half_place: Any) -> None:
             found = quantized_linear(x, blocks, None, name).float().numpy()
             wanted = x.float().numpy().astype(float) @ decode(weight, kind, 512).T
             assert relative_error(found, wanted) < most
+
+
+def test_groups_on_tensor_cores(half_place: Any) -> None:
+    rng = np.random.default_rng(0)
+    drawn = rng.standard_normal((3, 128, 256)).astype(np.float32)
+    weight = encode(drawn, FORMATS["q4_k"])
+    x = fw.tensor(rng.standard_normal((90, 256)), "bfloat16", half_place)
+    offs = fw.tensor([40, 40, 90], dtype=fw.int32, device=half_place)
+    blocks = fw.tensor(weight, device=half_place)
+    found = quantized_grouped_mm(x, blocks, offs, "q4_k").float().numpy()
+    elements, left = decode(weight, FORMATS["q4_k"], 256), x.float().numpy()
+    wanted = np.concatenate([left[:40] @ elements[0].T, left[40:] @ elements[2].T])
+    assert relative_error(found, wanted) < 5e-3
 
 
 def test_scales_without_a_number_make_none(half_place: Any) -> None:
