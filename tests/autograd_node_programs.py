@@ -232,3 +232,20 @@ def _text(node: Any) -> str:
     # Absent weights are left out by one, and None in the other.
     parts = parts.replace(", None", "")
     return f"{node.name()}({parts})"
+
+
+def nodes_that_are_one_of_several_ops(torch: Any) -> Any:
+    x, y = ramp(torch, 3), ramp(torch, 3)
+    results = [
+        torch.add(x, y, alpha=2),
+        torch.sub(x, y, alpha=2),
+        torch.fill(x, 2.0),
+        torch.fill(x, y[0]),
+        x.index_fill(0, torch.tensor([1]), 2.0),
+        torch.nn.functional.dropout(x, 0.5),
+        torch.nn.functional.softsign(x),
+    ]
+    return [x.quantile(0.5, 0).grad_fn.name()] + [
+        [out.grad_fn.name(), [e and e.name() for e, _ in out.grad_fn.next_functions]]
+        for out in results
+    ]

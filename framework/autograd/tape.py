@@ -286,6 +286,9 @@ class GradNode:
         present = getattr(self.apply, "present", None)
         if self._shown() is not None:
             return None
+        if self.op_name == "dropout":
+            # PyTorch's multiplies by a mask.
+            return (0, -1)
         if self.op_name == "where":
             return (1, 2) if present is None else present[1:]
         if present is None or -1 not in present:
@@ -585,7 +588,12 @@ def shown_as(name: str | Callable[..., str], *parameters: str) -> Callable[[F], 
             several = isinstance(results, tuple)
             if not several and results.grad_node is None:
                 return results
-            inputs = [each if isinstance(each, TensorCore) else None for each in given]
+            # A number is no input of PyTorch's overloads that take one.
+            inputs = [
+                each if isinstance(each, TensorCore) else None
+                for each in given
+                if not isinstance(each, int | float | complex)
+            ]
             before = [each.grad_node for each in inputs if each is not None]
             said = name if isinstance(name, str) else name(*args, **kwargs)
             for out in results if several else (results,):

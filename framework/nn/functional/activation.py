@@ -345,7 +345,7 @@ def softsign(input: Tensor) -> Tensor:
     """Return input / (1 + |input|)."""
     out = ops.softsign(input if input.dtype.is_differentiable else input.float())
     if out.grad_node is not None:
-        size = shown_node("AddBackward0", shown_node("AbsBackward0", input))
+        size = shown_node("AddBackward0", shown_node("AbsBackward0", input), None)
         show_as(out, "DivBackward0", input, size)
         given, edges = Operand(input), out.grad_node.shown.edges
         out.grad_node.shown = DecomposedNode(

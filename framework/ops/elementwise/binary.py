@@ -112,11 +112,20 @@ def add_bools(x: Tensor, y: Tensor | bool) -> Tensor:
     return either(x, y)
 
 
+def _show_both(out: Tensor, name: str, input: Any, other: Any) -> None:
+    """Show a result of two tensors as one node, not with what multiplies the second."""
+    if isinstance(input, TensorCore) and isinstance(other, TensorCore):
+        if input is not other:
+            show_as(out, name, input, other)
+
+
 @add.form
 def _add_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
 ) -> Tensor:
-    return add(input, times_alpha("add", input, other, alpha))
+    out = add(input, times_alpha("add", input, other, alpha))
+    _show_both(out, "AddBackward0", input, other)
+    return out
 
 
 @add.vjp
@@ -163,7 +172,9 @@ def sub_refuses(x: object, y: object) -> None:
 def _sub_form(
     input: Tensor | float, other: Tensor | float, *, alpha: float = 1
 ) -> Tensor:
-    return sub(input, times_alpha("sub", input, other, alpha))
+    out = sub(input, times_alpha("sub", input, other, alpha))
+    _show_both(out, "SubBackward0", input, other)
+    return out
 
 
 @sub.vjp

@@ -371,7 +371,7 @@ def cosine_similarity(
     x1, x2 = converted(x1, kind), converted(x2, kind)
     _need_float("cosine_similarity", x1)
     at = normalize_dim("cosine_similarity", dim, len(shape) or 1)
-    x1, x2 = expand(x1, shape), expand(x2, shape)
+    x1, x2 = (x if x.layout.shape == shape else expand(x, shape) for x in (x1, x2))
     norms = (clamp_min(norm(each, 2, at, keepdim=True), eps) for each in (x1, x2))
     first, second = norms
     return sum((x1 / first) * (x2 / second), at)

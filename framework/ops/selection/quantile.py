@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...autograd.tape import shown_as
+from ...autograd.tape import show_as, shown_as
 from ...base.dtype import float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import normalize_dim
@@ -29,7 +29,7 @@ from ..reduce.minmax import ValuesIndices, argmax
 from ..reduce.statistics import cummax
 from ..reduce.sum import sum
 from ..source import arange_like, fill_like
-from ..view import expand, flatten, movedim, reshape, unsqueeze
+from ..view import another, expand, flatten, movedim, reshape, unsqueeze
 from .sort import median_of_nothing, sort
 
 if TYPE_CHECKING:
@@ -117,7 +117,12 @@ def _quantile(
         results,
         (fractions.numel(), *(kept if keepdim else _dropped(x, dim, at))),
     )
-    return reshape(results, results.shape[1:]) if single else results
+    if not single:
+        return results
+    out = another(results, reshape(results, results.shape[1:]), "SqueezeBackward4")
+    if out.grad_node is not None:
+        show_as(out, "SqueezeBackward4", results)
+    return out
 
 
 def _dropped(x: Tensor, dim: int | None, at: int) -> tuple[int, ...]:
