@@ -31,7 +31,7 @@ from ..elementwise.cast import need_one_dtype
 from ..elementwise.complex_numbers import conj
 from ..reduce.sum import sum
 from ..source import fill_like
-from ..view import reshape, t, transpose
+from ..view import reshape, t, transpose, unsqueeze
 from .matmul import bmm, matmul
 
 if TYPE_CHECKING:
@@ -209,6 +209,9 @@ def _shown_linear(
         if biased:
             return ShownNode("AddmmBackward0", (bias, x, turned))
         return ShownNode("MmBackward0", (x, turned))
+    if ndim == 1 and not biased:
+        row = None if x is None else ShownNode("UnsqueezeBackward0", (x,))
+        return ShownNode("SqueezeBackward4", (ShownNode("MmBackward0", (row, turned)),))
     rows = None if x is None else ShownNode("ViewBackward0", (x,))
     if biased:
         inner = ShownNode("AddmmBackward0", (bias, rows, turned))
@@ -228,8 +231,12 @@ def _composed_linear(node: GradNode) -> Tensor:
     """Return the result of a node of `_linear`, recorded as a product of matrices."""
     x, weight = (saved_operand(node, name, k) for k, name in enumerate(("x", "weight")))
     shape = (*x.layout.shape[:-1], weight.layout.shape[0])
-    rows = x if x.ndim == 2 else reshape(x, (-1, x.layout.shape[-1]))
-    if len(node.edges) == 3:
+    unbiased = len(node.edges) == 2
+    if x.ndim == 1 and unbiased:
+        rows = unsqueeze(x, 0)
+    else:
+        rows = x if x.ndim == 2 else reshape(x, (-1, x.layout.shape[-1]))
+    if not unbiased:
         # No gradient reads the bias.
         bias = fill_like(x, shape[-1:], 0, x.dtype)
         out = addmm(on_tape(bias, node.edges[2]), rows, t(weight))
@@ -238,8 +245,9 @@ def _composed_linear(node: GradNode) -> Tensor:
     if x.ndim == 2:
         return out
     found = reshape(out, shape)
-    if len(node.edges) == 2:
-        show_as(found, "UnsafeViewBackward0", out)
+    if unbiased:
+        name = "SqueezeBackward4" if x.ndim == 1 else "UnsafeViewBackward0"
+        show_as(found, name, out)
     return found
 
 
