@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .base.device import Device, devices, find_device, opened_devices
+from .base.device import Device, GpuDevice, devices, find_device, opened_devices
 from .base.public_names import public_names as _public_names
 from .eager.base_tensor import evaluate
 from .streams import Stream, current_stream
@@ -15,7 +15,14 @@ __all__ = [
     "current_stream",
     "device_count",
     "empty_cache",
+    "get_memory_info",
     "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_peak_memory_stats",
     "set_device_index",
     "set_stream",
     "synchronize",
@@ -80,7 +87,112 @@ def set_stream(stream: Stream) -> None:
 
 
 def empty_cache() -> None:
-    """Do nothing: the pool gives blocks back by itself."""
+    """Give memory that no tensor has back to the drivers of all opened devices."""
+    for each in opened_devices():
+        if isinstance(each, GpuDevice):
+            each.gpu.empty_cache()
+
+
+def memory_stats(device_index: Any = None) -> dict[str, int]:
+    """Return bytes and counts of a device's memory by name.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        None is the best Vulkan device.
+
+    Returns
+    -------
+    dict
+        As `vkbackend.Device.memory_stats` has them; empty of the host.
+    """
+    device = find_device("gpu" if device_index is None else device_index)
+    return device.gpu.memory_stats() if isinstance(device, GpuDevice) else {}
+
+
+def memory_allocated(device_index: Any = None) -> int:
+    """Return the bytes that tensors have on a device, 0 of the host.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        None is the best Vulkan device.
+    """
+    return memory_stats(device_index).get("in_use", 0)
+
+
+def max_memory_allocated(device_index: Any = None) -> int:
+    """Return the most bytes that tensors have had since `reset_peak_memory_stats`.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        As of `memory_allocated`.
+    """
+    return memory_stats(device_index).get("peak_in_use", 0)
+
+
+def memory_reserved(device_index: Any = None) -> int:
+    """Return the bytes that the pool of a device has from its driver.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        As of `memory_allocated`.
+    """
+    return memory_stats(device_index).get("reserved", 0)
+
+
+def max_memory_reserved(device_index: Any = None) -> int:
+    """Return the most bytes that the pool has had since `reset_peak_memory_stats`.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        As of `memory_allocated`.
+    """
+    return memory_stats(device_index).get("peak_reserved", 0)
+
+
+def reset_peak_memory_stats(device_index: Any = None) -> None:
+    """Let the peaks of a device begin with what there is now.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        As of `memory_allocated`.
+    """
+    device = find_device("gpu" if device_index is None else device_index)
+    if isinstance(device, GpuDevice):
+        evaluate()
+        device.gpu.reset_memory_peaks()
+
+
+def get_memory_info(device_index: Any = None) -> tuple[int, int]:
+    """Return the bytes that a device has left, and all that it has.
+
+    Parameters
+    ----------
+    device_index : Device, str, int or None
+        As of `memory_allocated`.
+
+    Raises
+    ------
+    ValueError
+        If it is the host.
+    """
+    device = find_device("gpu" if device_index is None else device_index)
+    if not isinstance(device, GpuDevice):
+        raise ValueError(
+            f"accelerator.get_memory_info: the device is {device}, which is the host;"
+            " it must be a Vulkan device"
+        )
+    gpu = device.gpu
+    heaps = gpu.info.heaps
+    own = max(
+        range(len(heaps)), key=lambda at: (heaps[at].device_local, heaps[at].size)
+    )
+    return gpu.memory.available(own), heaps[own].size
 
 
 def __dir__() -> list[str]:

@@ -559,6 +559,11 @@ class Device:
         with self.logical.lock:
             return self.pool.statistics()
 
+    def reset_memory_peaks(self) -> None:
+        """Let `peak_in_use` and `peak_reserved` begin with what there is now."""
+        with self.logical.lock:
+            self.pool.reset_peaks()
+
     def memory_summary(self) -> str:
         """Return the pool's statistics as a table to print."""
         rows = [f"{self.name}: device memory"]

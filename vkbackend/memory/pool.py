@@ -615,6 +615,13 @@ class Pool:
         self._consistent = begun
         return asdict(statistics)
 
+    def reset_peaks(self) -> None:
+        """Let the peaks be what is in use and reserved now."""
+        self._consistent = self._begin()
+        statistics = self._statistics
+        statistics.peak_in_use = statistics.in_use
+        statistics.peak_reserved = statistics.reserved
+
     def live(self) -> list[dict[str, int | str]]:
         """Return name, address and size in bytes of every allocation, for a dump."""
         self._consistent = self._begin()
