@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..autograd.engine import no_grad
 from ..base import trace_hooks
-from ..base.device import Device
+from ..base.device import CPU, Device
 from ..jit import jit
 from ..nn.module import Module
 from ..tensor.factories import zeros
@@ -23,6 +23,10 @@ from .training.evaluate import Measure, Metric
 from .training.history import History
 from .training.loop import FitOptions, TrainingLoop
 from .training.loss import AccumulatedLoss, BatchLoss
+from .training.ranks import Ranks
+
+if TYPE_CHECKING:
+    from ..communication.group import Group
 
 Closure = Callable[..., Tensor]
 
@@ -48,6 +52,10 @@ class Trainer:
     scaler : GradScaler or None
         Scales losses, and skips steps whose gradients overflowed; for closures that
         compute in float16 (see `autocast`).
+    group : Group, optional
+        Ranks that train together by `fit`, all of which call it: each has its part of
+        the batches; gradients are means over the ranks (`nn.DataParallel`), unless the
+        model is an `nn.FSDP` or divided by `nn.tensor_parallel`.
 
     Attributes
     ----------
@@ -76,10 +84,12 @@ class Trainer:
         max_norm: float | None = None,
         use_jit: bool = True,
         scaler: GradScaler | None = None,
+        group: Group | None = None,
     ) -> None:
         if max_norm is not None and not max_norm > 0:
             raise ValueError(f"Trainer: max_norm is {max_norm}; it must be above 0")
         self.optimizer = optimizer
+        self.ranks = Ranks(group)
         self._step_counter = _StepCounter()
         self._max_norm = max_norm
         self.scaler = scaler or GradScaler(enabled=False)
@@ -104,6 +114,11 @@ class Trainer:
         """Device of the parameters."""
         device: Device = self.optimizer.param_groups[0]["params"][0].device
         return device
+
+    @property
+    def _replays(self) -> bool:
+        """Whether steps are replayed; not those that communicate on the host."""
+        return self._use_jit and (self.ranks.size == 1 or self.device is not CPU)
 
     def train_step(self, closure: Closure, *inputs: Any) -> Tensor:
         """Take one step and return its loss, off the tape; nothing is read back.
@@ -135,7 +150,7 @@ class Trainer:
         plain = functools.partial(self._step, closure)
         code = getattr(closure, "__code__", None)
         seen = self._fresh.get(code, 0)
-        if not self._use_jit or (code is not None and seen >= FRESH_CLOSURES):
+        if not self._replays or (code is not None and seen >= FRESH_CLOSURES):
             return plain
         self._fresh[code] = seen + 1
         self._replayed[closure] = jit(plain)
@@ -255,11 +270,13 @@ class Trainer:
         callbacks : iterable of Callback or callable
             See `Callback`; a function is called with the loop after each epoch.
         checkpoint : str or path-like, optional
-            File that is written after each epoch.
+            File that is written after each epoch; of several ranks a folder, to which
+            each writes its part.
         resume : str, path-like or True, optional
             Checkpoint to go on from, to the same bits as without the break: model,
             optimizer, scheduler, scaler, callbacks, random numbers and history are
-            loaded from it. True means `checkpoint`, if there is such a file.
+            loaded from it. True means `checkpoint`, if there is such a file. Another
+            number of ranks goes on from it, too, within bounds.
         progress : bool, default True
             Whether a progress bar is shown.
         checkpoint_every : int, optional
@@ -282,6 +299,12 @@ class Trainer:
         their samplers and datasets (the attribute `generator`), of Python's `random`
         and of `numpy.random`; and that of callbacks that have one. A stop by a callback
         is no part: who resumes goes on.
+
+        Of several ranks each takes its part of a `DataLoader` (`DistributedSampler`);
+        another iterable is this rank's own. Numbers are means over all ranks, and the
+        progress bar is rank 0's. Callbacks are called on all ranks; of their states
+        that of rank 0 is kept. A rank that ends lets the others raise
+        `DistributedError`; the checkpoint is the last that all have written.
 
         Examples
         --------
@@ -326,9 +349,11 @@ class Trainer:
 
         def make() -> Closure:
             if function is not None:
-                found: Closure = BatchLoss(model, function)
+                found: Closure = BatchLoss(self.ranks.wrapped(model), function)
             else:
                 assert closure is not None
+                # Gradients are exchanged as parameters get them.
+                self.ranks.wrapped(model)
                 found = closure
             return AccumulatedLoss(found) if accumulate > 1 else found
 
@@ -344,7 +369,7 @@ class Trainer:
 
         def make() -> Callable[..., Tensor]:
             measure = Measure(model, metrics, closure)
-            return jit(measure) if self._use_jit else measure
+            return jit(measure) if self._replays else measure
 
         parts = (model, closure, *metrics, *metrics.values())
         kept: Callable[..., Tensor] = self._kept(parts, make)

@@ -125,9 +125,43 @@ def mean_over(
     device: Device | None,
 ) -> dict[str, float]:
     """Return the means over a loader of what `measure` returns, times batch sizes."""
+    totals, count = totals_over(model, loader, measure, device)
+    return means_of(totals, count, names)
+
+
+def means_of(
+    totals: Sequence[float], count: int, names: Sequence[str]
+) -> dict[str, float]:
+    """Return means by name, of sums and the number of samples."""
+    if not count:
+        raise ValueError(
+            "evaluate: the loader has no batch; there must be at least one"
+        )
+    return {name: value / count for name, value in zip(names, totals)}
+
+
+def totals_over(
+    model: Module,
+    loader: Iterable[Any],
+    measure: Callable[..., Tensor],
+    device: Device | None,
+    least: int = 0,
+) -> tuple[list[float], int]:
+    """Return sums over a loader of what `measure` returns, and the number of samples.
+
+    Parameters
+    ----------
+    model : Module
+    loader : iterable
+    measure : callable
+    device : Device or None
+    least : int, default 0
+        Batches that are measured at least; the last one again, without counting it,
+        where a model communicates with ranks that have more.
+    """
     modes = [(module, module.training) for module in model.modules()]
     total: Tensor | None = None
-    count = 0
+    count = measured = 0
     model.eval()
     try:
         with no_grad():
@@ -136,14 +170,13 @@ def mean_over(
                 values = measure(*batch)
                 total = values.clone() if total is None else total + values
                 count += size_of(batch)
+                measured += 1
+            for _ in range(measured, least if measured else 0):
+                measure(*batch)
     finally:
         for module, mode in modes:
             module.training = mode
-    if total is None or not count:
-        raise ValueError(
-            "evaluate: the loader has no batch; there must be at least one"
-        )
-    return {name: value / count for name, value in zip(names, total.tolist())}
+    return [] if total is None else total.tolist(), count
 
 
 def placed(batch: Any, device: Device | None) -> Any:

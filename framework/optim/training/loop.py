@@ -7,18 +7,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...base.errors import StateError
 from ...data.collate import map_arrays
+from ...nn.fsdp.wrapper import state_kind
 from ...nn.module import Module
 from ...tensor.inplace import transaction
 from ...tensor.tensor import Tensor
+from ..divided_state import bare
 from ..lr_scheduler import ReduceLROnPlateau
 from .callback import as_callbacks, stateful
-from .checkpoint import load_checkpoint, save_checkpoint
-from .evaluate import Metric, mean_over, members_of, named_metrics, placed
+from .evaluate import (
+    Metric,
+    means_of,
+    members_of,
+    named_metrics,
+    placed,
+    totals_over,
+)
 from .history import History
 from .random_state import generators_of, random_state, samplers_of, set_random_state
 
@@ -121,14 +128,17 @@ class TrainingLoop:
         options: FitOptions,
     ) -> None:
         options.check()
-        self.trainer, self.model, self.loader = trainer, model, loader
+        self.ranks = trainer.ranks
+        self.trainer, self.model = trainer, model
+        self.loader = self.ranks.training_loader(loader)
+        options.val = self.ranks.validation_loader(options.val)
         self.options = options
         self.epoch = 0
         self.history = History()
         self.loss: Tensor | None = None
         self._callbacks = as_callbacks(options.callbacks)
         self._stateful = stateful(self._callbacks)
-        self._generators = generators_of([loader, options.val])
+        self._generators = generators_of([self.loader, options.val])
         self._metrics = named_metrics(options.metrics)
         self._monitor = options.monitor or (
             "loss" if options.val is None else "val_loss"
@@ -171,6 +181,7 @@ class TrainingLoop:
 
     def _is_over(self) -> bool:
         patience = self.options.patience
+        self._stopped = self.ranks.any(self._stopped)
         return self._stopped or (patience is not None and self._stale >= patience)
 
     def _call(self, moment: str) -> None:
@@ -191,7 +202,7 @@ class TrainingLoop:
             initial=(steps or 0) * self.epoch + self._done(),
             unit="batch",
             mininterval=0.5,
-            disable=not self.options.progress,
+            disable=not self.options.progress or self.ranks.rank > 0,
         )
 
     # An epoch
@@ -222,7 +233,8 @@ class TrainingLoop:
         self._within = None
         if not trainer.steps:
             raise ValueError("fit: the loader has no batch; there must be at least one")
-        numbers = {"loss": trainer.epoch_avg_loss(), "lr": rate}
+        loss = self.ranks.mean(trainer.epoch_avg_loss())
+        numbers = {"loss": loss, "lr": rate}
         if options.val is not None:
             numbers |= self._validated()
         self._end_epoch(numbers)
@@ -240,7 +252,7 @@ class TrainingLoop:
             options.scheduler.step(*[numbers[self._monitor]] * plateau)
         self._call("on_epoch_end")
         if options.checkpoint is not None:
-            save_checkpoint(self._state(), options.checkpoint)
+            self._save(options.checkpoint)
 
     def _note(self, value: float) -> None:
         """Count epochs without improvement; NaN is none."""
@@ -270,7 +282,7 @@ class TrainingLoop:
             "losses": self.trainer.epoch_state(),
             "began": self._began,
         }
-        save_checkpoint(self._state(), path)
+        self._save(path)
         self._within = None
 
     def _loaded(self, done: int) -> Iterator[Any]:
@@ -307,16 +319,20 @@ class TrainingLoop:
         measure = self.trainer.measure(self.model, metrics, options.closure)
         names = [f"val_{name}" for name in ("loss", *self._metrics)]
         assert options.val is not None
-        return mean_over(self.model, options.val, measure, names, self.trainer.device)
+        most = self.ranks.most_batches(options.val)
+        device = self.trainer.device
+        found = totals_over(self.model, options.val, measure, device, most)
+        return means_of(*self.ranks.totals(*found), names)
 
     # Its state
+
+    def _save(self, path: str | os.PathLike[str]) -> None:
+        self.ranks.save(self._state(), self.model, self.trainer.optimizer, path)
 
     def _state(self) -> dict[str, Any]:
         scheduler = self.options.scheduler
         return {
             "epoch": self.epoch,
-            "model": dict(self.model.state_dict()),
-            "optimizer": self.trainer.optimizer.state_dict(),
             "scaler": self.trainer.scaler.state_dict(),
             "scheduler": None if scheduler is None else scheduler.state_dict(),
             "callbacks": {
@@ -335,11 +351,11 @@ class TrainingLoop:
         if path is True:
             assert self.options.checkpoint is not None
             path = self.options.checkpoint
-            if not Path(path).exists():
+            if not self.ranks.exists(path):
                 return
         if path is None or path is False:
             return
-        state = load_checkpoint(path, frozenset(self._state()))
+        state, reader = self.ranks.read(path, frozenset(self._state()))
         if (state["scheduler"] is None) != (self.options.scheduler is None):
             raise StateError(
                 f"fit: the checkpoint {path!s} and this training do not both have a"
@@ -357,15 +373,28 @@ class TrainingLoop:
                 f" {list(state['callbacks'])}, this training has"
                 f" {list(self._stateful)}; give those that it was trained with"
             )
+        model, optimizer = self.model, self.trainer.optimizer
+        # Of this rank, so that going back needs no other one.
+        own = bare(model)
+        with state_kind(own, "sharded"):
+            now = dict(own.state_dict()), optimizer.state_dict(), self._state()
         before = map_arrays(
             lambda each: each.detach().clone() if isinstance(each, Tensor) else each,
-            self._state(),
+            now,
         )
-        transaction(lambda: self._load(state), lambda: self._load(before))
+
+        def load() -> None:
+            self.ranks.load(reader, model, optimizer)
+            self._load(state)
+
+        def undo() -> None:
+            own.load_state_dict(before[0])
+            optimizer.load_state_dict(before[1])
+            self._load(before[2])
+
+        transaction(load, undo)
 
     def _load(self, state: dict[str, Any]) -> None:
-        self.model.load_state_dict(state["model"])
-        self.trainer.optimizer.load_state_dict(state["optimizer"])
         if self.trainer.scaler.is_enabled():
             self.trainer.scaler.load_state_dict(state["scaler"])
         if self.options.scheduler is not None:
