@@ -279,6 +279,7 @@ class TrainingLoop:
             return
         self._within = {
             "batches": done,
+            "samples": self.ranks.samples(done, self.loader),
             "losses": self.trainer.epoch_state(),
             "began": self._began,
         }
@@ -356,6 +357,8 @@ class TrainingLoop:
         if path is None or path is False:
             return
         state, reader = self.ranks.read(path, frozenset(self._state()))
+        if self.ranks.group is not None:
+            state["within"] = self.ranks.at_batch(state["within"], self.loader)
         if (state["scheduler"] is None) != (self.options.scheduler is None):
             raise StateError(
                 f"fit: the checkpoint {path!s} and this training do not both have a"

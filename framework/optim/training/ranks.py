@@ -180,24 +180,42 @@ class Ranks:
                 " checkpoint= wrote"
             )
         own = ranks[str(self.rank % size)]
-        return {**state, **own, "within": self._within(own["within"], size)}, parts
+        return {**state, **own}, parts
 
-    def _within(self, within: Any, size: int) -> Any:
-        """Return how far an epoch was, of another number of ranks."""
-        if within is None or size == self.size:
+    def at_batch(self, within: Any, loader: Iterable[Any]) -> Any:
+        """Return how far an epoch was, in batches of this rank.
+
+        Parameters
+        ----------
+        within : dict or None
+            Of a checkpoint: "batches" of a rank, "samples" of all, and "losses".
+        loader : iterable
+        """
+        size = getattr(loader, "batch_size", None)
+        if within is None or not within.get("samples") or size is None:
             return within
-        batches, rest = divmod(within["batches"] * size, self.size)
+        batches, rest = divmod(within["samples"], size * self.size)
         if rest:
             raise StateError(
-                f"fit: the checkpoint is of {within['batches']} batches of each of"
-                f" {size} ranks, which {self.size} ranks cannot share evenly; resume"
-                f" with {size}, or from the end of an epoch"
+                f"fit: the checkpoint is of {within['samples']} samples of an epoch,"
+                f" which {self.size} ranks with batches of {size} do not have behind"
+                " them; resume as it was trained, or from the end of an epoch"
             )
         losses = dict(within["losses"])
         before = losses["steps"]
-        losses["steps"] = before * size // self.size
+        losses["steps"] = max(before * batches // within["batches"], 1)
         losses["total"] = losses["total"] * (losses["steps"] / max(before, 1))
         return {**within, "batches": batches, "losses": losses}
+
+    def samples(self, batches: int, loader: Iterable[Any]) -> int:
+        """Return the samples of all ranks in so many batches of this one; 0: unknown.
+
+        Parameters
+        ----------
+        batches : int
+        loader : iterable
+        """
+        return batches * (getattr(loader, "batch_size", None) or 0) * self.size
 
     @staticmethod
     def load(reader: Reader, model: Module, optimizer: Optimizer) -> None:

@@ -151,8 +151,8 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         loader = data.DataLoader(data.TensorDataset(X), batch_sampler=order)
         with pytest.raises(ValueError, match="a loader has a batch_sampler, which"):
             ranks.training_loader(loader)
-        within = {"batches": 1, "losses": {}}
-        with pytest.raises(StateError, match="1 batches of each of 3 ranks, which 2"):
-            ranks._within(within, 3)
+        within = {"batches": 1, "samples": 6, "losses": {}}
+        with pytest.raises(StateError, match="6 samples of an epoch, which 2 ranks"):
+            ranks.at_batch(within, data.DataLoader(data.TensorDataset(X), 2))
 
     as_threads(monkeypatch, 2).run(work)
