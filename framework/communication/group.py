@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,9 +13,8 @@ import vkbackend
 from ..autograd.grad_mode import is_grad_enabled
 from ..base import trace_hooks
 from ..base.device import Device, GpuDevice
-from ..base.dtype import DType, DTypeLike, as_dtype
-from ..base.errors import DistributedError, GradError, ShapeError
-from ..base.shape import Layout, normalize_dim
+from ..base.errors import GradError, ShapeError
+from ..base.shape import normalize_dim
 from ..tensor.tensor import Tensor
 from . import device_collectives, gradients
 from .device_pages import DevicePages
@@ -28,6 +27,7 @@ from .elements import (
     tensor_of,
     writer,
 )
+from .messages import Messages
 from .progress import Task
 from .reductions import DIRECT, STEPS, Reduction
 from .traced import Collective, is_recorded, recorded
@@ -36,7 +36,7 @@ from .transport import Bytes, Call, Consume, Fill, Transport, TransportChoice, a
 _COLLECTIVES = "collectives"
 
 
-class Group:
+class Group(Messages):
     """Processes that communicate; alone, each collective returns what it is given.
 
     All ranks of a group must call the same collectives, in the same order, with tensors
@@ -70,6 +70,17 @@ class Group:
         self.rank = 0 if transport is None else transport.rank
         self.size = 1 if transport is None else transport.size
         self.ranks = (0,) if transport is None else transport.ranks
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
+        """Return the group itself, which copies of modules have, too."""
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse a pickle: what is loaded belongs to other processes."""
+        raise TypeError(
+            "Group: a group of processes has no pickle; save the state_dict() of what"
+            " has it, and make that anew with a group"
+        )
 
     def __repr__(self) -> str:
         return f"Group(rank={self.rank}, size={self.size}, transport={self.transport})"
@@ -454,129 +465,6 @@ class Group:
         found = self.exchange_arrays(name, "", [data] * self.size)
         return pickle.loads(found[source].tobytes())
 
-    # Messages
-
-    def send(self, x: Tensor, target: int, tag: int = 0) -> None:
-        """Send a tensor to another rank, which receives it with `recv`.
-
-        Parameters
-        ----------
-        x : Tensor
-            Any dtype; off the tape.
-        target : int
-            Rank.
-        tag : int, default 0
-            Only a `recv` with the same one takes it.
-
-        Raises
-        ------
-        DistributedError
-            If the other rank has ended, or both wait for each other.
-        ValueError
-            If there is no such rank, or it is this one.
-        """
-        task = self.start_send("send", x, target, tag)
-        self._wait(task)
-
-    def start_send(self, name: str, x: Tensor, target: int, tag: int = 0) -> Task:
-        """Start to send a tensor, as it is now; see `send`, and `finish`."""
-        x = self._tensor(name, x)
-        self._check_other(name, target)
-        self._refuse_trace(name)
-        call = Call("send", shown(x))
-        transport = self._moving
-        steps = transport.send(call, tag, target, as_bytes(elements_of(x)))
-        return transport.start(call, steps, ("send", target))
-
-    def recv(
-        self,
-        shape: Sequence[int],
-        dtype: DTypeLike,
-        source: int | None = None,
-        tag: int = 0,
-        device: Device | str | None = None,
-    ) -> Tensor:
-        """Return a tensor that another rank sends.
-
-        Parameters
-        ----------
-        shape : sequence of int
-        dtype : DType or str
-            Its own, which must be those of what is sent.
-        source : int, optional
-            Rank; None takes what comes first.
-        tag : int, default 0
-            That of the message.
-        device : Device or str, optional
-            Where the tensor is to be; by default `device`.
-
-        Raises
-        ------
-        DistributedError
-            If the other rank has ended, both wait for each other, or another tensor
-            comes.
-        ValueError
-            If there is no such rank, or it is this one.
-        """
-        place = self.device if device is None else Device(device)
-        kind = as_dtype(dtype)
-        task = self.start_recv("recv", tuple(shape), kind, source, tag)
-        return self.finish_recv(task, tuple(shape), kind, place)[0]
-
-    def recv_like(self, x: Tensor, source: int | None = None, tag: int = 0) -> Tensor:
-        """Return a tensor that another rank sends; see `recv`.
-
-        Parameters
-        ----------
-        x : Tensor
-            One of the same shape, dtype and device.
-        source : int, optional
-        tag : int, default 0
-        """
-        x = self._tensor("recv_like", x)
-        return self.recv(x.shape, x.dtype, source, tag, x.device)
-
-    def start_recv(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        dtype: DType,
-        source: int | None,
-        tag: int,
-    ) -> Task:
-        """Start to receive a tensor; see `recv`, and `finish_recv`."""
-        if source is not None:
-            self._check_other(name, source)
-        self._refuse_trace(name)
-        call = Call("recv", f"{dtype.name} {shape} from {_from(source)}")
-        transport = self._moving
-        steps = transport.receive(call, tag, source)
-        return transport.start(call, steps, ("recv", source, tag))
-
-    def finish_recv(
-        self, task: Task, shape: tuple[int, ...], dtype: DType, device: Device
-    ) -> tuple[Tensor, int]:
-        """Return what a task receives, and from which rank."""
-        header, data, source = self._wait(task)
-        wanted = f"{dtype.name} {shape}"
-        if header.shown != wanted:
-            raise DistributedError(
-                f"recv: rank {source} sends {header.shown}, and {wanted} is expected;"
-                " both must name one shape and dtype"
-            )
-        flat = data.view(dtype.storage)
-        layout = Layout.contiguous(shape)
-        return Tensor.from_stored(flat, layout, device, dtype), source
-
-    def finish(self, task: Task) -> None:
-        """Wait for a task that `start_send` has returned."""
-        self._wait(task)
-
-    def advance(self) -> None:
-        """Let operations that were started go on as far as they can."""
-        if self._transport is not None:
-            self._transport.world.progress.advance()
-
     # Parts
 
     def close(self) -> None:
@@ -694,7 +582,3 @@ def _best_device() -> Device:
 def _check_op(name: str, op: str) -> None:
     if op not in STEPS:
         raise ValueError(f"{name}: op is {op!r}; it must be one of {', '.join(STEPS)}")
-
-
-def _from(source: int | None) -> str:
-    return "any rank" if source is None else f"rank {source}"

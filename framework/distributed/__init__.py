@@ -46,6 +46,12 @@ broadcasts and `all_to_all` have gradients, whose computation communicates on al
 tensors on a device are nodes of the trace, which each replay runs again; messages,
 objects, barriers and tensors on the host raise `TraceError` there.
 
+What trains on a group: `nn.DataParallel` (gradients are averaged), `nn.FSDP`
+(parameters, gradients and moments are divided), `nn.tensor_parallel` (layers are
+divided), `nn.Pipeline` (each rank has some of the layers), and `optim.Trainer(group=)`,
+which trains the first two. `checkpoint.save` and `load` write and read what the ranks
+have, for any other number of ranks.
+
 PyTorch's functions (`init_process_group`, `all_reduce`, ...) use the same groups, and
 take a `Group` as well as a `ProcessGroup`. A process group of one process can be
 initialised without MPI.

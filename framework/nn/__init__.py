@@ -134,6 +134,7 @@ __all__ = [
     "Parameter",
     "ParameterDict",
     "ParameterList",
+    "Pipeline",
     "PixelShuffle",
     "PixelUnshuffle",
     "PoissonNLLLoss",

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from .. import ops
-from ..autograd.grad_mode import no_grad
+from ..autograd.grad_mode import is_grad_enabled, no_grad
 from ..base.errors import DistributedError
 from ..tensor.from_data import tensor as tensor_of
 from ..tensor.tensor import Tensor
 from .gradient_bucket import buckets_of, pieces
 from .gradient_reducer import BUCKET_BYTES, Reducer
+from .join import Joining, joined
 from .module import Module
 
 if TYPE_CHECKING:
@@ -99,14 +101,77 @@ class DataParallel(Module):
             tensors = [*named, *module.named_buffers()]
             check_alike(type(self).__name__, self.group, tensors)
             take_values(self.group, [each for _, each in tensors])
+        self.bucket_bytes = bucket_bytes
+        self.joining: Joining | None = None
+        self.reducer = self._made_reducer()
+
+    def _made_reducer(self) -> Reducer:
+        named = self.module.named_parameters()
         wanted = [(name, each) for name, each in named if each.requires_grad]
-        self.reducer = Reducer(self.group, wanted, bucket_bytes)
+        return Reducer(self.group, wanted, self.bucket_bytes)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DataParallel:
+        """Return a copy whose gradients are exchanged by the same group."""
+        made = type(self).__new__(type(self))
+        memo[id(self)] = made
+        state = {k: x for k, x in vars(self).items() if k not in ("reducer", "joining")}
+        made.__dict__.update(deepcopy(state, memo))
+        made.__dict__["joining"] = None
+        made.__dict__["reducer"] = made._made_reducer()
+        return made
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return what the module returns."""
+        if self._joins():
+            assert self.joining is not None
+            self.joining.step(True)
         if self._shares_buffers():
             take_values(self.group, shared_buffers(self.module))
         return self.module(*inputs, **kwargs)
+
+    def _joins(self) -> bool:
+        syncs = self.require_backward_grad_sync and is_grad_enabled()
+        return self.joining is not None and syncs
+
+    @contextmanager
+    def join(
+        self,
+        divide_by_initial_world_size: bool = True,
+        enable: bool = True,
+        throw_on_early_termination: bool = False,
+    ) -> Iterator[None]:
+        """Return a block in which ranks may have different numbers of batches.
+
+        Each step is announced before its forward pass. Ranks that have left the block
+        take part in the exchanges of the others, with gradients of 0, until none has a
+        batch; then all have the parameters of the last one. Not within `fw.jit`.
+
+        Parameters
+        ----------
+        divide_by_initial_world_size : bool, default True
+            Whether gradients are divided by the number of all ranks; else by that of
+            the ranks that have a batch.
+        enable : bool, default True
+            Whether the block does anything.
+        throw_on_early_termination : bool, default False
+            Whether all ranks raise `RuntimeError` as soon as one has no further batch.
+        """
+        if self.group.size == 1 or not enable:
+            yield
+            return
+        with joined(self, divide_by_initial_world_size, throw_on_early_termination):
+            yield
+
+    def follow_step(self) -> None:
+        """Take part in a step of ranks that have a batch, without one."""
+        if self._shares_buffers():
+            take_values(self.group, shared_buffers(self.module))
+        self.reducer.follow()
+
+    def take_all(self, source: int) -> None:
+        """Take the parameters and buffers of a rank."""
+        tensors = [*self.module.parameters(), *self.module.buffers()]
+        take_values(self.group, tensors, source)
 
     def _shares_buffers(self) -> bool:
         several = self.group.size > 1
@@ -209,13 +274,13 @@ def check_alike(
                 )
 
 
-def take_values(group: Group, tensors: Sequence[Tensor]) -> None:
-    """Write those of rank 0 to tensors of the other ranks."""
+def take_values(group: Group, tensors: Sequence[Tensor], source: int = 0) -> None:
+    """Write those of a rank to tensors of the other ranks."""
     with no_grad():
         for bucket in buckets_of(tensors, BUCKET_BYTES):
             own = [tensors[place] for place in bucket]
             flat = ops.cat([each.detach().reshape(-1) for each in own])
-            found = group.broadcast(flat)
-            if group.rank != 0:
+            found = group.broadcast(flat, source)
+            if group.rank != source:
                 for each, piece in zip(own, pieces(found, own)):
                     each.copy_(piece)

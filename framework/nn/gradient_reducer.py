@@ -52,6 +52,8 @@ class Reducer:
         Whether backward passes exchange gradients; else they accumulate them.
     hook : callable or None
         Makes the gradients of a bucket instead.
+    scale : float
+        What means are multiplied by.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Reducer:
     ) -> None:
         self.group = group
         self.enabled = True
+        self.scale = 1.0
         self.hook: Callable[[GradBucket], Tensor] | None = None
         ordered = list(parameters)[::-1]
         self._names = [name for name, _ in ordered]
@@ -107,6 +110,21 @@ class Reducer:
         state.ready.add(place)
         while state.next < len(self.buckets) and not state.left[state.next]:
             self._submit(state)
+
+    def follow(self) -> None:
+        """Take part in the exchanges of a pass of other ranks, with gradients of 0."""
+        if self.hook is not None:
+            raise NotImplementedError(
+                "join: a communication hook exchanges gradients, which ranks without a"
+                " batch cannot follow; leave the hook out"
+            )
+        with no_grad():
+            for bucket in self.buckets:
+                own = [self._parameters[place] for place in bucket]
+                count = sum(each.numel() for each in own) + len(own)
+                like = own[0]
+                empty = zeros(count, dtype=like.dtype, device=like.device)
+                self.group.all_mean(empty)
 
     def _finish(self) -> None:
         """Exchange what is left at the end of a pass."""
@@ -172,6 +190,8 @@ class Reducer:
                 if not all(used):
                     flags = found[found.numel() - len(used) :].tolist()
                     used = [flag != 0 for flag in flags]
+            if self.scale != 1.0:
+                found = found * self.scale
             parameters = bucket.parameters()
             for each, piece, keep in zip(parameters, pieces(found, parameters), used):
                 if keep:

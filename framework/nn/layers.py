@@ -166,6 +166,7 @@ from .parallel_linear import (
     tensor_parallel as tensor_parallel,
     whole_state_dict as whole_state_dict,
 )
+from .pipeline import Pipeline as Pipeline
 from .pooling import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d,
     AdaptiveAvgPool2d as AdaptiveAvgPool2d,

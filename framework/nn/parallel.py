@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from ..base.process_group import ProcessGroup, group_for
@@ -83,26 +82,6 @@ class DistributedDataParallel(DataParallel):
         self.device_ids = device_ids
         self.output_device = output_device
         self.dim = dim
-
-    def join(
-        self,
-        divide_by_initial_world_size: bool = True,
-        enable: bool = True,
-        throw_on_early_termination: bool = False,
-    ) -> AbstractContextManager[None]:
-        """Return a block in which no other process is to be waited for.
-
-        Raises
-        ------
-        NotImplementedError
-            If there are several processes.
-        """
-        if self.group.size > 1 and enable:
-            raise NotImplementedError(
-                "DistributedDataParallel: join is not here; let ranks without samples"
-                " call the module with any batch, and give weighted_loss a count of 0"
-            )
-        return nullcontext()
 
     def register_comm_hook(
         self, state: Any, hook: Callable[[Any, GradBucket], Any]

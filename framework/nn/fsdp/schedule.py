@@ -12,6 +12,7 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from vkbackend import TimelinePoint
@@ -69,6 +70,14 @@ class Schedule:
         self._freed: deque[TimelinePoint] = deque()
         for each in self.units:
             each.schedule = self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Schedule:
+        """Return that of copies of the units."""
+        made = object.__new__(Schedule)
+        memo[id(self)] = made
+        made.__init__(deepcopy(self.units, memo))  # type: ignore[misc]  # made before
+        made.syncs = self.syncs
+        return made
 
     def _gather(self, unit: Unit, token: Tensor | None) -> None:
         if trace_hooks.listener() is None and not unit.gathered:

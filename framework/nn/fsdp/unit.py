@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,6 +144,16 @@ class FlatParameters:
             evaluate(piece)
             each.put(piece)
         self.pieces = [each.parameter for each in self.entries]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FlatParameters:
+        """Return a copy in which nothing is gathered."""
+        made = object.__new__(FlatParameters)
+        memo[id(self)] = made
+        passing = {"views": [], "gathered": False, "_array": None, "_trace": None}
+        left = {*passing, "_array_device"}
+        kept = {key: value for key, value in vars(self).items() if key not in left}
+        vars(made).update(deepcopy(kept, memo) | passing)
+        return made
 
     def part(self, number: int) -> Part:
         """Return which part of a parameter this rank has."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,8 +92,9 @@ class Ranks:
         """Return the number of batches of the rank that has the most."""
         if self.group is None:
             return 0
-        length = len(loader) if hasattr(loader, "__len__") else 0
-        return max(self.group.gather_objects(length))
+        length = len(loader) if isinstance(loader, Sized) else 0
+        found: list[int] = self.group.gather_objects(length)
+        return max(found)
 
     # Numbers
 
@@ -101,7 +102,8 @@ class Ranks:
         """Return the mean over the ranks, the same on all."""
         if self.group is None:
             return value
-        return sum(self.group.gather_objects(value)) / self.size
+        found: list[float] = self.group.gather_objects(value)
+        return sum(found) / self.size
 
     def totals(self, values: list[float], count: int) -> tuple[list[float], int]:
         """Return sums over the ranks of values and of a count."""

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -173,3 +174,40 @@ def test_sums_outlast_an_assignment(monkeypatch: pytest.MonkeyPatch) -> None:
     for found in as_threads(monkeypatch, 2).run(work):
         for grad in found:
             np.testing.assert_allclose(grad, [3.0, 3.0], rtol=1e-5)
+
+
+MAKERS: dict[str, Callable[[Group], nn.Module]] = {
+    "column": lambda group: nn.ColumnParallelLinear(4, 4, group),
+    "data": lambda group: nn.DataParallel(nn.Linear(4, 4), group),
+    "fsdp": lambda group: nn.FSDP(
+        nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)),
+        group,
+        auto_wrap_policy="children",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_copies_have_the_group_of_the_original(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(group: Group) -> Any:
+        own, x = MAKERS[name](group), fw.ones(1, 4) * (1 + group.rank)
+        own(x).sum().backward()
+        other = copy.deepcopy(own)
+        assert other.group is group
+        own.zero_grad()
+        other.zero_grad()
+        other(x).sum().backward()
+        assert all(each.grad is None for each in own.parameters())
+        found = [each.grad for each in other.parameters()]
+        own(x).sum().backward()
+        for grad, each in zip(found, own.parameters()):
+            assert grad is each.grad is None or fw.equal(grad, each.grad)
+        with pytest.raises(TypeError, match="a group of processes has no pickle; save"):
+            pickle.dumps(own)
+        return [None if each is None else each.tolist() for each in found]
+
+    first, second = as_threads(monkeypatch, 2).run(work)
+    if name == "data":
+        assert first == second
