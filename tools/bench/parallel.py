@@ -12,6 +12,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,7 +89,7 @@ def seconds_of(
     """Return the median time of a step, of the slowest rank in each round."""
     for _ in range(_WARM):
         step().item()
-    times = []
+    times: list[float] = []
     for _ in range(rounds):
         group.barrier()
         start = time.perf_counter()
@@ -160,8 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("| --- | --- | ---: | ---: | ---: |", flush=True)
     ways: dict[str, Callable[[Any], Any]] = {"alone": lambda module: module}
     for size in given.buckets:
-        ways[f"DataParallel, {size} MiB"] = lambda module, size=size: nn.DataParallel(
-            module, group, bucket_bytes=size << 20
+        ways[f"DataParallel, {size} MiB"] = partial(
+            nn.DataParallel, group=group, bucket_bytes=size << 20
         )
     ways["FSDP"] = lambda module: nn.FSDP(
         module, group, auto_wrap_policy=_repeated(module)
