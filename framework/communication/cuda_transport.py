@@ -66,7 +66,11 @@ class CudaTransport(HostTransport):
         self, world: World, comm: Any, ranks: Sequence[int], mailboxes: Mailboxes
     ) -> None:
         self._mailboxes = mailboxes
-        super().__init__(world, comm, ranks)
+        try:
+            super().__init__(world, comm, ranks)
+        except BaseException:
+            mailboxes.close()
+            raise
 
     def _release(self) -> None:
         self._mailboxes.close()

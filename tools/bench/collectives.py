@@ -61,8 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Time all_sum among processes.")
     parser.add_argument("--most", type=int, default=_MOST, help="bytes of the largest")
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--transport", default="any", help="any, host, cuda or mpi")
     given = parser.parse_args(arguments)
-    group = fw.distributed.init()
+    group = fw.distributed.init(transport=given.transport)
     size = _LEAST
     while size <= given.most:
         seconds = seconds_of(group, size, given.rounds)

@@ -15,6 +15,7 @@ import platform
 import signal
 import statistics
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -66,6 +67,7 @@ class Program:
         assert isinstance(self.device, GpuDevice)
         self.gpu = self.device.gpu
         self.groups: dict[str, Group] = {}
+        self.fake: fake_cuda.FakeCuda | None = None
 
     def say(self, text: str) -> None:
         print(f"[{self.comm.rank}] {text}", flush=True)
@@ -265,18 +267,31 @@ class Program:
         assert counts[1] == counts[2], counts
 
     def death(self) -> None:
-        """Hold that the others are told of a rank that dies in an exchange."""
-        group = self.groups["cuda"]
-        if self.comm.rank == self.comm.size - 1:
-            os.kill(os.getpid(), signal.SIGKILL)
+        """Hold that the others are told of a rank that dies, and let go of all."""
+        group, victim = self.groups["cuda"], self.comm.size - 1
+        self.comm.Barrier()
+        if self.comm.rank == victim:
+            kill = os.getpid(), signal.SIGKILL
+            threading.Timer(self.options.kill, os.kill, kill).start()
         start = time.perf_counter()
         with pytest.raises(DistributedError, match=r"was killed|given up") as caught:
             self._exchange_for_ever(group)
         self.say(f"told after {time.perf_counter() - start:.2f} s: {caught.value}")
+        for each in self.groups.values():
+            assert each._transport is not None
+            each._transport._release()  # type: ignore[attr-defined]
+        assert self.gpu.release_imports() == 0, "imports are left"
+        if self.fake is not None:
+            assert not +self.fake.live, self.fake.live
 
     def _exchange_for_ever(self, group: Group) -> None:
+        step = fw.jit(lambda x: group.all_sum(x * 0.5))
+        x = fw.ones(10_000, device=self.device)
+        large = fw.ones(MEBIBYTE, device=self.device)
         while True:
-            fw.eval(group.all_sum(fw.ones(10 * MEBIBYTE, device=self.device)))
+            x = step(x)
+            group.all_gather(large)
+            group.barrier()
 
 
 def _calls(dtype: str, size: int) -> list[tuple[str, Callable[..., fw.Tensor]]]:
@@ -304,13 +319,14 @@ def work(comm: PipeComm, options: argparse.Namespace) -> None:
     program = Program(comm, options)
     with pytest.MonkeyPatch.context() as patch:
         if options.fake:
-            fake_cuda.install(patch, program.gpu)
+            program.fake = fake_cuda.install(patch, program.gpu)
         if options.chunk:
             patch.setattr(mailboxes, "CHUNK", options.chunk)
             patch.setattr(host_transport, "CHUNK", options.chunk)
-        stages = [program.driver, program.memory, program.open_groups]
-        stages += [program.collectives, program.mixed, program.replays]
-        stages += [program.times, program.handles]
+        stages = [program.open_groups]
+        if not options.only_death:
+            stages = [program.driver, program.memory, *stages, program.collectives]
+            stages += [program.mixed, program.replays, program.times, program.handles]
         for each in stages:
             if not program.stage(each):
                 sys.exit(1)
@@ -330,6 +346,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--chunk", type=int, default=0, help="bytes of a slot")
     parser.add_argument("--fake", action="store_true")
+    parser.add_argument("--kill", type=float, default=0.05, help="seconds until death")
+    parser.add_argument("--only-death", action="store_true")
     options = parser.parse_args()
     statuses = run(work, options.ranks, options)
     print(f"statuses: {statuses}", flush=True)

@@ -140,6 +140,16 @@ def test_processes(size: int) -> None:
     run_program("--fake", "--ranks", str(size), *few)
 
 
+@pytest.mark.wide
+@pytest.mark.device
+@pytest.mark.parametrize("number", range(10))
+def test_a_rank_is_killed_at_any_moment(number: int) -> None:
+    """The others are told, and let go of all memory and imports."""
+    moment = str(0.002 * 1.9**number)
+    few = ["--chunk", "65536", "--ranks", str(2 + number % 2)]
+    run_program("--fake", "--only-death", "--kill", moment, *few)
+
+
 @pytest.mark.gpu
 def test_processes_of_one_card(gpu: GpuDevice) -> None:
     if gpu.gpu.info.driver_name != memory.DRIVER:

@@ -11,7 +11,8 @@ from vkbackend.tools.bench import collectives
 def test_a_row_for_each_size(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def init() -> Group:
+    def init(transport: str) -> Group:
+        assert transport == "any"
         group = alone()
         group._device = lambda: gpu
         return group
