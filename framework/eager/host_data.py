@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,10 @@ from ..base.dtype import (
     DType,
     DTypeLike,
     as_dtype,
-    complex128,
+    bool_,
     default_dtype,
-    float64,
+    int64,
+    promote,
 )
 from ..base.errors import DTypeError
 from .base_tensor import TensorCore
@@ -26,22 +28,46 @@ def host_array(data: Any, dtype: DTypeLike | None) -> tuple[np.ndarray, DType]:
     if isinstance(data, TensorCore):
         return data.host_copy(), data.dtype if dtype is None else as_dtype(dtype)
     array = np.asarray(data)
-    if dtype is None and array.dtype == np.float64 and _is_of_numbers(data):
-        dtype = default_dtype()
-    if dtype is None and array.dtype == np.complex128 and _is_of_numbers(data):
-        dtype = default_dtype().to_complex()
+    if dtype is None and array.dtype.kind in "fc":
+        dtype = _inferred(data)
     kind = as_dtype(array.dtype if dtype is None else dtype)
     _check_elements(array, kind, isinstance(data, int | list | tuple))
     return array, kind
 
 
-def _is_of_numbers(data: Any, row: Any = ()) -> bool:
-    """Return whether data are Python's numbers, in sequences of any depth."""
-    while isinstance(data, list | tuple) and data:
-        row, data = data, data[0]
-    if isinstance(data, TensorCore):
-        return not {getattr(x, "dtype", None) for x in row} & {float64, complex128}
-    return not isinstance(data, np.ndarray | np.generic)
+def _inferred(data: Any) -> DType | None:
+    """Return the dtype of numbers, or of a sequence of numbers, arrays and tensors.
+
+    Those of its elements promote as dtypes do, where NumPy promotes Python's floats as
+    float64. None is for what has a dtype of its own, or elements that are not known.
+    """
+    if not isinstance(data, list | tuple):
+        return _of_numbers().get(type(data))
+    numbers, found, left = _of_numbers(), set[DType](), [data]
+    while left:
+        row = left.pop()
+        for kind in set(map(type, row)):
+            if kind in numbers:
+                found.add(numbers[kind])
+                continue
+            for each in row:
+                if type(each) is not kind:
+                    continue
+                if isinstance(each, list | tuple):
+                    left.append(each)
+                elif isinstance(each, np.ndarray | np.generic | TensorCore):
+                    found.add(as_dtype(each.dtype))
+                else:
+                    return None
+    # Floats first: uint64 promotes with them, but not with a signed integer.
+    ordered = sorted(found, key=lambda each: each.kind in ("int", "uint"))
+    return functools.reduce(promote, ordered) if found else default_dtype()
+
+
+def _of_numbers() -> dict[type, DType]:
+    """Return the dtypes of Python's numbers."""
+    real = default_dtype()
+    return {bool: bool_, int: int64, float: real, complex: real.to_complex()}
 
 
 def _check_elements(array: np.ndarray, dtype: DType, plain: bool) -> None:

@@ -12,8 +12,33 @@ from vkbackend.framework.eager.host_data import host_array
 
 @pytest.mark.parametrize(
     "data",
-    [1, 1.5, True, 1j, [1, 2], [1, 2.5], [[1.0], [2.0]], [], np.float64(1), np.ones(2)],
+    [
+        1,
+        1.5,
+        True,
+        1j,
+        [1, 2],
+        [1, 2.5],
+        [[1.0], [2.0]],
+        [],
+        [[]],
+        np.float64(1),
+        np.ones(2),
+        [np.float32(1), 2],
+        [2.5, np.float16(1)],
+        [np.float16(1), 2],
+        [[np.float32(1)], [2]],
+        [np.int64(1), 2.0],
+        [np.float64(1), 2],
+        [np.float32(1), 1j],
+        [np.complex64(1), 2],
+        [np.ones(1, np.float32), [2]],
+        [np.arange(2), [1.5, 2]],
+        (np.int32(1), np.float16(2)),
+        [True, np.float32(1)],
+    ],
 )
+@pytest.mark.filterwarnings("ignore:Creating a tensor from a list of numpy")
 def test_dtypes_are_pytorchs(data: Any) -> None:
     array, dtype = host_array(data, None)
     wanted = torch.tensor(data)
