@@ -198,6 +198,8 @@ class HostTransport(Transport):
                 # A device copies in both directions at once.
                 filled = yield from self._fill(piece, number + 1, step, own, fill)
             elif taken:
+                # They refer to memory that its owner may let go of from here on.
+                del fill, consume
                 yield READY
             yield Copied(taken)
             self._set(self._read[self.rank], number + 1)

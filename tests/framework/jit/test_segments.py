@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.vkbackend.gate import held
 from vkbackend.framework import optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DistributedError
@@ -206,6 +207,41 @@ def test_the_device_goes_on_beside_a_step(gpu: GpuDevice) -> None:
     recording.submit()
     found = np.frombuffer(gpu.gpu.read(other, 0, 8), np.float32)
     assert found.tolist() == [2.0, 4.0]
+
+
+def test_all_is_submitted_before_anything_has_run(gpu: GpuDevice) -> None:
+    """A step that the device makes is waited for by the device alone."""
+
+    class Copied(HostStep):
+        def run(self, data: np.ndarray) -> np.ndarray:
+            raise AssertionError("the device makes the elements")
+
+        def run_on_device(self, device: Any, source: Any, target: Any) -> bool:
+            device.settle()
+            device.transfer.copy(source[:2], target[:2], source[2])
+            return True
+
+    x, y, z = (fw.ones(4, device=gpu) * k for k in (1, 2, 3))
+    start, taken, made = (_memory(each) for each in (x, y, z))
+    builder = SegmentBuilder(gpu.gpu)
+    builder.launch([start[0]], [taken[0]])
+    builder.batch.copy(start[0], taken[0], 0, 0, 16)
+    builder.exchange(Exchange(Copied(), fw.float32, taken, made))
+    builder.launch([made[0]], [start[0]])
+    builder.batch.copy(made[0], start[0], 0, 4, 12)
+    builder.finish()
+    builder.homes.clear()  # copies have no arguments
+    recording = SegmentedRecording(builder)
+    gpu.gpu.upload(np.arange(4, dtype=np.float32), start[0])
+    with held(gpu.gpu.compute_queue) as gate:
+        before = gpu.gpu.counters.submits
+        point = recording.submit()
+        assert gpu.gpu.counters.submits - before == 3
+        assert not gate.point.done()
+        assert not point.done()
+        gate.open()
+        found = np.frombuffer(gpu.gpu.read(start[0], 0, 16), np.float32)
+    assert found.tolist() == [0.0, 0.0, 1.0, 2.0]
 
 
 def _memory(x: fw.Tensor) -> Any:
