@@ -9,6 +9,7 @@ from ... import ops
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import need_tensors
+from ...ops.elementwise.cast import refuse_bool
 from ...tensor.out import write
 from ...tensor.tensor import Tensor
 
@@ -302,6 +303,7 @@ def local_response_norm(
             " channels,"
             " ...) with at least 3 dimensions"
         )
+    refuse_bool("local_response_norm", input=input)
     if input.numel() == 0:
         return input
     batch, channels = input.layout.shape[:2]
