@@ -41,9 +41,14 @@ class DevicePages:
     def copy(
         self, source: Place, target: Place, size: int, outward: bool = False
     ) -> vkbackend.TimelinePoint:
-        """Start a copy between buffers of the device; see `Transfer.copy`."""
+        """Start a copy to or from the pages; see `Transfer.copy`.
+
+        Slots are used again by what the ranks' counters say, so copies of different
+        ones do not wait for each other, and go both ways at once.
+        """
         self.gpu.settle()
-        return self.gpu.transfer.copy(source, target, size, outward)
+        copy = self.gpu.transfer.copy
+        return copy(source, target, size, outward, apart=self.buffer)
 
     def filler(self, parts: Sequence[Place]) -> DeviceFill:
         """Return what copies parts, one for each rank, to the pages."""

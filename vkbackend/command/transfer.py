@@ -344,6 +344,7 @@ class Transfer:
         destination: tuple[Buffer, int],
         size: int,
         outward: bool = False,
+        apart: Buffer | None = None,
     ) -> TimelinePoint:
         """Submit a copy between buffers; return when it will be finished.
 
@@ -361,6 +362,10 @@ class Transfer:
         outward : bool, default False
             Whether it leaves the device's memory: such copies run beside those that
             enter it, where there is a queue for each.
+        apart : Buffer, optional
+            One of the two, of which the caller keeps what is in flight apart: work that
+            was submitted before, on other bytes of it, is not waited for. The copy
+            counts as one that reads it, and so keeps it.
 
         Raises
         ------
@@ -374,13 +379,16 @@ class Transfer:
 
         def mark(point: TimelinePoint) -> None:
             given.mark_read(point)
-            taken.mark_written(point)
+            if taken is apart:
+                taken.mark_read(point)
+            else:
+                taken.mark_written(point)
             points.append(point)
 
         with self._logical.lock:
             self._check_open("copy")
-            after = taken.points()
-            if given.last_write is not None:
+            after = () if taken is apart else taken.points()
+            if given is not apart and given.last_write is not None:
                 after = (given.last_write, *after)
             places = [
                 (each.span.region.block.buffer, each.span.offset + offset)

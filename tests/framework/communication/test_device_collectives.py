@@ -166,7 +166,7 @@ def test_an_error_does_not_keep_the_pages(
     x = fw.arange(50, device=importer)
     fw.eval(x)
 
-    def refuse(*given: Any) -> None:
+    def refuse(*given: Any, **options: Any) -> None:
         kept.append(given[1][0])
         raise VulkanError("vkQueueSubmit2: refused")
 
@@ -179,6 +179,7 @@ def test_an_error_does_not_keep_the_pages(
         return caught.value
 
     errors = as_threads(monkeypatch, 2).run(work, keep=True)
+    assert all(isinstance(each, VulkanError) for each in errors), errors
     assert all(each.__traceback__ is not None for each in errors)
     assert gpu.release_imports() == before
     monkeypatch.undo()

@@ -1,9 +1,15 @@
 """Shared pages as a device sees them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from vkbackend import HostPages
+from tests.vkbackend.command.test_transfer import with_transfer_queues
+from tests.vkbackend.gate import held
+from vkbackend import Device, HostPages
+from vkbackend.driver.physical_device import choose
+from vkbackend.driver.queue import Queue
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.communication.device_pages import Copied, DevicePages
 
@@ -34,3 +40,48 @@ def test_bytes_go_out_and_come_in(gpu: GpuDevice) -> None:
     found = np.frombuffer(gpu.gpu.read(goal), np.uint8)
     assert found.nonzero()[0].tolist() == [1, 2, 34, 35, 36]
     assert found[[1, 2, 34]].tolist() == [17, 18, 7]
+
+
+@pytest.mark.device
+def test_copies_of_different_slots_go_both_ways_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """None waits for another one, but each for what makes or uses its own elements."""
+    device = with_transfer_queues(Device(choose()))
+    if not device.memory.import_alignment:
+        pytest.skip("the driver imports no host memory")
+    host = HostPages.anonymous(1)
+    view = np.frombuffer(host.view(), np.uint8)
+    pages = DevicePages(device, device.import_pages(host), view.ctypes.data)
+    own, goal = device.allocate(64), device.allocate(64)
+    sent, send = [], Queue._send
+
+    def noted(self: Queue, *given: Any) -> None:
+        sent.append((self.name, [each.name for each in given[2]]))
+        send(self, *given)
+
+    monkeypatch.setattr(Queue, "_send", noted)
+    with held(device.compute_queue) as gate:
+        sent.clear()
+        batch = device.batch()
+        batch.fill(own, 1)
+        batch.submit()
+        fill = pages.filler([(own, 0)])
+        take = pages.writer([(goal, 0), (goal, 0)], 0, (own, 0))
+        fill(0, 0, view[0:32])
+        take(1, 0, view[64:96])
+        fill(0, 32, view[32:64])
+        batch = device.batch()
+        batch.fill(goal, 2)
+        batch.submit()
+        assert sent == [
+            ("compute", []),
+            ("readback", ["compute"]),
+            ("transfer", []),
+            ("readback", ["compute"]),
+            ("compute", ["transfer"]),
+        ]
+        assert len(pages.buffer.points()) == 2
+        gate.open()
+    assert (view[:64].view(np.uint32) == 1).all()
+    device.close()
