@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
@@ -25,7 +26,7 @@ from ..base.trace_hooks import (
     stop_listening,
 )
 from ..ir.derived_storage import DerivedArray, source_of
-from ..ir.host_step import host_steps
+from ..ir.host_step import HostStep, host_steps
 from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
@@ -100,6 +101,8 @@ class Trace(TraceHooks):
         self.ended = False
         self._thread = threading.get_ident()
         self.nodes: list[Node] = []
+        # Those that `run_now` has yet to run.
+        self._host_steps: deque[tuple[Node, HostStep]] = deque()
         self.device: GpuDevice | None = None
         self.graph_inputs: list[Value] = []
         self.rebound_arrays: dict[int, tuple[Array, Value]] = {}
@@ -372,7 +375,8 @@ class Trace(TraceHooks):
     def drop_host_steps(self) -> None:
         """Drop host steps that are pending, after an error; see `publish`."""
         if self.device is not None:
-            drop_host_steps(self.device, host_steps(self.nodes))
+            left = [*self._host_steps, *host_steps(self.nodes)]
+            drop_host_steps(self.device, left)
 
     def drop_gradients(self) -> None:
         """Restore the gradients of leaves whose new ones were not computed."""
@@ -396,7 +400,10 @@ class Trace(TraceHooks):
         """Run the recorded nodes as an eager run would."""
         self.publish()
         if self.device is not None:
-            run_host_steps(self.device, host_steps(self.nodes))
+            # Nodes hold the memory of what they have made: they go as they have run.
+            self._host_steps.extend(host_steps(self.nodes))
+            self.nodes = []
+            run_host_steps(self.device, self._host_steps)
             flush(self.device)
 
     def has_shared_storage(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from ..base.device import GpuDevice
@@ -13,19 +14,21 @@ from .scheduler import flush_before
 from .submission import Flush
 
 
-def run_host_steps(device: GpuDevice, steps: Sequence[tuple[Node, HostStep]]) -> None:
+def run_host_steps(device: GpuDevice, steps: deque[tuple[Node, HostStep]]) -> None:
     """Run pending host steps, each after what was recorded before it.
 
     Parameters
     ----------
     device : GpuDevice
-    steps : sequence of (Node, HostStep)
-        In recorded order; the nodes are pending, and leave the lazy graph.
+    steps : deque of (Node, HostStep)
+        In recorded order; the nodes are pending, and leave the lazy graph. Each is
+        removed as it has run, with the memory that it holds.
     """
     with device.lock:
-        for node, step in steps:
-            flush_before(device, node)
-            _run(device, node, step)
+        while steps:
+            flush_before(device, steps[0][0])
+            _run(device, *steps[0])
+            steps.popleft()
 
 
 def drop_host_steps(device: GpuDevice, steps: Sequence[tuple[Node, HostStep]]) -> None:

@@ -172,8 +172,12 @@ def launches(
     gpu: vkbackend.Device,
     calls: Sequence[KernelCall],
     packings: dict[Hashable, Packing] | None = None,
+    host: Collection[int] = (),
 ) -> list[Launch]:
     """Return the launches of kernel calls, in an execution order.
+
+    Calls that take what different host steps make stay apart: together they would wait
+    for the last of these, and keep what the others have made until then.
 
     Parameters
     ----------
@@ -183,6 +187,8 @@ def launches(
         In an order in which they may run.
     packings : dict of Hashable to Packing, optional
         Filled: how arguments are packed, by pipeline and their names.
+    host : collection of int
+        Slots that host steps write.
     """
     packings = {} if packings is None else packings
     most = (
@@ -191,9 +197,11 @@ def launches(
         else SOFTWARE_MAX_WORKGROUPS
     )
     rows = []
-    for call in calls:
+    for call, after in zip(calls, last_host_steps(calls, host)):
         groups = math.prod(call.grid)
-        program = call.program if groups <= most else None
+        program = None
+        if call.program is not None and groups <= most:
+            program = (call.program, after) if after else call.program
         rows.append(HorizontalLaunch(program, groups, call.reads, call.writes))
     made = []
     for members in horizontal_groups(rows):
@@ -204,6 +212,21 @@ def launches(
             else _horizontal_launch(gpu, chosen)
         )
     return made
+
+
+def last_host_steps(calls: Sequence[KernelCall], host: Collection[int]) -> list[int]:
+    """Return the last host step that each call depends on, from 1; 0 without one."""
+    if not host:
+        return [0] * len(calls)
+    count, found, steps = 0, [], dict[int, int]()
+    for call in calls:
+        after = max([steps.get(slot, 0) for slot in call.reads], default=0)
+        if any(slot in host for slot in call.writes):
+            count += 1
+            after = count
+        steps.update(dict.fromkeys(call.writes, after))
+        found.append(after)
+    return found
 
 
 def _packing(pipeline: vkbackend.Pipeline, call: KernelCall) -> Packing:

@@ -36,6 +36,7 @@ from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
 from ..codegen.rowwise_kernel import row_space, subgroup_of
+from ..ir.host_step import host_steps
 from ..ir.kernel_call import (
     Dispatch,
     Grid,
@@ -278,7 +279,10 @@ class _Builder:
         self._name_norms()
         self._find_inputs(numbers)
         self._assign_index_slots()
-        self.plan.launches = launches(self.gpu, self.calls, self.cache.packings)
+        # Only replays run host steps.
+        steps = [] if self.state is None else host_steps(self.nodes)
+        host = {self.slots[id(each.outputs[0])] for each, _ in steps}
+        self.plan.launches = launches(self.gpu, self.calls, self.cache.packings, host)
         if self.state is None:
             kept = {slot for slot, _, _ in self.plan.outputs}
             self.plan.execution_plan = execution_plan(

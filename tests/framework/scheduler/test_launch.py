@@ -1,6 +1,7 @@
 """Dispatches made of drafts: where barriers go, and what shares memory."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from vkbackend.framework.scheduler.launch import (
     MAX_SHARED_SIZE,
     Launch,
     execution_plan,
+    last_host_steps,
     persistent_scratch,
 )
 from vkbackend.framework.scheduler.plan import live_plans
@@ -275,3 +277,17 @@ def test_lasting_memory_begins_as_zeros(gpu: GpuDevice) -> None:
     del dirty
     for size in (4, 64, 1000):
         assert gpu.gpu.read(persistent_scratch(gpu.gpu, size), 0, size) == bytes(size)
+
+
+@pytest.mark.null
+def test_calls_know_the_last_host_step_that_they_wait_for() -> None:
+    calls = [
+        SimpleNamespace(reads=reads, writes=writes)
+        for reads, writes in (
+            *(((0,), (1,)), ((1,), (2,)), ((2,), (3,)), ((0,), (4,))),
+            *(((4,), (5,)), ((3, 5), (6,)), ((3,), (7,))),
+        )
+    ]
+    found = last_host_steps(calls, {2, 5})  # type: ignore[arg-type]
+    assert found == [0, 1, 1, 0, 2, 2, 1]
+    assert last_host_steps(calls, ()) == [0] * 7  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.rank_processes import run_ranks
 from tests.rank_threads import as_threads
 from vkbackend.framework import data, nn, optim
 from vkbackend.framework.base.errors import (
@@ -156,3 +157,15 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             ranks.at_batch(within, data.DataLoader(data.TensorDataset(X), 2))
 
     as_threads(monkeypatch, 2).run(work)
+
+
+@pytest.mark.device
+@pytest.mark.wide
+def test_in_processes(tmp_path: Path) -> None:
+    """Replayed on devices; and a pipeline, whose messages are between processes."""
+    program = Path(__file__).with_name("fit_program.py")
+    done = run_ranks(2, program, str(tmp_path))
+    told = done.stdout + done.stderr
+    assert done.returncode == 0, told
+    for rank in range(2):
+        assert f"[{rank}] rank {rank} is right" in done.stdout, told
