@@ -198,9 +198,17 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
     """See that a test leaves the process where it was, and no validation message."""
     returned = yield
+    if nextitem is None or nextitem.path != item.path:
+        # What a file of tests leaves stays, as modules, plans and reports do. Looked
+        # through again by each collection, it took up to a second of each test that
+        # asks for one.
+        gc.collect()
+        gc.freeze()
     said = [each for each in instance.messages() if LAYERS_OWN not in str(each)]
     instance.clear_messages()
     if said:
@@ -262,25 +270,23 @@ def long_graphs(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def monkeypatch(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Let no kernel that is planned under a patch be one of other plans, nor before."""
+    """Let no kernel that is planned under a patch be one of other plans, nor before.
+
+    What was lowered before serves again afterwards: most tests compile little of it.
+    """
+    caches = [
+        (opened.plan_cache, opened.plan_cache.lowering) for opened in opened_devices()
+    ]
     _forget_lowered()
     yield monkeypatch
     _forget_lowered()
+    for cache, lowering in caches:
+        cache.lowering = lowering
 
 
 def _forget_lowered() -> None:
     for opened in opened_devices():
         opened.plan_cache.lowering = None
-
-
-@pytest.fixture(scope="module")
-def _old_objects_stay() -> None:
-    """Let collections of this module look at what its tests make alone.
-
-    After thousands of tests one takes a quarter of a second otherwise.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture

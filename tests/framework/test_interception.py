@@ -13,7 +13,7 @@ from vkbackend.framework import interception, overrides
 
 
 @pytest.fixture(autouse=True)
-def _functions_are_left_as_they_were(_old_objects_stay: None) -> Iterator[None]:
+def _functions_are_left_as_they_were() -> Iterator[None]:
     gc.collect()
     interception.update()
     yield

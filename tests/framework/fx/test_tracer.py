@@ -16,7 +16,7 @@ torch_fx = pytest.importorskip("torch.fx")
 
 
 @pytest.fixture(autouse=True)
-def _functions_are_left_as_they_were(_old_objects_stay: None) -> Iterator[None]:
+def _functions_are_left_as_they_were() -> Iterator[None]:
     yield
     gc.collect()
     interception.update()
