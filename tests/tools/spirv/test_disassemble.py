@@ -7,10 +7,10 @@ from vkbackend.shader.compiler import disassemble as by_the_compiler
 from vkbackend.tools.spirv.disassemble import disassemble, listing
 
 from . import modules
-from .generated import fused
+from .generated import fused, some_fused
 from .listing import known, needs_spirv_dis, text_of
 from .shaders import COOPERATIVE, compiled, main_of
-from .variants import once
+from .variants import Shaders, some_of_library
 
 
 def numbered(lines: list[str]) -> list[str]:
@@ -25,14 +25,16 @@ def numbered(lines: list[str]) -> list[str]:
 
 
 @needs_spirv_dis
-def test_library_as_spirv_dis_has_it() -> None:
-    for target in filter(lambda row: known(row.words), once()):
+@some_of_library
+def test_library_as_spirv_dis_has_it(shaders: Shaders) -> None:
+    for target in filter(lambda row: known(row.words), shaders()):
         assert disassemble(target.words) == text_of(target.words), target.name
 
 
 @needs_spirv_dis
-def test_fused_kernels_as_spirv_dis_has_them() -> None:
-    for words in fused():
+@some_fused
+def test_fused_kernels_as_spirv_dis_has_them(count: int) -> None:
+    for words in fused(count):
         assert disassemble(words) == text_of(words)
 
 

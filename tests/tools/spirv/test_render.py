@@ -18,11 +18,12 @@ from vkbackend.tools.spirv.render import (
 from vkbackend.tools.spirv.report import report
 
 from .shaders import SHARED, compiled
-from .variants import once
+from .variants import Shaders, some_of_library
 
 
-def test_no_line_is_wider_than_the_terminal() -> None:
-    found = [report(target.name, target.words) for target in once()]
+@some_of_library
+def test_no_line_is_wider_than_the_terminal(shaders: Shaders) -> None:
+    found = [report(target.name, target.words) for target in shaders()]
     for width in (80, 132):
         page = Page(width)
         for row in found:

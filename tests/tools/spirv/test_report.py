@@ -10,10 +10,10 @@ from vkbackend import ShaderError
 from vkbackend.tools.spirv.report import analyse, report
 
 from . import modules
-from .generated import fused
+from .generated import fused, some_fused
 from .listing import Listing, known, listing, needs_spirv_dis
 from .shaders import SHARED, compiled, main_of
-from .variants import Shaders, each_library
+from .variants import Shaders, each_library, some_of_library
 
 SIZES = {"uint": 4, "int": 4, "float": 4, "address": 8}
 MOST_LINES = 2_400_000
@@ -64,15 +64,16 @@ def check_buffers(found: Any, theirs: Listing) -> None:
 
 
 @needs_spirv_dis
-@each_library
+@some_of_library
 def test_library_agrees_with_spirv_dis(shaders: Shaders) -> None:
     for target in filter(lambda row: known(row.words), shaders()):
         check(target.words, target.name)
 
 
 @needs_spirv_dis
-def test_fused_kernels_agree_with_spirv_dis() -> None:
-    for number, words in enumerate(fused()):
+@some_fused
+def test_fused_kernels_agree_with_spirv_dis(count: int) -> None:
+    for number, words in enumerate(fused(count)):
         check(words, f"fused {number}")
 
 

@@ -52,10 +52,22 @@ def once() -> tuple[Target, ...]:
     return tuple(found)
 
 
+@functools.cache
+def some() -> tuple[Target, ...]:
+    """Return one of four of `once`."""
+    return once()[::4]
+
+
 each_library = pytest.mark.parametrize(
     "shaders", [once, pytest.param(library, marks=pytest.mark.wide)]
 )
 """The gate takes each kernel once; further dtypes repeat most of its operations."""
+
+some_of_library = pytest.mark.parametrize(
+    "shaders",
+    [some, *(pytest.param(each, marks=pytest.mark.wide) for each in (once, library))],
+)
+"""The gate takes one of four kernels, for what says nothing of these but of tools."""
 
 
 def _rows(name: str) -> list[list[str]]:
