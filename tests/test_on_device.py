@@ -2,10 +2,13 @@
 
 Where the size of a result depends on data, the host reads it; those few functions are
 listed here with how often, and how many bytes.
+
+An op reads when it is called. The gate drops the results uncomputed, so that it takes
+all ops; the wide tier computes them.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,11 +58,10 @@ def arguments(name: str, place: GpuDevice) -> list[fw.Tensor]:
     return [each.requires_grad_(each.dtype.is_float) for each in made]
 
 
-def results(call: Callable[[], Any]) -> Iterator[fw.Tensor]:
-    """Yield the tensors that a call answers with, run."""
+def results(call: Callable[[], Any]) -> tuple[fw.Tensor, ...]:
+    """Return the tensors that a call answers with."""
     answer = call()
-    yield from answer if isinstance(answer, tuple) else (answer,)
-    fw.eval()
+    return answer if isinstance(answer, tuple) else (answer,)
 
 
 def reads(place: GpuDevice, earlier: Counters) -> tuple[int, int]:
@@ -68,17 +70,29 @@ def reads(place: GpuDevice, earlier: Counters) -> tuple[int, int]:
     return since.host_reads, since.host_read_bytes
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", CASES)
 def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
+    check_reads(name, gpu, lambda: None)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", CASES)
+def test_no_op_reads_back_computed(name: str, gpu: GpuDevice) -> None:
+    check_reads(name, gpu, fw.eval)
+
+
+def check_reads(name: str, gpu: GpuDevice, evaluate: Callable[[], None]) -> None:
+    """Check what a call and its gradients read, and so their computation."""
     case: Case = CASES[name]
     inputs = arguments(name, gpu)
     keywords = case.samples[0].keywords
     try:
         if name in TESTED_FIRST:
-            list(results(lambda: case.call(*inputs, **keywords)))
+            results(lambda: case.call(*inputs, **keywords))
+            fw.eval()
         before = gpu.gpu.counters.snapshot()
         out, *_ = results(lambda: case.call(*inputs, **keywords))
+        evaluate()
     except DTypeError as error:
         if not re.search(r" has no storage_\d+bit, which ", str(error)):
             raise
@@ -97,12 +111,12 @@ def test_no_op_reads_back(name: str, gpu: GpuDevice) -> None:
         weight = fw.rand_like(out)
     leaves = [each for each in inputs if each.requires_grad]
     first = backward([out], [weight], create_graph=case.twice, inputs=leaves)
-    fw.eval()
+    evaluate()
     assert reads(gpu, before) == (0, 0), "backward"
     twice = [grad for grad in first if grad is not None and grad.requires_grad]
     for grad in twice:
         grad.sum().backward(retain_graph=True)
-    fw.eval()
+    evaluate()
     assert reads(gpu, before) == (0, 0), "backward of backward"
 
 
@@ -148,7 +162,9 @@ def test_only_the_size_is_read(name: str, gpu: GpuDevice) -> None:
     calls = sized_by_data(gpu)
     assert set(calls) == set(SIZED_BY_DATA)
     before = gpu.gpu.counters.snapshot()
-    assert all(out.is_gpu for out in results(calls[name]))
+    found = results(calls[name])
+    fw.eval()
+    assert all(out.is_gpu for out in found)
     assert reads(gpu, before) == SIZED_BY_DATA[name]
 
 
@@ -171,5 +187,7 @@ def test_masks_and_counts_that_need_no_size(name: str, gpu: GpuDevice) -> None:
         ),
     }
     before = gpu.gpu.counters.snapshot()
-    list(results(calls[name]))
+    found = results(calls[name])
+    fw.eval()
+    assert all(out.is_gpu for out in found)
     assert reads(gpu, before) == (0, 0)
