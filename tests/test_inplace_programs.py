@@ -12,7 +12,7 @@ from tests.program import Ref, Step
 from tests.search import search
 from vkbackend.framework.base.device import CPU
 
-PROGRAMS = 15
+PROGRAMS = 8
 
 SMALL = InPlaceProgram(
     seed=1,

@@ -25,8 +25,8 @@ from tests.search import search
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import CPU
 
-PARTS = 3
-PROGRAMS_OF_A_PART = 50
+PARTS = 6
+PROGRAMS_OF_A_PART = 25
 
 SMALL = Program(
     seed=3,

@@ -242,7 +242,7 @@ def values(
 
 
 @pytest.mark.core
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
     st.lists(st.sampled_from(SHAPES), min_size=1, max_size=3),
     st.lists(steps(), min_size=1, max_size=12),

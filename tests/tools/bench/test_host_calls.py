@@ -24,6 +24,7 @@ def test_the_ratio_is_that_of_turns() -> None:
     assert words == ["abs", "3.00", "1.00", "3.000"]
 
 
+@pytest.mark.wide
 @pytest.mark.checkout
 def test_beside_another_checkout(capsys: pytest.CaptureFixture[str]) -> None:
     root = Path(__file__).parents[3]

@@ -140,7 +140,7 @@ def test_no_path_of_the_user_is_printed(
 
 @pytest.mark.device
 def test_a_device_that_is_not_there(doctor: Callable[..., Any]) -> None:
-    told = doctor("--json", "--device", "voodoo")
+    told = doctor(*NO_TESTS, "--device", "voodoo")
     assert told.status == 1
     situation = "the selected device cannot be used"
     assert told.report["diagnosis"]["situation"] == situation
