@@ -16,8 +16,8 @@ import numpy as np
 import vkbackend
 
 from ..base import trace_hooks
-from ..base.device import GpuDevice
-from ..base.dtype import DType, bool_, float32
+from ..base.device import Device, GpuDevice
+from ..base.dtype import DType, bool_, float32, float64
 from ..base.errors import DistributedError
 from ..base.shape import Layout
 from ..ir.host_step import HostStep, Range
@@ -42,11 +42,17 @@ def moves(group: Group, x: Tensor) -> bool:
 def sums(group: Group, x: Tensor, op: str) -> bool:
     """Return whether the device of a tensor moves and reduces it itself.
 
-    Others than sums are reduced by the host, which takes means of 3 by a division that
-    is rounded once, as not every device does.
+    Others than sums and means of floats are reduced by the host. So are means over 3,
+    5 and the like, which are rounded once, where the device has no float64 for them.
     """
-    halves = op == "mean" and x.dtype.is_float and not group.size & (group.size - 1)
-    return (op == "sum" or halves) and moves(group, x)
+    means = op == "mean" and x.dtype.is_float
+    if means and group.size & (group.size - 1):
+        means = x.dtype is not float64 and _has_float64(x.device)
+    return (op == "sum" or means) and moves(group, x)
+
+
+def _has_float64(device: Device) -> bool:
+    return isinstance(device, GpuDevice) and device.gpu.info.shader_float64
 
 
 def all_reduce(group: Group, call: Call, x: Tensor, op: str) -> Tensor:
@@ -112,7 +118,11 @@ def _folded(x: Tensor, size: int, op: str) -> Tensor:
     total: Tensor = rows[0].to(float32) if short else rows[0]
     for rank in range(1, size):
         total = total | rows[rank] if x.dtype is bool_ else total + rows[rank]
-    if op == "mean":
+    if op == "mean" and size & (size - 1):
+        # A device's division may be off by some units in the last place, which of
+        # float64 are too few to change how the quotient of a float32 is rounded.
+        total = (total.to(float64) / float(size)).to(float32)
+    elif op == "mean":
         total = total * (1 / size)
     return total.to(x.dtype)
 

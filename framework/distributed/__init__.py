@@ -19,7 +19,8 @@ transport
     "host", a device with VK_EXT_external_memory_host copies what is on it to and from
     the shared pages by itself, beside kernels, and adds by kernels; where it cannot,
     the host does, and the reason says why. The host always takes messages, reductions
-    that are neither sums nor means, and means over ranks whose number is no power of 2.
+    that are neither sums nor means, and means over ranks whose number is no power of 2
+    of a device without float64.
 all_sum(x), all_mean(x), all_max(x), all_min(x), all_reduce(x, op)
     Reductions in rank order: the same bits on all ranks.
 all_gather(x, dim=0)

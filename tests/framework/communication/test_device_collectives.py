@@ -147,6 +147,26 @@ def test_three_ranks_in_parts(
     compare(ranks, importer, [lambda group, x: [group.all_sum(x)]], ["bfloat16"])
 
 
+@pytest.mark.parametrize(
+    "size", [3, *(pytest.param(size, marks=pytest.mark.wide) for size in (5, 6, 7))]
+)
+def test_means_are_rounded_once(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice, size: int
+) -> None:
+    """Over ranks whose number is no power of 2, by the device where it has float64."""
+    x = fw.ones(1, device=importer)
+    ranks = as_threads(monkeypatch, size, 1024)
+    moved = ranks.run(lambda group: sums(group, x, "mean"))
+    assert moved == [importer.gpu.info.shader_float64] * size
+
+    def means(group: Group, x: fw.Tensor) -> list[fw.Tensor]:
+        small = x * (1.1 + group.rank) ** -30
+        parts = small.repeat(size, 1)
+        return [group.all_mean(x * 1.37), group.reduce_scatter(parts, 0, "mean")]
+
+    compare(ranks, importer, [means], ["float32", "bfloat16"])
+
+
 @pytest.mark.wide
 @pytest.mark.parametrize("size", [2, 3])
 def test_every_dtype(
