@@ -9,7 +9,6 @@
 //         position out of range; page_error: a page
 // consts  HEAD; TURNED: elements that are rotated, an even number; 0: none; PAGE: tokens
 //         of a page; 0: the cache of a sequence is contiguous
-// lint    integer-division: sizes are arguments
 // lint    scalar-load: of arguments, which are the same for all
 // source  Su et al., RoFormer, arXiv:2104.09864
 #version 460

@@ -6,7 +6,6 @@
 //         ACC, as in attention/flash.comp
 // consts  VALUE_HEAD; PARTS: invocations that share a result, a divisor of LOCAL_X,
 //         which has a power of two of others, VALUE_HEAD at least
-// lint    scalar-load: neighbours have neighbouring results
 // source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
 #version 460
 #extension GL_EXT_buffer_reference : require

@@ -2,12 +2,12 @@
 // transpose of (columns, k), which may be quantized
 // grid    linear in tiles of COLUMNS
 // in      x: 16-bit floats in vectors of 8, x_line vectors apart; b (columns, k), such
-//         vectors, or with FORMAT blocks of row_size bytes; chunks: k / STEP; table: see
-//         quantized/format.glsl
+//         vectors, or with FORMAT blocks of row_size bytes; bias (columns), with
+//         HAS_BIAS; chunks: k / STEP; table: see quantized/format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
 // consts  ROWS: a multiple of 16, at least `rows`; COLUMNS: a multiple of 32; SUBGROUP;
-//         STEP: K of a chunk, a multiple of 32; GROUP of int4. EMULATED: tests without tensor cores
-// lint    bank-conflict: of the last sums, one of a tile for each workgroup
+//         STEP: K of a chunk, a multiple of 32; HAS_BIAS; GROUP of int4. EMULATED: tests
+//         without tensor cores
 // source  -
 //
 // Subgroups take chunks of K in turn, pass both operands of theirs through shared memory
@@ -32,6 +32,7 @@
 layout(constant_id = 3) const uint ROWS = 32;
 layout(constant_id = 4) const uint COLUMNS = 64;
 layout(constant_id = 5) const uint STEP = 32;
+layout(constant_id = 6) const uint HAS_BIAS = 0;
 layout(constant_id = 8) const uint SUBGROUP = 32;
 
 const uint EDGE = 16, EDGE_K = 16;
@@ -61,6 +62,7 @@ BEGIN_ARGUMENTS
     Vectors x;
     Blocks b;
     Out out_;
+    In bias;
     uint rows;
     uint columns;
     uint x_line;
@@ -172,6 +174,9 @@ void main() {
             vec4 sums = vec4(0);
             [[unroll]] for (uint s = 0; s < SUBGROUPS; ++s)
                 sums += uintBitsToFloat(tiles[s * STRIP + line * STRIP_PITCH + place]);
+            if (HAS_BIAS != 0)
+                [[unroll]] for (uint e = 0; e < 4; ++e)
+                    sums[e] += load(push.bias, min(column + e, push.columns - 1));
             if (row < push.rows && column < push.columns) store_sums(row, column, sums);
         }
     }

@@ -25,7 +25,11 @@ NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
 
 
 def decoding_gemm(
-    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, kind: QuantizedFormat
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    blocks: StridedSpec,
+    kind: QuantizedFormat,
+    has_bias: bool = False,
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product that decodes weights on load, or None.
 
@@ -36,10 +40,13 @@ def decoding_gemm(
     x : StridedSpec, shape (rows, k), float16 or bfloat16
     blocks : StridedSpec, shape (columns, row_size), uint8
     kind : QuantizedFormat
+    has_bias : bool, default False
+        Whether there is `bias`, which at most `MOST_ROWS` rows take.
     """
     columns, row_size = blocks.shape
     if x.shape[0] <= MOST_ROWS:
-        return skinny_coopmat(gpu, x, columns, row_size, kind, ("x", "blocks"))
+        names = "x", "blocks"
+        return skinny_coopmat(gpu, x, columns, row_size, kind, names, has_bias)
     return decoded_gemm(gpu, x, columns, row_size, kind)
 
 

@@ -122,6 +122,7 @@ def skinny_coopmat(
     row_size: int,
     kind: QuantizedFormat | None,
     names: tuple[str, str],
+    has_bias: bool = False,
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product of few rows on tensor cores, or None.
 
@@ -138,6 +139,8 @@ def skinny_coopmat(
         Of the right operand; None if it has the dtype of `x`.
     names : (str, str)
         What the op calls `x` and the right operand.
+    has_bias : bool, default False
+        Whether `bias`, of shape (columns,), is added to each row.
     """
     rows, k = x.shape
     piece = kind.piece if kind else FLOATS_PIECE
@@ -149,11 +152,12 @@ def skinny_coopmat(
     left = GemmOperand(names[0], StridedSpec((1, rows, k), x.dtype, batch), 1, 2)
     vectors = vector_operand(left, VECTOR, 1, k, along_k=True, wide=True)
     push: dict[str, Argument] = {"x": vectors.memory, "b": names[1], "out_": "out"}
+    push |= {"bias": "bias" if has_bias else vectors.memory}
     push |= {"rows": rows, "columns": columns, "x_line": vectors.line}
     push |= {"row_size": row_size, "chunks": k // tile.step, "table": k // 2}
     constants = {"LOCAL_X": tile.subgroups * gpu.subgroup_size, "ROWS": tile.rows}
     constants |= {"COLUMNS": tile.columns, "SUBGROUP": gpu.subgroup_size}
-    constants |= {"STEP": tile.step}
+    constants |= {"STEP": tile.step, "HAS_BIAS": int(has_bias)}
     defines = dict(storage_defines(x.dtype))
     if kind:
         constants |= group_constant(kind)

@@ -15,6 +15,7 @@ from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.decoding import decoding_gemm, takes_decoding_gemm
+from ...kernels.gemm.skinny import MOST_ROWS
 from ...kernels.gemm.tiles import SIMT
 from ...kernels.quantized import GATES, dequantize_dispatch, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
@@ -193,31 +194,49 @@ def gate_of(g: np.ndarray, activation: str) -> np.ndarray:
 
 
 @primitive(
-    dtypes={"x": (float16, bfloat16), "blocks": (uint8,)}, typed="x", epilogue_dims=1
+    dtypes={
+        "x": (float16, bfloat16),
+        "blocks": (uint8,),
+        "bias": (float16, bfloat16),
+    },
+    typed="x",
+    epilogue_dims=1,
 )
-def _quantized_gemm(x: Tensor, blocks: Tensor, format: str) -> Tensor:
-    """Return the product with quantized weights, decoded on load, on tensor cores."""
+def _quantized_gemm(
+    x: Tensor, blocks: Tensor, bias: Tensor | None, format: str
+) -> Tensor:
+    """Return the product with quantized weights, decoded on load, on tensor cores.
+
+    With a bias only of at most `MOST_ROWS` rows.
+    """
 
 
 @_quantized_gemm.spec
-def quantized_gemm_spec(x: TensorSpec, blocks: TensorSpec, format: str) -> TensorSpec:
+def quantized_gemm_spec(
+    x: TensorSpec, blocks: TensorSpec, bias: TensorSpec | None, format: str
+) -> TensorSpec:
+    check_same_dtype("quantized_linear", x=x, bias=bias)
     return TensorSpec((x.shape[0], blocks.shape[0]), x.dtype)
 
 
 @_quantized_gemm.kernel
 def quantized_gemm_kernel(
-    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, format: str
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    blocks: StridedSpec,
+    bias: StridedSpec | None,
+    format: str,
 ) -> list[Dispatch]:
-    found = decoding_gemm(gpu, x, blocks, find_format(format))
+    found = decoding_gemm(gpu, x, blocks, find_format(format), bias is not None)
     assert found is not None
     return found
 
 
 @_quantized_gemm.reference
 def quantized_gemm_reference(
-    x: np.ndarray, blocks: np.ndarray, format: str
+    x: np.ndarray, blocks: np.ndarray, bias: np.ndarray | None, format: str
 ) -> np.ndarray:
-    return quantized_gemv_reference(x, blocks, None, format)
+    return quantized_gemv_reference(x, blocks, bias, format)
 
 
 def decoding_device(x: Tensor) -> DeviceInfo | None:
@@ -254,7 +273,9 @@ def _quantized_product(
     if x.dtype is not float64 and 0 < rows <= MOST_GEMV_ROWS and columns:
         return _quantized_gemv(x, blocks, bias, format)
     if rows and columns and _decodes_on_load(x, blocks, format):
-        out = _quantized_gemm(x, blocks, format)
+        if rows <= MOST_ROWS:
+            return _quantized_gemm(x, blocks, bias, format)
+        out = _quantized_gemm(x, blocks, None, format)
     else:
         out = matmul(x, transpose(elements(blocks, format, k, x.dtype), 0, 1))
     return out if bias is None else add(out, bias)

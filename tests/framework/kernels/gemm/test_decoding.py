@@ -49,8 +49,8 @@ def test_products(
 ) -> None:
     kernels: list[str] = []
 
-    def rule(_: DeviceInfo, x: Any, blocks: Any, kind: Any) -> Any:
-        found = emulated(decoding_gemm(discrete, x, blocks, kind))
+    def rule(_: DeviceInfo, x: Any, blocks: Any, kind: Any, has_bias: bool) -> Any:
+        found = emulated(decoding_gemm(discrete, x, blocks, kind, has_bias))
         kernels.extend(each.kernel for each in found)
         return found
 
