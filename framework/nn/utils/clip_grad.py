@@ -80,10 +80,14 @@ def _norm_among(parameters: list[Tensor], group: Group, power: float) -> Tensor:
     """Return the norm of the gradients of parameters, of which some are parts."""
     whole = _grads([each for each in parameters if not is_divided(each)])
     parts = _grads([each for each in parameters if is_divided(each)])
-    if not parts:
-        return get_total_norm(whole, power)
     known = get_total_norm(whole, power) if whole else None
-    return norm_of_all(group, known, get_total_norm(parts, power), power)
+    if parts:
+        own = get_total_norm(parts, power)
+    else:
+        # Other ranks may have parts with gradients, and ask for this one's norm.
+        like = next(each for each in parameters if is_divided(each))
+        own = like.detach().new_full((), math.inf if power == -math.inf else 0.0)
+    return norm_of_all(group, known, own, power)
 
 
 def _norm(x: Tensor, power: float) -> Tensor:

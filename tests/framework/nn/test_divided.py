@@ -211,3 +211,30 @@ def test_copies_have_the_group_of_the_original(
     first, second = as_threads(monkeypatch, 2).run(work)
     if name == "data":
         assert first == second
+
+
+def test_a_rank_may_have_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a small model that is divided it takes part in what all ranks do."""
+
+    def work(group: Group) -> Any:
+        own = nn.FSDP(nn.Linear(1, 1), group)
+        own(fw.full((1, 1), 2.0)).sum().backward()
+        parameters = list(own.parameters())
+        optimizer = optim.SGD(parameters, lr=0.1)
+        scaler = fw.GradScaler(init_scale=1.0)
+        scaler.scale(fw.ones(1))
+        scaler.unscale_(optimizer)
+        norms = [
+            nn.utils.clip_grad_norm_(parameters, 9.0, power)
+            for power in (2.0, 1.0, math.inf, -math.inf)
+        ]
+        norms.append(optim.clip_grad_norm_(parameters, 9.0))
+        scaler.step(optimizer)
+        own.zero_grad()
+        assert nn.utils.clip_grad_norm_(parameters, 9.0) == 0
+        return sum(each.numel() for each in parameters), [float(x) for x in norms]
+
+    results = as_threads(monkeypatch, 3).run(work)
+    assert [count for count, _ in results] == [1, 0, 1]
+    for _, norms in results:
+        assert norms == pytest.approx([5**0.5, 3.0, 2.0, 1.0, 5**0.5])
