@@ -599,7 +599,9 @@ class Device:
     def synchronize(self) -> None:
         """Wait for everything that has been submitted."""
         self.check_open("synchronize")
-        self.queues.synchronize()
+        for queue in self.queues.all:
+            if queue.completed < queue.submitted:
+                queue.wait(queue.submitted)
 
     def live_objects(self) -> dict[str, int]:
         """Return how many Vulkan objects of each kind exist; empty after `close`."""

@@ -461,8 +461,10 @@ class Batch:
 
     def _waits(self) -> dict[Queue, int]:
         """Return the semaphore waits for other queues, by queue."""
-        others = self._device.queues.beside_compute
-        if all([other.reached(other.submitted) for other in others]):
+        for other in self._device.queues.beside_compute:
+            if not other.reached(other.submitted):
+                break
+        else:
             return {}
         points = [b.last_write for b in self._read if b.last_write is not None]
         for buffer in self._written:

@@ -108,10 +108,10 @@ class Transfer:
         ----------
         staging : Staging
         """
-        self._queues.synchronize()
         with self._logical.lock:
             self._check_open("restage")
-            self._queues.synchronize()
+            for queue in self._queues.all:
+                queue.wait(queue.submitted)
             self._close_staging()
             self._set_staging(staging)
 

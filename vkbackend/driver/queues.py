@@ -56,12 +56,6 @@ class Queues:
         self.all = tuple(dict.fromkeys(named))
         self.beside_compute = self.all[1:]
 
-    def synchronize(self) -> None:
-        """Wait for everything that has been submitted."""
-        for queue in self.all:
-            if queue.completed < queue.submitted:
-                queue.wait(queue.submitted)
-
     def drain(self, logical: LogicalDevice) -> None:
         """Wait for everything submitted; a lost device counts as finished."""
         for queue in self.all:
