@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import ops
+from ...base.device import CPU
 from ...base.errors import ShapeError
 from ...tensor.from_data import tensor
 from ...tensor.tensor import Tensor
@@ -193,7 +194,7 @@ def pack_padded_sequence(
     places = tensor(steps * x.shape[1] + columns, device=x.device)
     data = ops.index_select(rows, 0, places)
     sorted_indices = None if order is None else tensor(order, device=x.device)
-    return PackedSequence(data, tensor(mask.sum(1)), sorted_indices)
+    return PackedSequence(data, tensor(mask.sum(1), device=CPU), sorted_indices)
 
 
 def padded(data: Tensor, batch_sizes: Tensor, steps: int, value: float) -> Tensor:
@@ -261,7 +262,7 @@ def pad_packed_sequence(
     if sequence.unsorted_indices is not None:
         x = ops.index_select(x, 1, sequence.unsorted_indices)
         lengths = lengths[sequence.unsorted_indices.cpu().host_copy()]
-    return (x.transpose(0, 1) if batch_first else x), tensor(lengths)
+    return (x.transpose(0, 1) if batch_first else x), tensor(lengths, device=CPU)
 
 
 def pad_sequence(

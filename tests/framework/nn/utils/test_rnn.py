@@ -85,3 +85,12 @@ def test_signatures_are_pytorchs(name: str) -> None:
         for each in (ours, theirs)
     )
     assert [(p.name, p.default) for p in found] == [(p.name, p.default) for p in wanted]
+
+
+def test_lengths_are_on_the_host_whatever_the_default_device() -> None:
+    x = fw.ones(2, 3, 1)
+    with fw.device("meta"):
+        packed = ours.pack_padded_sequence(x, [3, 1], batch_first=True)
+        _, lengths = ours.pad_packed_sequence(packed)
+    assert packed.batch_sizes.tolist() == [2, 1, 1]
+    assert lengths.tolist() == [3, 1]
