@@ -8,7 +8,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import nn
 from vkbackend.framework.communication.group import Group
 
-WIDTH, UNITS, STEPS = 64, 16, 4
+WIDTH, UNITS, STEPS = 64, 24, 4
 
 
 def layers() -> nn.Module:
@@ -53,8 +53,9 @@ def check(group: Group, replayed: bool) -> None:
     unit = 4 * WIDTH * WIDTH
     own = before + 3 * UNITS * unit // group.size  # gradients and two moments
     assert replays == (STEPS - 2 if replayed else 0)
-    # Of two units the parameters and gradients, and what is being exchanged.
-    most = own + 8 * unit
+    # Of two units the parameters and gradients, what is being exchanged, and what a
+    # slow device has yet to read.
+    most = own + 12 * unit
     assert most < 0.65 * 4 * UNITS * unit
     assert stats["peak_in_use"] <= most, (stats, own, unit)
 
