@@ -106,6 +106,28 @@ QUANTIZED = {
             ),
         ),
     ),
+    "quantized_gemm": Case(
+        lambda x, given: REGISTRY["quantized_gemm"](x, given, None, FORMAT),
+        (
+            Sample((Draw((11, 96)), blocks(37, 54))),
+            Sample((Draw((0, 32)), blocks(3, 18))),
+        ),
+        product,
+        gradient=False,
+        scale=20,  # dozens of terms of size 4, in any order
+    ),
+    "quantized_grouped_gemm": Case(
+        lambda x, given: REGISTRY["quantized_grouped_gemm"](
+            x, given, grouped_offsets(x), FORMAT
+        ),
+        (
+            Sample((Draw((11, 96)), blocks(3, 37, 54))),
+            Sample((Draw((0, 32)), blocks(3, 5, 18))),
+        ),
+        grouped,
+        gradient=False,
+        scale=20,
+    ),
     "gated_quantized_gemv": Case(
         lambda x, gate, given: REGISTRY["gated_quantized_gemv"](
             x, gate, given, FORMAT, "silu"

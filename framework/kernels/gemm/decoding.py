@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from ...base.dtype import DType, uint8
-from ...base.shape import Layout, Shape
-from ...ir.kernel_call import MAX_GROUPS, Argument, Dispatch, IndexSlot, StridedSpec
-from .grouped import ROW_SITE
+from ...base.shape import Layout, Shape, TensorSpec
+from ...ir.kernel_call import (
+    MAX_GROUPS,
+    Argument,
+    Dispatch,
+    IndexSlot,
+    Scratch,
+    StridedSpec,
+)
+from ..quantized import dequantize_dispatch
+from .grouped import ROW_SITE, grouped_rows_dispatches
 from .select import decoded_gemm
 from .skinny import MOST_ROWS, skinny_coopmat
+from .tiles import SIMT
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -69,6 +79,36 @@ def decoding_grouped_gemm(
     told: dict[str, Argument] = {"offsets": "offs"}
     told |= {"error": IndexSlot(ROW_SITE, x.shape[0])}
     return decoded_gemm(gpu, x, columns, row_size, kind, groups, told)
+
+
+def decoded_groups(
+    gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, kind: QuantizedFormat
+) -> list[Dispatch]:
+    """Return the dispatches of a product of groups of rows with decoded weights.
+
+    Parameters
+    ----------
+    gpu, x, blocks, kind
+        As of `decoding_grouped_gemm`; any device.
+    """
+    groups, columns, _ = blocks.shape
+    k = x.shape[1]
+    out = TensorSpec((groups, columns, k), x.dtype)
+    elements = Scratch("elements", out.numel * x.dtype.itemsize)
+    decoding = dequantize_dispatch(gpu, blocks, kind, out)
+    turned = Layout((groups, k, columns), (columns * k, 1, k), 0)
+    weights = StridedSpec(turned.shape, x.dtype, turned)
+    named: dict[Argument, Argument] = {"a": "x", "b": elements}
+    products = grouped_rows_dispatches(gpu, x, weights, SIMT)
+    return [
+        dataclasses.replace(decoding, push={**decoding.push, "out_": elements}),
+        *(
+            dataclasses.replace(
+                each, push={key: named.get(v, v) for key, v in each.push.items()}
+            )
+            for each in products
+        ),
+    ]
 
 
 def takes_decoding_grouped_gemm(

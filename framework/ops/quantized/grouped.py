@@ -13,10 +13,13 @@ from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.decoding import (
+    decoded_groups,
     decoding_grouped_gemm,
     takes_decoding_grouped_gemm,
 )
+from ...kernels.gemm.tiles import TENSOR_CORES
 from ...kernels.quantized import gemv_dispatch
+from ...kernels.tensor_cores import offers
 from ..matmul.grouped import (
     FLOATS,
     check_gathered,
@@ -152,9 +155,11 @@ def quantized_grouped_gemm_spec(
 def quantized_grouped_gemm_kernel(
     gpu: DeviceInfo, x: StridedSpec, blocks: StridedSpec, offs: StridedSpec, format: str
 ) -> list[Dispatch]:
-    found = decoding_grouped_gemm(gpu, x, blocks, find_format(format))
-    assert found is not None
-    return found
+    kind = find_format(format)
+    found = None
+    if offers(gpu, x.dtype, TENSOR_CORES):
+        found = decoding_grouped_gemm(gpu, x, blocks, kind)
+    return found or decoded_groups(gpu, x, blocks, kind)
 
 
 @_quantized_grouped_gemm.reference

@@ -16,10 +16,10 @@ from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.decoding import decoding_gemm, takes_decoding_gemm
 from ...kernels.gemm.skinny import MOST_ROWS
-from ...kernels.gemm.tiles import SIMT
+from ...kernels.gemm.tiles import SIMT, TENSOR_CORES
 from ...kernels.quantized import GATES, dequantize_dispatch, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
-from ...kernels.tensor_cores import product_mode
+from ...kernels.tensor_cores import offers, product_mode
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..indexing.gather import take_rows
@@ -227,9 +227,11 @@ def quantized_gemm_kernel(
     bias: StridedSpec | None,
     format: str,
 ) -> list[Dispatch]:
-    found = decoding_gemm(gpu, x, blocks, find_format(format), bias is not None)
-    assert found is not None
-    return found
+    kind, has_bias = find_format(format), bias is not None
+    found = None
+    if offers(gpu, x.dtype, TENSOR_CORES):
+        found = decoding_gemm(gpu, x, blocks, kind, has_bias)
+    return found or [gemv_dispatch(gpu, x, blocks, kind, has_bias)]
 
 
 @_quantized_gemm.reference

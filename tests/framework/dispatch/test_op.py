@@ -69,7 +69,9 @@ NEVER_ALONE = {
     "gated_quantized_gather_mm": "takes blocks",
     "gated_quantized_gemv": "takes blocks",
     "quantized_gather_mm": "takes blocks",
+    "quantized_gemm": "takes blocks",
     "quantized_gemv": "takes blocks",
+    "quantized_grouped_gemm": "takes blocks",
     "quantized_grouped_mm": "takes blocks",
     "quantized_product": "takes blocks",
 }

@@ -31,7 +31,9 @@ NOT_SWEPT: Mapping[str, str] = {
     "gather_mm": "PyTorch has no product with matrices by number",
     "move": "it crosses to another device, which `bench.transfers` measures",
     "quantized_gather_mm": "PyTorch has no such formats",
+    "quantized_gemm": "PyTorch has no such formats",
     "quantized_gemv": "PyTorch has no such formats",
+    "quantized_grouped_gemm": "PyTorch has no such formats",
     "quantized_grouped_mm": "PyTorch has no such formats",
     "quantized_product": "PyTorch has no such formats",
 }

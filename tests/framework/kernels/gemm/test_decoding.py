@@ -56,6 +56,7 @@ def test_products(
 
     monkeypatch.setattr(product, "decoding_gemm", rule)
     monkeypatch.setattr(product, "takes_decoding_gemm", lambda *_: True)
+    monkeypatch.setattr(product, "offers", lambda *_: True)
     monkeypatch.setattr(product, "product_mode", lambda *_: TENSOR_CORES)
     forget_plans()
     rng = np.random.default_rng(0)
@@ -85,6 +86,7 @@ def test_groups_of_rows(
 
     monkeypatch.setattr(grouped, "decoding_grouped_gemm", rule)
     monkeypatch.setattr(grouped, "takes_decoding_grouped_gemm", lambda *_: True)
+    monkeypatch.setattr(grouped, "offers", lambda *_: True)
     monkeypatch.setattr(product, "product_mode", lambda *_: TENSOR_CORES)
     forget_plans()
     rng = np.random.default_rng(0)
