@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.process_group import ProcessGroup, group_for
 from ..communication.group import Group, alone
-from ..nn.fsdp.unit import Dtypes, Unit
+from ..nn.fsdp.unit import Dtypes, FSDPUnit
 from ..nn.fsdp.wrapper import FSDP
 from ..nn.fsdp.wrapper import fully_shard as divide
 from ..nn.module import Module
@@ -173,11 +173,11 @@ class FullyShardedDataParallel(FSDP):
 class FSDPModule:
     """What `fully_shard` makes modules instances of."""
 
-    def _unit(self) -> Unit:
-        found: Unit = vars(self)["_fsdp_unit"]
+    def _unit(self) -> FSDPUnit:
+        found: FSDPUnit = vars(self)["_fsdp_unit"]
         return found
 
-    def _within(self) -> Iterator[Unit]:
+    def _within(self) -> Iterator[FSDPUnit]:
         module: Any = self
         for each in module.modules():
             if isinstance(each, FSDPModule):

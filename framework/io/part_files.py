@@ -25,7 +25,7 @@ from ..base.device import CPU
 from ..base.dtype import DType, as_dtype
 from ..base.errors import DistributedError, FileFormatError
 from ..base.shape import Layout
-from ..nn.divided import Part, part_of
+from ..nn.divided import TensorShard, part_of
 from ..tensor.tensor import Tensor
 from .serialization import load, save
 
@@ -140,7 +140,7 @@ def _objects(
     return {key: x for key, x in found.items() if key not in inner}
 
 
-def _described(tensor: Tensor) -> tuple[str, tuple[int, ...], Part | None]:
+def _described(tensor: Tensor) -> tuple[str, tuple[int, ...], TensorShard | None]:
     part = part_of(tensor)
     shape = tuple(tensor.shape) if part is None else part.shape
     return tensor.dtype.name, shape, part
@@ -232,7 +232,7 @@ class PartReader:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.path = Path(folder)
-        self._entries: dict[Keys, list[tuple[Part, list[Any]]]] = {}
+        self._entries: dict[Keys, list[tuple[TensorShard, list[Any]]]] = {}
         self._dtypes: dict[Keys, DType] = {}
         self.shapes: dict[Keys, tuple[int, ...]] = {}
         index = self._index()
@@ -249,7 +249,7 @@ class PartReader:
             objects = name if name.endswith("-objects") else objects
         for keys, dtype, shape, place, span in index["tensors"]:
             key, whole = tuple(keys), tuple(shape)
-            part = Part(whole, *(place or (None, 0, math.prod(whole))))
+            part = TensorShard(whole, *(place or (None, 0, math.prod(whole))))
             self._entries.setdefault(key, []).append((part, span))
             self._dtypes[key], self.shapes[key] = as_dtype(dtype), whole
         self.objects: dict[Keys, Any] = {
@@ -274,13 +274,13 @@ class PartReader:
             )
         return index
 
-    def read(self, key: Keys, part: Part | None = None) -> Tensor:
+    def read(self, key: Keys, part: TensorShard | None = None) -> Tensor:
         """Return a tensor on the host, or a part of it.
 
         Parameters
         ----------
         key : tuple
-        part : Part, optional
+        part : TensorShard, optional
             Of the same whole shape.
 
         Raises
@@ -289,7 +289,7 @@ class PartReader:
             If the elements are damaged, or some are missing.
         """
         whole, dtype = self.shapes[key], self._dtypes[key]
-        wanted = part or Part(whole, None, 0, math.prod(whole))
+        wanted = part or TensorShard(whole, None, 0, math.prod(whole))
         flat = wanted.dim is None
         sources = self._entries[key]
         if flat and all(each.dim is None for each, _ in sources):

@@ -14,7 +14,7 @@ from ..tensor.tensor import Tensor
 if TYPE_CHECKING:
     from ..communication.group import Group
 
-_marks: dict[int, tuple[weakref.ref[Tensor], Group, Part]] = {}
+_marks: dict[int, tuple[weakref.ref[Tensor], Group, TensorShard]] = {}
 """Group and part of each parameter that is a part, by its `id`.
 
 No attributes of the parameters, which guards of traces would look at.
@@ -22,7 +22,7 @@ No attributes of the parameters, which guards of traces would look at.
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorShard:
     """Which elements of a whole tensor a rank has.
 
     Parameters
@@ -56,7 +56,7 @@ class Part:
         return (*self.shape[: self.dim], count, *self.shape[self.dim + 1 :])
 
 
-def mark_divided(parameter: Tensor, group: Group, part: Part) -> None:
+def mark_divided(parameter: Tensor, group: Group, part: TensorShard) -> None:
     """Say that each rank of a group has a part of a parameter, and which this one."""
     key = id(parameter)
     known = _marks.get(key)
@@ -67,12 +67,12 @@ def mark_divided(parameter: Tensor, group: Group, part: Part) -> None:
         _marks[key] = known[0], group, part
 
 
-def _mark_of(parameter: Tensor) -> tuple[Group, Part] | None:
+def _mark_of(parameter: Tensor) -> tuple[Group, TensorShard] | None:
     known = _marks.get(id(parameter))
     return None if known is None or known[0]() is not parameter else known[1:]
 
 
-def part_of(parameter: Tensor) -> Part | None:
+def part_of(parameter: Tensor) -> TensorShard | None:
     """Return which part of a whole a parameter is, None if it is whole."""
     known = _mark_of(parameter)
     return None if known is None else known[1]

@@ -14,7 +14,7 @@ from ..base.errors import ShapeError
 from ..tensor.factories import DeviceLike
 from ..tensor.tensor import Tensor
 from .data_parallel import checked_group, take_values
-from .divided import Part, mark_divided
+from .divided import TensorShard, mark_divided
 from .linear import Linear
 from .module import Module
 from .parameter import Parameter
@@ -151,9 +151,9 @@ class _ParallelLinear(Module):
         group, whole = self.group, (self.out_features, self.in_features)
         size = whole[self.dim] // group.size
         span = group.rank * size, (group.rank + 1) * size
-        mark_divided(self.weight, group, Part(whole, self.dim, *span))
+        mark_divided(self.weight, group, TensorShard(whole, self.dim, *span))
         if self.bias is not None and not self.dim:
-            mark_divided(self.bias, group, Part(whole[:1], 0, *span))
+            mark_divided(self.bias, group, TensorShard(whole[:1], 0, *span))
 
     @classmethod
     def from_linear(

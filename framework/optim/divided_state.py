@@ -18,7 +18,7 @@ from ..base.errors import StateError
 from ..base.shape import Layout
 from ..io.part_files import Keys, inner_keys, leaves, nested
 from ..nn.data_parallel import DataParallel
-from ..nn.divided import Part, copy_mark, part_of
+from ..nn.divided import TensorShard, copy_mark, part_of
 from ..nn.fsdp.wrapper import FSDP, state_kind
 from ..nn.module import Module
 from ..nn.state_dict import IncompatibleKeys
@@ -37,7 +37,7 @@ class Reader(Protocol):
     shapes: dict[Keys, tuple[int, ...]]
     objects: dict[Keys, Any]
 
-    def read(self, key: Keys, part: Part | None = None) -> Tensor:
+    def read(self, key: Keys, part: TensorShard | None = None) -> Tensor:
         """Return a tensor, or a part of it."""
         ...
 
@@ -51,7 +51,7 @@ class MemoryReader:
         self.objects = {k: x for k, x in found.items() if k not in self._tensors}
         self.shapes = {key: tuple(x.shape) for key, x in self._tensors.items()}
 
-    def read(self, key: Keys, part: Part | None = None) -> Tensor:
+    def read(self, key: Keys, part: TensorShard | None = None) -> Tensor:
         """Return a tensor, or a part of it."""
         whole = self._tensors[key]
         if part is None or tuple(whole.shape) != part.shape:
@@ -118,7 +118,7 @@ def load_model_state(
     return inner.load_state_dict(found, strict=strict)
 
 
-def _check_shape(name: str, shape: tuple[int, ...], part: Part | None) -> None:
+def _check_shape(name: str, shape: tuple[int, ...], part: TensorShard | None) -> None:
     if part is not None and shape not in (part.shape, part.own_shape):
         raise StateError(
             f"load_state_dict: `{name}` is {shape}, the module's is {part.shape};"
@@ -322,7 +322,7 @@ def _gathered_leaf(value: Any, group: Group) -> Any:
     return next((x for _, x in found if x is not None), None)
 
 
-def _assembled(parts: list[tuple[Part, str, np.ndarray]]) -> Tensor:
+def _assembled(parts: list[tuple[TensorShard, str, np.ndarray]]) -> Tensor:
     shape = parts[0][0].shape
     whole = np.empty(shape, parts[0][2].dtype)
     for part, _, data in parts:

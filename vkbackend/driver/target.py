@@ -46,8 +46,7 @@ class Staging:
 CARD_STAGING = Staging(chunk_size=16 << 20)
 """Of 64 MiB beside an H200 (driver 580.159.04, 16 cores, 2026-11-29), in GB/s with
 chunks of 4, 8 and 16 MiB: uploads 30, 29 and 31, reads 48, 48 and 46, reads into the
-caller's memory 10, 16 and 23, both at once 16, 21 and 26; NumPy's copy 5.6, 3.1, 5.5 and
-5.3."""
+caller's memory 10, 16 and 23, both at once 16, 21 and 26; NumPy copies at 3 to 6."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ...base.errors import GradError
 from ...eager.base_tensor import evaluate
 from ...jit.pytree import tree_map
 from ...tensor.tensor import Tensor
-from .unit import FlatParameters, Unit
+from .unit import FlatParameters, FSDPUnit
 
 if TYPE_CHECKING:
     from ...autograd.engine import BackwardPass
@@ -46,7 +46,7 @@ class Schedule:
 
     Parameters
     ----------
-    units : sequence of Unit
+    units : sequence of FSDPUnit
         In the order of their modules; the outermost is the last, if there is one.
 
     Attributes
@@ -55,18 +55,18 @@ class Schedule:
         Whether backward passes divide gradients; else they are added up whole.
     """
 
-    def __init__(self, units: Sequence[Unit]) -> None:
+    def __init__(self, units: Sequence[FSDPUnit]) -> None:
         self.units = list(units)
         self.syncs = True
         # Of the last forward pass, by the beginnings and by the ends of calls.
         self._begun = [*self.units[-1:], *self.units[:-1]]
         self._ended = list(self.units)
-        self._now_begun: list[Unit] = []
-        self._now_ended: list[Unit] = []
-        self._open: list[Unit] = []
+        self._now_begun: list[FSDPUnit] = []
+        self._now_ended: list[FSDPUnit] = []
+        self._open: list[FSDPUnit] = []
         self._pass: weakref.ref[BackwardPass] | None = None
         self._waiting: tuple[FlatParameters, Tensor] | None = None
-        self._visited: list[Unit] = []
+        self._visited: list[FSDPUnit] = []
         self._freed: deque[TimelinePoint] = deque()
         for each in self.units:
             each.schedule = self
@@ -79,7 +79,7 @@ class Schedule:
         made.syncs = self.syncs
         return made
 
-    def _gather(self, unit: Unit, token: Tensor | None) -> None:
+    def _gather(self, unit: FSDPUnit, token: Tensor | None) -> None:
         if trace_hooks.listener() is None and not unit.gathered:
             while len(self._freed) > AHEAD:
                 self._freed.popleft().wait()
@@ -95,7 +95,7 @@ class Schedule:
 
     # Forward
 
-    def before_forward(self, unit: Unit, given: Any) -> None:
+    def before_forward(self, unit: FSDPUnit, given: Any) -> None:
         """Gather a unit, as its module is called with some arguments."""
         if not running.passes and not self._open:
             self._abandon()
@@ -112,7 +112,7 @@ class Schedule:
                 following.notify()
                 self._gather(following, token)
 
-    def after_forward(self, unit: Unit, result: Any) -> Any:
+    def after_forward(self, unit: FSDPUnit, result: Any) -> Any:
         """Free a unit, and let it be gathered again before its backward pass."""
         if unit not in self._open:
             return result
@@ -150,7 +150,7 @@ class Schedule:
     # Backward
 
     def before_backward(
-        self, unit: Unit, versions: Sequence[Sequence[int]], given: Any
+        self, unit: FSDPUnit, versions: Sequence[Sequence[int]], given: Any
     ) -> None:
         """Gather a unit, as gradients of its module's results are given."""
         self._enter_pass()
@@ -255,7 +255,7 @@ def _token(given: Any) -> Tensor | None:
     return found[0] if found else None
 
 
-def _neighbour(order: Sequence[Unit], unit: Unit, step: int) -> Unit | None:
+def _neighbour(order: Sequence[FSDPUnit], unit: FSDPUnit, step: int) -> FSDPUnit | None:
     """Return the unit after another one, or before it."""
     at = [place for place, each in enumerate(order) if each is unit]
     if not at:
@@ -264,7 +264,7 @@ def _neighbour(order: Sequence[Unit], unit: Unit, step: int) -> Unit | None:
     return order[place] if 0 <= place < len(order) else None
 
 
-def _is_below(unit: Unit, other: Unit) -> bool:
+def _is_below(unit: FSDPUnit, other: FSDPUnit) -> bool:
     return any(each is unit.module for each in other.module.modules())
 
 
@@ -272,7 +272,7 @@ class _BeforeBackward(Function):
     """Identity at the results of a module, which gathers its unit on the way back."""
 
     @staticmethod
-    def forward(ctx: Any, unit: Unit, *results: Tensor) -> Any:
+    def forward(ctx: Any, unit: FSDPUnit, *results: Tensor) -> Any:
         ctx.unit = unit
         ctx.versions = [
             [each.array.version for each in flat.pieces] for flat in unit.flats
@@ -286,7 +286,7 @@ class _BeforeBackward(Function):
         return None, *grads
 
 
-def _watched(unit: Unit, result: Any) -> Any:
+def _watched(unit: FSDPUnit, result: Any) -> Any:
     """Return a result whose gradients let a unit be gathered."""
     tensors = [each for each in tensors_of(result) if each.requires_grad]
     if not tensors:

@@ -21,7 +21,7 @@ from ...ir.lazy_graph import Array, Released, Value
 from ...ops.elementwise.order import after
 from ...tensor.factories import zeros
 from ...tensor.tensor import Tensor
-from ..divided import Part, mark_divided
+from ..divided import TensorShard, mark_divided
 from ..module import Module
 from ..parameter import Parameter
 from .layout import FlatLayout
@@ -112,10 +112,10 @@ class FlatParameters:
         Whether they are in memory.
     trainable : bool
         Whether they require gradients.
-    unit : Unit
+    unit : FSDPUnit
     """
 
-    unit: Unit
+    unit: FSDPUnit
     _array_device: Device
 
     def __init__(
@@ -155,10 +155,10 @@ class FlatParameters:
         vars(made).update(deepcopy(kept, memo) | passing)
         return made
 
-    def part(self, number: int) -> Part:
+    def part(self, number: int) -> TensorShard:
         """Return which part of a parameter this rank has."""
         span = self.layout.part(self.group.rank, number)
-        return Part(self.entries[number].shape, None, *span)
+        return TensorShard(self.entries[number].shape, None, *span)
 
     def refresh(self) -> None:
         """Look at the attributes: others may have been assigned, or converted."""
@@ -176,7 +176,7 @@ class FlatParameters:
         return self._trace is trace_hooks.listener() and versions == self._versions
 
     def gather(self, token: Tensor | None) -> None:
-        """Let the whole parameters be in memory; see `Unit.gather`."""
+        """Let the whole parameters be in memory; see `FSDPUnit.gather`."""
         self.refresh()
         if self.gathered and self.up_to_date:
             return
@@ -337,7 +337,7 @@ def _placed(shape: tuple[int, ...], start: int) -> Layout:
     return interned(Layout(plain.shape, plain.strides, start))
 
 
-class Unit:
+class FSDPUnit:
     """Modules whose parameters are gathered and freed together.
 
     Parameters

@@ -17,7 +17,7 @@ from ..module_tree import MODULE
 from ..parameter import Parameter
 from ..utils.clip_grad import clip_grad_norm_
 from .schedule import Schedule, casting
-from .unit import Dtypes, Entry, Unit
+from .unit import Dtypes, Entry, FSDPUnit
 
 if TYPE_CHECKING:
     from ...communication.group import Group
@@ -161,7 +161,7 @@ class FSDP(Module):
 
     @property
     def _schedule(self) -> Schedule:
-        unit: Unit = getattr(self.module, _UNIT)
+        unit: FSDPUnit = getattr(self.module, _UNIT)
         return unit.schedule
 
     @contextmanager
@@ -323,7 +323,7 @@ def _divide(
     # All ranks make the same units, and so give them the same numbers.
     number = _made[group] = _made.get(group, -1) + 1
     title = f"unit {number} ({type(module).__name__})"
-    unit = Unit(module, title, group, entries, dtypes, reshard)
+    unit = FSDPUnit(module, title, group, entries, dtypes, reshard)
     object.__setattr__(module, _UNIT, unit)
     Schedule([*inner, unit])
     module.register_forward_pre_hook(_before, prepend=True, with_kwargs=True)
@@ -342,7 +342,7 @@ def _note_whole(parameter: Parameter) -> None:
 
 
 def _before(module: Module, args: Any, kwargs: Any) -> Any:
-    unit: Unit = getattr(module, _UNIT)
+    unit: FSDPUnit = getattr(module, _UNIT)
     unit.schedule.before_forward(unit, (args, kwargs))
     dtype = unit.dtypes.compute
     if dtype is None or not unit.dtypes.cast_inputs:
@@ -351,19 +351,19 @@ def _before(module: Module, args: Any, kwargs: Any) -> Any:
 
 
 def _after(module: Module, args: Any, result: Any) -> Any:
-    unit: Unit = getattr(module, _UNIT)
+    unit: FSDPUnit = getattr(module, _UNIT)
     result = unit.schedule.after_forward(unit, result)
     dtype = unit.dtypes.output
     return result if dtype is None else tree_map(result, casting(dtype))
 
 
-def _units(module: Module) -> list[Unit]:
+def _units(module: Module) -> list[FSDPUnit]:
     """Return the units of a module and of those below it, the inner ones first."""
     found = [each.__dict__.get(_UNIT) for each in module.modules()]
     return [each for each in found if each is not None][::-1]
 
 
-def _pieces(unit: Unit) -> list[Parameter]:
+def _pieces(unit: FSDPUnit) -> list[Parameter]:
     return [each for flat in unit.flats for each in flat.pieces]
 
 
@@ -460,7 +460,7 @@ def _write_state(
     module: Module, state: Any, prefix: str, metadata: Mapping[str, Any]
 ) -> None:
     """Put whole parameters in the places of pieces in a state."""
-    unit: Unit = getattr(module, _UNIT)
+    unit: FSDPUnit = getattr(module, _UNIT)
     if not unit.states_are_whole:
         return
     for flat in unit.flats:
@@ -477,7 +477,7 @@ def _write_state(
 
 def _read_state(module: Module, state: Any, prefix: str, *unused: Any) -> None:
     """Put pieces in the places of whole parameters in a state that is loaded."""
-    unit: Unit = getattr(module, _UNIT)
+    unit: FSDPUnit = getattr(module, _UNIT)
     names = _state_names(unit)
     for flat, number, entry in unit.entries:
         part = flat.part(number)
@@ -488,7 +488,7 @@ def _read_state(module: Module, state: Any, prefix: str, *unused: Any) -> None:
                 state[prefix + name] = part.of(given)
 
 
-def _state_names(unit: Unit) -> dict[int, list[str]]:
+def _state_names(unit: FSDPUnit) -> dict[int, list[str]]:
     """Return the names of a unit's parameters in a state of its module."""
     paths: dict[int, list[str]] = {}
     for path, module in _state_paths(unit.module):
@@ -530,7 +530,7 @@ def state_kind(module: Module, kind: str) -> Iterator[None]:
 
 
 @contextmanager
-def summoned(units: Iterable[Unit], writeback: bool) -> Iterator[None]:
+def summoned(units: Iterable[FSDPUnit], writeback: bool) -> Iterator[None]:
     """Return a block in which the parameters of units are whole; see `FSDP`."""
     listed = list(units)
     with no_grad():

@@ -12,7 +12,7 @@ from vkbackend.framework.base.errors import DistributedError, FileFormatError
 from vkbackend.framework.communication.group import Group, alone
 from vkbackend.framework.io import part_files
 from vkbackend.framework.io.part_files import INDEX, PartReader, leaves, nested
-from vkbackend.framework.nn.divided import Part, mark_divided
+from vkbackend.framework.nn.divided import TensorShard, mark_divided
 
 
 def test_leaves() -> None:
@@ -26,10 +26,10 @@ def test_leaves() -> None:
 WHOLE = np.arange(42, dtype=np.float32).reshape(6, 7)
 
 
-def part_of_rank(rank: int, size: int, dim: int | None) -> Part:
+def part_of_rank(rank: int, size: int, dim: int | None) -> TensorShard:
     count = WHOLE.size if dim is None else WHOLE.shape[dim]
     ends = [count * k // size for k in range(size + 1)]
-    return Part(WHOLE.shape, dim, ends[rank], ends[rank + 1])
+    return TensorShard(WHOLE.shape, dim, ends[rank], ends[rank + 1])
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1])
