@@ -12,6 +12,7 @@ MOST_LINES = 620_000
 PROGRAM = f"""
 import sys
 import numpy
+before = set(sys.modules)
 {COUNT}
 sys.settrace(count)
 import vkbackend.framework
@@ -22,7 +23,7 @@ print([name for name in foreign if name in sys.modules])
 parts = ("codegen.partitioner", "jit.trace_cache", "scheduler.plan")
 late = [f"vkbackend.framework.{{part}}" for part in parts]
 late += ["hashlib", "importlib.resources", "json", "shutil", "subprocess", "tempfile"]
-print([name for name in late if name in sys.modules])
+print([name for name in late if name in sys.modules and name not in before])
 try:
     maps = open("/proc/self/maps").read()
 except FileNotFoundError:

@@ -19,6 +19,7 @@ import contextlib
 import ctypes
 import enum
 import os
+import stat
 from dataclasses import dataclass
 
 from vkbackend.driver.logical_device import LogicalDevice
@@ -347,9 +348,25 @@ class Memory:
             Bytes, as the block was allocated with.
         name : str
             Debug name.
+
+        Raises
+        ------
+        ArgumentError
+            If the descriptor is a file, folder or pipe, or the memory is smaller.
+        OSError
+            If it is not open.
         """
+        state = os.fstat(descriptor)
+        # NVIDIA's driver, given a file, refuses later allocations of the process, too.
+        # Files of memory have no name in a folder.
+        named = stat.S_ISREG(state.st_mode) and state.st_nlink > 0
+        if named or stat.S_ISDIR(state.st_mode) or stat.S_ISFIFO(state.st_mode):
+            raise ArgumentError(
+                f"import_descriptor: descriptor {descriptor} is a file, folder or pipe;"
+                f" it must be what `export` returned"
+            )
         # What is in a file of memory has a size; a driver's own descriptors have none.
-        there = os.fstat(descriptor).st_size
+        there = state.st_size
         if 0 < there < size:
             raise ArgumentError(
                 f"import_descriptor: the memory is smaller: {there} bytes for {size};"

@@ -74,13 +74,14 @@ def test_copies_of_different_slots_go_both_ways_at_once(
         batch = device.batch()
         batch.fill(goal, 2)
         batch.submit()
-        assert sent == [
+        assert sent[:4] == [
             ("compute", []),
             ("readback", ["compute"]),
             ("transfer", []),
             ("readback", ["compute"]),
-            ("compute", ["transfer"]),
         ]
+        # The copy may be over by now.
+        assert sent[4:] in ([("compute", ["transfer"])], [("compute", [])])
         assert len(pages.buffer.points()) == 2
         gate.open()
     assert (view[:64].view(np.uint32) == 1).all()

@@ -46,11 +46,11 @@ def test_the_tables_of_float32(
 ) -> None:
     own = [Variant("as chosen", [])]
     monkeypatch.setattr(attention_tiles, "simt_variants", lambda *_: own)
-    options = ["--only", "simt", "--shape", "1x2x1x20x17x8"]
+    options = ["--only", "simt", "--shape", "1x2x1x40x17x8"]
     assert attention_tiles.main([*options, "--device", gpu.gpu.info.name]) == 0
     lines = capsys.readouterr().out.splitlines()
     titles = [line for line in lines if line.startswith("attention")]
-    assert titles == [f"{kernel} float32 1x2x1x20x17x8" for kernel in simt.KERNELS]
+    assert titles == [f"{kernel} float32 1x2x1x40x17x8" for kernel in simt.KERNELS]
 
 
 def test_tiles_of_float32(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
