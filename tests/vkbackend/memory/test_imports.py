@@ -227,9 +227,7 @@ def test_what_cannot_be_shared(
     os.close(unused)
     with (
         open(__file__, "rb") as file,
-        pytest.raises(
-            ArgumentError, match="is a file, folder or pipe; it must"
-        ),
+        pytest.raises(ArgumentError, match="is a file, folder or pipe; it must"),
     ):
         exporter.import_descriptor(file.fileno(), 64)
     assert exporter.live_objects() == before
