@@ -44,7 +44,9 @@ class MovementMethods:
         ShapeError
             If the number of elements differs.
         """
-        return ops.reshape(self, as_shape(sizes) if shape is None else shape)
+        # As `ops.reshape`, without a call in between.
+        out = reshape_or_same(self, as_shape(sizes) if shape is None else shape)
+        return another(self, out, "ViewBackward0") if out is self else out
 
     @explained
     def reshape_as(self: Tensor, other: Tensor) -> Tensor:
