@@ -33,7 +33,7 @@ def by_rank(work: Callable[[ThreadComm], Any]) -> list[Any]:
 
 
 def test_each_rank_maps_the_memory_of_all() -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
 
     def work(comm: ThreadComm) -> list[int]:
         own = HostPages.shared(1)
@@ -46,11 +46,12 @@ def test_each_rank_maps_the_memory_of_all() -> None:
         return seen
 
     assert by_rank(work) == [[10, 11, 12]] * SIZE
-    assert len(os.listdir("/proc/self/fd")) == before
+    # What other tests have left may be closed by now.
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_all_ranks_hear_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = len(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
     send = descriptors._send
 
     def refuse(secret: str, own: int, rank: int, descriptor: int) -> None:
@@ -70,7 +71,8 @@ def test_all_ranks_hear_of_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     told = set(by_rank(work))
     assert len(told) == 1
     assert "descriptors cannot be handed over: " in told.pop()
-    assert len(os.listdir("/proc/self/fd")) == before
+    # What other tests have left may be closed by now.
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_what_is_no_descriptor_is_refused() -> None:

@@ -29,7 +29,7 @@ def cuda(device: Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
 @pytest.mark.usefixtures("_no_collector")
 def test_a_pull(device: Device, cuda: FakeCuda) -> None:
     device.release_imports()
-    before = len(os.listdir("/proc/self/fd"))
+    before = set(os.listdir("/proc/self/fd"))
     memory = CudaMemory(device)
     (own, descriptor), (inbox, other) = memory.allocate(1000), memory.allocate(1)
     opened = memory.open(descriptor, own.size)
@@ -49,7 +49,8 @@ def test_a_pull(device: Device, cuda: FakeCuda) -> None:
     memory.close()
     assert not +cuda.live
     device.release_imports()
-    assert len(os.listdir("/proc/self/fd")) == before
+    # What other tests have left may be closed by now.
+    assert set(os.listdir("/proc/self/fd")) <= before
 
 
 def test_why_a_card_cannot(device: Device, cuda: FakeCuda) -> None:
