@@ -283,6 +283,11 @@ class Device:
             Bytes, as it was allocated with.
         name : str, default ""
             For messages.
+
+        Raises
+        ------
+        ArgumentError
+            If it is a file, folder or pipe, or the memory is smaller.
         """
         with self.logical.lock:
             self.check_open("import_descriptor")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import TYPE_CHECKING
 
 from ...base.dtype import DType, uint8
@@ -57,6 +58,8 @@ def decoding_gemm(
     if x.shape[0] <= MOST_ROWS:
         names = "x", "blocks"
         return skinny_coopmat(gpu, x, columns, row_size, kind, names, has_bias)
+    if has_bias:
+        return None
     return decoded_gemm(gpu, x, columns, row_size, kind)
 
 
@@ -111,6 +114,7 @@ def decoded_groups(
     ]
 
 
+@functools.lru_cache(maxsize=1024)
 def takes_decoding_grouped_gemm(
     gpu: DeviceInfo, dtype: DType, x: Shape, blocks: Shape, kind: QuantizedFormat
 ) -> bool:
@@ -123,6 +127,7 @@ def takes_decoding_grouped_gemm(
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def takes_decoding_gemm(
     gpu: DeviceInfo,
     dtype: DType,
