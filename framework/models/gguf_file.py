@@ -34,7 +34,7 @@ _SCALARS = {
     0: "<u1", 1: "<i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?",
     10: "<u8", 11: "<i8", 12: "<f8",
 }  # fmt: skip
-_STRING, _ARRAY = 8, 9
+_BYTE, _STRING, _ARRAY = 0, 8, 9
 
 _FLOATS = {0: "float32", 1: "float16", 28: "float64", 30: "bfloat16"}
 _INTEGERS = {24: "int8", 25: "int16", 26: "int32", 27: "int64"}
@@ -262,7 +262,7 @@ def write_gguf(
         A file there is replaced once the new one is whole.
     metadata : mapping of str to value
         Bools, strings, integers (32 bits unsigned, or 64), floats (32 bits), and lists
-        of one of these.
+        of one of these; bytes are a list of bytes.
     tensors : mapping of str to (str, tuple of int, ndarray)
         Kind as of `GGUFTensor`, shape, and the bytes.
     """
@@ -309,6 +309,8 @@ def _value(value: Any) -> bytes:
         kind = parts[0][:4] if parts else struct.pack("<I", _STRING)
         count = struct.pack("<Q", len(parts))
         return struct.pack("<I", _ARRAY) + kind + count + b"".join(p[4:] for p in parts)
+    if isinstance(value, bytes):
+        return struct.pack("<IIQ", _ARRAY, _BYTE, len(value)) + value
     if isinstance(value, str):
         return struct.pack("<I", _STRING) + _text(value)
     if isinstance(value, bool):

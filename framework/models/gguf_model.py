@@ -15,16 +15,18 @@ import numpy as np
 
 from vkbackend.errors import ArgumentError
 
-from .. import nn
+from .. import nn, ops
 from ..base.device import Device
 from ..base.dtype import DType, as_dtype, float32
 from ..base.errors import FileFormatError
 from ..base.quantized_format import FORMATS
+from ..tensor.factories import zeros
 from ..tensor.from_data import tensor
 from ..tensor.quantized import QuantizedTensor, encode_finite
 from ..tensor.tensor import Tensor
 from .experts import Router
 from .gemma import Gemma, RMSNorm
+from .gguf_encoder import leading_rows, pooling_described
 from .gguf_file import GGUFFile, write_gguf
 from .gguf_settings import (
     FACTORS,
@@ -38,6 +40,7 @@ from .gguf_tokenizer_writer import tokenizer_metadata
 from .gpt2 import Conv1D
 from .llama import Llama
 from .parameters import set_module, set_parameter, tied_parameters
+from .sentence import SentenceEncoder
 from .tokenizer import Tokenizer
 
 Layer = nn.Linear | nn.GroupedLinear | nn.Embedding | Conv1D
@@ -54,6 +57,8 @@ _TOP = {
     "bert.embeddings.position_embeddings": "position_embd",
     "bert.embeddings.token_type_embeddings": "token_types",
     "bert.embeddings.LayerNorm": "token_embd_norm",
+    "classifier.dense": "cls",
+    "classifier.out_proj": "cls.output",
 }
 
 _IN_LAYER = {
@@ -181,6 +186,7 @@ def _checked_sources(model: nn.Module, file: GGUFFile) -> dict[str, str]:
         shape = tuple(parameter.shape)
         if _is_turned(model, name):
             shape = shape[::-1]
+        shape = (shape[0] - _leading(model, name), *shape[1:])
         if file.tensors[source].shape != shape:
             raise FileFormatError(
                 f"{file.path}: tensor `{source}` has shape"
@@ -200,6 +206,7 @@ def gguf_name(model: nn.Module, name: str) -> str:
     """Return what a GGUF file calls a parameter."""
     in_layer = _IN_GEMMA if isinstance(model, Gemma) else _IN_LAYER
     module, _, kind = name.rpartition(".")
+    module = re.sub(r"^roberta\.", "bert.", module)
     found = re.fullmatch(_BLOCK, module)
     if found:
         return f"blk.{found[1]}.{in_layer[found[2]]}.{kind}"
@@ -225,6 +232,12 @@ def _heads(model: nn.Module, name: str) -> int:
     return model.config.num_key_value_heads if ".k_proj." in name else 0
 
 
+def _leading(model: nn.Module, name: str) -> int:
+    """Return how many rows of a parameter a file has not; nothing reads them."""
+    is_of_positions = name.endswith(".position_embeddings.weight")
+    return leading_rows(model) if is_of_positions else 0
+
+
 def _to_halves(rows: np.ndarray, heads: int) -> np.ndarray:
     pairs = rows.reshape(heads, -1, 2, *rows.shape[1:])
     return pairs.swapaxes(1, 2).reshape(rows.shape)
@@ -244,6 +257,9 @@ def _ours(model: nn.Module, name: str, layer: nn.Module, found: Tensor) -> Tenso
         return tensor(np.ascontiguousarray(rows)).to(kind)
     if isinstance(layer, RMSNorm):
         return found.to(float32) - 1.0
+    missing = _leading(model, name)
+    if missing:
+        return ops.cat([zeros((missing, *found.shape[1:]), dtype=found.dtype), found])
     return found.T.contiguous() if _is_turned(model, name) else found
 
 
@@ -253,7 +269,11 @@ def _blocks(
     """Return quantized weights in the order that the model has."""
     found = stored_tensor(file, source)
     assert isinstance(found, QuantizedTensor)
-    heads = _heads(model, name)
+    missing, heads = _leading(model, name), _heads(model, name)
+    if missing:
+        # Blocks of zeros are zeros, in every format.
+        empty = zeros((missing, *found.blocks.shape[1:]), dtype=found.blocks.dtype)
+        return found._replace(blocks=ops.cat([empty, found.blocks]))
     if not heads:
         return found
     rows = _to_halves(found.blocks.numpy(), heads)
@@ -293,7 +313,9 @@ def save_gguf(
     Parameters
     ----------
     model : nn.Module
-        `Llama`, `Qwen`, `Gemma`, `Phi`, `Phi3`, `GPT2` or `Bert`.
+        `Llama`, `Qwen`, `Gemma`, `Phi`, `Phi3`, `GPT2`, `Bert`, `Roberta` or
+        `RobertaClassifier`; or a `SentenceEncoder` of the first token, the last or the
+        mean, of which the number of tokens is kept.
     path : str or Path
         A file there is replaced once the new one is whole.
     format : str, default "float16"
@@ -302,7 +324,8 @@ def save_gguf(
         its blocks are float16; layers that are quantized stay as they are. Norms,
         biases and what chooses experts are float32.
     tokenizer : Tokenizer or None
-        Written, too, with its template of chats.
+        Written, too, with its template of chats. A `Roberta` must have one, which tells
+        it from a `Bert`.
     context_length : int or None
         What the file says of it; None is that of the model's configuration, or 4096.
     metadata : mapping of str to value, or None
@@ -321,10 +344,15 @@ def save_gguf(
             f"save_gguf: format is {format!r}; accepted: {', '.join(PLAIN)},"
             f" {', '.join(of_gguf)}"
         )
-    described_as, of_positions = described(model, context_length)
+    pooling: dict[str, Any] = {}
+    if isinstance(model, SentenceEncoder):
+        model, pooling = pooling_described(model)
+    described_as, of_positions = described(model, context_length, tokenizer)
+    described_as |= pooling
     if tokenizer is not None:
-        words = described_as[f"{described_as['general.architecture']}.vocab_size"]
-        described_as |= tokenizer_metadata(tokenizer, words)
+        kind = described_as["general.architecture"]
+        words = described_as[f"{kind}.vocab_size"]
+        described_as |= tokenizer_metadata(tokenizer, words, kind)
     tensors: dict[str, tuple[str, tuple[int, ...], np.ndarray]] = {
         name: ("float32", each.shape, each) for name, each in of_positions.items()
     }
@@ -359,7 +387,8 @@ def _kept(
     rows, heads = weight.blocks.cpu().numpy(), _heads(model, f"{name}.weight")
     if heads:
         rows = _to_pairs(rows, heads)
-    return weight.format, tuple(weight.shape), rows
+    rows = rows[_leading(model, f"{name}.weight") :]
+    return weight.format, (len(rows), *weight.shape[1:]), rows
 
 
 def _written(
@@ -373,6 +402,7 @@ def _written(
         values = _to_pairs(values, heads)
     if _is_turned(model, name):
         values = values.T
+    values = values[_leading(model, name) :]
     values = np.ascontiguousarray(values)
     layer = model.get_submodule(name.rpartition(".")[0])
     if isinstance(layer, RMSNorm):

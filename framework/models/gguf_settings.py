@@ -20,9 +20,9 @@ from ..base.quantized_format import FORMATS
 from ..io.safetensors import host_tensor
 from ..tensor.quantized import QuantizedTensor
 from ..tensor.tensor import Tensor
-from .bert import Bert, BertConfig
 from .config import ModelConfig
 from .gemma import FULL, SLIDING, Gemma
+from .gguf_encoder import Encoder, encoder_described, encoder_settings
 from .gguf_file import GGUFFile, GGUFTensor
 from .gpt2 import GPT2
 from .llama import Llama
@@ -30,6 +30,7 @@ from .phi import Phi
 from .phi3 import Phi3
 from .qwen import Qwen
 from .rotary import rotary_size
+from .tokenizer import Tokenizer
 
 FACTORS = "rope_freqs.weight"
 """What the frequencies of positions are divided by."""
@@ -119,7 +120,7 @@ def settings_of(file: GGUFFile) -> ModelConfig:
     if kind == "phi2":
         return _phi_settings(file, given, found)
     if kind == "bert":
-        return _bert_settings(file, given, found)
+        return encoder_settings(file, given, found)
     found |= _expert_settings(file, given, kind)
     heads = given.size(f"{kind}.attention.head_count")
     head = given.size(
@@ -209,28 +210,6 @@ def _share(turned: int, head: int) -> float:
     """Return the part of a head that is turned, so that it gives as many elements."""
     share = turned / head
     return share if int(head * share) == turned else math.nextafter(share, 1.0)
-
-
-def _bert_settings(
-    file: GGUFFile, given: ModelConfig, found: dict[str, Any]
-) -> ModelConfig:
-    """Return what a file says of a BERT, sizes included."""
-    kind = given.get("tokenizer.ggml.model", str, "bert")
-    if kind != "bert":
-        raise FileFormatError(
-            f"{file.path}: `tokenizer.ggml.model` is {kind!r}; of encoders those of"
-            " BERT are read, 'bert'"
-        )
-    for name in ("position_embd.weight", "token_types.weight"):
-        if name not in file.tensors:
-            raise FileFormatError(f"{file.path}: tensor `{name}` is missing")
-    found |= {
-        "hidden_act": "gelu",
-        "layer_norm_eps": given.get("bert.attention.layer_norm_epsilon", float, 1e-12),
-        "max_position_embeddings": file.tensors["position_embd.weight"].shape[0],
-        "type_vocab_size": file.tensors["token_types.weight"].shape[0],
-    }
-    return ModelConfig(found, str(file.path))
 
 
 def _phi_settings(
@@ -329,7 +308,7 @@ def plain_tensor(file: GGUFFile, name: str) -> Tensor:
 
 
 def described(
-    model: nn.Module, context_length: int | None
+    model: nn.Module, context_length: int | None, tokenizer: Tokenizer | None
 ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return metadata, and tensors of what the frequencies of positions are."""
     if isinstance(model, GPT2):
@@ -348,12 +327,12 @@ def described(
         return _gemma_described(model, context_length), {}
     if isinstance(model, Phi):
         return _phi_described(model, context_length), {}
-    if isinstance(model, Bert):
-        return _bert_described(model), {}
+    if isinstance(model, Encoder):
+        return encoder_described(model, tokenizer), {}
     if not isinstance(model, Llama | Qwen | Phi3):
         raise ArgumentError(
             f"save_gguf: the model is {type(model).__name__}; accepted: Llama, Qwen,"
-            " Gemma, Phi, Phi3, GPT2 and Bert"
+            " Gemma, Phi, Phi3, GPT2, Bert, Roberta, RobertaClassifier"
         )
     config: Any = model.config
     room = model.settings.get("max_position_embeddings") or 4096
@@ -412,29 +391,6 @@ def _experts_described(model: Llama | Qwen) -> dict[str, Any]:
         return {}
     used = model.config.num_experts_per_tok
     return {"expert_count": count, "expert_used_count": used, **inner}
-
-
-def _bert_described(model: Bert) -> dict[str, Any]:
-    """Return metadata of a BERT, which is an encoder of texts."""
-    config = BertConfig.of(ModelConfig(model.settings))
-    if config.hidden_act != "gelu":
-        raise ArgumentError(
-            f"save_gguf: hidden_act of the Bert is {config.hidden_act!r}; files have"
-            " none but 'gelu'"
-        )
-    sizes = {
-        "context_length": config.max_position_embeddings,
-        "embedding_length": config.hidden_size,
-        "feed_forward_length": config.intermediate_size,
-        "block_count": config.num_hidden_layers,
-        "attention.head_count": config.num_attention_heads,
-        "attention.layer_norm_epsilon": config.layer_norm_eps,
-        "attention.causal": False,
-        "vocab_size": config.vocab_size,
-    }
-    named = {f"bert.{name}": value for name, value in sizes.items()}
-    types = {"tokenizer.ggml.token_type_count": config.type_vocab_size}
-    return {"general.architecture": "bert", **named, **types}
 
 
 def _phi_described(model: Phi, context_length: int | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Tokenizers in GGUF files: byte pairs, pieces with scores, and pieces of words."""
+"""Tokenizers in GGUF files: byte pairs, unigrams, pieces with scores and of words."""
 
 from __future__ import annotations
 
@@ -8,25 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from ..base.errors import FileFormatError
 from .gguf_file import read_gguf
+from .gguf_tokens import CONTROL, SPACE, UNKNOWN, UNUSED, USER_DEFINED
+from .gguf_unigram import scores_of, unigrams
 
 if TYPE_CHECKING:
     import tokenizers
 
-UNKNOWN, CONTROL, USER_DEFINED, UNUSED = 2, 3, 4, 5
-"""Types of tokens that are no ordinary pieces of text."""
 SPECIAL = ("bos", "eos", "unknown", "padding", "eot", "eom", "cls", "seperator")
 """Tokens with roles, as files spell them."""
 INSIDE = "##"
 """What a piece that begins no word begins with in the vocabulary of BERT."""
-SPACE = "\u2581"
-"""What a piece has for a space."""
-
 _ENDINGS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
 _OTHERS = r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 WORDS: dict[str, str | None] = {
     "default": None,
     "gpt-2": None,
     "smollm": None,
+    "roberta-bpe": None,
     "llama-bpe": _ENDINGS + r"\p{N}{1,3}" + _OTHERS,
     "qwen2": _ENDINGS + r"\p{N}" + _OTHERS,
 }
@@ -71,7 +69,12 @@ def tokenizer_of(
         if name.startswith(prefix)
     }
     kind, tokens = found.get("model"), found.get("tokens")
-    makers = {"gpt2": _byte_pairs, "llama": _scored_pieces, "bert": _word_pieces}
+    makers = {
+        "gpt2": _byte_pairs,
+        "llama": _scored_pieces,
+        "bert": _word_pieces,
+        "t5": unigrams,
+    }
     if kind not in makers:
         raise FileFormatError(
             f"{path}: `tokenizer.ggml.model` is {kind!r}; accepted:"
@@ -92,17 +95,19 @@ def tokenizer_of(
     special = {name: _special(path, found, name) for name in SPECIAL}
     made = makers[kind](path, found)
     _add_tokens(made, tokens, types)
-    begins = kind in ("llama", "bert") or found.get("pre") == "llama-bpe"
+    encoder = metadata.get("general.architecture") == "bert"
+    begins = kind in ("llama", "bert") or found.get("pre") == "llama-bpe" or encoder
     first, last = special["bos"], special["eos"]
-    if kind == "bert":
+    if encoder or kind == "bert":
         first = special["cls"] if first is None else first
         last = special["seperator"] if last is None else last
+    counted = encoder and kind != "bert"
     _add_ends(
         made,
         tokens,
         first if found.get("add_bos_token", begins) else None,
-        last if found.get("add_eos_token", kind == "bert") else None,
-        begins_twice=kind != "bert",
+        last if found.get("add_eos_token", encoder or kind in ("bert", "t5")) else None,
+        "roberta" if counted else "bert" if kind == "bert" else None,
     )
     settings: dict[str, Any] = {
         f"{ours}_token": tokens[number]
@@ -178,12 +183,7 @@ def _scored_pieces(path: Path, found: dict[str, Any]) -> tokenizers.Tokenizer:
     """Return a tokenizer that joins pieces by their scores, as that of Llama 2."""
     from tokenizers import Tokenizer, decoders, models, normalizers
 
-    tokens, types, scores = found["tokens"], found["token_type"], found.get("scores")
-    if not isinstance(scores, list) or len(scores) != len(tokens):
-        raise FileFormatError(
-            f"{path}: `tokenizer.ggml.scores` must be a list of {len(tokens)} numbers,"
-            " as there are tokens"
-        )
+    tokens, types, scores = found["tokens"], found["token_type"], scores_of(path, found)
     numbers = {token: number for number, token in enumerate(tokens)}
     unknown = [tokens[place] for place, kind in enumerate(types) if kind == UNKNOWN]
     model = models.BPE(
@@ -276,24 +276,24 @@ def _add_ends(
     tokens: list[str],
     first: int | None,
     last: int | None,
-    *,
-    begins_twice: bool,
+    pairs: str | None,
 ) -> None:
     """Let encoded texts begin and end with tokens.
 
-    `begins_twice` is of the second one of a pair.
+    The second of a pair does so, too; with `pairs` "bert" it does not begin anew, and
+    with "roberta" it begins with the last token, and its type is that of the first.
     """
     from tokenizers.processors import TemplateProcessing
 
     ends = [(tokens[each], each) for each in (first, last) if each is not None]
-    if ends:
-        one = [
-            *([] if first is None else [f"{tokens[first]}:0"]),
-            "$A:0",
-            *([] if last is None else [f"{tokens[last]}:0"]),
-        ]
-        again = one if begins_twice or first is None else one[1:]
-        two = [f"{'$B' if each == '$A:0' else each[:-2]}:1" for each in again]
-        made.post_processor = TemplateProcessing(
-            single=one, pair=[*one, *two], special_tokens=list(dict.fromkeys(ends))
-        )
+    if not ends:
+        return
+    start = [] if first is None else [tokens[first]]
+    end = [] if last is None else [tokens[last]]
+    again = {"bert": [], "roberta": end}.get(pairs or "", start)
+    second = 0 if pairs == "roberta" else 1
+    one = [f"{each}:0" for each in (*start, "$A", *end)]
+    two = [f"{each}:{second}" for each in (*again, "$B", *end)]
+    made.post_processor = TemplateProcessing(
+        single=one, pair=[*one, *two], special_tokens=list(dict.fromkeys(ends))
+    )

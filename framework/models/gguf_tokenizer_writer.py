@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,44 +11,49 @@ from typing import TYPE_CHECKING, Any
 from vkbackend.errors import ArgumentError
 
 from ..base.errors import FileFormatError
-from .gguf_tokenizer import (
+from .gguf_tokenizer import INSIDE, WORDS, tokenizer_of
+from .gguf_tokens import (
+    BYTE,
     CONTROL,
-    INSIDE,
+    NORMAL,
     SPACE,
     UNKNOWN,
     UNUSED,
     USER_DEFINED,
-    WORDS,
-    tokenizer_of,
 )
 from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     import tokenizers
 
-NORMAL, BYTE = 1, 6
-"""Types of other tokens."""
+UNUSED_SCORE = -10000.0
+"""Of a number without a token."""
 
 SAMPLES = (
     "The dog's  12345 hats,\n\n they'll do 3.14!",
     "  \u00e9t\u00e9 e\u0301\t\u732b \U0001f408 \u041f\u0440\u0438\u0432\u0435\u0442,"
     " \u0645\u0631\u062d\u0628\u0627 \r\n  x",
+    "\uff21\uff22 \ufb01nd \u00bd\u00a0\u2028x",
     "if (a[0] != b) { return -1; }   # done\n\tfor x in y: print('%s' % x)",
     "",
 )
 """Texts that must have the same tokens when a file is read again."""
 
 
-def tokenizer_metadata(tokenizer: Tokenizer, words: int) -> dict[str, Any]:
+def tokenizer_metadata(
+    tokenizer: Tokenizer, words: int, architecture: str
+) -> dict[str, Any]:
     """Return the entries of a GGUF file for a tokenizer.
 
     Parameters
     ----------
     tokenizer : Tokenizer
-        Of byte pairs, of pieces that fall back to bytes, or of pieces of words. Of the
-        tokens that end a text three are kept.
+        Of byte pairs, of pieces that fall back to bytes, of unigrams, or of pieces of
+        words. Of the tokens that end a text three are kept.
     words : int
         Rows of the model's embedding; numbers without a token get one that is unused.
+    architecture : str
+        Of the model, which decides how pairs of texts are joined.
 
     Raises
     ------
@@ -57,21 +63,30 @@ def tokenizer_metadata(tokenizer: Tokenizer, words: int) -> dict[str, Any]:
     """
     described: dict[str, Any] = json.loads(tokenizer.backend.to_str())
     model = described["model"]
-    if model["type"] not in ("BPE", "WordPiece"):
+    if model["type"] not in ("BPE", "WordPiece", "Unigram"):
         raise ArgumentError(
             f"save_gguf: the tokenizer is of the kind {model['type']}; accepted: BPE,"
-            " WordPiece"
+            " WordPiece, Unigram"
         )
     common = _special(tokenizer) | _tokens(described, tokenizer, words)
-    for found in _candidates(model, common):
+    is_encoder = architecture == "bert"
+    if is_encoder and model["type"] != "WordPiece":
+        roles = {"cls": "bos", "seperator": "eos"}
+        common |= {
+            f"{role}_token_id": common[f"{other}_token_id"]
+            for role, other in roles.items()
+            if f"{other}_token_id" in common
+        }
+    for found in _candidates(described, common, is_encoder):
         metadata = {f"tokenizer.ggml.{name}": value for name, value in found.items()}
         if tokenizer.template is not None:
             metadata["tokenizer.chat_template"] = tokenizer.template
-        if _is_same(tokenizer.backend, metadata):
+        if _is_same(tokenizer.backend, metadata, architecture):
             return metadata
     raise ArgumentError(
         "save_gguf: the tokenizer cuts or changes texts as no tokenizer of GGUF files"
-        f" does that is known here: 'llama', 'bert', {', '.join(map(repr, WORDS))};"
+        f" does that is known here: 'llama', 'bert', 't5',"
+        f" {', '.join(map(repr, WORDS))};"
         " leave it out"
     )
 
@@ -100,7 +115,10 @@ def _tokens(
 ) -> dict[str, Any]:
     """Return all tokens in their order, with their types."""
     model = described["model"]
-    by_number = {number: token for token, number in model["vocab"].items()}
+    if model["type"] == "Unigram":
+        by_number = dict(enumerate(token for token, _ in model["vocab"]))
+    else:
+        by_number = {number: token for token, number in model["vocab"].items()}
     types = dict.fromkeys(by_number, NORMAL)
     if model.get("byte_fallback"):
         names = {f"<0x{byte:02X}>" for byte in range(256)}
@@ -116,6 +134,8 @@ def _tokens(
         )
     found: dict[str, Any] = {}
     unknown = tokenizer.special.get("unk_token", model.get("unk_token"))
+    if model["type"] == "Unigram":
+        unknown = by_number.get(model["unk_id"])
     for number, token in by_number.items():
         if token == unknown:
             types[number] = UNKNOWN
@@ -126,17 +146,21 @@ def _tokens(
 
 
 def _candidates(
-    model: Mapping[str, Any], common: Mapping[str, Any]
+    described: Mapping[str, Any], common: Mapping[str, Any], is_encoder: bool
 ) -> Iterator[dict[str, Any]]:
     """Yield what may describe a tokenizer."""
+    model = described["model"]
     if model["type"] == "WordPiece":
         yield _word_pieces(common)
+        return
+    if model["type"] == "Unigram":
+        yield from _unigrams(described, common)
         return
     merges = [
         (each if isinstance(each, str) else " ".join(each)) for each in model["merges"]
     ]
     if not model.get("byte_fallback"):
-        for pre in WORDS:
+        for pre in ("roberta-bpe",) if is_encoder else WORDS:
             yield {"model": "gpt2", "pre": pre, **common, "merges": merges}
         return
     ranks: dict[str, int] = {}
@@ -169,20 +193,64 @@ def _word_pieces(common: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_same(original: tokenizers.Tokenizer, metadata: Mapping[str, Any]) -> bool:
+def _unigrams(
+    described: Mapping[str, Any], common: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield what may describe unigrams, by what is done with spaces."""
+    scores = [float(each) for _, each in described["model"]["vocab"]]
+    scores += [UNUSED_SCORE] * (len(common["tokens"]) - len(scores))
+    found = {"model": "t5", "pre": "default", **common, "scores": scores}
+    charsmap = _charsmap(described["normalizer"])
+    if charsmap is not None:
+        found["precompiled_charsmap"] = charsmap
+    for removes, begins in ((True, True), (True, False), (False, True), (False, False)):
+        spaces = {"remove_extra_whitespaces": removes, "add_space_prefix": begins}
+        yield {**found, **spaces}
+
+
+def _charsmap(normalizer: Any) -> bytes | None:
+    """Return SentencePiece's map of characters, if a normalizer has one."""
+    if not isinstance(normalizer, dict):
+        return None
+    if normalizer["type"] == "Precompiled":
+        return base64.b64decode(normalizer["precompiled_charsmap"])
+    inner = map(_charsmap, normalizer.get("normalizers", []))
+    return next((each for each in inner if each is not None), None)
+
+
+def _is_same(
+    original: tokenizers.Tokenizer, metadata: Mapping[str, Any], architecture: str
+) -> bool:
     """Return whether what is read of the metadata cuts texts as the original."""
+    whole = {"general.architecture": architecture, **metadata}
     try:
-        read, _ = tokenizer_of(Path("written"), metadata)
+        read, _ = tokenizer_of(Path("written"), whole)
     except FileFormatError:
         return False
-    byte_pairs = metadata["tokenizer.ggml.model"] == "gpt2"
-    if byte_pairs and _words(read) != _words(original):
+    kind = metadata["tokenizer.ggml.model"]
+    if kind == "gpt2" and _words(read) != _words(original):
         return False
+    if kind == "t5" and any(
+        _characters(read, text) != _characters(original, text) for text in SAMPLES
+    ):
+        return False
+    if architecture == "bert":
+        pair = SAMPLES[:2]
+        one, other = read.encode(*pair), original.encode(*pair)
+        if (one.ids, one.type_ids) != (other.ids, other.type_ids):
+            return False
     return all(
         read.encode(text).ids == original.encode(text).ids
         and read.decode(read.encode(text).ids) == original.decode(read.encode(text).ids)
         for text in SAMPLES
     )
+
+
+def _characters(tokenizer: tokenizers.Tokenizer, text: str) -> str:
+    """Return a text as its normalizer leaves it, without spaces."""
+    if tokenizer.normalizer is not None:
+        text = tokenizer.normalizer.normalize_str(text)
+    return "".join(text.replace(SPACE, " ").split())
 
 
 def _words(tokenizer: tokenizers.Tokenizer) -> list[Any]:

@@ -32,6 +32,7 @@ from . import (
 from .checkpoint import Checkpoint, open_checkpoint, read_json
 from .config import ModelConfig
 from .experts import Experts
+from .gguf_encoder import with_pooling
 from .gguf_file import read_gguf
 from .gguf_model import fill_from_gguf
 from .gguf_settings import settings_of
@@ -106,7 +107,8 @@ def load(
     Returns
     -------
     nn.Module
-        Of the class in `FAMILIES`; a `SentenceEncoder` for `modules.json`.
+        Of the class in `FAMILIES`; a `SentenceEncoder` for `modules.json`, and for a
+        GGUF file of an encoder that says how its states become one vector.
 
     Raises
     ------
@@ -151,7 +153,7 @@ def _load_gguf(path: Path, device: DeviceLike, dtype: DTypeLike | None) -> nn.Mo
     model = FAMILIES[config.get("model_type", str)](config)
     place = default_device() if device is None else find_device(device)
     fill_from_gguf(model, file, place, None if dtype is None else as_dtype(dtype))
-    return model.eval()
+    return with_pooling(file, model).eval()
 
 
 def _sentence_encoder(

@@ -9,7 +9,8 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.base.errors import FileFormatError
 from vkbackend.framework.models.gguf_file import write_gguf
-from vkbackend.framework.models.gguf_tokenizer import SPACE, WORDS
+from vkbackend.framework.models.gguf_tokenizer import WORDS
+from vkbackend.framework.models.gguf_tokens import SPACE
 
 tokenizers = pytest.importorskip("tokenizers")
 
@@ -135,7 +136,7 @@ def test_the_template_of_chats_is_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"model": "t5"}, r"`tokenizer\.ggml\.model` is 't5'; accepted: 'gpt2'"),
+        ({"model": "rwkv"}, r"`tokenizer\.ggml\.model` is 'rwkv'; accepted: 'gpt2'"),
         ({"model": "bert"}, r"`tokenizer\.ggml\.tokens` has no '\[UNK\]'"),
         ({"pre": "strange"}, r"`tokenizer\.ggml\.pre` is 'strange'; accepted"),
         ({"merges": ["a"]}, r"`tokenizer\.ggml\.merges` must be a list of pairs"),
