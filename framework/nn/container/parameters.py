@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -200,7 +201,7 @@ class ParameterDict(Module):
 
     def copy(self) -> ParameterDict:
         """Return another dict of the same values."""
-        return ParameterDict(dict(self.items()))
+        return ParameterDict(self.items())
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, which is the default where it was missing."""
@@ -237,6 +238,9 @@ class ParameterDict(Module):
     def update(self, parameters: Any) -> None:
         """Add values, or replace those of the same key.
 
+        Those of a plain dict are added in the order of their keys, as in PyTorch, so
+        that optimizers count parameters alike; pairs and an `OrderedDict` keep theirs.
+
         Raises
         ------
         TypeError
@@ -248,8 +252,11 @@ class ParameterDict(Module):
                 " mapping of keys to parameters, or an iterable of pairs"
             )
         mapped: Any = parameters
-        known = isinstance(parameters, Mapping | ParameterDict)
-        for key, value in [*(mapped.items() if known else mapped)]:
+        if isinstance(parameters, OrderedDict | ParameterDict):
+            mapped = [*parameters.items()]
+        elif isinstance(parameters, Mapping):
+            mapped = sorted(parameters.items())
+        for key, value in mapped:
             self[key] = value
 
     def extra_repr(self) -> str:

@@ -1,5 +1,6 @@
 """Containers of parameters, beside PyTorch's."""
 
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ def test_list() -> None:
 
 def test_dict() -> None:
     def fill(space: Any, made: Any) -> Any:
-        found = space.ParameterDict({"a": made(2), "e": made(3)})
+        found = space.ParameterDict({"e": made(3), "a": made(2)})
         found["n"] = 5
         found.update({"b": space.Parameter(made(1))})
         found.setdefault("c", made(4))
@@ -60,3 +61,14 @@ def test_dict() -> None:
     assert len(list(ours.parameters())) == 2
     ours.clear()
     assert len(ours) == 0
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, list])
+def test_dict_keeps_pytorch_s_order(kind: Any) -> None:
+    pairs = [("mu", 1.0), ("alpha", 2.0), ("beta", 3.0)]
+    theirs = torch.nn.ParameterDict(kind((k, torch.tensor(v)) for k, v in pairs))
+    ours = nn.ParameterDict(kind((k, fw.tensor(v)) for k, v in pairs))
+    assert list(ours) == list(theirs)
+    assert list(ours.copy()) == list(theirs.copy())
+    found = [each.item() for each in ours.parameters()]
+    assert found == [each.item() for each in theirs.parameters()]
