@@ -10,6 +10,7 @@ from vkbackend.errors import ArgumentError
 
 from .. import nn
 from ..base.validation import as_int
+from .fused import parameters_of_experts, targeted, tie
 from .grouped import GROUPED, LoRAGrouped, names_of_experts
 from .layers import (
     EMBEDDING,
@@ -34,6 +35,7 @@ def add(
     dropout: float = 0.0,
     targets: Targets = "all-linear",
     rslora: bool = False,
+    target_parameters: Collection[str] = (),
 ) -> tuple[str, ...]:
     """Put adapters around layers of a model, and freeze its own parameters.
 
@@ -57,6 +59,11 @@ def add(
     rslora : bool, default False
         Whether it is alpha / sqrt(rank), as of rank-stabilised adapters (Kalajdzievski
         2023, arXiv:2312.03732).
+    target_parameters : collection of str
+        Names of experts' parameters as `transformers` has them, or their ends after a
+        dot: "gate_up_proj", whose two halves have one A, and "down_proj". The file has
+        an adapter of each, not of each expert. `targets` are of no experts then, and
+        may be empty.
 
     Returns
     -------
@@ -67,7 +74,8 @@ def add(
     ------
     ArgumentError
         If a setting is out of its range, no layer is a target or one cannot have an
-        adapter, the model has adapters, or is a layer itself.
+        adapter, the model has adapters, or is a layer itself; or there is no such
+        parameter, or dropout beside one.
 
     Notes
     -----
@@ -94,9 +102,34 @@ def add(
             f"lora.add: `{known[0]}` has an adapter; a model has one set of them: train"
             " those, or take them away with lora.remove"
         )
-    chosen = _chosen(model, targets)
-    put(model, chosen, settings)
+    fused = _fused(model, target_parameters, settings)
+    chosen = _chosen(model, targets, fused)
+    put(model, chosen, dict.fromkeys(chosen, settings))
+    tie(model, fused)
     return tuple(chosen)
+
+
+def _fused(
+    model: nn.Module, parameters: Collection[str], settings: Settings
+) -> dict[str, tuple[str, ...]]:
+    """Return the fused parameters that are to have adapters, with their layers."""
+    if isinstance(parameters, str):
+        raise ArgumentError(
+            f"lora.add: target_parameters is {parameters!r}; it must be a list of names"
+        )
+    try:
+        found = targeted(model, parameters)
+    except KeyError as error:
+        raise ArgumentError(
+            f"lora.add: target_parameters has {error}; of the {type(model).__name__}"
+            f" there can be {', '.join(parameters_of_experts(model)) or 'none'}"
+        ) from error
+    if found and settings.dropout:
+        raise ArgumentError(
+            f"lora.add: dropout is {settings.dropout}; with target_parameters it must"
+            " be 0"
+        )
+    return found
 
 
 def _settings(rank: int, alpha: float, dropout: float, rslora: bool) -> Settings:
@@ -112,8 +145,15 @@ def _settings(rank: int, alpha: float, dropout: float, rslora: bool) -> Settings
     return Settings(rank, float(alpha), float(dropout), bool(rslora))
 
 
-def _chosen(model: nn.Module, targets: Targets) -> dict[str, nn.Module]:
+def _chosen(
+    model: nn.Module, targets: Targets, fused: Mapping[str, tuple[str, ...]]
+) -> dict[str, nn.Module]:
     """Return the layers that are to have adapters, by name."""
+    inner = {
+        name: model.get_submodule(name) for each in fused.values() for name in each
+    }
+    if inner and not targets:
+        return inner
     if callable(targets):
         matches = targets
     elif targets == "all-linear":
@@ -131,6 +171,7 @@ def _chosen(model: nn.Module, targets: Targets) -> dict[str, nn.Module]:
         name: layer
         for name, layer in model.named_modules()
         if name and any(matches(each, layer) for each in (name, *experts.get(name, ())))
+        if not (inner and name in experts)
     }
     for name, layer in chosen.items():
         problem = _reason_against(layer)
@@ -145,7 +186,7 @@ def _chosen(model: nn.Module, targets: Targets) -> dict[str, nn.Module]:
             f"lora.add: no layer is a target of {targets!r}; the model's"
             f" {len(layers)} layers begin with {layers[:3]}"
         )
-    return chosen
+    return chosen | inner
 
 
 def _is_layer(layer: nn.Module) -> bool:
@@ -177,9 +218,11 @@ def _adapter(layer: nn.Module, settings: Settings) -> LoRALayer:
     return LoRALinear(layer, settings)
 
 
-def put(model: nn.Module, chosen: dict[str, nn.Module], settings: Settings) -> None:
+def put(
+    model: nn.Module, chosen: dict[str, nn.Module], settings: Mapping[str, Settings]
+) -> None:
     """Replace layers of a model, which may be at several places, and freeze it."""
-    made = {id(layer): _adapter(layer, settings) for layer in chosen.values()}
+    made = {id(each): _adapter(each, settings[name]) for name, each in chosen.items()}
     model.requires_grad_(False)
     _replace(model, made)
 
@@ -224,12 +267,13 @@ def parameters(model: nn.Module) -> list[nn.Parameter]:
     ArgumentError
         If it has no adapters.
     """
-    return [
-        each
+    found = {
+        id(each): each
         for layer in adapted("lora.parameters", model).values()
         for name, each in layer.named_parameters()
         if not name.startswith("base_layer.")
-    ]
+    }
+    return list(found.values())
 
 
 def merge(model: nn.Module, requantize: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +14,18 @@ from .. import nn
 from ..autograd.engine import no_grad
 from ..base.errors import FileFormatError, ShapeError
 from ..io.serialization import save as save_tensors
-from ..models.checkpoint import Checkpoint, open_checkpoint, read_json
+from ..models.checkpoint import Checkpoint, open_checkpoint
 from ..models.gpt2 import Conv1D
 from ..tensor.quantized import QuantizedTensor
 from ..tensor.tensor import Tensor
 from .adapters import LAYERS, adapted, layers_of, put
+from .config import CONFIG, AdapterConfig, names_in_files, read_config, written_config
+from .fused import fused_of, joined, parameters_of_experts, split, targeted, tie
 from .grouped import names_of_experts
 from .layers import EMBEDDING, LoRALayer, Settings
 
-CONFIG = "adapter_config.json"
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 PREFIX = "base_model.model."
-
-_REFUSED = (
-    "alpha_pattern arrow_config corda_config layer_replication lora_bias"
-    " megatron_config modules_to_save rank_pattern target_parameters"
-    " trainable_token_indices use_bdlora use_dora use_qalora"
-).split()
-"""Settings of peft that change what adapters compute."""
 
 
 def save(
@@ -57,15 +52,21 @@ def save(
     found = adapted("lora.save", model)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    experts = names_of_experts(model)
+    experts, fused = names_of_experts(model), fused_of(model)
+    inner = {name for names in fused.values() for name in names}
     tensors = {
         f"{PREFIX}{each}.{part}": value
         for name, layer in found.items()
         for part, tensor in layer.factors().items()
+        if name not in inner
         for each, value in _named(name, experts, tensor.detach())
     }
+    for name, value in joined(model, fused).items():
+        tensors[f"{PREFIX}{name}"] = value
     save_tensors(tensors, folder / WEIGHTS[0])
-    text = json.dumps(_config(model, found, base_model), indent=2, sort_keys=True)
+    text = json.dumps(
+        written_config(model, found, base_model), indent=2, sort_keys=True
+    )
     save_atomically(folder / CONFIG, (text + "\n").encode())
 
 
@@ -76,42 +77,6 @@ def _named(
     if name not in experts:
         return [(name, tensor)]
     return list(zip(experts[name], tensor, strict=True))
-
-
-def _config(
-    model: nn.Module, found: dict[str, LoRALayer], base_model: str | Path | None
-) -> dict[str, Any]:
-    first = next(iter(found.values()))
-    rank, alpha, dropout, rslora = first.settings
-    return {
-        "peft_type": "LORA",
-        "task_type": "CAUSAL_LM" if hasattr(model, "lm_head") else None,
-        "base_model_name_or_path": None if base_model is None else str(base_model),
-        "r": rank,
-        "lora_alpha": int(alpha) if alpha.is_integer() else alpha,
-        "lora_dropout": dropout,
-        "use_rslora": rslora,
-        "target_modules": _target_modules(model, found),
-        "bias": "none",
-        "fan_in_fan_out": isinstance(first.base_layer, Conv1D),
-        "inference_mode": True,
-        "init_lora_weights": True,
-        **{name: None for name in ("auto_mapping", "modules_to_save", "revision")},
-    }
-
-
-def _target_modules(model: nn.Module, found: dict[str, LoRALayer]) -> list[str]:
-    """Return the last parts of the names if no other module has them, or the names."""
-    experts = names_of_experts(model)
-    names = [each for name in found for each in experts.get(name, [name])]
-    ends = {name.rpartition(".")[2] for name in names}
-    inner = tuple(f"{name}." for name in found)
-    for name, _ in model.named_modules():
-        if name in found or name.startswith(inner):
-            continue
-        if name.rpartition(".")[2] in ends:
-            return sorted(names)
-    return sorted(ends)
 
 
 def load(model: nn.Module, folder: str | Path) -> None:
@@ -138,17 +103,24 @@ def load(model: nn.Module, folder: str | Path) -> None:
         If the model has other adapters, or merged ones.
     """
     folder = Path(folder)
-    settings = _read_settings(folder / CONFIG)
-    checkpoint = _stacked(model, _open_weights(folder))
+    config = read_config(folder / CONFIG)
+    fused = _fused(model, config)
+    inner = {name for names in fused.values() for name in names}
+    opened = _open_weights(folder)
+    checkpoint = _stacked(model, split(model, opened, fused, PREFIX))
     parts = _by_layer(checkpoint)
     layers = {name: _layer(model, checkpoint, name) for name in parts}
+    settings = {
+        name: config.of(names_in_files(model, name, name in inner)) for name in parts
+    }
     present = dict(layers_of(model))
     if present:
-        _check_present(folder, present, set(parts), settings)
+        _check_present(folder, present, inner, settings)
     for name, layer in layers.items():
-        _check_shapes(checkpoint, name, layer, parts[name], settings)
+        _check_shapes(checkpoint, name, layer, parts[name], settings[name])
     if not present:
         put(model, layers, settings)
+        tie(model, fused)
         present = dict(layers_of(model))
     with no_grad():
         for name, each in parts.items():
@@ -164,6 +136,24 @@ def load(model: nn.Module, folder: str | Path) -> None:
                 target.copy_(stored.to(target.device, target.dtype))
 
 
+def _fused(model: nn.Module, config: AdapterConfig) -> dict[str, tuple[str, ...]]:
+    """Return the fused parameters that a configuration names, with their layers."""
+    try:
+        found = targeted(model, config.parameters)
+    except KeyError as error:
+        raise FileFormatError(
+            f"{config.path}: target_parameters has {error}; of the"
+            f" {type(model).__name__} there can be"
+            f" {', '.join(parameters_of_experts(model)) or 'none'}"
+        ) from error
+    if found and config.settings.dropout:
+        raise FileFormatError(
+            f"{config.path}: lora_dropout is {config.settings.dropout}; with"
+            " target_parameters it must be 0"
+        )
+    return found
+
+
 def _stacked(model: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint in which the factors of experts are stacked."""
     parts = {
@@ -177,35 +167,6 @@ def _stacked(model: nn.Module, checkpoint: Checkpoint) -> Checkpoint:
         if any(each in checkpoint for each in stored)
     }
     return checkpoint.stacked(present) if present else checkpoint
-
-
-def _read_settings(path: Path) -> Settings:
-    if not path.is_file():
-        raise FileNotFoundError(f"lora.load: there is no file {path}")
-    config = read_json(path)
-    kind = config.get("peft_type")
-    if kind != "LORA":
-        raise FileFormatError(f"{path}: peft_type is {kind!r}; it must be 'LORA'")
-    strange = [name for name in _REFUSED if config.get(name)]
-    if config.get("bias", "none") != "none":
-        strange.append("bias")
-    if strange:
-        raise FileFormatError(
-            f"{path}: {strange[0]} is {config[strange[0]]!r}, which is not supported"
-        )
-    rank, alpha = config.get("r"), config.get("lora_alpha")
-    dropout = config.get("lora_dropout", 0.0)
-    if not isinstance(rank, int) or rank < 1:
-        raise FileFormatError(f"{path}: r is {rank!r}; it must be a positive integer")
-    for name, value in (("lora_alpha", alpha), ("lora_dropout", dropout)):
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise FileFormatError(f"{path}: {name} is {value!r}; it must be a number")
-    if not 0 <= dropout < 1:
-        raise FileFormatError(
-            f"{path}: lora_dropout is {dropout}; it must be at least 0 and below 1"
-        )
-    rslora = bool(config.get("use_rslora"))
-    return Settings(rank, float(alpha or 0), float(dropout), rslora)
 
 
 def _open_weights(folder: Path) -> Checkpoint:
@@ -256,9 +217,12 @@ def _layer(model: nn.Module, checkpoint: Checkpoint, name: str) -> Any:
 
 
 def _check_present(
-    folder: Path, present: dict[str, LoRALayer], names: set[str], settings: Settings
+    folder: Path,
+    present: dict[str, LoRALayer],
+    fused: set[str],
+    settings: Mapping[str, Settings],
 ) -> None:
-    differing = sorted(names ^ present.keys())
+    differing = sorted(settings.keys() ^ present.keys())
     if differing:
         raise ArgumentError(
             f"lora.load: the model and {folder} have adapters of other layers, as"
@@ -270,10 +234,16 @@ def _check_present(
                 f"lora.load: `{name}` is merged; lora.unmerge takes it out"
                 " of the weight"
             )
-        if layer.settings != settings:
+        if layer.settings != settings[name]:
             raise ArgumentError(
-                f"lora.load: the model's adapters have {layer.settings}, those of"
-                f" {folder} {settings}; take the model's away with lora.remove"
+                f"lora.load: the model's adapter of `{name}` has {layer.settings}, that"
+                f" of {folder} {settings[name]}; take the model's away with lora.remove"
+            )
+        if getattr(layer, "is_fused", False) != (name in fused):
+            raise ArgumentError(
+                f"lora.load: either the model or {folder} has the adapter of `{name}`"
+                " in a fused parameter of experts; take the model's away with"
+                " lora.remove"
             )
 
 

@@ -32,6 +32,9 @@ class LoRAGrouped(LoRALayer):
         Drawn from U(-k, k) with k = 1 / sqrt(in_features).
     lora_B : GroupedLinear, weight (groups, out_features, rank)
         Zeros, so that the layer starts as the frozen one.
+    is_fused : bool
+        Whether it is a part of one adapter of several layers of experts, which have
+        one `lora_A` then.
     """
 
     def __init__(self, base_layer: nn.Module, settings: Settings) -> None:
@@ -40,6 +43,7 @@ class LoRAGrouped(LoRALayer):
         groups, rows, columns = weight.shape
         place, dtype = weight.device, adapter_dtype(weight.dtype)
         self.groups: int = groups
+        self.is_fused = False
         self.in_features, self.out_features = columns, rows
         self.lora_dropout = nn.Dropout(settings.dropout) if settings.dropout else None
         self.lora_A = _Factors(groups, columns, settings.rank, place, dtype)

@@ -98,11 +98,11 @@ class Checkpoint(Mapping[str, Tensor]):
         return len(self._tensors)
 
     def replaced(
-        self, parts: Collection[str], packed: Mapping[str, PackedTensor]
+        self, parts: Collection[str], made: Mapping[str, PackedTensor | Tensor]
     ) -> Checkpoint:
-        """Return the checkpoint with quantized tensors in place of their parts."""
+        """Return the checkpoint with others in place of what they are made of."""
         kept = {name: each for name, each in self._tensors.items() if name not in parts}
-        return Checkpoint(self.path, {**kept, **packed})
+        return Checkpoint(self.path, {**kept, **made})
 
     def stacked(self, parts: Mapping[str, Sequence[str]]) -> Checkpoint:
         """Return the checkpoint with some tensors stacked to one, in their place.

@@ -10,6 +10,7 @@ from typing import Any
 import vkbackend.framework as fw
 from vkbackend.errors import ArgumentError
 from vkbackend.framework import data, lora, models, nn, optim
+from vkbackend.framework.lora.grouped import LoRAGrouped
 from vkbackend.framework.utils.checkpoint import checkpoint_modules
 
 from .loaded import loaded_model
@@ -165,7 +166,7 @@ def _adapters(model: nn.Module) -> nn.Module:
     parts = [
         part
         for layer in model.modules()
-        if isinstance(layer, lora.LoRALinear)
+        if isinstance(layer, lora.LoRALinear | LoRAGrouped)
         for part in (layer.lora_A, layer.lora_B, layer.lora_dropout)
     ]
     return nn.ModuleList([part for part in parts if part is not None])

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.models.small import small_llama
 from vkbackend.framework import lora
 from vkbackend.framework.optim.training.loop import TrainingLoop
 from vkbackend.tools.models.cli import main
-from vkbackend.tools.models.finetune import StepLosses
+from vkbackend.tools.models.finetune import StepLosses, _adapters
 
 LINES = [
     {"text": "the cat sat on the mat"},
@@ -91,3 +92,10 @@ def test_quantized_weights_are_not_merged(
     more = ["--out", str(tmp_path), "--merge", "--format", "q8_0"]
     assert main([*given, *more]) == 1
     assert "--merge beside --format" in capsys.readouterr().err
+
+
+def test_checkpoints_hold_the_adapters_of_experts() -> None:
+    model = small_llama(model_type="mixtral", num_local_experts=3)  # type: ignore[arg-type]
+    lora.add(model, 2)
+    kept = {id(each) for each in _adapters(model).parameters()}
+    assert kept == {id(each) for each in lora.parameters(model)}
