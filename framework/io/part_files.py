@@ -14,6 +14,7 @@ import os
 import secrets
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,7 +168,7 @@ def _write_own(
             if not data:
                 continue
             file.write(data)
-            place = None if part is None else [part.dim, part.start, part.stop]
+            place = None if part is None else [part.dim, *chain(*part.ranges)]
             span = [name, at, len(data), zlib.crc32(data)]
             entries.append([list(key), dtype, list(shape), place, span])
             at += len(data)
@@ -249,7 +250,8 @@ class PartReader:
             objects = name if name.endswith("-objects") else objects
         for keys, dtype, shape, place, span in index["tensors"]:
             key, whole = tuple(keys), tuple(shape)
-            part = TensorShard(whole, *(place or (None, 0, math.prod(whole))))
+            dim, *ends = place or (None, 0, math.prod(whole))
+            part = TensorShard(whole, dim, tuple(zip(ends[::2], ends[1::2])))
             self._entries.setdefault(key, []).append((part, span))
             self._dtypes[key], self.shapes[key] = as_dtype(dtype), whole
         self.objects: dict[Keys, Any] = {
@@ -289,15 +291,15 @@ class PartReader:
             If the elements are damaged, or some are missing.
         """
         whole, dtype = self.shapes[key], self._dtypes[key]
-        wanted = part or TensorShard(whole, None, 0, math.prod(whole))
+        wanted = part or TensorShard(whole, None, ((0, math.prod(whole)),))
         flat = wanted.dim is None
         sources = self._entries[key]
         if flat and all(each.dim is None for each, _ in sources):
-            data = self._joined(key, wanted.start, wanted.stop)
+            data = self._joined(key, *wanted.ranges[0])
         else:
             array = np.empty(whole, dtype.storage)
             for each, span in sources:
-                each.of(array)[...] = self._data(key, span).reshape(each.own_shape)
+                each.put(array, self._data(key, span))
             data = np.ascontiguousarray(wanted.of(array)).reshape(-1)
         shape = whole if part is None else part.own_shape
         return Tensor.from_stored(data, Layout.contiguous(shape), CPU, dtype)
@@ -307,12 +309,11 @@ class PartReader:
         out = np.empty(stop - start, self._dtypes[key].storage)
         filled = 0
         for each, span in self._entries[key]:
-            low, high = max(each.start, start), min(each.stop, stop)
+            ((first, end),) = each.ranges
+            low, high = max(first, start), min(end, stop)
             if low < high:
                 data = self._data(key, span)
-                out[low - start : high - start] = data[
-                    low - each.start : high - each.start
-                ]
+                out[low - start : high - start] = data[low - first : high - first]
                 filled += high - low
         if filled != stop - start:
             raise FileFormatError(

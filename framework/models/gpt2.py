@@ -5,7 +5,7 @@ Names of modules are those of the checkpoints of `GPT2LMHeadModel`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from .. import nn
 from ..base.dtype import DTypeLike
@@ -57,10 +57,22 @@ class GPT2Config(NamedTuple):
 class Conv1D(nn.Module):
     """Linear layer whose weight is stored as (inner, outer)."""
 
+    weight_is_transposed: ClassVar[bool] = True
+
     def __init__(self, outer: int, inner: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(zeros((inner, outer)))
         self.bias = nn.Parameter(zeros(outer))
+
+    @property
+    def in_features(self) -> int:
+        """Size of the inputs."""
+        return self.weight.shape[0]
+
+    @property
+    def out_features(self) -> int:
+        """Size of the outputs."""
+        return self.weight.shape[1]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x W + b."""
@@ -72,7 +84,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: GPT2Config) -> None:
         super().__init__()
-        self.heads = config.n_head
+        self.head = config.n_embd // config.n_head
         self.c_attn = Conv1D(3 * config.n_embd, config.n_embd)
         self.c_proj = Conv1D(config.n_embd, config.n_embd)
 
@@ -82,15 +94,15 @@ class Attention(nn.Module):
         cache: tuple[CacheStep, int] | None,
     ) -> Tensor:
         """Return what each token attends to, (batch, length, n_embd)."""
-        batch, length, width = x.shape
-        cut = (batch, length, 3, self.heads, width // self.heads)
+        batch, length, _ = x.shape
+        cut = (batch, length, 3, -1, self.head)
         q, k, v = self.c_attn(x).reshape(*cut).permute(2, 0, 3, 1, 4).unbind(0)
         if cache is None:
             found = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:
             step, layer = cache
             found = step.attend(layer, q, k, v)
-        out: Tensor = self.c_proj(found.transpose(1, 2).reshape(batch, length, width))
+        out: Tensor = self.c_proj(found.transpose(1, 2).reshape(batch, length, -1))
         return out
 
 

@@ -66,9 +66,9 @@ class Attention(nn.Module):
         self.head = config.head_dim
         outer = config.num_attention_heads * self.head
         shared = config.num_key_value_heads * self.head
-        self.sizes = [outer, shared, shared]
         width = config.hidden_size
         self.qkv_proj = skip_init(nn.Linear, width, outer + 2 * shared, bias=False)
+        self.sizes = self.qkv_proj.sections = [outer, shared, shared]
         self.o_proj = skip_init(nn.Linear, outer, width, bias=False)
 
     def forward(
@@ -81,9 +81,11 @@ class Attention(nn.Module):
         """Return what each token attends to, (batch, length, hidden)."""
         batch, length, _ = x.shape
         cut = (batch, length, -1, self.head)
+        found = self.qkv_proj(x)
+        # Of a layer that ranks divide these are some of the heads.
+        sizes = [each * found.shape[-1] // sum(self.sizes) for each in self.sizes]
         q, k, v = (
-            part.reshape(*cut).transpose(1, 2)
-            for part in ops.split(self.qkv_proj(x), self.sizes, -1)
+            part.reshape(*cut).transpose(1, 2) for part in ops.split(found, sizes, -1)
         )
         if cache is None:
             q, k = rotated(q, angles), rotated(k, angles)

@@ -131,6 +131,7 @@ __all__ = [
     "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
+    "ParallelMultiheadAttention",
     "Parameter",
     "ParameterDict",
     "ParameterList",

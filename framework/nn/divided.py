@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .. import ops
 from ..tensor.tensor import Tensor
 
@@ -32,25 +34,46 @@ class TensorShard:
     dim : int or None
         Dimension that is divided; None where the whole is taken as one of one
         dimension, in row-major order.
-    start, stop : int
-        The first place of the part in that dimension, and its end.
+    ranges : tuple of (int, int)
+        The first place in that dimension, and the end, of each piece of the part: one
+        piece, or of projections side by side one of each.
     """
 
     shape: tuple[int, ...]
     dim: int | None
-    start: int
-    stop: int
+    ranges: tuple[tuple[int, int], ...]
 
     def of(self, whole: Any) -> Any:
-        """Return the part of a whole tensor or array."""
-        if self.dim is None:
-            return whole.reshape(-1)[self.start : self.stop]
-        return whole[(slice(None),) * self.dim + (slice(self.start, self.stop),)]
+        """Return the part of a whole tensor or array; a view if it is one piece."""
+        found = self._pieces(whole)
+        if len(found) == 1:
+            return found[0]
+        if isinstance(whole, np.ndarray):
+            return np.concatenate(found, self.dim or 0)
+        return ops.cat(found, self.dim or 0)
+
+    def put(self, whole: np.ndarray, part: np.ndarray) -> None:
+        """Write the part to a whole array, of contiguous memory."""
+        values, at = part.reshape(self.own_shape), 0
+        lead = (slice(None),) * (self.dim or 0)
+        for piece, (low, high) in zip(self._pieces(whole), self.ranges):
+            piece[...] = values[(*lead, slice(at, at + high - low))]
+            at += high - low
+
+    def _pieces(self, whole: Any) -> list[Any]:
+        flat = whole.reshape(-1) if self.dim is None else whole
+        lead = (slice(None),) * (self.dim or 0)
+        return [flat[(*lead, slice(low, high))] for low, high in self.ranges]
+
+    @property
+    def sizes(self) -> list[int]:
+        """How long the pieces are."""
+        return [high - low for low, high in self.ranges]
 
     @property
     def own_shape(self) -> tuple[int, ...]:
         """Shape of the part."""
-        count = self.stop - self.start
+        count = sum(self.sizes)
         if self.dim is None:
             return (count,)
         return (*self.shape[: self.dim], count, *self.shape[self.dim + 1 :])

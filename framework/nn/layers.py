@@ -160,12 +160,15 @@ from .padding import (
     ZeroPad3d as ZeroPad3d,
 )
 from .fsdp.wrapper import FSDP as FSDP, fully_shard as fully_shard
+from .parallel_attention import (
+    ParallelMultiheadAttention as ParallelMultiheadAttention,
+)
 from .parallel_linear import (
     ColumnParallelLinear as ColumnParallelLinear,
     RowParallelLinear as RowParallelLinear,
-    tensor_parallel as tensor_parallel,
-    whole_state_dict as whole_state_dict,
 )
+from .parallel_module import whole_state_dict as whole_state_dict
+from .parallel_plan import tensor_parallel as tensor_parallel
 from .pipeline import Pipeline as Pipeline
 from .pooling import (
     AdaptiveAvgPool1d as AdaptiveAvgPool1d,

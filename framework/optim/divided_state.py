@@ -326,6 +326,6 @@ def _assembled(parts: list[tuple[TensorShard, str, np.ndarray]]) -> Tensor:
     shape = parts[0][0].shape
     whole = np.empty(shape, parts[0][2].dtype)
     for part, _, data in parts:
-        part.of(whole)[...] = data.reshape(part.own_shape)
+        part.put(whole, data)
     flat, dtype = whole.reshape(-1), as_dtype(parts[0][1])
     return Tensor.from_stored(flat, Layout.contiguous(shape), CPU, dtype)

@@ -220,7 +220,7 @@ class MultiheadAttention(Module):
             self.add_zero_attn,
             self.dropout,
             self.out_proj.weight,
-            self.out_proj.bias,
+            self._out_bias(),
             self.training,
             key_padding_mask,
             need_weights,
@@ -258,8 +258,12 @@ class MultiheadAttention(Module):
         seen = None if causal else mask
         out = ops.scaled_dot_product_attention(q, k, v, seen, dropped, causal)
         out = out.permute((0, 2, 1, 3) if first else (2, 0, 1, 3))
-        out = out.reshape(*query.shape[:2], self.embed_dim)
-        return ops.linear(out, self.out_proj.weight, self.out_proj.bias)
+        out = out.reshape(*query.shape[:2], heads * size)
+        return ops.linear(out, self.out_proj.weight, self._out_bias())
+
+    def _out_bias(self) -> Tensor | None:
+        """Return what the map out of the subspaces adds."""
+        return self.out_proj.bias
 
     def _projected(self, given: tuple[Tensor, Tensor, Tensor]) -> list[Tensor]:
         """Return queries, keys and values; one product for all of one tensor."""

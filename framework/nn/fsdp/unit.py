@@ -157,8 +157,8 @@ class FlatParameters:
 
     def part(self, number: int) -> TensorShard:
         """Return which part of a parameter this rank has."""
-        span = self.layout.part(self.group.rank, number)
-        return TensorShard(self.entries[number].shape, None, *span)
+        low, high = self.layout.part(self.group.rank, number)
+        return TensorShard(self.entries[number].shape, None, ((low, high),))
 
     def refresh(self) -> None:
         """Look at the attributes: others may have been assigned, or converted."""

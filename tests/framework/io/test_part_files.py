@@ -29,7 +29,7 @@ WHOLE = np.arange(42, dtype=np.float32).reshape(6, 7)
 def part_of_rank(rank: int, size: int, dim: int | None) -> TensorShard:
     count = WHOLE.size if dim is None else WHOLE.shape[dim]
     ends = [count * k // size for k in range(size + 1)]
-    return TensorShard(WHOLE.shape, dim, ends[rank], ends[rank + 1])
+    return TensorShard(WHOLE.shape, dim, ((ends[rank], ends[rank + 1]),))
 
 
 @pytest.mark.parametrize("dim", [None, 0, 1])

@@ -23,7 +23,7 @@ class TinyGPT(nn.Module):
         self.tokens = nn.Embedding(11, 8)
         self.places = nn.Embedding(5, 8)
         self.block = nn.TransformerEncoderLayer(
-            8, 2, 16, dropout=0.0, batch_first=True, norm_first=True
+            8, 4, 16, dropout=0.0, batch_first=True, norm_first=True
         )
         self.norm = nn.LayerNorm(8)
 
@@ -151,6 +151,37 @@ def tensor_parallel(group: Group, device: Any) -> None:
     print(f"tensor parallel: rank {group.rank} is right", flush=True)
 
 
+def heads(group: Group, device: Any) -> None:
+    """Take replayed steps with some of the heads, and eager ones with all of them."""
+    own, whole = make("gpt", group.rank).to(device), make("gpt", 0)
+    nn.tensor_parallel(own, group)
+    mine, optimizer = (fw.optim.SGD(x.parameters(), lr=0.1) for x in (own, whole))
+
+    @fw.jit
+    def step(x: fw.Tensor, y: fw.Tensor) -> fw.Tensor:
+        mine.zero_grad()
+        loss = loss_of(own, x, y)
+        loss.backward()
+        mine.step()
+        return loss.detach()
+
+    for at in range(STEPS):
+        x, y = batch("gpt", at, ROWS)
+        found = step(*[fw.tensor(each, device=device) for each in (x, y)])
+        optimizer.zero_grad()
+        loss = loss_of(whole, x, y)
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(found.item(), loss.item(), rtol=1e-4)
+    state = nn.whole_state_dict(own)
+    for key, right in whole.state_dict().items():
+        np.testing.assert_allclose(
+            state[key].numpy(), right.numpy(), rtol=1e-3, atol=1e-5
+        )
+    assert step.replays > 1
+    print(f"heads: rank {group.rank} is right", flush=True)
+
+
 def parts_of_batches(group: Group, device: Any, name: str) -> None:
     """Take replayed steps on a device with parts, and eager ones with whole batches."""
     own, whole = make(name, group.rank).to(device), make(name, 0)
@@ -188,7 +219,10 @@ def parts_of_batches(group: Group, device: Any, name: str) -> None:
 def main() -> None:
     group = fw.distributed.init()
     for name in sys.argv[1:]:
-        parts_of_batches(group, group.device, name)
+        if name == "heads":
+            heads(group, group.device)
+        else:
+            parts_of_batches(group, group.device, name)
     data_parallel(group, group.device)
     tensor_parallel(group, group.device)
 

@@ -172,7 +172,10 @@ def test_a_group_is_wanted() -> None:
     ("size", "names"),
     [
         (2, []),
-        *(pytest.param(size, [*CASES], marks=pytest.mark.wide) for size in (1, 2, 4)),
+        *(
+            pytest.param(size, [*CASES, "heads"], marks=pytest.mark.wide)
+            for size in (1, 2, 4)
+        ),
     ],
 )
 def test_replayed_in_processes(size: int, names: list[str]) -> None:

@@ -1,5 +1,6 @@
 """Layers divided among ranks compute what whole ones do, with their gradients."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,88 +11,6 @@ from tests.rank_threads import as_threads
 from vkbackend.framework import nn
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.communication.group import Group
-
-WIDTH, HEADS, STEPS = 8, 4, 3
-
-
-class Attention(nn.Module):
-    """Attention that takes the number of heads from the sizes of its layers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        for name in ("q_proj", "k_proj", "v_proj", "o_proj"):
-            setattr(self, name, nn.Linear(WIDTH, WIDTH))
-        self.q_norm = nn.RMSNorm(WIDTH // HEADS)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        layers = self.q_proj, self.k_proj, self.v_proj
-        cut = *x.shape[:2], -1, WIDTH // HEADS
-        q, k, v = (each(x).reshape(*cut).transpose(1, 2) for each in layers)
-        found = nn.functional.scaled_dot_product_attention(
-            self.q_norm(q), k, v, is_causal=True
-        )
-        out: fw.Tensor = self.o_proj(found.transpose(1, 2).reshape(*x.shape[:2], -1))
-        return out
-
-
-class Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.attention = Attention()
-        self.norm = nn.LayerNorm(WIDTH)
-        self.gate_proj, self.up_proj = nn.Linear(WIDTH, 16), nn.Linear(WIDTH, 16)
-        self.down_proj = nn.Linear(16, WIDTH, bias=False)
-
-    def forward(self, x: fw.Tensor) -> fw.Tensor:
-        x = x + self.attention(self.norm(x))
-        gate = nn.functional.silu(self.gate_proj(x))
-        out: fw.Tensor = x + self.down_proj(gate * self.up_proj(x))
-        return out
-
-
-def gpt(seed: int) -> nn.Module:
-    with fw.random.fork_rng():
-        fw.manual_seed(seed)
-        layers = nn.Embedding(7, WIDTH), Block(), Block(), nn.Linear(WIDTH, 7)
-        return nn.Sequential(*layers)
-
-
-def train(model: nn.Module) -> list[float]:
-    optimizer = fw.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
-    rng, losses = np.random.default_rng(0), []
-    for _ in range(STEPS):
-        x, y = (fw.tensor(rng.integers(0, 7, (2, 3))) for _ in range(2))
-        optimizer.zero_grad()
-        out = model(x)
-        loss = nn.functional.cross_entropy(out.reshape(-1, 7), y.reshape(-1))
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    return losses
-
-
-@pytest.mark.parametrize("size", [1, 2, pytest.param(4, marks=pytest.mark.wide)])
-def test_transformer(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    models, alone = [gpt(seed) for seed in range(size)], gpt(0)
-
-    def work(group: Group) -> Any:
-        model = nn.tensor_parallel(models[group.rank], group)
-        assert model[1].down_proj.weight.shape == (WIDTH, 16 // size)
-        losses = train(model)
-        return losses, nn.whole_state_dict(model)
-
-    results = as_threads(monkeypatch, size, 4096).run(work)
-    expected = train(alone)
-    for losses, state in results:
-        np.testing.assert_allclose(losses, expected, rtol=1e-5)
-        assert [*state] == [*alone.state_dict()]
-        for key, value in alone.state_dict().items():
-            np.testing.assert_allclose(
-                state[key].numpy(), value.numpy(), rtol=1e-3, atol=1e-6, err_msg=key
-            )
-            assert key.endswith("norm.weight") or fw.equal(
-                state[key], results[0][1][key]
-            )
 
 
 def test_whole_inputs_and_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,8 +69,46 @@ def test_options_of_the_other_kind() -> None:
         nn.RowParallelLinear.from_linear(nn.Linear(1, 1), gather_output=True)
 
 
-def test_plans_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="fits no linear layer of Linear; give one"):
-        nn.tensor_parallel(nn.Linear(1, 1))
-    with pytest.raises(ValueError, match="kind 'rows'; it must be 'column', 'row'"):
-        nn.tensor_parallel(nn.Linear(1, 1), plan={"*": "rows"})
+@pytest.mark.parametrize("sections", [2, (4, 8)])
+def test_sections(monkeypatch: pytest.MonkeyPatch, sections: Any) -> None:
+    """Each rank has its part of each projection, and all outputs come in order."""
+    wholes = [nn.Linear(4, 12) for _ in range(2)]
+    x, sizes = fw.randn(3, 4), [6, 6] if sections == 2 else [4, 8]
+
+    def work(group: Group) -> Any:
+        column = nn.ColumnParallelLinear.from_linear(
+            wholes[group.rank], group, gather_output=True, sections=sections
+        )
+        out = column(x)
+        (out * fw.arange(12.0)).sum().backward()
+        whole = column.whole()
+        column.gather_output = False
+        parts = fw.split(column(x), [each // 2 for each in sizes], -1)
+        grads = [each.grad.numpy() for each in column.parameters()]
+        return out.detach(), [each.detach().numpy() for each in parts], whole, grads
+
+    results = as_threads(monkeypatch, 2).run(work)
+    expected = wholes[0](x)
+    (expected * fw.arange(12.0)).sum().backward()
+    ends = np.cumsum([0, *sizes])
+    for rank, (out, parts, whole, grads) in enumerate(results):
+        np.testing.assert_allclose(out.numpy(), expected.detach().numpy(), rtol=1e-5)
+        assert fw.equal(whole.weight, wholes[0].weight)
+        assert fw.equal(whole.bias, wholes[0].bias)
+        own = np.concatenate(
+            [
+                np.array_split(np.arange(low, high), 2)[rank]
+                for low, high in pairwise(ends)
+            ]
+        )
+        found = expected.detach().numpy()[:, own]
+        np.testing.assert_allclose(np.concatenate(parts, -1), found, rtol=1e-5)
+        for grad, right in zip(grads, wholes[0].parameters()):
+            np.testing.assert_allclose(grad, right.grad.numpy()[own], rtol=1e-5)
+
+
+def test_sections_that_do_not_fit() -> None:
+    with pytest.raises(ShapeError, match="sections is 3 for 4 features; it must be a"):
+        nn.ColumnParallelLinear(1, 4, sections=3)
+    with pytest.raises(ShapeError, match=r"sections is \(1, 2\) for 4 features"):
+        nn.ColumnParallelLinear(1, 4, sections=(1, 2))
