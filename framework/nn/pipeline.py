@@ -6,37 +6,32 @@ A batch goes through in micro-batches, by one forward and one backward pass in t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .. import ops
-from ..autograd.differentiate import backward
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base.device import Device
-from ..base.dtype import STORED, DType
 from ..tensor.factories import zeros_like
-from ..tensor.from_data import tensor as tensor_of
 from ..tensor.tensor import Tensor
 from .container import Sequential
 from .data_parallel import check_alike, checked_group, take_values
 from .divided import norm_of_all
 from .module import Module
+from .pipeline_flow import Flow, flow_of
 from .state_dict import IncompatibleKeys
 from .utils.clip_grad import get_total_norm
 
 if TYPE_CHECKING:
     from ..communication.group import Group
-    from ..communication.progress import Task
 
 __all__ = ["Pipeline"]
 
 FORWARD, BACKWARD = "forward", "backward"
-
-MOST_DIMENSIONS = 12
-"""Dimensions of a tensor between stages, at most."""
 
 
 def one_forward_one_backward(
@@ -126,13 +121,21 @@ class Pipeline(Module):
     DistributedError
         If another rank's model has other parameters or buffers.
     ValueError
-        If there are fewer modules than ranks, or two ranks would share a parameter.
+        If there are fewer modules than ranks.
 
     Notes
     -----
-    Messages take no part in `fw.jit`. Layers that compute over a batch, as
-    `BatchNorm1d`, compute over a micro-batch. Source: Narayanan et al.,
-    arXiv:2006.09503.
+    A parameter that modules of several ranks share, as an embedding and the layer of
+    the logits do, has the sum of their gradients on each of these ranks, which an
+    optimizer changes alike; a state has it under each of its names, as that of the
+    whole model, and one of them suffices for loading.
+
+    Within `fw.jit`, on a device, messages are nodes of the trace. Give all ranks the
+    batch then, of which ranks between use the shape alone: so all trace anew together
+    where it is another one. Otherwise a rank that replays raises `DistributedError`.
+
+    Layers that compute over a batch, as `BatchNorm1d`, compute over a micro-batch.
+    Source: Narayanan et al., arXiv:2006.09503.
 
     Examples
     --------
@@ -168,7 +171,7 @@ class Pipeline(Module):
                 f"Pipeline: there are {len(named)} modules for {group.size} ranks; each"
                 " needs one"
             )
-        _check_apart(named, group)
+        self._tied = _tied(named, group)
         tensors = [
             (f"{name}.{key}", x)
             for name, each in named
@@ -241,6 +244,9 @@ class Pipeline(Module):
             self.group.rank, self.group.size, self.micro_batches
         )
         counts = [_rows(each) for each in targets] if self.is_last else []
+        before = [self._tied_parameter(each).grad for each in self._tied]
+        for tied in self._tied:
+            self._tied_parameter(tied).grad = None
         with enable_grad():
             for what, number in order:
                 if what == FORWARD:
@@ -256,8 +262,34 @@ class Pipeline(Module):
                     flow.send(number, given, out, last=self.is_last)
                 else:
                     flow.go_back(number, first=self.is_first)
+        for tied, grad in zip(self._tied, before):
+            self._add_gradients(flow, tied, grad)
         flow.finish()
         return total
+
+    def _tied_parameter(self, tied: _Tied) -> Tensor:
+        path, _, key = tied.path.rpartition(".")
+        found: Tensor = getattr(self.get_submodule(path), key)
+        return found
+
+    def _add_gradients(self, flow: Flow, tied: _Tied, before: Tensor | None) -> None:
+        """Add the gradients of all ranks that have a parameter, in rank order."""
+        parameter = self._tied_parameter(tied)
+        if not parameter.requires_grad:
+            return
+        own, tag = parameter.grad, 3 * self.micro_batches + tied.number
+        with no_grad():
+            total = zeros_like(parameter.detach()) if own is None else own
+            first, *others = tied.owners
+            if self.group.rank == first:
+                for each in others:
+                    total = total + flow.arrive_like(total, each, tag)
+                for each in others:
+                    flow.post(total, each, tag)
+            else:
+                flow.post(total, first, tag)
+                total = flow.arrive_like(total, first, tag)
+            parameter.grad = total if before is None else before + total
 
     def forward(self, inputs: Any = None) -> Any:
         """Return the outputs on the last rank, None on the others; without gradients.
@@ -281,10 +313,13 @@ class Pipeline(Module):
             return None
         return _single(tuple(ops.cat(list(each)) for each in zip(*found)))
 
-    def _flow(self, where: str, inputs: Any) -> _Flow:
+    def _flow(self, where: str, inputs: Any) -> Flow:
+        cut = self._cut(where, inputs, self.is_first)
+        return flow_of(self.group, self._place(), cut)
+
+    def _place(self) -> Device:
         own = next(self.parameters(), None)
-        place = self.group.device if own is None else own.device
-        return _Flow(self.group, place, self._cut(where, inputs, self.is_first))
+        return self.group.device if own is None else own.device
 
     def _cut(self, where: str, given: Any, mine: bool) -> list[tuple[Any, ...]]:
         """Return the micro-batches of what this rank has to be given."""
@@ -321,9 +356,16 @@ class Pipeline(Module):
         Tensor
             The norm before.
         """
-        grads = [each.grad for each in self.parameters() if each.grad is not None]
-        own = get_total_norm(grads, norm_type)
+        # Of what several ranks have the first one counts it.
+        others = [each for each in self._tied if each.owners[0] != self.group.rank]
+        left = {id(self._tied_parameter(each)) for each in others}
+        found = [(id(x), x.grad) for x in self.parameters() if x.grad is not None]
+        grads = [grad for _, grad in found]
+        counted = [grad for key, grad in found if key not in left]
+        own = get_total_norm(counted, norm_type).to(self._place())
         with no_grad():
+            if norm_type < 0 and not counted:
+                own = own + math.inf  # the least of nothing
             norm = norm_of_all(self.group, None, own, norm_type)
             factor = ops.clamp_max(max_norm / (norm + 1e-6), 1.0)
             for each in grads:
@@ -347,101 +389,10 @@ class Pipeline(Module):
             for key, value in state_dict.items()
             if key.partition(".")[0] not in self._elsewhere
         }
+        for each in self._tied:
+            if each.path not in own and each.other in state_dict:
+                own[each.path] = state_dict[each.other]
         return super().load_state_dict(own, strict, assign)
-
-
-class _Flow:
-    """Tensors between the ranks of a pipeline, for one batch.
-
-    Parameters
-    ----------
-    group : Group
-    place : Device
-        Where what comes is put.
-    inputs : list of tuple
-        Micro-batches of the first rank.
-    """
-
-    def __init__(
-        self, group: Group, place: Device, inputs: list[tuple[Any, ...]]
-    ) -> None:
-        self._group, self._place, self._inputs = group, place, inputs
-        self._tasks: list[Task] = []
-        self._live: dict[int, tuple[tuple[Any, ...], tuple[Any, ...]]] = {}
-
-    def receive(self, number: int) -> tuple[Any, ...]:
-        """Return what the rank before has computed of a micro-batch."""
-        if self._group.rank == 0:
-            return self._inputs[number]
-        source, tag = self._group.rank - 1, 3 * number
-        (count,) = self._group.recv((1,), _HEADER, source, tag, "cpu").tolist()
-        size = (count, 3 + MOST_DIMENSIONS)
-        heads = self._group.recv(size, _HEADER, source, tag, "cpu").tolist()
-        found = []
-        for kind, taped, ndim, *dims in heads:
-            shape, dtype = dims[:ndim], _KINDS[kind]
-            x = self._group.recv(shape, dtype, source, tag + 1, self._place)
-            found.append(x.requires_grad_() if taped else x)
-        return tuple(found)
-
-    def send(
-        self, number: int, given: tuple[Any, ...], out: tuple[Any, ...], last: bool
-    ) -> None:
-        """Send on what was computed, and keep what its backward pass needs."""
-        self._live[number] = given, out
-        if last:
-            return
-        target, tag = self._group.rank + 1, 3 * number
-        heads = [_header(each) for each in out]
-        self._start(tensor_of([len(out)], dtype=_HEADER), target, tag)
-        self._start(tensor_of(heads, dtype=_HEADER), target, tag)
-        for each in out:
-            self._start(each.detach(), target, tag + 1)
-
-    def go_back(self, number: int, first: bool) -> None:
-        """Take a micro-batch backward: from the rank behind, to the one before."""
-        given, out = self._live.pop(number)
-        taped = [each for each in out if each.requires_grad]
-        rank, tag = self._group.rank, 3 * number + 2
-        grads: list[Tensor] | None = None
-        if rank < self._group.size - 1:
-            like = [each.detach() for each in taped]
-            grads = [self._group.recv_like(each, rank + 1, tag) for each in like]
-        if taped:
-            backward(taped, grads)
-        if first:
-            return
-        for each in given:
-            if isinstance(each, Tensor) and each.requires_grad:
-                grad = each.grad
-                grad = zeros_like(each.detach()) if grad is None else grad
-                self._start(grad, rank - 1, tag)
-
-    def _start(self, x: Tensor, target: int, tag: int) -> None:
-        self._tasks.append(self._group.start_send("send", x, target, tag))
-
-    def finish(self) -> None:
-        """Wait until all has been sent."""
-        for each in self._tasks:
-            self._group.finish(each)
-
-
-_KINDS: list[DType] = list(STORED)
-_HEADER = "int64"
-
-
-def _header(x: Any) -> list[int]:
-    if not isinstance(x, Tensor):
-        raise TypeError(
-            f"Pipeline: a stage returns a {type(x).__name__}; it must return tensors"
-        )
-    if x.ndim > MOST_DIMENSIONS:
-        raise ValueError(
-            f"Pipeline: a stage returns a tensor of {x.ndim} dimensions; it may have"
-            f" {MOST_DIMENSIONS}"
-        )
-    dims = [*x.shape, *[0] * (MOST_DIMENSIONS - x.ndim)]
-    return [_KINDS.index(x.dtype), int(x.requires_grad), x.ndim, *dims]
 
 
 def _single(found: tuple[Any, ...]) -> Any:
@@ -465,16 +416,36 @@ def _span(
     return ends[rank], ends[rank + 1]
 
 
-def _check_apart(named: Sequence[tuple[str, Module]], group: Group) -> None:
-    """Raise if two ranks would have one parameter."""
-    owners: dict[int, tuple[int, str]] = {}
+class _Tied(NamedTuple):
+    """A parameter that several ranks have, this one among them.
+
+    Attributes
+    ----------
+    number : int
+        Of all such parameters of the model.
+    owners : tuple of int
+        Ranks that have it.
+    path, other : str
+        Its first name on this rank, and its first name on the first that has it.
+    """
+
+    number: int
+    owners: tuple[int, ...]
+    path: str
+    other: str
+
+
+def _tied(named: Sequence[tuple[str, Module]], group: Group) -> list[_Tied]:
+    """Return the parameters that this rank shares with others."""
+    owners: dict[int, dict[int, str]] = {}
     for rank in range(group.size):
         first, last = _span(named, group, rank)
         for name, each in named[first:last]:
             for key, x in each.named_parameters():
-                other, path = owners.setdefault(id(x), (rank, f"{name}.{key}"))
-                if other != rank:
-                    raise ValueError(
-                        f"Pipeline: {path} of rank {other} is {name}.{key} of rank"
-                        f" {rank}, too; ranks cannot share a parameter"
-                    )
+                owners.setdefault(id(x), {}).setdefault(rank, f"{name}.{key}")
+    shared = [each for each in owners.values() if len(each) > 1]
+    return [
+        _Tied(number, tuple(each), each[group.rank], next(iter(each.values())))
+        for number, each in enumerate(shared)
+        if group.rank in each
+    ]

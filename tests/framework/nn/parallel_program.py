@@ -182,6 +182,59 @@ def heads(group: Group, device: Any) -> None:
     print(f"heads: rank {group.rank} is right", flush=True)
 
 
+class Logits(nn.Module):
+    """A layer that shares the weight of an embedding."""
+
+    def __init__(self, weight: nn.Parameter) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x: fw.Tensor) -> fw.Tensor:
+        return x @ self.weight.T
+
+
+def stages(device: Any) -> nn.Sequential:
+    fw.manual_seed(8)
+    tokens, layers = nn.Embedding(5, 4), (nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4))
+    return nn.Sequential(tokens, *layers, Logits(tokens.weight)).to(device)
+
+
+def pipeline(group: Group, device: Any) -> None:
+    """Take replayed steps with some of the layers, and eager ones with all of them."""
+    rng, micro = np.random.default_rng(1), 3
+    loss_function = nn.functional.cross_entropy
+    whole = stages("cpu")
+    model = nn.Pipeline(stages(device), micro, group, loss=loss_function)
+    mine, optimizer = (fw.optim.AdamW(x.parameters(), lr=0.05) for x in (model, whole))
+
+    @fw.jit
+    def step(x: fw.Tensor, y: fw.Tensor) -> Any:
+        mine.zero_grad()
+        loss = model.step(x, y)
+        model.clip_grad_norm_(0.5)
+        mine.step()
+        return loss
+
+    for at in range(2 * STEPS):
+        rows = 2 * micro if at < STEPS else micro + 1
+        x, y = (rng.integers(0, 5, rows) for _ in range(2))
+        found = step(*[fw.tensor(each, device=device) for each in (x, y)])
+        optimizer.zero_grad()
+        loss = loss_function(whole(fw.tensor(x)), fw.tensor(y))
+        loss.backward()
+        nn.utils.clip_grad_norm_(whole.parameters(), 0.5)
+        optimizer.step()
+        if model.is_last:
+            np.testing.assert_allclose(found.item(), loss.item(), rtol=1e-4)
+    every = group.gather_objects({k: x.numpy() for k, x in model.state_dict().items()})
+    state = {key: x for each in every for key, x in each.items()}
+    for key, right in whole.state_dict().items():
+        np.testing.assert_allclose(state[key], right.numpy(), rtol=1e-3, atol=1e-5)
+    np.testing.assert_array_equal(state["0.weight"], state["4.weight"])
+    assert step.replays >= STEPS, step.replays
+    print(f"pipeline: rank {group.rank} is right", flush=True)
+
+
 def parts_of_batches(group: Group, device: Any, name: str) -> None:
     """Take replayed steps on a device with parts, and eager ones with whole batches."""
     own, whole = make(name, group.rank).to(device), make(name, 0)
@@ -225,6 +278,7 @@ def main() -> None:
             parts_of_batches(group, group.device, name)
     data_parallel(group, group.device)
     tensor_parallel(group, group.device)
+    pipeline(group, group.device)
 
 
 if __name__ == "__main__":

@@ -182,6 +182,6 @@ def test_replayed_in_processes(size: int, names: list[str]) -> None:
     done = run_ranks(size, Path(__file__).with_name("parallel_program.py"), *names)
     told = done.stdout + done.stderr
     for rank in range(size):
-        for what in (*names, "data parallel", "tensor parallel"):
+        for what in (*names, "data parallel", "tensor parallel", "pipeline"):
             assert f"[{rank}] {what}: rank {rank} is right" in done.stdout, told
     assert done.returncode == 0, told

@@ -189,6 +189,57 @@ def test_states(monkeypatch: pytest.MonkeyPatch) -> None:
     as_threads(monkeypatch, 2).run(work)
 
 
+def tied(seed: int) -> list[nn.Module]:
+    """Return modules of which three have one weight, two of them in turn."""
+    rng = np.random.default_rng(seed)
+    made = [nn.Linear(4, 4, bias=False) for _ in range(4)]
+    with fw.no_grad():
+        for each in made:
+            each.weight.copy_(fw.tensor(rng.standard_normal((4, 4)) / 2))
+    made[2].weight = made[3].weight = made[0].weight
+    return made
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_ranks_share_a_parameter(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Its gradient is the sum of those of all places, and counts once in a norm."""
+    models, whole = [tied(rank) for rank in range(size)], nn.Sequential(*tied(0))
+    x, y = fw.randn(6, 4), fw.randn(6, 4)
+
+    def work(group: Group) -> Any:
+        model = nn.Pipeline(models[group.rank], 3, group, loss=mse_loss)
+        grads, norms = [], []
+        for _ in range(2):
+            model.step(x, y)
+            grads.append({k: p.grad.tolist() for k, p in model.named_parameters()})
+        norms.append(model.clip_grad_norm_(0.1).item())
+        found = {k: p.grad.numpy() for k, p in model.named_parameters()}
+        state = model.state_dict()
+        once = dict(whole.state_dict())
+        del once["2.weight"], once["3.weight"]
+        if size > 1:
+            model.load_state_dict({**state, **once})
+        return grads, norms, found, state
+
+    results = as_threads(monkeypatch, size).run(work)
+    for _ in range(2):
+        mse_loss(whole(x), y).backward()
+    right = {"1.weight": whole[1].weight.grad}
+    shared = whole[0].weight.grad
+    norm = nn.utils.clip_grad_norm_(whole.parameters(), 0.1).item()
+    states: list[str] = []
+    for grads, norms, found, state in results:
+        states += state
+        np.testing.assert_allclose(norms, norm, rtol=1e-5)
+        for key, value in found.items():
+            expected = right.get(key, shared).numpy()
+            np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-7)
+            np.testing.assert_allclose(
+                np.array(grads[1][key]), 2 * np.array(grads[0][key]), rtol=1e-5
+            )
+    assert sorted(states) == sorted(whole.state_dict())
+
+
 class Text(nn.Module):
     def forward(self, x: fw.Tensor) -> Any:
         return x, "text"
@@ -208,10 +259,6 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(group: Group) -> None:
         with pytest.raises(ValueError, match="there are 1 modules for 2 ranks"):
             nn.Pipeline([nn.Identity()], 1, group)
-        one, other = nn.Linear(1, 1), nn.Linear(1, 1)
-        other.weight = one.weight
-        with pytest.raises(ValueError, match=r"0\.weight of rank 0 is 1\.weight of"):
-            nn.Pipeline([one, other], 1, group)
         wrong = nn.Pipeline([Text(), nn.Flatten()], 1, group, loss=mse_loss)
         if group.rank == 0:
             with pytest.raises(TypeError, match="a stage returns a str; it must"):
