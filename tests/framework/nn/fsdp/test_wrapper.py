@@ -1,5 +1,8 @@
 """Ranks with parts of a model do the steps of one process with all of it."""
 
+import os
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.framework.nn.parallel_program import CASES, ROWS, batch, loss_of, make
 from tests.framework.nn.test_data_parallel import train_alone
-from tests.rank_processes import run_ranks
+from tests.rank_processes import LONG, run_ranks
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn
 from vkbackend.framework.base.errors import DistributedError, GradError
@@ -62,6 +65,60 @@ def test_bits_are_those_of_data_parallel(
             assert fw.equal(state[key], value), key
     count = sum(each.numel() for each in exact.parameters())
     assert sum(own for _, own in results) == count
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_steps_are_those_of_pytorch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    """Its `DistributedDataParallel` and `fully_shard`, of two processes with gloo."""
+    pytest.importorskip("torch.distributed.fsdp")
+    size, steps = 2, 5
+    models = [make("gpt", seed) for seed in range(size)]
+    start = {key: value.numpy() for key, value in models[0].state_dict().items()}
+    np.savez(tmp_path / "start.npz", **start)
+    program = Path(__file__).with_name("torch_program.py")
+    root = str(program.parents[4])
+    started = [
+        subprocess.Popen(
+            [sys.executable, program, kind, str(rank), str(size), tmp_path, str(steps)],
+            env={**os.environ, "PYTHONPATH": root, "OMP_NUM_THREADS": "1"},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(size)
+    ]
+    for each in started:
+        _, told = each.communicate(timeout=LONG)
+        assert each.returncode == 0, told
+
+    def work(group: Group) -> Any:
+        model = nn.FSDP(
+            models[group.rank], group, auto_wrap_policy=(nn.TransformerEncoderLayer,)
+        )
+        optimizer = fw.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        losses = []
+        for step in range(steps):
+            x, y = batch("gpt", step, ROWS * size)
+            part = slice(ROWS * group.rank, ROWS * (group.rank + 1))
+            optimizer.zero_grad()
+            loss = loss_of(model, x[part], y[part])
+            loss.backward()
+            optimizer.step()
+            losses.append(group.all_mean(loss.detach()).item())
+        return losses, model.state_dict()
+
+    end = np.load(tmp_path / "end.npz")
+    for losses, state in as_threads(monkeypatch, size, 4096).run(work):
+        np.testing.assert_allclose(losses, end["losses"], rtol=1e-5)
+        assert {*state} == {*end} - {"losses"}
+        for key, value in state.items():
+            moved = np.abs(end[key] - start[key]).max()
+            assert moved > 0 or key == "block.self_attn.in_proj_bias"
+            np.testing.assert_allclose(
+                value.numpy(), end[key], rtol=1e-4, atol=1e-6, err_msg=key
+            )
 
 
 def test_accumulation_clipping_and_scaling(monkeypatch: pytest.MonkeyPatch) -> None:
