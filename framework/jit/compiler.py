@@ -23,6 +23,7 @@ from ..scheduler.memory_planner import (
     LiveRange,
     aligned_size,
     barrier_intervals,
+    host_waits,
     list_schedule,
     peak_live_bytes,
     place,
@@ -37,8 +38,14 @@ if TYPE_CHECKING:
 MAX_LIGHT_WORKGROUPS = 16
 """Workgroups of a dispatch that may be delayed to run beside a heavier one."""
 
+LARGE_BYTES = 1 << 18
+"""Bytes of the results of a dispatch that does not come long before its turn."""
+
 MAX_LIGHT_INPUT_BYTES = 1 << 16
 """Bytes of its inputs, which stay live until then."""
+
+STEPS_BEHIND = 2
+"""Host steps that may still run when the device goes on with what follows them."""
 
 Place = tuple[vkbackend.Buffer, int]
 """A buffer and an offset in bytes."""
@@ -178,7 +185,10 @@ class _TraceCompiler:
         return self.result
 
     def _ordered(self, launches: list[Launch]) -> list[Launch]:
-        """Return launches in an order of few barriers, light ones beside heavy ones."""
+        """Return launches in an order of few barriers, light ones beside heavy ones.
+
+        What needs the results of host steps comes after all that does not.
+        """
         replaced = {
             self.slots[id(array.value)]: self.slots[id(before)]
             for array, before in self.trace.rebound_arrays.values()
@@ -188,21 +198,28 @@ class _TraceCompiler:
         for launch in launches:
             # A new value may alias the old one, so readers of that come first.
             old = [replaced[slot] for slot in launch.writes if slot in replaced]
-            # Host steps stay in their order.
-            old += [_HOST] if self._step_of(launch) else []
             accesses.append((launch.reads, (*launch.writes, *old)))
+        steps = [self._step_of(launch) is not None for launch in launches]
+        waits = host_waits(accesses, steps)
+        # Host steps stay in their order.
+        accesses = [
+            (reads, (*writes, _HOST) if is_step else writes)
+            for (reads, writes), is_step in zip(accesses, steps)
+        ]
         loads = [math.prod(launch.grid) for launch in launches]
         light = [
             load <= MAX_LIGHT_WORKGROUPS
-            and not self._step_of(launch)
+            and not is_step
             and sum(self.sizes.get(slot, 0) for slot in launch.reads)
             <= MAX_LIGHT_INPUT_BYTES
-            for load, launch in zip(loads, launches)
+            for load, launch, is_step in zip(loads, launches, steps)
         ]
-        found = list_schedule(accesses, loads, light)
-        return [
-            launches[k] for k in sorted(range(len(launches)), key=found.__getitem__)
+        large = [
+            sum([size for _, size in each.allocate]) >= LARGE_BYTES for each in launches
         ]
+        levels = list_schedule(accesses, loads, light, large)
+        order = sorted(range(len(launches)), key=lambda k: (waits[k], levels[k]))
+        return [launches[k] for k in order]
 
     def _step_of(self, launch: Launch) -> tuple[HostStep, Value, Value] | None:
         """Return the host step that a launch stands for, what it takes and makes."""
@@ -278,10 +295,19 @@ class _TraceCompiler:
             if self.slots[id(value)] not in self.buffers
         }
         live: dict[int, list[int]] = {}
+        steps: list[tuple[int, int]] = []
         for at, launch in enumerate(self.launches):
             for slot in (*launch.reads, *launch.writes):
                 if slot in sizes:
                     live.setdefault(slot, [at, at])[1] = at
+            if self._step_of(launch):
+                steps.append((at, launch.reads[0]))
+        for number, (_, slot) in enumerate(steps):
+            if slot in live:
+                # The step may still take it: what is written there waits for its end.
+                later = steps[number + STEPS_BEHIND : number + STEPS_BEHIND + 1]
+                end = later[0][0] if later else len(self.launches)
+                live[slot][1] = max(live[slot][1], end)
         ranges = [LiveRange(sizes[slot], *span) for slot, span in live.items()]
         chosen, lengths = shared_buffers(ranges)
         made = [self.gpu.allocate(size, name="host step") for size in lengths]

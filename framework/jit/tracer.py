@@ -31,7 +31,7 @@ from ..ir.lazy_graph import Array, Failed, Node, Value, pin
 from ..ir.traced_storage import TracedArray, isolate
 from ..scheduler.executor import buffer_of
 from ..scheduler.host_nodes import drop_host_steps, run_host_steps
-from ..scheduler.scheduler import compute, flush
+from ..scheduler.scheduler import compute, flush_in_pieces
 from ..tensor.tensor import Tensor
 from .callees import CalleeTracker
 from .op_calls import HiddenCalls
@@ -404,7 +404,7 @@ class Trace(TraceHooks):
             self._host_steps.extend(host_steps(self.nodes))
             self.nodes = []
             run_host_steps(self.device, self._host_steps)
-            flush(self.device)
+            flush_in_pieces(self.device)
 
     def has_shared_storage(self) -> bool:
         """Return whether mutated storages shared values, after `isolate_outputs`.

@@ -203,15 +203,35 @@ def barrier_intervals(
     return found
 
 
-def asap_levels(accesses: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+LEVELS_AHEAD = 4
+"""Levels by which work with large results may come before work recorded earlier."""
+
+
+def asap_levels(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
+    large: Sequence[bool] | None = None,
+) -> list[int]:
     """Return the ASAP level of each piece of work: its earliest barrier interval.
 
-    Ordering by it, with ties as before, gives the fewest barriers.
+    Ordering by it, with ties as before, gives the fewest barriers. But what has large
+    results stays about where it was recorded: what a program computes late, to save
+    memory, as in checkpointing, may need nothing but values that are there early.
+
+    Parameters
+    ----------
+    accesses : sequence of (reads, writes)
+        See `barrier_intervals`.
+    large : sequence of bool, optional
+        Which pieces have large results; by default none.
     """
     last_access = _LastAccess()
     found: list[int] = []
-    for reads, writes in accesses:
+    frontier = 0
+    for k, (reads, writes) in enumerate(accesses):
         level = last_access.first(reads, writes)
+        if large is not None and large[k]:
+            level = max(level, frontier - LEVELS_AHEAD)
+        frontier = max(frontier, level)
         last_access.add(reads, writes, level)
         found.append(level)
     return found
@@ -245,6 +265,7 @@ def list_schedule(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
     loads: Sequence[int],
     light: Sequence[bool],
+    large: Sequence[bool] | None = None,
 ) -> list[int]:
     """Return levels like `asap_levels`, with light work in the interval of heavy work.
 
@@ -259,8 +280,10 @@ def list_schedule(
         Work of each piece.
     light : sequence of bool
         Which pieces may move.
+    large : sequence of bool, optional
+        See `asap_levels`.
     """
-    earliest = asap_levels(accesses)
+    earliest = asap_levels(accesses, large)
     latest = _alap_levels(accesses, earliest, light)
     heaviest = [0] * (max(earliest, default=0) + 1)
     for level, load, moves in zip(earliest, loads, light):
@@ -275,6 +298,45 @@ def list_schedule(
             level = max(room, key=lambda at: (heaviest[at], -at))
         last_access.add(reads, writes, level)
         found.append(level)
+    return found
+
+
+def host_waits(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]], steps: Sequence[bool]
+) -> list[int]:
+    """Return how many host steps, of all in order, have to end before each work.
+
+    Ordering by it first, and by level then, lets the device do all that needs no host
+    step while the host runs one: what takes its result comes as late as it can.
+
+    Parameters
+    ----------
+    accesses : sequence of (reads, writes)
+        See `barrier_intervals`.
+    steps : sequence of bool
+        Which pieces of work are host steps. They begin in order, and one may begin
+        before the one before it has ended.
+    """
+    wrote: dict[int, int] = {}
+    used: dict[int, int] = {}
+    count = begun = 0
+    found: list[int] = []
+    for (reads, writes), is_step in zip(accesses, steps):
+        needed = max(
+            [0]
+            + [wrote.get(area, 0) for area in reads]
+            + [used.get(area, 0) for area in writes]
+        )
+        ended = needed
+        if is_step:
+            count += 1
+            needed = begun = max(needed, begun)
+            ended = count
+        found.append(needed)
+        for area in reads:
+            used[area] = max(used.get(area, 0), ended)
+        for area in writes:
+            wrote[area] = used[area] = ended
     return found
 
 

@@ -18,6 +18,7 @@ or still can be: not to one that a later change had already made dead.
 from __future__ import annotations
 
 import functools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -58,6 +59,9 @@ MAX_PENDING_BYTES = 1 << 24
 
 Work on more takes longer than a submission of its own.
 """
+
+PIECE_NODES, PIECE_BYTES = 32, 1 << 25
+"""Nodes, and bytes of their results, from which on a long graph is cut."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -182,6 +186,31 @@ def flush(
             return _flush(device, trailing, whole)
         finally:
             device.running = None
+
+
+def flush_in_pieces(device: GpuDevice) -> None:
+    """Submit the lazy graph, a long one in pieces; waits for nothing.
+
+    Within a piece all comes as early as it can: what a program makes late, to save
+    memory, as in checkpointing, would be there from the start.
+
+    Parameters
+    ----------
+    device : GpuDevice
+    """
+    with device.lock:
+        count = size = 0
+        cuts: deque[Node] = deque()
+        for node in device.pending:
+            if count >= PIECE_NODES and size >= PIECE_BYTES:
+                cuts.append(node)
+                count = size = 0
+            count += 1
+            size += sum([value.nbytes for value in node.outputs])
+        while cuts:
+            # Not held by a variable here: it would hold what it takes.
+            flush_before(device, cuts.popleft())
+        flush(device)
 
 
 def flush_before(device: GpuDevice, node: Node) -> None:

@@ -15,7 +15,7 @@ from vkbackend import Buffer, OutOfDeviceMemory
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
-from vkbackend.framework.jit import compiled
+from vkbackend.framework.jit import compiled, compiler
 from vkbackend.framework.jit.compiler import Executable, compile_trace
 from vkbackend.framework.jit.tracer import Trace
 from vkbackend.framework.scheduler.executor import buffer_of
@@ -49,6 +49,27 @@ def test_intermediate_results_share_memory(gpu: GpuDevice) -> None:
     assert found.eager == 6 * 1024
     assert found.planned == found.alive == 2 * 1024
     assert found.kept == 1024
+
+
+def test_what_is_large_is_made_when_it_is_needed(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum over pieces holds a few of them, although all could be made at once."""
+
+    def pieces(x: fw.Tensor) -> fw.Tensor:
+        total = x.sum()
+        for _ in range(12):
+            total = (x @ x).sum() * 0.5 + total
+        return total
+
+    x = fw.ones((640, 640), device=gpu)
+    size = 640 * 640 * 4
+    assert size >= compiler.LARGE_BYTES
+    _, found = built(pieces, x)
+    assert found.planned <= 7 * size
+    monkeypatch.setattr(compiler, "LARGE_BYTES", size + 1)
+    _, early = built(pieces, x)
+    assert early.planned >= 12 * size
 
 
 def test_a_plan_longer_than_an_allocation_lies_in_pieces(

@@ -209,6 +209,41 @@ def test_the_device_goes_on_beside_a_step(gpu: GpuDevice) -> None:
     assert found.tolist() == [2.0, 4.0]
 
 
+def test_what_needs_no_step_is_submitted_before_what_does(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Updates by exchanged gradients come after the whole backward pass."""
+    built: list[SegmentBuilder] = []
+    init = SegmentedRecording.__init__
+
+    def noted(self: SegmentedRecording, builder: SegmentBuilder) -> None:
+        built.append(builder)
+        init(self, builder)
+
+    monkeypatch.setattr(SegmentedRecording, "__init__", noted)
+    w = fw.eye(8, device=gpu) * 2
+
+    @fw.jit
+    def f(x: fw.Tensor) -> list[fw.Tensor]:
+        updates = []
+        for k in range(3):
+            x = x @ w
+            updates.append(recorded(x + k, Doubled(), x.shape) + 1)
+        return updates
+
+    x = np.eye(8)
+    for _ in range(3):
+        found = f(fw.tensor(x, dtype=fw.float32, device=gpu))
+    for k, each in enumerate(found):
+        wanted = 2 * (2.0 ** (k + 1) * x + k) + 1
+        np.testing.assert_array_equal(each.numpy(), wanted)
+    (builder,) = built
+    before = [len(each.batch) for each in builder.segments if not each.ended]
+    after = [each for each in builder.segments if each.ended]
+    assert sum(before) >= 3 + 3  # products, and what steps take
+    assert [(each.ended, each.begun) for each in after] == [(1, 3), (2, 3), (3, 3)]
+
+
 def test_all_is_submitted_before_anything_has_run(gpu: GpuDevice) -> None:
     """A step that the device makes is waited for by the device alone."""
 

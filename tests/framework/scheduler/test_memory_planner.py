@@ -15,6 +15,7 @@ from vkbackend.framework.scheduler.memory_planner import (
     aligned_size,
     asap_levels,
     barrier_intervals,
+    host_waits,
     list_schedule,
     peak_live_bytes,
     place,
@@ -144,6 +145,41 @@ def test_a_sort_goes_beside_a_product() -> None:
     assert list_schedule(work, loads, light) == [0, 1, 2, 1, 2, 3]
     assert list_schedule(work, loads, [False] * 6) == asap_levels(work)
     assert list_schedule([], [], []) == []
+
+
+def test_large_results_are_not_made_long_before_their_turn() -> None:
+    # Each piece makes something large of an early value, and adds it to a sum.
+    work = []
+    for k in range(10):
+        work += [([0], [100 + k]), ([100 + k, 1], [1])]
+    large = [k % 2 == 0 for k in range(20)]
+    assert asap_levels(work)[::2] == [0] * 10
+    found = asap_levels(work, large)
+    ahead = memory_planner.LEVELS_AHEAD
+    assert found[1::2] == list(range(1, 11))
+    assert found[::2] == [max(0, k - ahead) for k in range(10)]
+    assert list_schedule(work, [1] * 20, [False] * 20, large) == found
+
+
+@given(accesses, st.randoms())
+def test_what_needs_a_host_step_comes_late(
+    work: list[tuple[list[int], list[int]]], order: random.Random
+) -> None:
+    steps = [order.random() < 0.2 for _ in work]
+    waits = host_waits(work, steps)
+    number = [sum(steps[: k + 1]) for k in range(len(work))]
+    for late, (reads, writes) in enumerate(work):
+        least = 0
+        for early, (read, written) in enumerate(work[:late]):
+            if {*written} & {*reads, *writes} or {*read} & {*writes}:
+                least = max(least, number[early] if steps[early] else waits[early])
+            if steps[early] and steps[late]:
+                least = max(least, waits[early])
+        assert waits[late] == least
+    assert host_waits(
+        [([], [0]), ([0], [1]), ([0], [2]), ([1], [3])],
+        steps=[False, True, False, False],
+    ) == [0, 0, 0, 1]
 
 
 def test_equal_live_ranges_are_placed_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

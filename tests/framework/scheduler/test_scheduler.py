@@ -185,6 +185,32 @@ def test_a_long_graph_is_flushed(gpu: GpuDevice, watch: Watch) -> None:
     assert_close(y, x.numpy() + np.float32(MAX_PENDING + 10), scale=100)
 
 
+def test_a_long_graph_runs_in_pieces(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sum over products holds those of a piece, although all could be made first."""
+    monkeypatch.setattr(scheduler, "PIECE_NODES", 8)
+    monkeypatch.setattr(scheduler, "PIECE_BYTES", 16384)
+
+    def peak(run: Callable[[GpuDevice], object]) -> int:
+        w = fw.eye(64, device=gpu)
+        fw.eval(w)
+        y = w.sum() * 0
+        for _ in range(20):
+            y = (w @ w).sum() + y
+        before = gpu.gpu.counters.snapshot()
+        gpu.gpu.reset_memory_peaks()
+        used = gpu.gpu.memory_stats()["in_use"]
+        run(gpu)
+        most = gpu.gpu.memory_stats()["peak_in_use"] - used
+        found = gpu.gpu.counters - before
+        assert (found.submits == 1) == (run is scheduler.flush)
+        assert y.item() == 20 * 64
+        return most
+
+    assert peak(scheduler.flush_in_pieces) < peak(scheduler.flush) / 2
+
+
 @pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("kind", ["software", "discrete"])
 def test_a_backward_pass_starts_what_is_pending_before_it(
