@@ -471,7 +471,7 @@ class _Builder:
         if number in self.norms:
             dispatches = [self._with_norm(number, dispatches[0], inputs)]
         scratch: dict[Scratch, Address] = {}
-        changed: dict[int, int] = {}
+        changed: dict[int, int | None] = {}
         for dispatch in dispatches:
             arguments = self._arguments(dispatch)
             for area in arguments.scratch:
@@ -492,7 +492,8 @@ class _Builder:
             )
             if dispatch.copies is not None:
                 source, target = dispatch.copies
-                changed[outputs[target][0]] = inputs[source][0]
+                whole = _is_whole(node, source, target)
+                changed[outputs[target][0]] = inputs[source][0] if whole else None
             for name, wanted in arguments.index_slots:
                 self.index_slots.append((number, words, name, wanted))
             allocate = []
@@ -547,12 +548,13 @@ class _Builder:
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
-        changed: Mapping[int, int],
+        changed: Mapping[int, int | None],
         fused: FusedEpilogue | None = None,
     ) -> dict[str, float]:
         """Plan one dispatch; return the words of its call.
 
-        `changed` are the slots of which it changes a part, and what they began as.
+        `changed` are the slots of which it changes a part, and the slot of what they
+        began as, if they may have its memory.
         """
         addresses: dict[str, Address] = {}
         words = dict(arguments.words)
@@ -582,7 +584,8 @@ class _Builder:
         in_place = [
             (old, new)
             for new, old in changed.items()
-            if new in writes and old in self.free
+            # What it reads of the old one must stay until it has.
+            if new in writes and old in self.free and old not in reads
         ]
         name, source, more = dispatch.kernel, None, NO_EPILOGUE
         if fused is not None:
@@ -670,3 +673,14 @@ class _Builder:
                     if id(value) in self.external:
                         slot = table.writes[number][at]
                         self.plan.outputs.append((slot, number, at))
+
+
+def _is_whole(node: Node, source: str, target: str) -> bool:
+    """Return whether an input is all of a value that is as large as an output.
+
+    Only then may the output have its memory: a view may begin anywhere in it.
+    """
+    names = node.op.tensor_names(node.params)
+    value, layout = node.inputs[names.index(source)]
+    result = node.outputs[node.op.output_names.index(target)]
+    return not layout.offset and value.nbytes == result.nbytes

@@ -80,3 +80,24 @@ def test_rows_are_written_in_memory_that_nobody_reads_again(gpu: GpuDevice) -> N
         assert (changed.array.value.buffer is buffer) == (not is_read)
         assert changed.sum().item() == 6
         assert base.any() == (not is_read)
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_rows_of_a_view_begin_as_the_view_does(gpu: GpuDevice) -> None:
+    wanted = np.arange(16, dtype=np.float32).reshape(4, 4)
+    base, index = fw.tensor(wanted, device=gpu), fw.tensor([2], device=gpu)
+    for row in range(2):
+        assert base.sum().item() == wanted.sum()
+        base[row].index_fill_(0, index, 7)
+        wanted[row, 2] = 7
+    np.testing.assert_array_equal(base.numpy(), wanted)
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_rows_are_read_before_they_are_written(gpu: GpuDevice) -> None:
+    rows = np.arange(1024, dtype=np.float32).reshape(64, 16)
+    base = fw.tensor(rows, device=gpu)
+    backwards = fw.tensor(np.arange(64)[::-1].copy(), device=gpu)
+    fw.eval()
+    base.index_copy_(0, backwards, base)
+    np.testing.assert_array_equal(base.numpy(), rows[::-1])
