@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -206,6 +207,9 @@ def barrier_intervals(
 LEVELS_AHEAD = 4
 """Levels by which work with large results may come before work recorded earlier."""
 
+LARGE_IN_A_LEVEL = 4
+"""Pieces of work with large results that may share a level."""
+
 
 def asap_levels(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
@@ -227,10 +231,12 @@ def asap_levels(
     last_access = _LastAccess()
     found: list[int] = []
     frontier = 0
+    latest = deque([-1] * LARGE_IN_A_LEVEL, LARGE_IN_A_LEVEL)
     for k, (reads, writes) in enumerate(accesses):
         level = last_access.first(reads, writes)
         if large is not None and large[k]:
-            level = max(level, frontier - LEVELS_AHEAD)
+            level = max(level, frontier - LEVELS_AHEAD, latest[0] + 1)
+            latest.append(level)
         frontier = max(frontier, level)
         last_access.add(reads, writes, level)
         found.append(level)

@@ -155,10 +155,14 @@ def test_large_results_are_not_made_long_before_their_turn() -> None:
     large = [k % 2 == 0 for k in range(20)]
     assert asap_levels(work)[::2] == [0] * 10
     found = asap_levels(work, large)
-    ahead = memory_planner.LEVELS_AHEAD
     assert found[1::2] == list(range(1, 11))
-    assert found[::2] == [max(0, k - ahead) for k in range(10)]
+    assert found[::2] == [0, 0, 0, 0, 1, 1, 2, 3, 4, 5]
     assert list_schedule(work, [1] * 20, [False] * 20, large) == found
+
+
+def test_few_large_results_are_made_at_once() -> None:
+    work = [([0], [1 + k]) for k in range(10)]
+    assert asap_levels(work, [True] * 10) == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
 
 
 @given(accesses, st.randoms())

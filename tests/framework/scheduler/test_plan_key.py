@@ -1,18 +1,26 @@
-"""Steps, rows and batches of a tensor in memory have one plan, wherever they start."""
+"""Equal graphs have one plan, wherever the tensors in memory that they read start."""
 
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.compare import assert_close
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.ir.lazy_graph import Value
 from vkbackend.framework.nn.utils import parameters_to_vector, vector_to_parameters
+from vkbackend.framework.scheduler.plan_key import plan_key
 
 
 def in_memory(gpu: GpuDevice, array: np.ndarray) -> fw.Tensor:
     x = fw.tensor(array, device=gpu)
     fw.eval(x)
     return x
+
+
+def tensor(gpu: GpuDevice, *shape: int) -> fw.Tensor:
+    data = np.random.default_rng(0).uniform(0.5, 1.5, shape).astype(np.float32)
+    return fw.tensor(data, device=gpu)
 
 
 @pytest.mark.core
@@ -145,3 +153,36 @@ def test_starts_that_are_alike_share_a_plan(dtype: str, gpu: GpuDevice) -> None:
             assert np.array_equal(ours.numpy().astype(np.int64), theirs)
     # Rows of 6 begin at 8 places of 16 at most; the first one is the whole's start.
     assert len(gpu.plans) - known <= 9
+
+
+@pytest.mark.core
+def test_wiring_makes_a_schedule(gpu: GpuDevice) -> None:
+    x, y = tensor(gpu, 5), tensor(gpu, 5)
+    assert_close(x - y, x.numpy() - y.numpy())
+    assert_close(y - x, y.numpy() - x.numpy())
+    assert_close(x - x, x.numpy() * 0)
+    assert_close((x + y) * (x - y), x.numpy() ** 2 - y.numpy() ** 2)
+    assert_close((x + y) * (y - x), y.numpy() ** 2 - x.numpy() ** 2)
+
+
+@pytest.mark.core
+def test_what_is_held_makes_a_schedule(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 5)
+    kept = x * 3
+    assert_close(kept + 1, x.numpy() * np.float32(3) + np.float32(1))
+    assert_close(x * 3 + 1, x.numpy() * np.float32(3) + np.float32(1))
+    assert_close(kept, x.numpy() * np.float32(3))
+
+
+@pytest.mark.core
+def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
+    x = tensor(gpu, 3)
+    fw.eval()
+    y = x + x * 2
+    slots: dict[Value, int] = {}
+    key = plan_key(gpu.pending, slots)
+    assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
+    times, plus = (node.signature for node in gpu.pending)
+    assert key == (times, 0, False, plus, 0, 1, True)
+    fw.eval()
+    assert_close(y.numpy(), x.numpy() * 3)

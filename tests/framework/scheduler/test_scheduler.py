@@ -21,7 +21,6 @@ from vkbackend.framework.base.device import KEPT_PLANS, MAX_PENDING, GpuDevice
 from vkbackend.framework.ir import lazy_graph
 from vkbackend.framework.scheduler import plan as planning
 from vkbackend.framework.scheduler import scheduler
-from vkbackend.framework.scheduler.plan_key import plan_key
 from vkbackend.framework.scheduler.scheduler import (
     EARLY_SUBMIT_NODES,
     MAX_PARTIAL_READS,
@@ -147,23 +146,6 @@ def test_sizes_do_not_make_a_kernel(
         counted = watch.since()
         if k > 0:
             assert (counted.pipeline_builds, counted.shader_compiles) == (0, 0)
-
-
-def test_wiring_makes_a_schedule(gpu: GpuDevice) -> None:
-    x, y = tensor(gpu, 5), tensor(gpu, 5)
-    assert_close(x - y, x.numpy() - y.numpy())
-    assert_close(y - x, y.numpy() - x.numpy())
-    assert_close(x - x, x.numpy() * 0)
-    assert_close((x + y) * (x - y), x.numpy() ** 2 - y.numpy() ** 2)
-    assert_close((x + y) * (y - x), y.numpy() ** 2 - x.numpy() ** 2)
-
-
-def test_what_is_held_makes_a_schedule(gpu: GpuDevice) -> None:
-    x = tensor(gpu, 5)
-    kept = x * 3
-    assert_close(kept + 1, x.numpy() * np.float32(3) + np.float32(1))
-    assert_close(x * 3 + 1, x.numpy() * np.float32(3) + np.float32(1))
-    assert_close(kept, x.numpy() * np.float32(3))
 
 
 def test_least_used_schedules_go(gpu: GpuDevice) -> None:
@@ -441,19 +423,6 @@ def test_threads_share_a_device(gpu: GpuDevice) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert max(pool.map(work, range(8))) < 1e-5
-
-
-def test_values_are_numbered_by_wiring(gpu: GpuDevice) -> None:
-    x = tensor(gpu, 3)
-    fw.eval()
-    y = x + x * 2
-    slots: dict[lazy_graph.Value, int] = {}
-    key = plan_key(gpu.pending, slots)
-    assert (slots[x.array.value], slots[y.array.value], len(slots)) == (0, 2, 3)
-    times, plus = (node.signature for node in gpu.pending)
-    assert key == (times, 0, False, plus, 0, 1, True)
-    fw.eval()
-    assert_close(y.numpy(), x.numpy() * 3)
 
 
 def test_a_result_dropped_while_its_plan_is_made_is_there_next_time(
