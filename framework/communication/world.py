@@ -20,7 +20,13 @@ SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE")
 """Environment variables with the number of processes, by launcher."""
 
 REMEDY = "install them with: pip install 'vkbackend[mpi]'"
-_SEGMENTS = ("mpich_", "ucx_", "vader_segment", "sm_segment", "osc_")
+_SEGMENTS = ("mpich_", "ucx_")
+"""Beginnings of the names that `_unlink_segments` removes.
+
+Open MPI removes its own: some as it has mapped them, others at its end, where it
+complains of one that is gone, or mpirun does so after a rank was killed.
+"""
+
 _PAUSE = 1e-3
 
 TIMEOUT = 1800.0
@@ -160,7 +166,7 @@ class World:
 
 
 def _unlink_segments() -> None:
-    """Remove the names of MPI's segments, which would stay if a process is killed.
+    """Remove the names of MPICH's segments, which would stay if a process is killed.
 
     All processes of the machine have mapped them by now.
     """

@@ -1,4 +1,8 @@
-"""How many processes a launcher has started."""
+"""How many processes a launcher has started, and what is left of them."""
+
+import mmap
+import os
+from pathlib import Path
 
 import pytest
 
@@ -15,3 +19,23 @@ def test_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
             assert world.launched_size() == 3
             within.setenv(name, "many")
             assert world.launched_size() == 1
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs Linux")
+def test_names_of_segments() -> None:
+    """Open MPI removes its own, and complains at its end of one that is gone."""
+    names = [f"{each}_test_{os.getpid()}" for each in ("mpich", "vader_segment")]
+    paths = [Path("/dev/shm", name) for name in names]
+    mapped = []
+    try:
+        for each in paths:
+            each.write_bytes(b"x")
+            with each.open("r+b") as file:
+                mapped.append(mmap.mmap(file.fileno(), 1))
+        world._unlink_segments()
+        assert [each.exists() for each in paths] == [False, True]
+    finally:
+        for each in paths:
+            each.unlink(missing_ok=True)
+        for part in mapped:
+            part.close()
