@@ -1,5 +1,6 @@
 """Transformers divided among ranks are trained as whole ones."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.rank_processes import run_ranks
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn
 from vkbackend.framework.base.errors import DistributedError, ShapeError
@@ -19,6 +21,8 @@ from vkbackend.framework.optim.divided_state import (
     model_state,
     optimizer_state,
 )
+
+KILLED = Path(__file__).with_name("killed_program.py")
 
 WIDTH, HEADS, STEPS = 8, 4, 3
 
@@ -257,3 +261,23 @@ def test_ranks_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
             nn.tensor_parallel(wrong, group)
 
     as_threads(monkeypatch, 2).run(work)
+
+
+@pytest.mark.wide
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["pipeline", "tensor"])
+@pytest.mark.parametrize("number", range(10))
+def test_a_rank_is_killed_while_it_trains(kind: str, number: int) -> None:
+    """The others tell of it and end, and no shared pages are left."""
+    moment, size = 0.05 * 1.7**number, 2 + 2 * (number % 2)
+    before, victim = set(os.listdir("/dev/shm")), number % size
+    done = run_ranks(size, KILLED, kind, str(moment), str(victim))
+    told = done.stdout + done.stderr
+    assert f"launch: rank {victim} was killed by signal 9" in told
+    for rank in set(range(size)) - {victim}:
+        lines = [x for x in told.splitlines() if x.startswith(f"[{rank}] told")]
+        assert len(lines) == 1, told
+        reasons = f"rank {victim} was killed", "given up", "has failed before"
+        assert [each for each in reasons if each in lines[0]], told
+    left = {name for name in set(os.listdir("/dev/shm")) - before if "mpi" in name}
+    assert left == set()
