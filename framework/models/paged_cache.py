@@ -187,7 +187,7 @@ class _PagedStep(CacheStep):
             )
             assign(keys, new_keys)
             assign(values, new_values)
-            if reads_pages(query, keys, cap):
+            if reads_pages(query, keys):
                 window = self._window
                 found = cached_attention(
                     query, keys, values, at, None, scale, window, cap, tables

@@ -22,6 +22,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
     IntIn tables;
     uint pages;
     uint window;
+    float cap;
 #endif
     uint batch;
     uint heads;
@@ -62,6 +63,9 @@ float dropout = all.dropout;
 #define WINDOW window
 #define LINE_AT(line, stride) line_at(line, stride)
 #define OWN_BATCH(batch) 0
+#define CAPPED_TO(score, cap) capped(score, cap)
+#define CAP all.cap
+#define IS_CAPPED (CAPPED != 0)
 #else
 #define BEGIN_SEQUENCE(batch)
 #define FIRST_QUERY 0
@@ -69,6 +73,9 @@ float dropout = all.dropout;
 #define WINDOW 0
 #define LINE_AT(line, stride) ((line) * (stride))
 #define OWN_BATCH(batch) batch
+#define CAPPED_TO(score, cap) (score)
+#define CAP 0.0
+#define IS_CAPPED false
 #endif
 
 uvec2 seed = DROPOUT != 0 ? uvec2(all.seed.key[0], all.seed.key[1]) : uvec2(0);

@@ -48,7 +48,7 @@ const bool EVEN = THREADS % WORDS == 0 && SPAN % LINES == 0;
 #include "attention/fragment.glsl"
 
 #define INFINITE uintBitsToFloat(0x7f800000u)
-const float LOG2_E = 1.4426950408889634;
+const float LOG_2_E = 1.4426950408889634;
 const float LN_2 = 0.6931471805599453;
 
 #if PARTS == 2
@@ -72,7 +72,7 @@ layout(buffer_reference, std430, buffer_reference_align = PAIR_BYTES) restrict w
 
 // Scale of the dot products for exponentials to base 2; and the factor that converts an
 // additive score to the scale of dot products.
-float scale = all.scale * LOG2_E, unscale = 1.0 / all.scale;
+float scale = all.scale * LOG_2_E, unscale = 1.0 / all.scale;
 
 // A dot product with the mask added; -inf beyond the keys.
 float masked(float product, uint query, uint key, uint mask_at) {
@@ -108,7 +108,7 @@ uint choose_block(uint all, uint blocks, out uint block) {
 // Subtrahend of scaled scores before exp2, from the logsumexp; weights come out 2^LIFT
 // times as large.
 float shift_of(float logsumexp) {
-    return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG2_E - LIFT;
+    return logsumexp == -INFINITE ? INFINITE : logsumexp * LOG_2_E - LIFT;
 }
 
 // Store a word to shared memory.

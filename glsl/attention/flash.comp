@@ -75,7 +75,7 @@ void main() {
         for (uint i = 0; i < ROWS; ++i)
             for (uint j = 0; j < TILE; ++j)
                 scores[i][j] = all_seen
-                    ? scores[i][j] * scale
+                    ? CAPPED_TO(scores[i][j] * scale, CAP)
                     : score(
                           scores[i][j], first_row + team * ROWS + i,
                           first + column_of(j), mask_at);

@@ -108,6 +108,12 @@ void main() {
                         MULTIPLY(left[r], right, scores[r][j]);
                 }
             }
+            if (IS_CAPPED)
+                UNROLL for (uint r = 0; r < STRIPES; ++r)
+                    UNROLL for (uint j = 0; j < ACROSS; ++j)
+                        UNROLL for (uint i = 0; i < ELEMENTS; ++i)
+                            scores[r][j][i] =
+                                CAPPED_TO(scores[r][j][i], CAP * unscale);
             bool whole = HAS_MASK == 0 && first + SPAN <= keys
                 && (CAUSAL == 0 || first + SPAN <= FIRST_QUERY + first_row + own)
                 && WINDOW == 0;

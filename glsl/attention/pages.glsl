@@ -3,9 +3,12 @@
 // k and v are (pages, key_heads, PAGE, HEAD), of one layout. Token t of a sequence is in
 // page `tables` (batch, keys / PAGE)[t / PAGE]; the first query is token `position`
 // (batch), and each sees itself and those before, the nearest `window` of them if that
-// is not 0. CAUSAL is 1.
+// is not 0. CAUSAL is 1. With CAPPED scores become cap * tanh(score / cap).
+
+#include "lib/math/hyperbolic.glsl"
 
 layout(constant_id = 21) const uint PAGE = 64;
+layout(constant_id = 22) const uint CAPPED = 0;
 
 IntIn position = all.position, tables = all.tables;
 uint page_stride = all.k_batch, last_page = all.pages - 1, window = all.window;
@@ -22,6 +25,10 @@ void begin_sequence(uint batch) {
 uint line_at(uint key, uint row_stride) {
     uint page = bounded(tables, own_table + key / PAGE, last_page);
     return page * page_stride + key % PAGE * row_stride;
+}
+
+float capped(float score, float cap) {
+    return CAPPED != 0 ? cap * precise_tanh(score / cap) : score;
 }
 
 // First key that a query sees.

@@ -14,7 +14,7 @@ bool sees_all(uint own_query, uint first_key, uint count) {
 
 // Score of a query and a key; -inf beyond the keys.
 float score(float product, uint query, uint key, uint mask_at) {
-    float result = product * scale;
+    float result = CAPPED_TO(product * scale, CAP);
     uint row = min(query, queries - 1), column = min(key, keys - 1);
     if (HAS_MASK != 0)
         result += load(mask, mask_at + row * mask_row + column * mask_column);

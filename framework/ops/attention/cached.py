@@ -319,7 +319,7 @@ def _cached_attention_kernel(
 ) -> list[Dispatch]:
     call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, tensor_cores)
     if tables is not None and not fits_cache(gpu, q, k):
-        return [paged_dispatch(call, tables, window)]
+        return [paged_dispatch(call, tables, window, cap)]
     return cached_dispatches(call, padding, tables, window, cap)
 
 
@@ -401,12 +401,12 @@ def reads_cache(query: Tensor, keys: Tensor) -> bool:
     return few and 0 not in keys.layout.shape
 
 
-def reads_pages(query: Tensor, keys: Tensor, cap: float | None) -> bool:
+def reads_pages(query: Tensor, keys: Tensor) -> bool:
     """Return whether `cached_attention` takes as many queries of a cache of pages."""
     device = query.device
     if isinstance(device, GpuDevice):
         few = fits_cache(device.gpu.info, query.spec, keys.spec)
-        return few or fits_pages(query.spec, keys.spec, cap)
+        return few or fits_pages(query.spec, keys.spec)
     return 0 not in (*query.layout.shape, *keys.layout.shape)
 
 

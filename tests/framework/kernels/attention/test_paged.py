@@ -31,19 +31,25 @@ def given(dtype: str = "float32") -> list[Any]:
     return [*vectors, fw.tensor(POSITION), fw.tensor(tables)]
 
 
-def attended(inputs: list[Any], window: int | None) -> np.ndarray:
+def attended(
+    inputs: list[Any], window: int | None, cap: float | None = None
+) -> np.ndarray:
     q, k, v, position, tables = inputs
-    out = cached_attention(q, k, v, position, None, HEAD**-0.5, window, None, tables)
+    out = cached_attention(q, k, v, position, None, HEAD**-0.5, window, cap, tables)
     found: np.ndarray = out.float().numpy()
     return found
 
 
-@pytest.mark.parametrize("window", [None, 11])
-def test_each_query_sees_its_tokens(window: int | None, gpu: Any) -> None:
+@pytest.mark.parametrize(("window", "cap"), [(None, None), (11, None), (None, 0.5)])
+def test_each_query_sees_its_tokens(
+    window: int | None, cap: float | None, gpu: Any
+) -> None:
     inputs = given()
-    wanted = attended(inputs, window)
-    found = attended([each.to(gpu) for each in inputs], window)
+    wanted = attended(inputs, window, cap)
+    found = attended([each.to(gpu) for each in inputs], window, cap)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    if cap is not None:
+        assert np.abs(found - attended(inputs, window)).max() > 0.1
 
 
 def test_tiles_of_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,16 +70,24 @@ def test_tiles_of_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {"QUADS", "PAGED"} <= asked[0].defines.keys()
 
 
-@pytest.mark.parametrize("window", [None, pytest.param(11, marks=pytest.mark.wide)])
+@pytest.mark.parametrize(
+    ("window", "cap"),
+    [
+        (None, None),
+        pytest.param(11, None, marks=pytest.mark.wide),
+        pytest.param(None, 0.5, marks=pytest.mark.wide),
+    ],
+)
 def test_tensor_cores(
     window: int | None,
+    cap: float | None,
     emulated: Any,  # noqa: F811 - the fixture
     kernels: list[str],  # noqa: F811 - the fixture
 ) -> None:
     inputs = given("float16")
-    found = attended([each.to(emulated) for each in inputs], window)
+    found = attended([each.to(emulated) for each in inputs], window, cap)
     wanted = attended(
-        [each.float() if i < 3 else each for i, each in enumerate(inputs)], window
+        [each.float() if i < 3 else each for i, each in enumerate(inputs)], window, cap
     )
     assert relative_error(found, wanted) < 1e-3
     assert kernels == ["attention/flash_coopmat"]
