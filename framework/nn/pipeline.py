@@ -16,6 +16,7 @@ import numpy as np
 from .. import ops
 from ..autograd.grad_mode import enable_grad, no_grad
 from ..base.device import Device
+from ..base.errors import DistributedError
 from ..tensor.factories import zeros_like
 from ..tensor.tensor import Tensor
 from .container import Sequential
@@ -119,7 +120,8 @@ class Pipeline(Module):
     Raises
     ------
     DistributedError
-        If another rank's model has other parameters or buffers.
+        If another rank's model has other parameters or buffers, or it makes another
+        number of micro-batches.
     ValueError
         If there are fewer modules than ranks.
 
@@ -179,6 +181,7 @@ class Pipeline(Module):
         ]
         if group.size > 1:
             check_alike("Pipeline", group, tensors)
+            _check_counts(group, micro_batches)
             take_values(group, [each for _, each in tensors])
         first, last = _span(named, group)
         own = named[first:last]
@@ -414,6 +417,17 @@ def _span(
     rank = group.rank if rank is None else rank
     ends = [0, *balanced(_sizes(named), group.size)]
     return ends[rank], ends[rank + 1]
+
+
+def _check_counts(group: Group, micro_batches: int) -> None:
+    """Raise if ranks would wait for other numbers of messages."""
+    every = group.gather_objects(micro_batches)
+    for rank, count in enumerate(every):
+        if count != every[0]:
+            raise DistributedError(
+                f"Pipeline: micro_batches is {every[0]} on rank 0 and {count} on rank"
+                f" {rank}; it must be the same on all ranks"
+            )
 
 
 class _Tied(NamedTuple):

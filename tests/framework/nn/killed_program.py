@@ -45,4 +45,4 @@ try:
         step(*pair)
 except dist.DistributedError as error:
     print(f"told: {error}", flush=True)
-    sys.exit(3)
+    raise

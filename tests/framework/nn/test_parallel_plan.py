@@ -267,8 +267,11 @@ def test_ranks_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("kind", ["pipeline", "tensor"])
 @pytest.mark.parametrize("number", range(10))
-def test_a_rank_is_killed_while_it_trains(kind: str, number: int) -> None:
+def test_a_rank_is_killed_while_it_trains(
+    monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+) -> None:
     """The others tell of it and end, and no shared pages are left."""
+    monkeypatch.setenv("PYTHONPATH", str(KILLED.parents[3]))
     moment, size = 0.05 * 1.7**number, 2 + 2 * (number % 2)
     before, victim = set(os.listdir("/dev/shm")), number % size
     done = run_ranks(size, KILLED, kind, str(moment), str(victim))

@@ -9,7 +9,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn
-from vkbackend.framework.base.errors import StateError
+from vkbackend.framework.base.errors import DistributedError, StateError
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.nn.pipeline import (
     BACKWARD,
@@ -259,6 +259,13 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(group: Group) -> None:
         with pytest.raises(ValueError, match="there are 1 modules for 2 ranks"):
             nn.Pipeline([nn.Identity()], 1, group)
+        two = [nn.Linear(1, 1), nn.Linear(1, 1 + group.rank)]
+        with pytest.raises(DistributedError, match=r"rank 1 has 1\.weight: float32"):
+            nn.Pipeline(two, 1, group)
+        with pytest.raises(
+            DistributedError, match="is 2 on rank 0 and 3 on rank 1; it"
+        ):
+            nn.Pipeline(two[:1] * 2, 2 + group.rank, group)
         wrong = nn.Pipeline([Text(), nn.Flatten()], 1, group, loss=mse_loss)
         if group.rank == 0:
             with pytest.raises(TypeError, match="a stage returns a str; it must"):
