@@ -269,7 +269,9 @@ def logspace(
     start, end = _end("logspace: start", start), _end("logspace: end", end)
     if not kind.is_float and not kind.is_complex:
         start, end = int(start), int(end)
-    exponents = linspace(start, end, steps, kind if kind.is_float else None, device)
+    # Rounded once, as powers are far more sensitive than their exponents.
+    exact = float32 if kind.is_float and kind.itemsize < 4 else kind
+    exponents = linspace(start, end, steps, exact if kind.is_float else None, device)
     made = ops.pow(base, exponents).to(kind)
     return finished("logspace", made, requires_grad, out, layout)
 

@@ -77,3 +77,12 @@ def test_lines_have_the_bits_of_pytorch(name: str, place: Device) -> None:
         wanted = torch.linspace(*line, dtype=getattr(torch, name)).double()
         found = fw.linspace(*line, dtype=name, device=place).cpu().double()
         np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_powers_are_rounded_once(dtype: str, place: Device) -> None:
+    exact = torch.logspace(4.3, 1.2, 7, dtype=torch.float64)
+    found = fw.logspace(4.3, 1.2, 7, dtype=dtype, device=place)
+    wanted = exact.to(getattr(torch, dtype)).float()
+    assert found.float().tolist() == wanted.tolist()
+    assert fw.logspace(4.3, 1.2, 1, dtype=dtype, device=place).item() == wanted[0]
