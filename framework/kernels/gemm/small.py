@@ -29,11 +29,17 @@ WIDE_SUBGROUP_CONFIGS = ((32, 8, 1), (16, 16, 1))
 of the first, and one or two of those above (RADV 25.0.7's compiler)."""
 
 LARGE_SUBGROUP_CONFIG = (32, 8)
+ROW_CONFIG = (1, 4)
 SUBGROUP_CONFIGS = (
+    ROW_CONFIG,
     *((rows, columns) for rows in (8, 16, 32) for columns in (2, 4)),
     LARGE_SUBGROUP_CONFIG,
 )
 """Rows of a tile, and columns per lane."""
+
+LARGE_MATRIX = 1 << 18
+"""Elements of the matrix that one row is multiplied with, as in decoding, from which on
+`ROW_CONFIG` is worth a kernel of its own: its results have the same bits."""
 
 LARGE = 1 << 25
 """m * n * k from which the largest tile is worth its compile time, twice the others'.
@@ -146,6 +152,8 @@ def _is_wide(dtype: DType) -> bool:
 
 def _best_config(gpu: DeviceInfo, product: TiledGemm) -> tuple[int, ...]:
     if uses_subgroup_tiles(gpu):
+        if product.m == 1 and product.n * product.k >= LARGE_MATRIX:
+            return ROW_CONFIG
         if product.m % 32 == 0 or product.m > 96:
             rows = 32
             wide = product.n >= LARGE_SUBGROUP_CONFIG[1] * gpu.subgroup_size

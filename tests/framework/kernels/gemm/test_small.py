@@ -16,6 +16,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.kernels.gemm.small import (
+    LARGE_MATRIX,
     WIDE_SUBGROUP_CONFIGS,
     TiledGemm,
     small_tile_configs,
@@ -93,6 +94,27 @@ def test_large_products_of_software_devices_have_the_largest_tiles(
             software, NAMES, TiledGemm(m, n, k, float32), 1, {}, {}
         )
         assert (found.constants["ROWS"], found.constants["COLUMNS"]) == (32, columns)
+
+
+@pytest.mark.core
+def test_one_row_has_tiles_of_its_own(
+    gpu: GpuDevice, software: vkbackend.DeviceInfo
+) -> None:
+    """Where the matrix is large; with the bits that it has among others."""
+    rng = np.random.default_rng(0)
+    columns = LARGE_MATRIX // 512
+    for n, rows in ((columns, 1), (columns - 1, 8)):
+        product = TiledGemm(1, n, 512, float32)
+        found = tiled_gemm_dispatch(software, NAMES, product, 1, {}, {})
+        assert found.constants["ROWS"] == rows
+    a = fw.tensor(rng.standard_normal((2, 512), np.float32), device=gpu)
+    b = fw.tensor(rng.standard_normal((512, columns), np.float32), device=gpu)
+    one, both = a[:1] @ b, a @ b
+    np.testing.assert_allclose(
+        one.numpy(), a.numpy()[:1] @ b.numpy(), rtol=1e-4, atol=1e-4
+    )
+    if gpu.gpu.info.target.broadcasts_registers:
+        np.testing.assert_array_equal(one.numpy(), both.numpy()[:1])
 
 
 @pytest.mark.core
