@@ -174,10 +174,11 @@ class CudaTransport(HostTransport):
         """Copy what this rank gives itself."""
         start = piece * step
         length = min(step, size - start)
-        if length <= 0:
+        source = consume.own_place(start)
+        if length <= 0 or source is None:
             return None
         goal = consume.place(self.rank, start)
-        return self._mailboxes.copy(consume.own_place(start), goal, length)
+        return self._mailboxes.copy(source, goal, length)
 
     def _land(self, landings: Sequence[_Landing], consume: DeviceTake) -> None:
         """Copy what has come to where it belongs; the device orders later work."""

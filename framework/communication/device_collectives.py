@@ -28,7 +28,7 @@ from ..tensor.tensor import Tensor
 from .elements import contiguous, filler, writer
 from .reductions import DIRECT
 from .traced import is_recorded, recorded
-from .transport import Call, as_bytes
+from .transport import Call
 
 if TYPE_CHECKING:
     from .group import Group
@@ -69,12 +69,11 @@ def all_reduce(group: Group, call: Call, x: Tensor, op: str) -> Tensor:
     """
     size, count = group.size, x.numel()
     if size == 2 or count * x.dtype.itemsize <= DIRECT:
-        found = _moved(group, call, x, count, (count,) * size)
-        return _folded(found, size, op).reshape(x.shape)
+        return _folded(group, call, x, count, count, op).reshape(x.shape)
     least, more = divmod(count, size)
     lengths = tuple(least + (rank < more) for rank in range(size))
     own = lengths[group.rank]
-    part = _folded(_moved(group, call, x, lengths, (own,) * size), size, op)
+    part = _folded(group, call, x, lengths, own, op)
     return _moved(group, call, part, own, lengths).reshape(x.shape)
 
 
@@ -83,7 +82,7 @@ def reduce_scatter(group: Group, call: Call, x: Tensor, dim: int, op: str) -> Te
     first = x.movedim(dim, 0)
     own = x.numel() // group.size
     lengths = (own,) * group.size
-    found = _folded(_moved(group, call, first, lengths, lengths), group.size, op)
+    found = _folded(group, call, first, lengths, own, op)
     shape = (first.shape[0] // group.size, *first.shape[1:])
     return contiguous(found.reshape(shape).movedim(0, dim))
 
@@ -111,13 +110,40 @@ def all_to_all(group: Group, call: Call, x: Tensor, dim: int) -> Tensor:
     return contiguous(found.reshape(first.shape).movedim(0, dim))
 
 
-def _folded(x: Tensor, size: int, op: str) -> Tensor:
-    """Return the reduction of as many rows as there are ranks, in their order."""
-    rows = x.reshape(size, -1)
+def _folded(
+    group: Group,
+    call: Call,
+    x: Tensor,
+    given: int | tuple[int, ...],
+    own: int,
+    op: str,
+) -> Tensor:
+    """Return the reduction of what all ranks give this one, in their order.
+
+    What it gives itself is read where it is.
+
+    Parameters
+    ----------
+    group : Group
+    call : Call
+    x : Tensor
+    given : int or tuple of int
+        See `Move`.
+    own : int
+        Elements that each rank gives this one.
+    op : str
+    """
+    size, rank = group.size, group.rank
+    whole = contiguous(x)
+    taken = tuple(own * (each != rank) for each in range(size))
+    found = _moved(group, call, whole, given, taken).reshape(size - 1, own)
+    start = 0 if isinstance(given, int) else starts(given)[rank]
+    rows = [found[k] for k in range(size - 1)]
+    rows.insert(rank, whole.reshape(-1)[start : start + own])
     short = x.dtype.is_float and x.dtype.itemsize == 2
     total: Tensor = rows[0].to(float32) if short else rows[0]
-    for rank in range(1, size):
-        total = total | rows[rank] if x.dtype is bool_ else total + rows[rank]
+    for row in rows[1:]:
+        total = total | row if x.dtype is bool_ else total + row
     if op == "mean" and size & (size - 1):
         # A device's division may be off by some units in the last place, which of
         # float64 are too few to change how the quotient of a float32 is rounded.
@@ -153,7 +179,7 @@ class Move(HostStep):
     given : int or tuple of int
         Elements, of those that there are, that go to all ranks; or to each.
     taken : tuple of int
-        Elements that come from each rank.
+        Elements that come from each rank; none from itself if it needs no copy.
     dtype : DType
     """
 
@@ -173,12 +199,21 @@ class Move(HostStep):
         sizes = tuple(each * self.dtype.itemsize for each in self._parts)
         return sizes[0] if isinstance(self.given, int) else sizes
 
+    @property
+    def _keeps_own(self) -> bool:
+        """Whether what this rank gives itself is copied."""
+        return self.taken[self.group.rank] > 0
+
     def run(self, data: np.ndarray) -> np.ndarray:
         """Return what comes from the ranks, moved by the host."""
         out = np.empty(sum(self.taken), data.dtype)
         parts = [data[a : a + n] for a, n in zip(starts(self._parts), self._parts)]
-        goals = [out[a : a + n] for a, n in zip(starts(self.taken), self.taken)]
-        fill, consume = filler(parts), writer([as_bytes(each) for each in goals])
+        goals: list[np.ndarray | None] = [
+            out[a : a + n] for a, n in zip(starts(self.taken), self.taken)
+        ]
+        if not self._keeps_own:
+            goals[self.group.rank] = None
+        fill, consume = filler(parts), writer(goals)
         with trace_hooks.listening(None):
             self.group.exchange(self.call, self._sizes, fill, consume)
         return out
@@ -193,8 +228,9 @@ class Move(HostStep):
         item = self.dtype.itemsize
         parts = [(source[0], source[1] + item * start) for start in starts(self._parts)]
         goals = [(target[0], target[1] + item * start) for start in starts(self.taken)]
-        rank = self.group.rank
-        own = parts[0] if isinstance(self.given, int) else parts[rank]
+        rank, own = self.group.rank, None
+        if self._keeps_own:
+            own = parts[0] if isinstance(self.given, int) else parts[rank]
         fill, consume = pages.filler(parts), pages.writer(goals, rank, own)
         with trace_hooks.listening(None):
             self.group.exchange(self.call, self._sizes, fill, consume)

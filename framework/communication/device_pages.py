@@ -54,7 +54,9 @@ class DevicePages:
         """Return what copies parts, one for each rank, to the pages."""
         return DeviceFill(self, tuple(parts))
 
-    def writer(self, goals: Sequence[Place], rank: int, own: Place) -> DeviceTake:
+    def writer(
+        self, goals: Sequence[Place], rank: int, own: Place | None
+    ) -> DeviceTake:
         """Return what copies each rank's bytes to a place.
 
         Parameters
@@ -63,8 +65,8 @@ class DevicePages:
             By rank.
         rank : int
             This one, whose bytes are copied from where they are.
-        own : (Buffer, int)
-            There.
+        own : (Buffer, int) or None
+            There; None if they are not copied.
         """
         return DeviceTake(self, tuple(goals), rank, own)
 
@@ -95,23 +97,25 @@ class DeviceTake:
     pages: DevicePages
     goals: tuple[Place, ...]
     rank: int
-    own: Place
+    own: Place | None
 
     def place(self, rank: int, start: int) -> Place:
         """Return where a byte of a rank's belongs."""
         buffer, offset = self.goals[rank]
         return buffer, offset + start
 
-    def own_place(self, start: int) -> Place:
-        """Return where a byte is that this rank gives itself."""
-        return self.own[0], self.own[1] + start
+    def own_place(self, start: int) -> Place | None:
+        """Return where a byte is that this rank gives itself; None if it needs none."""
+        return None if self.own is None else (self.own[0], self.own[1] + start)
 
     def __call__(
         self, source: int, start: int, chunk: Bytes
-    ) -> vkbackend.TimelinePoint:
+    ) -> vkbackend.TimelinePoint | None:
         """Copy bytes of a rank from the pages, or from where they are."""
         mine = source == self.rank
         place = self.own_place(start) if mine else self.pages.place_of(chunk)
+        if place is None:
+            return None
         return self.pages.copy(place, self.place(source, start), chunk.size)
 
 

@@ -45,11 +45,14 @@ def filler(parts: Sequence[np.ndarray]) -> Fill:
     return fill
 
 
-def writer(goals: Sequence[Bytes]) -> Consume:
-    """Return what writes the bytes of each rank to an array."""
+def writer(goals: Sequence[np.ndarray | None]) -> Consume:
+    """Return what writes the bytes of each rank to an array, or drops them."""
+    views = [None if each is None else as_bytes(each) for each in goals]
 
     def consume(rank: int, start: int, chunk: Bytes) -> None:
-        goals[rank][start : start + chunk.size] = chunk
+        goal = views[rank]
+        if goal is not None:
+            goal[start : start + chunk.size] = chunk
 
     return consume
 

@@ -10,7 +10,7 @@ from ..base.errors import TraceError
 from ..ir.host_step import HostStep
 from ..ir.lazy_graph import Node
 from .executor import buffer_of
-from .scheduler import flush_before
+from .scheduler import flush_in_pieces
 from .submission import Flush
 
 
@@ -26,7 +26,7 @@ def run_host_steps(device: GpuDevice, steps: deque[tuple[Node, HostStep]]) -> No
     """
     with device.lock:
         while steps:
-            flush_before(device, steps[0][0])
+            flush_in_pieces(device, steps[0][0])
             _run(device, *steps[0])
             steps.popleft()
 

@@ -188,7 +188,7 @@ def flush(
             device.running = None
 
 
-def flush_in_pieces(device: GpuDevice) -> None:
+def flush_in_pieces(device: GpuDevice, last: Node | None = None) -> None:
     """Submit the lazy graph, a long one in pieces; waits for nothing.
 
     Within a piece all comes as early as it can: what a program makes late, to save
@@ -197,11 +197,16 @@ def flush_in_pieces(device: GpuDevice) -> None:
     Parameters
     ----------
     device : GpuDevice
+    last : Node, optional
+        A pending node, which stays, with those after it; by default none does.
     """
     with device.lock:
         count = size = 0
         cuts: deque[Node] = deque()
         for node in device.pending:
+            if node is last:
+                cuts.append(node)
+                break
             if count >= PIECE_NODES and size >= PIECE_BYTES:
                 cuts.append(node)
                 count = size = 0
@@ -210,7 +215,8 @@ def flush_in_pieces(device: GpuDevice) -> None:
         while cuts:
             # Not held by a variable here: it would hold what it takes.
             flush_before(device, cuts.popleft())
-        flush(device)
+        if last is None:
+            flush(device)
 
 
 def flush_before(device: GpuDevice, node: Node) -> None:
