@@ -144,7 +144,9 @@ class World:
         others = [rank for rank in self.neighbours if rank != self.rank]
         while True:
             waiting = [rank for rank in others if self.control.state(rank) != ENDED]
-            if any([self.control.obituary(rank) for rank in waiting]):
+            # One may end well between the two looks.
+            gone = [rank for rank in waiting if self.control.obituary(rank)]
+            if any([self.control.state(rank) != ENDED for rank in gone]):
                 self._leave()
                 return
             if not waiting:

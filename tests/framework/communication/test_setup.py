@@ -4,6 +4,7 @@ import builtins
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -40,6 +41,20 @@ def test_what_is_not_known() -> None:
         dist.init(transport="tcp")
     with pytest.raises(DistributedError, match=r"alone, .*tools\.launch -n 2"):
         dist.init(strict=True)
+
+
+def test_more_ranks_than_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Software devices do not count."""
+    kinds = ("discrete", "software", "discrete")
+    found = [SimpleNamespace(info=SimpleNamespace(kind=each)) for each in kinds]
+    monkeypatch.setattr(setup.vkbackend, "devices", lambda: found)
+    monkeypatch.delenv("VKBACKEND_DEVICE", raising=False)
+    job: Any = SimpleNamespace(rank=5, local_rank=2, local_size=3)
+    with pytest.raises(
+        DistributedError,
+        match="rank 5 is number 2 of the 3 processes of this machine, which has 2 dev",
+    ):
+        setup._device(job)
 
 
 def test_without_mpi(monkeypatch: pytest.MonkeyPatch) -> None:

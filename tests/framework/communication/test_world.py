@@ -3,10 +3,12 @@
 import mmap
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from vkbackend.framework.communication import world
+from vkbackend.framework.communication.shared_pages import ENDED
 
 
 def test_launchers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +41,20 @@ def test_names_of_segments() -> None:
             each.unlink(missing_ok=True)
         for part in mapped:
             part.close()
+
+
+def test_a_rank_that_ends_between_two_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has ended well, and so does this one."""
+    states = iter([1, ENDED, ENDED])
+    job = object.__new__(world.World)
+    job._process, job._failed = os.getpid(), False
+    job.rank, job.neighbours, job.at_end = 0, (0, 1), []
+    job.control = SimpleNamespace(  # type: ignore[assignment]
+        end=lambda: None,
+        state=lambda rank: next(states),
+        obituary=lambda rank: "has ended",
+    )
+    job._mpi = SimpleNamespace(Is_finalized=lambda: True)
+    monkeypatch.setattr(job, "_leave", lambda: pytest.fail("left the others"))
+    job._end()
+    assert next(states, None) is None
