@@ -27,6 +27,11 @@ def test_how_indices_are_read() -> None:
 
 def test_rows_count_from_the_front() -> None:
     assert checked_rows(np.array([0, -1, 2], np.int8), 3, "").tolist() == [0, 2, 2]
+    assert checked_rows(np.array([2, 0], np.uint64), 3, "").tolist() == [2, 0]
+    assert checked_rows(np.array([[0]]), 1, "", False).tolist() == [[0]]
+    assert checked_rows(np.zeros(0, int), 0, "").size == 0
+    with pytest.raises(IndexRangeError):
+        checked_rows(np.array([-1]), 3, "", False)
     for bad in (np.array([3]), np.array([-4]), np.array([1 << 63], np.uint64)):
         with pytest.raises(IndexRangeError, match=rf"^index: {bad[0]} is out of range"):
             checked_rows(bad, 3, "")
