@@ -9,6 +9,7 @@ device's memory. All ranks compute at once either way, so that both share the ma
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -116,6 +117,8 @@ def measured(
     rounds : int
     """
     build, data, dtype = model
+    # The step before lies in reference cycles, with its memory.
+    gc.collect()
     fw.manual_seed(0)
     device = group.device
     made = wrap(build().to(device, getattr(fw, dtype)))
