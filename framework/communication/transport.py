@@ -269,7 +269,8 @@ class Transport(ABC):
         if not self._failure:
             self._failure = (
                 f"the group cannot be used any more, as {task.what} has failed before"
-                f" ({type(error).__name__}); end the program, or make another group"
+                f" ({type(error).__name__}: {error}); end the program, or make another"
+                " group"
             )
 
     @property
