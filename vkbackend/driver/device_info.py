@@ -101,6 +101,7 @@ class DeviceInfo:
     subgroup_operations: int = 0
     uuid: str = ""
     pci_address: str = ""
+    max_buffer_size: int = 0
 
     @cached_property
     def target(self) -> Target:

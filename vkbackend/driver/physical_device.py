@@ -146,6 +146,7 @@ class PhysicalDevice:
             max_workgroup_size=_triple(limits.maxComputeWorkGroupSize),
             max_workgroup_count=_triple(limits.maxComputeWorkGroupCount),
             max_allocation_size=v11.maxMemoryAllocationSize,
+            max_buffer_size=v13.maxBufferSize or v11.maxMemoryAllocationSize,
             subgroup_size=v11.subgroupSize,
             min_subgroup_size=v13.minSubgroupSize or v11.subgroupSize,
             max_subgroup_size=v13.maxSubgroupSize or v11.subgroupSize,
