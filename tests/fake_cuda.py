@@ -1,7 +1,7 @@
 """CUDA's driver as a library of Python's, over memory that Vulkan exports.
 
-All but the driver itself runs as on a card of NVIDIA's: descriptors, imports,
-mailboxes, and the order of copies, each of which ends once it was asked for twice.
+All but the driver itself runs as on a card of NVIDIA's: descriptors, imports, pulls,
+and the order of copies, each of which ends once it was asked for twice.
 """
 
 import collections
@@ -14,7 +14,7 @@ from typing import Any
 
 import vkbackend
 from vkbackend import cuda
-from vkbackend.cuda import driver, memory
+from vkbackend.cuda import driver, memory, pool
 
 GRANULARITY = 1 << 16
 _INVALID, _NOT_READY = 1, 600
@@ -60,10 +60,15 @@ class FakeCuda:
         self._mapped: dict[int, vkbackend.Buffer | None] = {}
         self._copies: collections.deque[tuple[int, Copy]] = collections.deque()
         self._begun: dict[int, Copy] = {}
-        # Ranks may be threads.
-        self._lock = threading.RLock()
+        # Ranks may be threads; and what has the device's lock may call this.
+        self._lock = gpu.logical.lock
         self._reserved = threading.local()
         self._asked: collections.Counter[int] = collections.Counter()
+
+    def left(self) -> collections.Counter[str]:
+        """Return what exists, without memory that no buffer lies in."""
+        pool.shared_pool(self._gpu).release()
+        return +self.live
 
     def __getattr__(self, name: str) -> _Function:
         found = getattr(type(self), f"_{name.removesuffix('_v2')}", None)
@@ -229,4 +234,6 @@ def install(patch: Any, gpu: vkbackend.Device) -> FakeCuda:
     patch.setattr(driver, "load", lambda: made)
     patch.setattr(cuda, "load", lambda: made)
     patch.setattr(memory, "DRIVER", gpu.info.driver_name)
+    # What other tests have left is another driver's.
+    patch.setattr(pool, "_pools", {})
     return library

@@ -14,10 +14,10 @@ import pytest
 import vkbackend
 from vkbackend import HostPages
 from vkbackend.framework.base.device import CPU, GpuDevice
-from vkbackend.framework.communication import host_transport, mailboxes, shared_pages
+from vkbackend.framework.communication import host_transport, shared_pages
 from vkbackend.framework.communication.cuda_transport import (
     CudaTransport,
-    open_mailboxes,
+    open_peer_memory,
 )
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import HostTransport
@@ -105,6 +105,9 @@ class Ranks:
                 results[rank] = error
                 assert group._transport is not None
                 group._transport.world.control.end(repr(error))
+            finally:
+                if isinstance(group._transport, CudaTransport):
+                    group._transport._peers.close()
 
         threads = [
             threading.Thread(target=work, args=(rank,), daemon=True)
@@ -133,9 +136,9 @@ def group_of(comm: ThreadComm, gpu: GpuDevice | None = None) -> Group:
     if gpu is None:
         transport = HostTransport(world, comm, range(comm.size))  # type: ignore[arg-type]
     else:
-        boxes, why = open_mailboxes(comm, lambda: gpu)
-        assert boxes is not None, why
-        transport = CudaTransport(world, comm, range(comm.size), boxes)  # type: ignore[arg-type]
+        peers, why = open_peer_memory(comm, lambda: gpu)
+        assert peers is not None, why
+        transport = CudaTransport(world, comm, range(comm.size), peers)  # type: ignore[arg-type]
     choice = TransportChoice(transport.name, "threads")
     return Group(transport, choice, lambda: CPU)
 
@@ -154,5 +157,4 @@ def as_threads(
     monkeypatch.setattr(host_transport, "SharedPages", ThreadPages)
     monkeypatch.setattr(host_transport, "CHUNK", chunk)
     monkeypatch.setattr(host_transport, "MESSAGE_CHUNK", chunk)
-    monkeypatch.setattr(mailboxes, "CHUNK", chunk)
     return Ranks(size, gpu)

@@ -1,9 +1,26 @@
 """Transport that pulls from other ranks' cards, in memory that CUDA made.
 
 It has the shared pages of `HostTransport`: counters and headers lie there, and what is
-on the host goes through them. Where all ranks give and take in memory of their cards, a
-rank copies to its outbox and says so; the others' cards pull from it. Elements never
-reach the host, and nothing but copies runs beside the kernels.
+on the host goes through them. Where all ranks give and take in memory of their cards,
+each pulls from the others' straight to where it takes: elements never reach the host,
+nothing but copies between cards runs beside the kernels, and nothing is copied within a
+card. For that, the compiler of replays allocates what collectives take and make from
+the card's pool of memory that CUDA made (see `PeerMemory`), and so do eager collectives
+what they make. What lies elsewhere is copied to that pool first.
+
+An exchange has one round, whatever its size:
+
+1. wait on the host until the device has made what this rank gives, and say where it is:
+   number of a block, offsets in it;
+2. once all have said so, wait until the device has done with what lies where this rank
+   takes, pull, and wait for the pulls: then this rank has read;
+3. once all have read, what was given may be overwritten, and the exchange ends.
+
+No rank waits for anything but that others come to the same place of the same exchange,
+and for work that its own device has: that cannot be a circle, and a rank that dies
+before it has read ends the wait of all. A rank that gives up, after which its memory
+may be overwritten, says so first; those that have pulled from it look for that in the
+end. Where a pool has no memory left, the exchange goes through the pages.
 """
 
 from __future__ import annotations
@@ -20,61 +37,73 @@ from vkbackend.errors import CudaError
 from ..base.device import Device, GpuDevice
 from ..base.errors import DistributedError
 from .descriptors import available, first_failure
-from .device_pages import Copied, DeviceFill, DeviceTake
+from .device_pages import Copied, DeviceFill, DeviceTake, Place, Waitable
 from .host_transport import SLOTS, HostTransport
-from .mailboxes import Mailboxes, chunk_size
+from .peer_memory import PeerMemory
 from .progress import Steps
-from .transport import Call, Consume, Fill, Header, rounds_of
+from .transport import Call, Consume, Fill, Header, Offer
 
 if TYPE_CHECKING:
     from .world import World
 
 
 @dataclass(frozen=True)
-class _Landing:
-    """Bytes that were pulled from a rank, and still lie in the inbox.
+class _Given:
+    """What a rank gives, in memory that others pull from.
 
     Attributes
     ----------
-    rank, slot, offset, size : int
-        Where, in bytes.
-    start : int
-        Of the first one among all that come from the rank.
+    buffer : Buffer
+        The memory, which stays as it is until all have read.
+    offer : Offer
+        Where it is, for the others.
+    made : sequence of Waitable
+        When the device has made it.
     """
 
-    rank: int
-    slot: int
-    offset: int
-    size: int
-    start: int
+    buffer: vkbackend.Buffer
+    offer: Offer
+    made: Sequence[Waitable]
 
 
 class CudaTransport(HostTransport):
-    """Transport through mailboxes on the cards; see `Transport`.
+    """Transport by pulls from other cards; see `Transport`.
 
     Parameters
     ----------
     world, comm, ranks
         See `Transport`.
-    mailboxes : Mailboxes
-        Of the same ranks; they belong to the transport from now on.
+    peers : PeerMemory
+        Of the same ranks; it belongs to the transport from now on.
     """
 
     name = "cuda"
 
     def __init__(
-        self, world: World, comm: Any, ranks: Sequence[int], mailboxes: Mailboxes
+        self, world: World, comm: Any, ranks: Sequence[int], peers: PeerMemory
     ) -> None:
-        self._mailboxes = mailboxes
+        self._peers = peers
         try:
             super().__init__(world, comm, ranks)
         except BaseException:
-            mailboxes.close()
+            peers.close()
             raise
 
     def _release(self) -> None:
-        self._mailboxes.close()
+        self._peers.close()
         super()._release()
+
+    def allocate(self, gpu: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
+        """Return memory of the card from which others pull; None if there is none."""
+        if gpu is not self._peers.gpu or not self._peers.is_open:
+            return None
+        try:
+            return self._peers.pool.allocate(size, name="exchange")
+        except (vkbackend.Error, MemoryError) as error:
+            # The first: further ones differ in numbers alone.
+            why = f"exchanges went through the host's pages, as {error}"
+            self.refusal = self.refusal or why
+            return None
 
     def exchange(
         self, call: Call, sizes: int | Sequence[int], fill: Fill, consume: Consume
@@ -83,114 +112,153 @@ class CudaTransport(HostTransport):
         if (
             isinstance(fill, DeviceFill)
             and isinstance(consume, DeviceTake)
-            and fill.pages.gpu is self._mailboxes.gpu
+            and fill.pages.gpu is self._peers.gpu
         ):
-            return self._pulled(call, sizes, fill, consume)
-        return super().exchange(call, sizes, fill, consume)
+            own = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+            given, inbox = self._given(own, fill), self._inbox(consume)
+            if given is not None and inbox is not None:
+                place = 0 if isinstance(sizes, int) else self.rank
+                found = yield from self._pulled(call, own, place, given, inbox, consume)
+                if found:
+                    return
+                del given, inbox
+        yield from super().exchange(call, sizes, fill, consume)
 
     def _pulled(
         self,
         call: Call,
-        sizes: int | Sequence[int],
-        fill: DeviceFill,
+        own: Sequence[int],
+        place: int,
+        given: _Given,
+        inbox: Place,
         consume: DeviceTake,
     ) -> Steps:
-        """Exchange from card to card; through the pages if a rank is on the host."""
-        common = isinstance(sizes, int)
-        step = self._mailboxes.chunk if common else self._mailboxes.part
-        self._turns += 1
-        own = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        mine = Header(call.name, call.shown, self._turns, own, on_device=True)
-        place = 0 if common else self.rank
-        headers: list[Header] = []
-        landings: list[_Landing] = []
-        piece, count = 0, 1
-        filled = yield from self._offer(0, self._pieces, step, own, fill)
-        self._put_header(self._pieces, mine)
-        while piece < count:
-            number = self._pieces
-            yield Copied(filled)
-            self._set(self._written[self.rank], number + 1)
-            self._pieces += 1
-            yield self._reached(self._written, number + 1)
-            self._control.fence()
-            if not piece:
-                headers = self._headers(number)
-                self._agree(headers, number + 1)
-                if not all(each.on_device for each in headers):
-                    self._set(self._read[self.rank], number + 1)
-                    again = super().exchange(call, sizes, fill, consume)
-                    return (yield from again)
-                count = rounds_of(headers, step)
-            yield Copied(self._mailboxes.landed(number % SLOTS))
-            pulls, arriving = self._pull(piece, number, step, headers, place)
-            self._keep_own(piece, step, own[place], consume)
-            # Beside the pulls: what came before, and what goes out next.
-            self._land(landings, consume)
-            landings = arriving
-            piece += 1
-            if piece < count:
-                filled = yield from self._offer(piece, number + 1, step, own, fill)
-            yield Copied(pulls)
-            self._set(self._read[self.rank], number + 1)
-        self._land(landings, consume)
+        """Exchange from card to card; results in False if a rank is on the host.
 
-    def _offer(
-        self, piece: int, number: int, step: int, own: Sequence[int], fill: DeviceFill
-    ) -> Steps:
-        """Fill a slot of the outbox once it is free; results in points of copies."""
+        Parameters
+        ----------
+        call : Call
+        own : sequence of int
+            Bytes of each part that this rank gives.
+        place : int
+            Which of each rank's parts is for this one.
+        given : _Given
+            All of them.
+        inbox : (Buffer, int)
+            Where pulls go: where this rank takes, or memory in its place.
+        consume : DeviceTake
+        """
+        number = self._pieces
         yield self._reached(self._read, number + 1 - SLOTS)
-        points = []
-        for k, size in enumerate(own):
-            length = min(step, size - piece * step)
-            # What a rank gives itself it copies from where it is.
-            if length > 0 and (len(own) == 1 or k != self.rank):
-                goal = self._mailboxes.place(number % SLOTS, k * step)
-                source = fill.place(k, piece * step)
-                points.append(self._mailboxes.copy(source, goal, length, outward=True))
-        return points
+        self._turns += 1
+        mine = Header(call.name, call.shown, self._turns, tuple(own), given.offer)
+        self._put_header(number, mine)
+        yield Copied(given.made)
+        self._set(self._written[self.rank], number + 1)
+        self._pieces += 1
+        yield self._reached(self._written, number + 1)
+        self._control.fence()
+        headers = self._headers(number)
+        self._agree(headers, number + 1)
+        if not all(each.offer for each in headers):
+            self._set(self._read[self.rank], number + 1)
+            return False
+        for rank in self._peers.others():
+            self._peers.hear(rank, headers[rank].offer.told)  # type: ignore[union-attr]
+        yield Copied(inbox[0].points())
+        try:
+            pulls = self._pull(headers, place, inbox, consume)
+            self._keep_own(own[place], consume)
+            yield Copied(pulls)
+        except BaseException:
+            # The memory that they go to may be used for something else from here on.
+            self._peers.synchronize()
+            raise
+        self._set(self._read[self.rank], number + 1)
+        self._land(headers, place, inbox, consume)
+        yield self._reached(self._read, number + 1)
+        self._control.fence()
+        gone = self.surrendered(self.ranks)
+        if gone:
+            raise DistributedError(f"{call.name}: {gone}")
+        return True
+
+    def _given(self, own: Sequence[int], fill: DeviceFill) -> _Given | None:
+        """Return what this rank gives, copied if need be; None without memory for it.
+
+        Parameters
+        ----------
+        own : sequence of int
+            Bytes of each part.
+        fill : DeviceFill
+        """
+        buffer = fill.parts[0][0]
+        offsets = [offset for _, offset in fill.parts]
+        first = min(offsets)
+        starts = [each - first for each in offsets]
+        self._peers.gpu.settle()
+        if self._peers.holds(buffer):
+            written = buffer.last_write
+            made = [] if written is None else [written]
+            offer = self._peers.offer((buffer, first), starts)
+            return _Given(buffer, offer, made)
+        size = max(start + length for start, length in zip(starts, own))
+        copied = self.allocate(self._peers.gpu, size)
+        if copied is None:
+            return None
+        made = []
+        if size:
+            made.append(self._peers.copy((buffer, first), (copied, 0), size))
+        return _Given(copied, self._peers.offer((copied, 0), starts), made)
+
+    def _inbox(self, consume: DeviceTake) -> Place | None:
+        """Return where pulls go; None without memory for it."""
+        buffer = consume.goals[0][0]
+        first = min(offset for _, offset in consume.goals)
+        if self._peers.holds(buffer):
+            return buffer, first
+        made = self.allocate(self._peers.gpu, buffer.size - first)
+        return None if made is None else (made, 0)
 
     def _pull(
-        self,
-        piece: int,
-        number: int,
-        step: int,
-        headers: Sequence[Header],
-        place: int,
-    ) -> tuple[list[CudaCopy], list[_Landing]]:
-        """Start to pull a piece of every other rank."""
-        pulls, landings = [], []
-        slot, offset = number % SLOTS, place * step
-        for rank in self._mailboxes.others():
-            size = min(step, headers[rank].sizes[place] - piece * step)
-            if size > 0:
-                pulls.append(self._mailboxes.pull(rank, slot, offset, size))
-                landings.append(_Landing(rank, slot, offset, size, piece * step))
-        return pulls, landings
+        self, headers: Sequence[Header], place: int, inbox: Place, consume: DeviceTake
+    ) -> list[CudaCopy]:
+        """Start to pull what every other rank gives this one."""
+        first = min(offset for _, offset in consume.goals)
+        pulls = []
+        for rank in self._peers.others():
+            offer, size = headers[rank].offer, headers[rank].sizes[place]
+            if size and offer is not None:
+                goal = inbox[0], inbox[1] + consume.goals[rank][1] - first
+                start = offer.starts[place]
+                pulls.append(self._peers.pull(rank, offer.number, start, goal, size))
+        return pulls
 
-    def _keep_own(
-        self, piece: int, step: int, size: int, consume: DeviceTake
-    ) -> vkbackend.TimelinePoint | None:
-        """Copy what this rank gives itself."""
-        start = piece * step
-        length = min(step, size - start)
-        source = consume.own_place(start)
-        if length <= 0 or source is None:
-            return None
-        goal = consume.place(self.rank, start)
-        return self._mailboxes.copy(source, goal, length)
+    def _keep_own(self, size: int, consume: DeviceTake) -> None:
+        """Copy what this rank gives itself, from where it is."""
+        source = consume.own_place(0)
+        if size and source is not None:
+            self._peers.copy(source, consume.place(self.rank, 0), size)
 
-    def _land(self, landings: Sequence[_Landing], consume: DeviceTake) -> None:
-        """Copy what has come to where it belongs; the device orders later work."""
-        for each in landings:
-            goal = consume.place(each.rank, each.start)
-            self._mailboxes.land(each.rank, each.slot, each.offset, each.size, goal)
+    def _land(
+        self, headers: Sequence[Header], place: int, inbox: Place, consume: DeviceTake
+    ) -> None:
+        """Copy what was pulled to where it belongs, if it is not there."""
+        if inbox[0] is consume.goals[0][0]:
+            return
+        first = min(offset for _, offset in consume.goals)
+        for rank in self._peers.others():
+            size = headers[rank].sizes[place]
+            if size:
+                goal = consume.goals[rank]
+                source = inbox[0], inbox[1] + goal[1] - first
+                self._peers.copy(source, goal, size)
 
 
-def open_mailboxes(
+def open_peer_memory(
     comm: Any, device: Callable[[], Device]
-) -> tuple[Mailboxes | None, str]:
-    """Return mailboxes on the ranks' cards, or why there cannot be any.
+) -> tuple[PeerMemory | None, str]:
+    """Return memory of the ranks' cards that all pull from, or why there is none.
 
     Nothing is opened, and no device is asked for, where a rank has no driver of CUDA's.
 
@@ -203,7 +271,7 @@ def open_mailboxes(
 
     Returns
     -------
-    tuple of (Mailboxes or None) and str
+    tuple of (PeerMemory or None) and str
         The same on all ranks.
     """
     failure = first_failure(comm, _without_driver())
@@ -222,7 +290,7 @@ def open_mailboxes(
     if failure:
         return None, failure
     try:
-        return Mailboxes(comm, gpu, SLOTS, chunk_size(comm.size, SLOTS)), ""
+        return PeerMemory(comm, gpu), ""
     except DistributedError as error:
         return None, str(error)
 

@@ -1,7 +1,7 @@
 """Descriptors that processes of one machine hand to each other.
 
 They travel as `SCM_RIGHTS` over sockets in Linux's abstract namespace, which leave no
-file behind; their names are made for each exchange, and hold a secret.
+file behind; their names are made for each group of sockets, and hold a secret.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import secrets
 import socket
 import struct
-from collections.abc import Iterator
+import weakref
 from typing import Any
 
 from ..base.errors import DistributedError
@@ -21,11 +21,115 @@ _SECONDS = 60.0
 
 _CREDENTIALS = struct.Struct("3i")
 _RANK = struct.Struct("i")
+_MESSAGE = struct.Struct("qq")
 
 
 def available() -> bool:
     """Return whether the operating system hands descriptors over like this."""
     return hasattr(socket, "SO_PEERCRED") and hasattr(socket, "send_fds")
+
+
+class Links:
+    """Sockets from a rank to each other one, for memory that they tell of.
+
+    A message is a number and a size, with the descriptor of memory of that size; or
+    without one, of memory that is gone. It waits in the socket until it is received.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm
+        Processes of one machine and one user; all make them at the same time.
+
+    Attributes
+    ----------
+    close : callable
+        Closes the sockets, and all that still waits in them.
+
+    Raises
+    ------
+    DistributedError
+        On all ranks, if one could not.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._sockets: dict[int, socket.socket] = {}
+        # Also where nobody calls it.
+        self.close = weakref.finalize(self, _close, self._sockets)
+        secret, failure = comm.bcast(secrets.token_hex(16), 0), ""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+            try:
+                server.bind(_name(secret, comm.rank))
+                server.listen(comm.size)
+                server.settimeout(_SECONDS)
+            except OSError as error:
+                failure = str(error)
+            failure = first_failure(comm, failure)
+            if not failure:
+                try:
+                    self._connect(secret, server, comm.rank, comm.size)
+                except OSError as error:
+                    failure = str(error) or type(error).__name__
+                failure = first_failure(comm, failure)
+        if failure:
+            self.close()
+            raise DistributedError(
+                f"distributed: descriptors cannot be handed over: {failure}"
+            )
+
+    def _connect(
+        self, secret: str, server: socket.socket, rank: int, size: int
+    ) -> None:
+        """Connect to the ranks above, and let those below connect."""
+        for other in range(rank + 1, size):
+            client = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._sockets[other] = client
+            client.settimeout(_SECONDS)
+            client.connect(_name(secret, other))
+            client.send(_RANK.pack(rank))
+        while len(self._sockets) < size - 1:
+            other, client = _accepted(server)
+            if 0 <= other < rank and other not in self._sockets:
+                self._sockets[other] = client
+            else:
+                client.close()
+
+    def send(
+        self, rank: int, number: int, size: int = 0, descriptor: int | None = None
+    ) -> None:
+        """Send a message to a rank; the descriptor stays the caller's.
+
+        Raises
+        ------
+        OSError
+            If it cannot be sent; a rank that has ended is no failure.
+        """
+        taken = [] if descriptor is None else [descriptor]
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            given = [_MESSAGE.pack(number, size)]
+            socket.send_fds(self._sockets[rank], given, taken)
+
+    def receive(self, rank: int) -> tuple[int, int, int | None]:
+        """Return the next message of a rank: number, size, and its descriptor or None.
+
+        Raises
+        ------
+        OSError
+            If there is none, as the rank has ended, or it is not whole.
+        """
+        data, taken, _, _ = socket.recv_fds(self._sockets[rank], _MESSAGE.size, 1)
+        if len(data) != _MESSAGE.size:
+            for each in taken:
+                os.close(each)
+            raise OSError(f"rank {rank} has ended")
+        number, size = _MESSAGE.unpack(data)
+        if size and not taken:
+            raise OSError(f"rank {rank} has sent no descriptor")
+        return number, size, taken[0] if taken else None
+
+
+def _close(sockets: dict[int, socket.socket]) -> None:
+    while sockets:
+        sockets.popitem()[1].close()
 
 
 def exchange_descriptors(comm: Any, descriptor: int) -> list[int]:
@@ -48,31 +152,20 @@ def exchange_descriptors(comm: Any, descriptor: int) -> list[int]:
     DistributedError
         On all ranks, if one could not.
     """
-    secret = comm.bcast(secrets.token_hex(16), 0)
+    links, failure = Links(comm), ""
     found: dict[int, int] = {comm.rank: os.dup(descriptor)}
-    failure = ""
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(socket.socket(socket.AF_UNIX))
-        try:
-            server.bind(_name(secret, comm.rank))
-            server.listen(comm.size)
-            server.settimeout(_SECONDS)
-        except OSError as error:
-            failure = str(error)
-        failure = first_failure(comm, failure)
-        if not failure:
-            try:
-                for rank in _others(comm):
-                    _send(secret, comm.rank, rank, descriptor)
-                while len(found) < comm.size:
-                    rank, taken = _receive(server)
-                    if rank in found or not 0 <= rank < comm.size:
-                        os.close(taken)
-                    else:
-                        found[rank] = taken
-            except OSError as error:
-                failure = str(error) or type(error).__name__
-            failure = first_failure(comm, failure)
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    try:
+        for rank in others:
+            links.send(rank, 0, 1, descriptor)
+        for rank in others:
+            taken = links.receive(rank)[2]
+            assert taken is not None
+            found[rank] = taken
+    except OSError as error:
+        failure = str(error) or type(error).__name__
+    failure = first_failure(comm, failure)
+    links.close()
     if failure:
         for each in found.values():
             os.close(each)
@@ -101,29 +194,17 @@ def _name(secret: str, rank: int) -> str:
     return f"\0vkbackend-{secret}-{rank}"
 
 
-def _others(comm: Any) -> Iterator[int]:
-    return (rank for rank in range(comm.size) if rank != comm.rank)
-
-
-def _send(secret: str, own: int, rank: int, descriptor: int) -> None:
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(_SECONDS)
-        client.connect(_name(secret, rank))
-        socket.send_fds(client, [_RANK.pack(own)], [descriptor])
-
-
-def _receive(server: socket.socket) -> tuple[int, int]:
-    """Return a rank and its descriptor; -1 for a rank of another user's process."""
+def _accepted(server: socket.socket) -> tuple[int, socket.socket]:
+    """Return a rank and its socket; -1 for that of another user's process."""
     client, _ = server.accept()
-    with client:
+    try:
         client.settimeout(_SECONDS)
         told = client.getsockopt(
             socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
         )
-        data, taken, _, _ = socket.recv_fds(client, _RANK.size, 1)
-        if len(taken) != 1 or len(data) != _RANK.size:
-            for each in taken:
-                os.close(each)
-            raise OSError("a process has sent no descriptor")
-        mine = _CREDENTIALS.unpack(told)[1] == os.getuid()
-        return (_RANK.unpack(data)[0] if mine else -1), taken[0]
+        data = client.recv(_RANK.size)
+    except OSError:
+        client.close()
+        raise
+    mine = _CREDENTIALS.unpack(told)[1] == os.getuid() and len(data) == _RANK.size
+    return (_RANK.unpack(data)[0] if mine else -1), client

@@ -218,6 +218,10 @@ class Move(HostStep):
             self.group.exchange(self.call, self._sizes, fill, consume)
         return out
 
+    def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
+        """Return memory from which the ranks' cards take, and to which they give."""
+        return self.group.allocate(device, size)
+
     def run_on_device(
         self, device: vkbackend.Device, source: Range, target: Range
     ) -> bool:
@@ -249,7 +253,9 @@ class Move(HostStep):
             compute(device, value)
             buffer = buffer_of(value)
         item, count = self.dtype.itemsize, sum(self.taken)
-        out = with_memory_retry(device, device.gpu.allocate, count * item)
+        out = self.allocate(device.gpu, count * item)
+        if out is None:
+            out = with_memory_retry(device, device.gpu.allocate, count * item)
         source = buffer, whole.layout.offset * item, whole.numel() * item
         found = self.run_on_device(device.gpu, source, (out, 0, count * item))
         assert found, "the pages are there for as long as the group is"

@@ -492,6 +492,8 @@ class Group(Messages):
         transport = self._moving
         steps = transport.exchange(call, sizes, fill, consume)
         self._wait(transport.start(call, steps, _COLLECTIVES))
+        if transport.refusal:
+            self._note_refusal()
 
     def pages_of(self, device: Device) -> DevicePages | None:
         """Return the shared pages as a device has imported them, or None."""
@@ -501,10 +503,22 @@ class Group(Messages):
         """Return the same of a device of the layers below."""
         if self._transport is None:
             return None
-        found, why = self._transport.pages_of(gpu), self._transport.refusal
+        found = self._transport.pages_of(gpu)
+        self._note_refusal()
+        return found
+
+    def allocate(self, gpu: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
+        """Return memory for what collectives take and make; see `Transport`."""
+        if self._transport is None or self._transport.pages_of(gpu) is None:
+            return None
+        found = self._transport.allocate(gpu, size)
+        self._note_refusal()
+        return found
+
+    def _note_refusal(self) -> None:
+        why = "" if self._transport is None else self._transport.refusal
         if why and why not in self.transport.reason:
             self.transport = self.transport.with_reason(why)
-        return found
 
     def _alone(self, name: str) -> bool:
         if self._transport is None:

@@ -186,7 +186,7 @@ class HostTransport(Transport):
             if not piece:
                 headers = self._headers(number)
                 self._agree(headers, number + 1)
-                if any(each.on_device for each in headers):
+                if any(each.offer for each in headers):
                     # Those who would pull give through the pages, too: from the start.
                     self._set(self._read[self.rank], number + 1)
                     again = HostTransport.exchange(self, call, sizes, fill, consume)

@@ -11,7 +11,7 @@ from vkbackend.errors import NoVulkanError
 
 from ..base.device import CPU, Device
 from ..base.errors import DistributedError
-from .cuda_transport import CudaTransport, open_mailboxes
+from .cuda_transport import CudaTransport, open_peer_memory
 from .group import Group, alone
 from .host_transport import HostTransport
 from .mpi_transport import MpiTransport
@@ -183,11 +183,11 @@ def _chosen(
         return MpiTransport(job, comm, ranks), reason
     if transport == "host":
         return HostTransport(job, comm, ranks), asked
-    mailboxes, obstacle = open_mailboxes(comm, device)
+    peers, obstacle = open_peer_memory(comm, device)
     together = f"all {len(ranks)} ranks are on one machine"
-    if mailboxes is not None:
+    if peers is not None:
         reason = f"{together}, with cards that reach each other"
-        made = CudaTransport(job, comm, ranks, mailboxes)
+        made = CudaTransport(job, comm, ranks, peers)
         return made, asked if transport == "cuda" else reason
     if transport == "cuda":
         raise DistributedError(

@@ -7,7 +7,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -76,6 +76,24 @@ class Call:
         return f"{self.name}{self.shown and ' of '}{self.shown}"
 
 
+class Offer(NamedTuple):
+    """Where what a rank gives lies, for those that pull it from its card.
+
+    Attributes
+    ----------
+    number : int
+        Of the block of its memory.
+    starts : tuple of int
+        Offset in it, in bytes, of each part.
+    told : int
+        Messages about blocks that the rank has sent to each other one.
+    """
+
+    number: int
+    starts: tuple[int, ...]
+    told: int
+
+
 @dataclass(frozen=True)
 class Header:
     """What the other ranks read of a call.
@@ -88,20 +106,20 @@ class Header:
         Number of the collective in its group; of a message its tag.
     sizes : tuple of int
         Bytes for each rank, or one number of bytes that all of them read.
-    on_device : bool, default False
-        Whether they are in memory of the rank's device, rather than in shared pages.
+    offer : Offer, optional
+        Where they are in memory of the rank's card, rather than in shared pages.
     """
 
     name: str
     shown: str
     turn: int
     sizes: tuple[int, ...]
-    on_device: bool = False
+    offer: Offer | None = None
 
     def packed(self) -> bytes:
         """Return it as bytes, of which there are at most `HEADER`."""
-        told = self.name, self.shown, self.turn, self.sizes, self.on_device
-        data = pickle.dumps(told)
+        offer = None if self.offer is None else tuple(self.offer)
+        data = pickle.dumps((self.name, self.shown, self.turn, self.sizes, offer))
         if len(data) > HEADER:
             raise DistributedError(
                 f"{self.name}: what describes it takes {len(data)} bytes, and {HEADER}"
@@ -112,7 +130,8 @@ class Header:
     @staticmethod
     def unpacked(data: Any) -> Header:
         """Return the header that bytes hold."""
-        return Header(*pickle.loads(data))
+        name, shown, turn, sizes, offer = pickle.loads(data)
+        return Header(name, shown, turn, sizes, offer and Offer(*offer))
 
 
 def mismatch(headers: Sequence[Header], ranks: Sequence[int], own: int) -> str:
@@ -160,7 +179,8 @@ class Transport(ABC):
     asked : str
         What was asked for: a name, or "any".
     refusal : str
-        Why a device has not imported the pages; nothing if none was asked to.
+        Why a device has not imported the pages, or has had no memory for exchanges;
+        nothing if that has not happened.
     """
 
     name = ""
@@ -194,6 +214,17 @@ class Transport(ABC):
 
     def pages_of(self, gpu: vkbackend.Device) -> DevicePages | None:
         """Return the pages that a device has imported; None if it has to go without."""
+        return None
+
+    def allocate(self, gpu: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
+        """Return memory for what collectives take and make, if some is better for that.
+
+        Parameters
+        ----------
+        gpu : vkbackend.Device
+        size : int
+            Bytes.
+        """
         return None
 
     @abstractmethod
@@ -266,6 +297,8 @@ class Transport(ABC):
         """Refuse all later operations: the ranks are not at the same place any more."""
         if isinstance(error, MismatchError):
             return
+        # Their errors' tracebacks would keep memory for as long as there is the group.
+        self._last = {line: each for line, each in self._last.items() if not each.done}
         if not self._failure:
             self._failure = (
                 f"the group cannot be used any more, as {task.what} has failed before"

@@ -53,6 +53,17 @@ class HostStep(ABC):
         """
         return False
 
+    def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
+        """Return memory that suits what it takes and makes; None if any does.
+
+        Parameters
+        ----------
+        device : vkbackend.Device
+        size : int
+            Bytes.
+        """
+        return None
+
     def apply(
         self, device: vkbackend.Device, dtype: DType, source: Range, target: Range
     ) -> None:

@@ -278,7 +278,9 @@ class _TraceCompiler:
         for slot, node, at in plan.outputs:
             value = self.nodes[node].outputs[at]
             if id(value) not in self.result.memory:
-                buffer = self.gpu.allocate(value.nbytes, name="result of a replay")
+                buffer = self._step_memory([slot], value.nbytes)
+                if buffer is None:
+                    buffer = self.gpu.allocate(value.nbytes, name="result of a replay")
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
                 self.result.kept += aligned_size(value.nbytes)
 
@@ -310,10 +312,22 @@ class _TraceCompiler:
                 live[slot][1] = max(live[slot][1], end)
         ranges = [LiveRange(sizes[slot], *span) for slot, span in live.items()]
         chosen, lengths = shared_buffers(ranges)
-        made = [self.gpu.allocate(size, name="host step") for size in lengths]
-        for slot, at in zip(live, chosen):
-            self.buffers[slot] = made[at]
+        for at, size in enumerate(lengths):
+            slots = [slot for slot, place in zip(live, chosen) if place == at]
+            buffer = self._step_memory(slots, size)
+            if buffer is None:
+                buffer = self.gpu.allocate(size, name="host step")
+            self.buffers.update(dict.fromkeys(slots, buffer))
         self.result.kept += sum(map(aligned_size, lengths))
+
+    def _step_memory(self, slots: list[int], size: int) -> vkbackend.Buffer | None:
+        """Return memory that suits host steps that take or make one of some slots."""
+        for step, *values in self.steps.values():
+            if any([self.slots[id(value)] in slots for value in values]):
+                found = step.allocate(self.gpu, size)
+                if found is not None:
+                    return found
+        return None
 
     def _place_intermediates(
         self, final_copies: list[tuple[int, vkbackend.Buffer, int]]

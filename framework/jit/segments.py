@@ -172,6 +172,8 @@ class _Courier(threading.Thread):
             while self._ended < count and self._error is None:
                 self._changed.wait()
         if self._error is not None:
+            # Its frames would keep the memory of the replay for a moment.
+            self.join()
             raise self._error
 
     def close(self) -> None:

@@ -59,7 +59,9 @@ def _run(device: GpuDevice, node: Node, step: HostStep) -> None:
         (taken,), (made,) = node.values, node.outputs
         gpu = device.gpu
         source = buffer_of(taken), 0, taken.nbytes
-        buffer = gpu.allocate(made.nbytes)
+        buffer = step.allocate(gpu, made.nbytes)
+        if buffer is None:
+            buffer = gpu.allocate(made.nbytes)
         step.apply(gpu, taken.dtype, source, (buffer, 0, made.nbytes))
     except Exception as error:
         step_flush.give_up(error)

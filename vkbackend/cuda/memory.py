@@ -5,11 +5,12 @@ Between memory that Vulkan made, cards of one host copy at a tenth of the rate.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Sequence
 from ctypes import c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vkbackend.driver.device_info import DeviceInfo
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 DRIVER = "NVIDIA"
 """Name of the Vulkan driver that imports what CUDA made."""
 
+_numbers = itertools.count(1)
+
 
 @dataclass(eq=False)
 class CudaBlock:
@@ -36,12 +39,15 @@ class CudaBlock:
         Of the memory at CUDA, in bytes.
     buffer : Buffer or None
         The same memory as Vulkan sees it; None of another process's.
+    number : int
+        One that no other block of this process ever has.
     """
 
     handle: int
     address: int
     size: int
     buffer: Buffer | None = None
+    number: int = field(default_factory=_numbers.__next__)
 
     @property
     def vulkan(self) -> Buffer:
@@ -100,7 +106,7 @@ class CudaMemory:
         self.context = CudaContext(driver, device_of(gpu.info))
         self.idle_events: list[c_void_p] = []
         self._events: list[c_void_p] = []
-        self._blocks: list[CudaBlock] = []
+        self._blocks: dict[int, CudaBlock] = {}
 
     def allocate(self, size: int) -> tuple[CudaBlock, int]:
         """Return new memory, and a descriptor of it that the caller closes.
@@ -113,16 +119,23 @@ class CudaMemory:
         step = self.context.granularity()
         size = -(-size // step) * step
         block = CudaBlock(self.context.create(size), 0, size)
-        self._blocks.append(block)
-        descriptor = self.context.exported(block.handle)
+        self._blocks[block.number] = block
+        descriptor = -1
         try:
+            descriptor = self.export(block)
             block.address = self.context.mapped(block.handle, size)
             name = "memory of CUDA"
             block.buffer = self.gpu.import_descriptor(descriptor, size, name=name)
         except BaseException:
-            os.close(descriptor)
+            if descriptor >= 0:
+                os.close(descriptor)
+            self.free(block)
             raise
         return block, descriptor
+
+    def export(self, block: CudaBlock) -> int:
+        """Return a descriptor of memory of this process, which the caller closes."""
+        return self.context.exported(block.handle)
 
     def open(self, descriptor: int, size: int) -> CudaBlock:
         """Return memory of another process, whose descriptor stays the caller's.
@@ -134,9 +147,24 @@ class CudaMemory:
             Bytes, as its block has them.
         """
         block = CudaBlock(self.context.imported(descriptor), 0, size)
-        self._blocks.append(block)
-        block.address = self.context.mapped(block.handle, size)
+        self._blocks[block.number] = block
+        try:
+            block.address = self.context.mapped(block.handle, size)
+        except BaseException:
+            self.free(block)
+            raise
         return block
+
+    def free(self, block: CudaBlock) -> None:
+        """Let go of memory that no copy, and no work of Vulkan's, uses any more."""
+        if self._blocks.pop(block.number, None) is None:
+            return
+        buffer, block.buffer = block.buffer, None
+        if buffer is not None and self.gpu.usable:
+            self.gpu.revoke(buffer)
+        if block.address:
+            self.context.unmap(block.address, block.size)
+        self.context.release(block.handle)
 
     def pull(
         self, source: CudaBlock, start: int, target: CudaBlock, goal: int, size: int
@@ -160,19 +188,16 @@ class CudaMemory:
 
     def close(self) -> None:
         """Wait for what is copied, and let go of all memory."""
-        for block in self._blocks:
+        for block in self._blocks.values():
             if block.buffer is not None and self.gpu.usable:
                 self.gpu.revoke(block.buffer)
         self.context.synchronize()
         self.idle_events.clear()
         while self._events:
             self.context.destroy(self._events.pop())
-        while self._blocks:
-            block = self._blocks.pop()
+        for block in tuple(self._blocks.values()):
             block.buffer = None
-            if block.address:
-                self.context.unmap(block.address, block.size)
-            self.context.release(block.handle)
+            self.free(block)
         self.context.close()
 
 

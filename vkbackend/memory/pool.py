@@ -53,8 +53,8 @@ from dataclasses import asdict, dataclass
 from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
-from .memory import Memory, MemoryUsage, gibibytes
-from .span import DeferredFrees, Lease, MemorySpan, Region
+from .memory import MemoryUsage, gibibytes
+from .span import BlockSource, DeferredFrees, Lease, MemorySpan, Region
 from .tlsf import Suballocator
 
 GRANULE = 256
@@ -100,15 +100,34 @@ _Bin = collections.OrderedDict[int, MemorySpan]
 class Pool:
     """Memory pool of spans of device memory; the caller holds the device's lock.
 
+    Parameters
+    ----------
+    memory : BlockSource
+        What its blocks come from.
+    queues : iterable of Queue
+        Those whose work may use them.
+    least : int, default `MIN_BLOCK_SIZE`
+        Bytes of the smallest block.
+
     Attributes
     ----------
     deferred_frees : collections.deque
         Deferred-free list: dying buffers append `(span, points)`. Garbage collection
         may run at any moment, also in the pool: a dying buffer does nothing else.
+    beside : list of Pool
+        Pools of other memory of the device, which this one gives back with its own, and
+        counts with its own.
     """
 
-    def __init__(self, memory: Memory, queues: Iterable[Queue] = ()) -> None:
+    def __init__(
+        self,
+        memory: BlockSource,
+        queues: Iterable[Queue] = (),
+        least: int = MIN_BLOCK_SIZE,
+    ) -> None:
         self.deferred_frees: DeferredFrees = collections.deque()
+        self.beside: list[Pool] = []
+        self._least = least
         self._memory = memory
         self._queues = tuple(queues)
         self._small = Suballocator(alignment=GRANULE)
@@ -486,7 +505,7 @@ class Pool:
         statistics = self._statistics
         space = self._small if size < _LARGE_REQUEST else self._large
         held = space.used_bytes + space.free_bytes
-        part = min(max(held // _GROWTH_FRACTION, MIN_BLOCK_SIZE), self._block_limit)
+        part = min(max(held // _GROWTH_FRACTION, self._least), self._block_limit)
         block_size = size if size * 2 > part else round_up(part)
         most = max(statistics.peak_in_use, statistics.in_use + size)
         if statistics.reserved + block_size > most + most // _SLACK_FRACTION:
@@ -517,9 +536,9 @@ class Pool:
         except BaseException:
             self._memory.free(block)
             raise
-        space.add(block.address, size)
+        space.add(block.address, block.size)
         statistics = self._statistics
-        statistics.reserved += size
+        statistics.reserved += block.size
         statistics.peak_reserved = max(statistics.peak_reserved, statistics.reserved)
         return region
 
@@ -574,6 +593,8 @@ class Pool:
             wait_all(region.points)
         self._coalesce()
         self._release_empty_blocks()
+        for each in self.beside:
+            each.release_unused()
 
     def _add_last_block(self, size: int, space: Suballocator) -> None:
         """Add a block of exactly this size, or fail with the numbers."""
@@ -599,10 +620,13 @@ class Pool:
         self._coalesce()
         freed = self._release_empty_blocks()
         self._consistent = True
-        return freed
+        return freed + sum([each.trim() for each in self.beside])
 
     def statistics(self) -> dict[str, int]:
-        """Return bytes and counts as they are now, by name."""
+        """Return bytes and counts as they are now, by name.
+
+        Peaks of several pools are added, as if all had theirs at once.
+        """
         begun = self._begin()
         statistics = self._statistics
         pending = [span.size for span in self._cached_spans() if not span.done()]
@@ -613,7 +637,10 @@ class Pool:
         statistics.blocks = len(self._regions)
         statistics.allocations = len(self._live_allocations())
         self._consistent = begun
-        return asdict(statistics)
+        found = asdict(statistics)
+        for each in self.beside:
+            found = {name: found[name] + n for name, n in each.statistics().items()}
+        return found
 
     def reset_peaks(self) -> None:
         """Let the peaks be what is in use and reserved now."""
@@ -621,14 +648,17 @@ class Pool:
         statistics = self._statistics
         statistics.peak_in_use = statistics.in_use
         statistics.peak_reserved = statistics.reserved
+        for each in self.beside:
+            each.reset_peaks()
 
     def live(self) -> list[dict[str, int | str]]:
         """Return name, address and size in bytes of every allocation, for a dump."""
         self._consistent = self._begin()
-        return [
+        found: list[dict[str, int | str]] = [
             {"name": name, "address": address, "size": size}
             for address, name, size in self._live_allocations()
         ]
+        return found + [row for each in self.beside for row in each.live()]
 
     def _live_allocations(self) -> list[tuple[int, str, int]]:
         """Return address, name and size of each live allocation."""

@@ -3,11 +3,28 @@
 import collections
 import weakref
 from dataclasses import dataclass, field
+from typing import Protocol
 
+from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.driver.queue import TimelinePoint
 
-from .memory import Block
+from .memory import Block, MemoryUsage
 from .tlsf import Suballocator
+
+
+class BlockSource(Protocol):
+    """What a pool has its blocks from; see `Memory`."""
+
+    logical: LogicalDevice
+
+    def allocate(self, size: int, use: MemoryUsage, name: str) -> Block:
+        """Return a new block of at least so many bytes."""
+
+    def free(self, block: Block) -> None:
+        """Free a block, unless it is free."""
+
+    def finish_frees(self) -> None:
+        """Finish interrupted frees."""
 
 
 class _Referable:

@@ -10,6 +10,7 @@ card of its number.
 """
 
 import argparse
+import gc
 import os
 import platform
 import signal
@@ -32,15 +33,15 @@ from vkbackend import cuda
 from vkbackend.cuda import CudaBlock, CudaMemory
 from vkbackend.framework.base.device import CPU, Device, GpuDevice
 from vkbackend.framework.base.errors import DistributedError
-from vkbackend.framework.communication import host_transport, mailboxes
+from vkbackend.framework.communication import host_transport
 from vkbackend.framework.communication.cuda_transport import (
     CudaTransport,
-    open_mailboxes,
+    open_peer_memory,
 )
 from vkbackend.framework.communication.descriptors import exchange_descriptors
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import HostTransport
-from vkbackend.framework.communication.transport import TransportChoice
+from vkbackend.framework.communication.transport import Call, TransportChoice
 
 MEBIBYTE = 1 << 20
 DTYPES = (
@@ -165,18 +166,20 @@ class Program:
         """Make the transport, and that of the host beside it."""
         ranks = range(self.comm.size)
         self.world = world_of(self.comm)
-        boxes, why = open_mailboxes(self.comm, lambda: self.device)
-        if boxes is None:
-            raise DistributedError(f"no mailboxes: {why}")
+        peers, why = open_peer_memory(self.comm, lambda: self.device)
+        if peers is None:
+            raise DistributedError(f"no memory of peers: {why}")
+        self.peers = peers
         for name in ("cuda", "host"):
             transport: HostTransport
             if name == "cuda":
-                transport = CudaTransport(self.world, self.comm, ranks, boxes)
+                transport = CudaTransport(self.world, self.comm, ranks, peers)
             else:
                 transport = HostTransport(self.world, self.comm, ranks)
             choice = TransportChoice(name, "the program")
             self.groups[name] = Group(transport, choice, lambda: self.device)
-        self.say(f"slots of {boxes.chunk} bytes")
+        blocks = [len(each) for each in peers._opened]
+        self.say(f"blocks of other ranks: {blocks}, own: {peers.pool.numbers()}")
 
     def collectives(self) -> None:
         """Hold each collective of each dtype to the bits of the host's."""
@@ -225,42 +228,121 @@ class Program:
             total = sum(k + rank for rank in range(group.size))
             assert found[-1].item() == 3 * total, (k, found[-1].item())
         assert step.replays >= 2, step.replays
+        self.say(f"{used.submits} submissions, {used.dispatches} kernels a replay")
+
+    def reuse(self) -> None:
+        """Exchange what is written again at once: no rank may read it too late."""
+        group, rank, size = self.groups["cuda"], self.comm.rank, self.comm.size
+        count = self.options.most * MEBIBYTE // 16
+
+        @fw.jit
+        def step(x: fw.Tensor) -> fw.Tensor:
+            first = group.all_sum(x + 1)
+            second = group.all_sum(first * 0 + x + 2)
+            return group.all_sum(second * 0 + x + 3) + first + second
+
+        for k in range(12):
+            # One rank comes late, by turns, and the others have gone on.
+            if k % size == rank:
+                time.sleep(0.02)
+            found = step(fw.ones(count, device=self.device) * (k + rank))
+            total = sum(3 * (k + each) + 6 for each in range(size))
+            ends = [found.min().item(), found.max().item()]
+            assert ends == [total, total], (k, ends, total)
+
+    def freed(self) -> None:
+        """Drop replays, whose blocks are given back; others take their place."""
+        group, seen = self.groups["cuda"], []
+        count = self.options.most * MEBIBYTE // 16
+        for k in range(4):
+            step = fw.jit(lambda x: group.all_sum(x * 2))
+            for turn in range(3):
+                x = fw.ones(count + 1000 * k, device=self.device) * turn
+                ends = [each.item() for each in step(x)[:: count - 1]]
+                assert set(ends) == {2.0 * turn * group.size}, ends
+            seen.append(self.peers.pool.numbers())
+            del step, x
+            gc.collect()
+            self.device.synchronize()
+            self.gpu.empty_cache()
+        assert seen[0] != seen[-1], seen
+        # What is gone the others are told of in the next exchange.
+        fw.eval(group.all_sum(fw.ones(1 << 18, device=self.device)))
+        group.barrier()
+        own = len(self.peers.pool.numbers())
+        self.say(f"numbers of blocks: {seen}; {own} are left")
+        blocks = [len(each) for each in self.peers._opened]
+        most = max(self.comm.allgather(len(self.peers._given)))
+        assert max(blocks) <= most, (blocks, most)
 
     def times(self) -> None:
-        """Time `all_sum` by both transports, eagerly."""
-        for size in (4096, MEBIBYTE, 16 * MEBIBYTE, self.options.most * MEBIBYTE):
-            if size > self.options.most * MEBIBYTE:
-                continue
-            told = []
-            for name, group in self.groups.items():
-                x = fw.ones(size // 4, device=self.device)
-                times = []
-                for _ in range(self.options.rounds + 2):
-                    fw.eval(x)
-                    self.device.synchronize()
-                    self.comm.Barrier()
-                    start = time.perf_counter()
-                    fw.eval(group.all_sum(x))
-                    self.device.synchronize()
-                    times.append(max(self.comm.allgather(time.perf_counter() - start)))
-                taken = statistics.median(times[2:])
-                rate = size / taken / 1e9
-                told.append(f"{name} {1e6 * taken:.0f} us, {rate:.2f} GB/s")
-            self.say(f"all_sum of {size} bytes: {'; '.join(told)}")
+        """Time sums by both transports, eager and replayed, and their parts."""
+        sizes = [4096, 1 << 16, *[n * MEBIBYTE for n in (1, 16, 64, 256)]]
+        for size in sizes:
+            for name in self.groups if size <= self.options.most * MEBIBYTE else ():
+                told = self._times_of(size, self.groups[name])
+                self.say(f"all_sum of {size} bytes by {name}: {'; '.join(told)}")
+
+    def _times_of(self, size: int, group: Group) -> list[str]:
+        x = fw.ones(size // 4, device=self.device)
+        step = fw.jit(lambda x: group.all_sum(x * 2))
+        return [
+            self._timed("eager", size, lambda: group.all_sum(x)),
+            self._timed("replayed", size, lambda: step(x)),
+            self._timed("exchange", size, self._exchange(group, size)),
+            self._timed("kernels", size, lambda: (x * 2) + x),
+        ]
+
+    def _timed(self, what: str, size: int, call: Callable[[], Any]) -> str:
+        """Return what the slowest rank takes, in the median, and submissions."""
+        times = []
+        for _ in range(self.options.rounds + 4):
+            self.device.synchronize()
+            self.comm.Barrier()
+            before = self.gpu.counters.snapshot()
+            start = time.perf_counter()
+            found = call()
+            if found is not None:
+                fw.eval(found)
+            self.device.synchronize()
+            taken = time.perf_counter() - start
+            used = self.gpu.counters - before
+            times.append(max(self.comm.allgather(taken)))
+        taken = statistics.median(times[4:])
+        rate = size / taken / 1e9
+        least = min(times[4:])
+        return (
+            f"{what} {1e6 * taken:.0f} us (least {1e6 * least:.0f}), {rate:.2f} GB/s,"
+            f" {used.submits} submissions"
+        )
+
+    def _exchange(self, group: Group, size: int) -> Callable[[], None]:
+        """Return what only exchanges bytes, in memory that suits the transport."""
+        pages, count = group.device_pages(self.gpu), group.size
+        assert pages is not None
+        source, target = (
+            group.allocate(self.gpu, each) or self.gpu.allocate(each)
+            for each in (size, size * count)
+        )
+        fill = pages.filler([(source, 0)])
+        goals = [(target, size * rank) for rank in range(count)]
+        consume = pages.writer(goals, group.rank, None)
+        call = Call("exchange", f"{size} bytes")
+        return lambda: group.exchange(call, size, fill, consume)
 
     def handles(self) -> None:
         """Open and close groups; nothing of them stays."""
         counts = []
         for _ in range(3):
-            boxes, why = open_mailboxes(self.comm, lambda: self.device)
-            assert boxes is not None, why
+            peers, why = open_peer_memory(self.comm, lambda: self.device)
+            assert peers is not None, why
             ranks = range(self.comm.size)
-            made = CudaTransport(self.world, self.comm, ranks, boxes)
+            made = CudaTransport(self.world, self.comm, ranks, peers)
             group = Group(made, TransportChoice("cuda", ""), lambda: self.device)
             fw.eval(group.all_sum(fw.ones(1000, device=self.device)))
             group.barrier()
             group.close()
-            del boxes, made, group
+            del peers, made, group
             self.gpu.release_imports()
             counts.append(len(os.listdir("/proc/self/fd")))
         self.say(f"open descriptors after each of three groups: {counts}")
@@ -277,12 +359,15 @@ class Program:
         with pytest.raises(DistributedError, match=r"was killed|given up") as caught:
             self._exchange_for_ever(group)
         self.say(f"told after {time.perf_counter() - start:.2f} s: {caught.value}")
+        # Its traceback has the replay, whose memory is the pool's.
+        del caught
+        gc.collect()
         for each in self.groups.values():
             assert each._transport is not None
             each._transport._release()  # type: ignore[attr-defined]
         assert self.gpu.release_imports() == 0, "imports are left"
         if self.fake is not None:
-            assert not +self.fake.live, self.fake.live
+            assert not self.fake.left(), self.fake.live
 
     def _exchange_for_ever(self, group: Group) -> None:
         step = fw.jit(lambda x: group.all_sum(x * 0.5))
@@ -321,12 +406,12 @@ def work(comm: PipeComm, options: argparse.Namespace) -> None:
         if options.fake:
             program.fake = fake_cuda.install(patch, program.gpu)
         if options.chunk:
-            patch.setattr(mailboxes, "CHUNK", options.chunk)
             patch.setattr(host_transport, "CHUNK", options.chunk)
         stages = [program.open_groups]
         if not options.only_death:
             stages = [program.driver, program.memory, *stages, program.collectives]
-            stages += [program.mixed, program.replays, program.times, program.handles]
+            stages += [program.mixed, program.replays, program.reuse, program.freed]
+            stages += [program.times, program.handles]
         for each in stages:
             if not program.stage(each):
                 sys.exit(1)

@@ -58,6 +58,38 @@ def test_steps_run_in_order_in_each_replay(gpu: GpuDevice) -> None:
 
 
 @pytest.mark.parametrize("returns", [True, False])
+def test_steps_take_and_make_in_memory_of_their_own(
+    gpu: GpuDevice, returns: bool
+) -> None:
+    """In each call, also what is returned; None of it leaves that to the compiler."""
+    made: list[Any] = []
+    used: list[Any] = []
+
+    class Own(Doubled):
+        def allocate(self, device: Any, size: int) -> Any:
+            made.append(device.allocate(size))
+            return made[-1]
+
+        def run_on_device(self, device: Any, source: Any, target: Any) -> bool:
+            used.append((source[0] in made, target[0] in made))
+            return False
+
+    first, second = Own(), Own()
+
+    @fw.jit
+    def f(x: fw.Tensor) -> Any:
+        y = recorded(recorded(x + 1, first, x.shape) * 3, second, x.shape)
+        return y if returns else y + 1
+
+    for k in range(3):
+        found = f(fw.tensor([1.0, 2.0], device=gpu) * k)
+        more = 0 if returns else 1
+        assert found.tolist() == [12.0 * (k + 1) + more, 12.0 * (2 * k + 1) + more]
+    assert f.replays == 2
+    assert used[-2:] == [(True, True)] * 2
+
+
+@pytest.mark.parametrize("returns", [True, False])
 def test_steps_run_whoever_uses_what_they_make(gpu: GpuDevice, returns: bool) -> None:
     """Other processes wait in theirs, and may need what this one does not."""
     seen: list[Any] = []
