@@ -26,7 +26,7 @@ from ..scheduler.scheduler import flush
 from ..tensor.tensor import Tensor
 from .compiler import State, compile_trace
 from .guards import Guards
-from .outputs import Slot, fill_slots
+from .outputs import Slot, slot_filler
 from .pytree import same
 from .signature import CallSignature
 from .tracer import ANY, Trace
@@ -71,7 +71,8 @@ class CompiledTrace:
         self.device: GpuDevice = trace.device
         self.symbols = trace.symbols
         self.kind: object = call.key
-        self._result = result
+        self._is_single = type(result) is Slot
+        self._fill = slot_filler(result)
         self._kept = call.identity_keys
         leaves = list(trace.leaves.values())
         self._leaves = [leaf for leaf, _ in leaves]
@@ -417,7 +418,7 @@ class CompiledTrace:
     def _results(self) -> Any:
         """Return the result of the function, with fresh tensors."""
         device = self.device
-        if type(self._result) is Slot:
+        if self._is_single:
             ((numel, dtype, buffer, layout),) = self._result_specs
             array = pinned_array(numel, dtype, buffer)
             self._last_results = [array.value]
@@ -428,7 +429,7 @@ class CompiledTrace:
             assembled(Tensor, array, made[3], device)
             for array, made in zip(arrays, self._result_specs)
         ]
-        return fill_slots(self._result, tensors)
+        return self._fill(tensors)
 
     def profiled(self) -> bool:
         """Return whether its device is profiled: profiles do not see recordings."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 from array import array as number_array
 from collections import deque
 from collections.abc import (
@@ -17,6 +16,8 @@ from collections.abc import (
     Mapping,
     ValuesView,
 )
+from functools import partial
+from operator import itemgetter
 from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -85,17 +86,44 @@ def can_be_copied(value: Any) -> bool:
     return isinstance(value, (*_COPIED, Tensor))
 
 
+def slot_filler(result: Any) -> Callable[[list[Tensor]], Any]:
+    """Return a function from tensors to a result with its slots filled by them.
+
+    Lists, tuples and dictionaries, the results of most steps, are filled directly. No
+    closure calls itself: such a cycle would hold the tensors, and with them the memory
+    that replays recycle, until the garbage collector runs.
+    """
+    kind = type(result)
+    if kind is Slot:
+        return itemgetter(result.number)
+    if kind in (list, tuple) and all(type(each) is Slot for each in result):
+        numbers = [each.number for each in result]
+        if kind is list:
+            return lambda tensors: [tensors[number] for number in numbers]
+        return lambda tensors: tuple([tensors[number] for number in numbers])
+    if kind in (list, tuple, dict):
+        parts = [slot_filler(each) for each in elements_of(result)]
+        if kind is dict:
+            keys = list(result)
+            return lambda tensors: {
+                key: fill(tensors) for key, fill in zip(keys, parts)
+            }
+        return lambda tensors: kind([fill(tensors) for fill in parts])
+    return lambda tensors: tree_map(result, partial(_filled, tensors))
+
+
 def fill_slots(result: Any, tensors: list[Tensor]) -> Any:
-    """Return a result with its slots filled by tensors."""
+    """Return a result with its slots filled by tensors, once; see `slot_filler`."""
+    return slot_filler(result)(tensors)
 
-    def fill(each: Any) -> Any:
-        if type(each) is Slot:
-            return tensors[each.number]
-        if type(each) is WrapperSlot:
-            return each.made(fill)
-        return each.made() if type(each) in (Copied, NumberSlot) else each
 
-    return tree_map(result, fill)
+def _filled(tensors: list[Tensor], part: Any) -> Any:
+    """Return what stands for a leaf of a result."""
+    if type(part) is Slot:
+        return tensors[part.number]
+    if type(part) is WrapperSlot:
+        return part.made(partial(_filled, tensors))
+    return part.made() if type(part) in (Copied, NumberSlot) else part
 
 
 def plain(result: Any) -> Any:
@@ -193,7 +221,7 @@ def _parts_of(value: Any) -> list[Any]:
         parts += [value.__self__, value.__func__]
     elif isinstance(value, BuiltinMethodType):
         parts.append(value.__self__)
-    elif isinstance(value, functools.partial):
+    elif isinstance(value, partial):
         parts += [value.func, value.args, value.keywords]
     elif isinstance(value, BaseException):
         parts += value.args

@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
@@ -442,24 +443,7 @@ class Trace(TraceHooks):
             Those tensors, off the tape, each over a value that nothing else holds.
         """
         tensors: list[Tensor] = []
-        slots: dict[int, Slot] = {}
-
-        def number(part: Any) -> Any:
-            if is_symbolic(part):
-                return NumberSlot(part)
-            if isinstance(part, Tensor) and part.is_wrapper:
-                wrapper: Any = part
-                return WrapperSlot(part, [number(each) for each in wrapper.parts()])
-            if isinstance(part, Tensor) and part.is_gpu:
-                if id(part) not in slots:
-                    slots[id(part)] = Slot(len(tensors))
-                    tensors.append(part.detach())
-                return slots[id(part)]
-            found = part.detach() if isinstance(part, Tensor) else part
-            known = self.guards is not None and self.guards.is_guarded(found)
-            return found if known or not can_be_copied(found) else Copied(found)
-
-        result = tree_map(result, number)
+        result = tree_map(result, partial(self._placeholder, tensors, {}))
         with listening(self), no_grad():
             taken: set[int] = set()
             for array, _ in self.rebound_arrays.values():
@@ -475,6 +459,27 @@ class Trace(TraceHooks):
                     tensors[k] = ops.copy(tensor)
                 taken.add(id(tensors[k].array.value))
         return result, tensors
+
+    def _placeholder(
+        self, tensors: list[Tensor], slots: dict[int, Slot], leaf: Any
+    ) -> Any:
+        """Return what stands for a leaf of the result, and collect its tensors."""
+        if is_symbolic(leaf):
+            return NumberSlot(leaf)
+        if isinstance(leaf, Tensor) and leaf.is_wrapper:
+            wrapper: Any = leaf
+            parts = wrapper.parts()
+            return WrapperSlot(
+                leaf, [self._placeholder(tensors, slots, each) for each in parts]
+            )
+        if isinstance(leaf, Tensor) and leaf.is_gpu:
+            if id(leaf) not in slots:
+                slots[id(leaf)] = Slot(len(tensors))
+                tensors.append(leaf.detach())
+            return slots[id(leaf)]
+        found = leaf.detach() if isinstance(leaf, Tensor) else leaf
+        known = self.guards is not None and self.guards.is_guarded(found)
+        return found if known or not can_be_copied(found) else Copied(found)
 
 
 def part(storages: Iterable[tuple[weakref.ref[Array], Any]]) -> list[Tensor]:

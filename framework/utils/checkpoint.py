@@ -193,7 +193,7 @@ def _recorded(
         return result
     nodes = _nodes_since(start, result)
 
-    def again() -> list[GradNode]:
+    def again(second_run: _SecondRun) -> list[GradNode]:
         since = next_sequence()
         replay = replaying_streams(streams) if preserve else nullcontext()
         given, named = second_run.waiting((args, kwargs))
@@ -286,7 +286,7 @@ class _SecondRun:
 
     def __init__(
         self,
-        again: Callable[[], list[GradNode]],
+        again: Callable[[_SecondRun], list[GradNode]],
         nodes: Sequence[GradNode],
         arguments: Sequence[Any],
     ) -> None:
@@ -336,7 +336,9 @@ class _SecondRun:
                     f" place: version {each.array.version}, given at {version}; change"
                     " a copy instead"
                 )
-        nodes = self._again()
+        # An argument, as a closure over this object would be a reference cycle, which
+        # holds the arguments of the function.
+        nodes = self._again(self)
         if len(nodes) != len(self._wanted):
             raise CheckpointError(
                 f"checkpoint: the function recorded {len(nodes)} ops when it ran again,"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...autograd.tape import show_as, shown_as
@@ -170,13 +171,22 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
                 key=operator.itemgetter(0),
             )
 
-    def product(first: int, last: int) -> Tensor:
-        if first == last:
-            return matrices[first]
-        cut = costs[first, last][1]
-        return matmul(product(first, cut), product(cut + 1, last))
+    return _chained(matrices, costs, 0, count - 1)
 
-    return product(0, count - 1)
+
+def _chained(
+    matrices: Sequence[Tensor],
+    costs: Mapping[tuple[int, int], tuple[int, int]],
+    first: int,
+    last: int,
+) -> Tensor:
+    """Return the product of matrices `first` to `last`, cut as the costs say."""
+    if first == last:
+        return matrices[first]
+    cut = costs[first, last][1]
+    return matmul(
+        _chained(matrices, costs, first, cut), _chained(matrices, costs, cut + 1, last)
+    )
 
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
