@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.dtype import DType
 from ..base.shape import TensorSpec, ceil_div
-from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch, fold_grid
+from ..ir.kernel_call import Argument, Dispatch, Scratch, fold_grid
 from .linear import linear_dispatch
 from .reduce import WORKGROUP
 from .shader_types import place_defines
@@ -163,8 +163,10 @@ class RadixSort(NamedTuple):
         alone = not self.gpu.target.hides_latency
         chunk = self._chunk if alone else TILE_ITEMS * self.rank_group
         tiles = ceil_div(count, chunk)
-        at = 4 * ceil_div(size * self.x.numel, 4)
-        areas = [Scratch(f"sorted{i}", at + 4 * self.x.numel) for i in range(2)]
+        # Each is one allocation, of which devices limit the size.
+        values = 4 * ceil_div(size * self.x.numel, 4)
+        areas = [Scratch(f"sorted{i}", values) for i in range(2)]
+        places = [Scratch(f"places{i}", 4 * self.x.numel) for i in range(2)]
         counts = Scratch("digit_counts", 4 * lines * BINS * tiles)
         totals = Scratch("digit_totals", 4 * lines * BINS)
         ranged, steps = int(self._is_ranged), self._range() if self._is_ranged else []
@@ -174,11 +176,10 @@ class RadixSort(NamedTuple):
         out |= {"most": min(self.most, count), "inner_out": inner}
         for digit in range(size):
             is_first = digit == 0
-            area, source = areas[digit % 2], areas[(digit - 1) % 2]
-            read = own | {"x": self.source if is_first else source}
+            read = own | {"x": self.source if is_first else areas[(digit - 1) % 2]}
             read |= {"inner": inner if is_first else 1, "shift": digit * DIGIT_BITS}
-            write = out | {"moved": area, "moved_places": BufferOffset(area, at)}
-            write["places"] = self.source if is_first else BufferOffset(source, at)
+            write = out | {"moved": areas[digit % 2], "moved_places": places[digit % 2]}
+            write["places"] = self.source if is_first else places[(digit - 1) % 2]
             constants = {"DESCENDING": int(self.descending), "RANGED": ranged}
             if alone:
                 steps += self._chunk_pass(read, write, counts, chunk, constants)

@@ -20,6 +20,7 @@ from ..base.errors import ShapeError
 from ..base.shape import Collapsed, Layout, Shape, TensorSpec, ceil_div, collapse
 from ..codegen.ir.program import DIGIT_WORDS, MAX_UNIFORM
 from ..ir.kernel_call import (
+    MAX_GROUPS,
     Argument,
     BufferOffset,
     Dispatch,
@@ -245,7 +246,7 @@ def reduce_dispatches(
     share = count * min(side, outputs) if gpu.target.hides_latency else count
     wanted = wanted or wanted_groups(gpu, outputs)
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
-    chunks = max(chunks, least_chunks(gpu, count))
+    chunks = min(max(chunks, least_chunks(gpu, count)), MAX_GROUPS)
     vec4_loads = is_vec4_readable(gpu, x, kept, reduced)
     if vec4_loads:
         reduction = _with_vec4_loads(reduction, apart=x.layout.offset % QUAD != 0)

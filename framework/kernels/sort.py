@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..base.dtype import DType, int32
 from ..base.shape import TensorSpec, ceil_div
-from ..ir.kernel_call import Argument, BufferOffset, Dispatch, Scratch
+from ..ir.kernel_call import Argument, Dispatch, Scratch
 from .linear import linear_dispatch, linear_workgroup
 from .radix_sort import RadixSort, has_radix_sort, pays_to_count
 from .select import pays_to_select, select_dispatches
@@ -73,13 +73,14 @@ def sort_dispatches(
     ways = 2 if small or x.numel > MAX_WAY_KEYS else MERGE_WAYS
     run = min(span, most)
     kept = _kept(count, span, run)
-    at = 4 * ceil_div(x.dtype.itemsize * lines * kept, 4)
-    areas = [Scratch(name, at + 4 * lines * kept) for name in ("sorted", "merged")]
+    size = 4 * ceil_div(x.dtype.itemsize * lines * kept, 4)
+    areas = [Scratch(f"sorted{i}", size) for i in range(2)]
+    order = [Scratch(f"places{i}", 4 * lines * kept) for i in range(2)]
     steps: list[Dispatch] = []
 
     def add(kernel: str, invocations: int, push: Mapping[str, Argument]) -> None:
-        area = areas[len(steps) % 2]
-        out: dict[str, Argument] = {"values": area, "order": BufferOffset(area, at)}
+        to = len(steps) % 2
+        out: dict[str, Argument] = {"values": areas[to], "order": order[to]}
         out |= results if span >= count else {}
         out |= {"outer": outer, "count": count, "inner": inner, **push}
         constants = {"DESCENDING": int(descending)}
@@ -96,8 +97,8 @@ def sort_dispatches(
         span, run = span * ways, min(run * ways, most)
         kept = _kept(count, span, run)
         push |= {"merged_run": run, "merged_kept": kept}
-        area = areas[(len(steps) - 1) % 2]
-        push |= {"runs": area, "places": BufferOffset(area, at)}
+        at = (len(steps) - 1) % 2
+        push |= {"runs": areas[at], "places": order[at]}
         add("sort/merge", lines * before, push)
     return steps
 
