@@ -139,7 +139,7 @@ INDEXING = {
         ),
     ),
     "segment_sum": Case(
-        lambda index, x, rows: REGISTRY["segment_sum"](index, x, rows, ""),
+        lambda index, x, rows: REGISTRY["segment_sum"](index, x, rows, "", True),
         (
             Sample((rows(11, -7, 7), Draw((3, 11, 5))), {"rows": 7}),
             Sample((EACH, Draw((3, 4, 5))), {"rows": 7}),

@@ -15,12 +15,24 @@ import vkbackend
 import vkbackend.framework as fw
 from vkbackend.framework import ops
 from vkbackend.framework.base import dtype
-from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
+from vkbackend.framework.base.errors import (
+    DTypeError,
+    IndexDTypeError,
+    IndexRangeError,
+    ShapeError,
+)
 
 DATA = Path(__file__).parent / "data"
 ERRORS = {
     each.__name__: each
-    for each in (DTypeError, IndexRangeError, ShapeError, TypeError, ValueError)
+    for each in (
+        DTypeError,
+        IndexDTypeError,
+        IndexRangeError,
+        ShapeError,
+        TypeError,
+        ValueError,
+    )
 }
 # Whatever tensor they get, they have an answer; or they are no functions for users.
 REFUSE_NOTHING = {

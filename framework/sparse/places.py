@@ -53,7 +53,7 @@ def summed(groups: Tensor, values: Tensor, count: int) -> Tensor:
         # On the tape, with a gradient of zeros.
         total = ops.sum(flat, 1, True).expand((1, max(count, 0), flat.shape[2]))
         return total.reshape((count, *rest))
-    found = segment_sum(groups, flat, count, "sparse: the tensor")
+    found = segment_sum(groups, flat, count, "sparse: the tensor", False)
     return found.reshape((count, *rest))
 
 

@@ -272,7 +272,8 @@ def multilabel_margin_loss(
             " classes"
         )
     given = ops.cumsum(ops.cast(target < 0, int32), -1) == 0
-    labels = ops.where(given, target, 0)
+    # What follows the end is checked too, as in PyTorch.
+    labels = ops.where(target == -1, 0, target)
     numbers = ops.arange_like(input, (classes,), 0, 1, int32)
     chosen = (ops.unsqueeze(labels, -1) == numbers) & ops.unsqueeze(given, -1)
     is_target = ops.any(chosen, -2)

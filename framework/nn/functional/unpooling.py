@@ -70,7 +70,7 @@ def max_unpool1d(
     ShapeError
         If shapes or sizes do not fit.
     IndexRangeError
-        If, on the host, an index is out of range; on a device it is dropped.
+        If an index is out of range: on the host at once, on a device by the next read.
     """
     window = (kernel_size, stride, padding)
     return _unpooled("max_unpool1d", 1, input, indices, window, output_size)
@@ -102,8 +102,9 @@ def max_unpool2d(
     Raises
     ------
     ShapeError
-        If shapes or sizes do not fit or, on the host, an index is out of range; on a
-        device it is dropped.
+        If shapes or sizes do not fit.
+    IndexRangeError
+        If an index is out of range: on the host at once, on a device by the next read.
     """
     window = (kernel_size, stride, padding)
     return _unpooled("max_unpool2d", 2, input, indices, window, output_size)
@@ -137,7 +138,7 @@ def max_unpool3d(
     ShapeError
         If shapes or sizes do not fit.
     IndexRangeError
-        If, on the host, an index is out of range; on a device it is dropped.
+        If an index is out of range: on the host at once, on a device by the next read.
     """
     window = (kernel_size, stride, padding)
     return _unpooled("max_unpool3d", 3, input, indices, window, output_size)

@@ -37,7 +37,7 @@ def _embedding_vjp(
     if padding >= 0:
         grad = where(unsqueeze(eq(places, padding), 1), 0.0, grad)
     rows = weight_spec.shape[0]
-    total = segment_sum(places, unsqueeze(grad, 0), rows, UNCHECKED)
+    total = segment_sum(places, unsqueeze(grad, 0), rows, UNCHECKED, False)
     return reshape(total, weight_spec.shape), None
 
 
@@ -88,7 +88,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
             f" {rows - 1}"
         )
     flat = flatten(index)
-    numbers = flat_offsets(flat, rows, "embedding: weight", False)
+    numbers = flat_offsets(flat, rows, "embedding: weight")
     out = _embedding(weight, numbers, padding)
     out = reshape(out, (*index.layout.shape, weight.layout.shape[1]))
     if out.grad_node is not None:

@@ -7,7 +7,8 @@ once; a device reports it to the next call that waits for a result, see
 nothing; no other memory is touched.
 
 A `site` names the call and what it indexes; it is `UNCHECKED` where indices are known
-to be in range.
+to be in range. Negative indices count `from_end` where PyTorch's call lets them: where
+a tensor is indexed, in `take`, `put` and `index_fill`. Elsewhere they name no row.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ...base.dtype import (
     uint32,
     uint64,
 )
-from ...base.errors import DTypeError, ShapeError
+from ...base.errors import DTypeError, IndexDTypeError, ShapeError
 from ...base.index_checks import UNCHECKED, out_of_range
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import composite, primitive
@@ -68,11 +69,12 @@ NO_ROW = -(1 << 31)
 """Sentinel of an index out of range."""
 
 
-def index_constants(index: TensorSpec) -> dict[str, int]:
+def index_constants(index: TensorSpec, from_end: bool) -> dict[str, int]:
     """Return the specialization constants for reading indices."""
     return {
         "INDEX_WORDS": index.dtype.itemsize // 4,
         "INDEX_SIGNED": int(index.dtype.kind == "int"),
+        "FROM_END": int(from_end),
     }
 
 
@@ -81,19 +83,17 @@ def readable_index(name: str, index: Tensor) -> Tensor:
 
     Raises
     ------
-    DTypeError
+    IndexDTypeError
         If they are no integers.
     """
     if index.dtype not in INTEGER:
-        raise DTypeError(
+        raise IndexDTypeError(
             f"{name}: the indices are {index.dtype.name}; they must be integers"
         )
     return cast(index, int32) if index.dtype.itemsize < 4 else index
 
 
-def checked_rows(
-    index: np.ndarray, rows: int, site: str, from_end: bool = True
-) -> np.ndarray:
+def checked_rows(index: np.ndarray, rows: int, site: str, from_end: bool) -> np.ndarray:
     """Return indices as int64, counted from the front.
 
     Raises
@@ -152,7 +152,7 @@ def _flat_offsets_kernel(
     push: dict[str, Argument] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
     push["error"] = IndexSlot(site, rows)
-    constants = {**index_constants(index), "FROM_END": int(from_end)}
+    constants = index_constants(index, from_end)
     return linear_dispatch("index/flat_offset", index.numel, push, constants)
 
 
@@ -166,14 +166,14 @@ def _flat_offsets_reference(
     return (outer * rows + found) * sizes[2] + inner
 
 
-def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = True) -> Tensor:
+def flat_offsets(index: Tensor, rows: int, site: str, from_end: bool = False) -> Tensor:
     """Return flat offsets of indices of any integer dtype."""
     return _flat_offsets(readable_index("index", index), rows, site, from_end)
 
 
 def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
-    """Return int32 row numbers of indices that do not count from the end."""
-    numbers = flat_offsets(flatten(index), rows, site, from_end=False)
+    """Return int32 row numbers of indices."""
+    numbers = flat_offsets(flatten(index), rows, site)
     return (
         numbers
         if len(index.layout.shape) == 1
@@ -182,13 +182,13 @@ def row_numbers(index: Tensor, rows: int, site: str) -> Tensor:
 
 
 @primitive(dtypes={"x": STORED, "index": INDEX})
-def _take(x: Tensor, index: Tensor, site: str) -> Tensor:
+def _take(x: Tensor, index: Tensor, site: str, from_end: bool) -> Tensor:
     """Return rows of (outer, rows, inner) by index: (entries) or one per element."""
 
 
 @_take.spec
-def _take_spec(x: TensorSpec, index: TensorSpec, site: str) -> TensorSpec:
-    outer, _, inner = x.shape
+def _take_spec(x: TensorSpec, index: TensorSpec, **_: object) -> TensorSpec:
+    outer, _rows, inner = x.shape
     shape = (outer, *index.shape, inner) if index.ndim == 1 else index.shape
     return TensorSpec(shape, x.dtype)
 
@@ -199,6 +199,7 @@ def _take_dispatch(
     out: TensorSpec,
     push: dict[str, Argument],
     site: str,
+    from_end: bool,
 ) -> Dispatch:
     """Return the dispatch that takes rows, or `base` if `push` names one."""
     missing = np.asarray(math.nan if x.dtype.is_differentiable else 0, x.dtype.numpy)
@@ -213,22 +214,22 @@ def _take_dispatch(
     if x.shape[1] >= 1 << 31:
         raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
     constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
-    constants |= index_constants(index)
+    constants |= index_constants(index, from_end)
     return word_dispatch("index/gather", "take", out, push | sizes | fill, constants)
 
 
 @_take.kernel
 def _take_kernel(
-    gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str
+    gpu: DeviceInfo, x: StridedSpec, index: StridedSpec, site: str, from_end: bool
 ) -> Dispatch:
-    taken = _long_rows(gpu, x, index, site)
+    taken = _long_rows(gpu, x, index, site, from_end)
     if taken is not None:
         return taken
-    return _take_dispatch(x, index, _take_spec(x, index, site), {}, site)
+    return _take_dispatch(x, index, _take_spec(x, index), {}, site, from_end)
 
 
 def _long_rows(
-    gpu: DeviceInfo, x: TensorSpec, index: TensorSpec, site: str
+    gpu: DeviceInfo, x: TensorSpec, index: TensorSpec, site: str, from_end: bool
 ) -> Dispatch | None:
     """Return the dispatch that takes rows with uniform loads where that is quickest."""
     outer, count, inner = x.shape
@@ -246,41 +247,55 @@ def _long_rows(
         f"fill[{k}]": int(word) for k, word in enumerate(np.frombuffer(fill, "<u4"))
     }
     taken = rows._replace(inner=index.numel)
-    return gathered_row_dispatch(gpu, taken, push, index_constants(index))
+    return gathered_row_dispatch(gpu, taken, push, index_constants(index, from_end))
 
 
 @_take.vjp
-def _take_vjp(grad: Tensor, index: Tensor, x_spec: TensorSpec) -> Tensor:
-    return segment_sum(index, grad, x_spec.shape[1], UNCHECKED)
+def _take_vjp(
+    grad: Tensor, index: Tensor, x_spec: TensorSpec, from_end: bool
+) -> Tensor:
+    return segment_sum(index, grad, x_spec.shape[1], UNCHECKED, from_end)
 
 
 @_take.reference
-def _take_reference(x: np.ndarray, index: np.ndarray, site: str) -> np.ndarray:
-    if index.dtype == np.uint64:
-        index = checked_rows(index, x.shape[1], site)
-    # NumPy looks at each index that it reads anyway.
+def _take_reference(
+    x: np.ndarray, index: np.ndarray, site: str, from_end: bool
+) -> np.ndarray:
+    if index.dtype == np.uint64 or not (from_end or site == UNCHECKED or _rises(index)):
+        index = checked_rows(index, x.shape[1], site, from_end)
+    # NumPy looks at each index that it reads anyway, and lets them count from the end.
     try:
         if index.ndim == 1:
             return x.take(index, 1)
         return np.take_along_axis(x, index, 1)
     except IndexError:
-        checked_rows(index, x.shape[1], site)
+        checked_rows(index, x.shape[1], site, from_end)
         raise
 
 
+def _rises(index: np.ndarray) -> bool:
+    """Return whether no index is negative."""
+    least = np.minimum.reduce(index, None, initial=0)
+    return bool(least >= 0)
+
+
 @composite(dtypes={"index": INDEX, "source": (*NUMERIC, *COMPLEX)})
-def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
+def segment_sum(
+    index: Tensor, source: Tensor, rows: int, site: str, from_end: bool
+) -> Tensor:
     """Return the segment sums (outer, rows, inner) of rows of `source`.
 
     Shapes as in `_put`. The 2-byte floats are added up in float32. Either atomics add
     up, see `sums_by_atomics`, or indices are sorted and sums taken in order.
     """
     if source.dtype.is_complex:
-        return by_parts(lambda part: segment_sum(index, part, rows, site), source)
+        return by_parts(
+            lambda part: segment_sum(index, part, rows, site, from_end), source
+        )
     outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
     each = len(index.layout.shape) == 3
-    places = _flat_offsets(index, rows, site, True)
+    places = _flat_offsets(index, rows, site, from_end)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
     if each:
@@ -295,12 +310,14 @@ def segment_sum(index: Tensor, source: Tensor, rows: int, site: str) -> Tensor:
 
 
 @segment_sum.vjp
-def segment_sum_vjp(grad: Tensor, index: Tensor) -> tuple[None, Tensor]:
-    return None, _take(grad, index, UNCHECKED)
+def segment_sum_vjp(grad: Tensor, index: Tensor, from_end: bool) -> tuple[None, Tensor]:
+    return None, _take(grad, index, UNCHECKED, from_end)
 
 
 @primitive(dtypes={"base": STORED, "index": INDEX, "source": STORED})
-def _put(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
+def _put(
+    base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
+) -> Tensor:
     """Return `base` with rows replaced by those of `source`; the last one wins.
 
     `base` is (outer, rows, inner), `source` (outer, entries, inner), and `index`
@@ -310,7 +327,7 @@ def _put(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
 
 @_put.spec
 def _put_spec(
-    base: TensorSpec, index: TensorSpec, source: TensorSpec, site: str
+    base: TensorSpec, index: TensorSpec, source: TensorSpec, **_: object
 ) -> TensorSpec:
     if base.dtype is not source.dtype:
         raise DTypeError(
@@ -327,6 +344,7 @@ def _put_kernel(
     index: StridedSpec,
     source: StridedSpec,
     site: str,
+    from_end: bool,
 ) -> list[Dispatch]:
     outer, rows, inner = base.shape
     if index.ndim == 1:
@@ -343,7 +361,7 @@ def _put_kernel(
             "index/flat_offset",
             index.numel,
             numbered | {"count": index.numel},
-            index_constants(index),
+            index_constants(index, from_end),
         ),
         *(
             linear_dispatch(
@@ -356,10 +374,9 @@ def _put_kernel(
         return [_begun(base), *found, _over_rows(base, source, places, last)]
     winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
     winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
-    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED)
     # A missing entry is -1, which must not count from the end.
-    from_front = {**chosen.constants, "FROM_END": 0}
-    return [*found, Dispatch(chosen.kernel, chosen.grid, chosen.push, from_front)]
+    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED, from_end=False)
+    return [*found, chosen]
 
 
 def _begun(base: TensorSpec) -> Dispatch:
@@ -384,23 +401,27 @@ def _over_rows(
 
 @_put.vjp
 def _put_vjp(
-    grad: Tensor, index: Tensor, source_spec: TensorSpec, needs: tuple[bool, bool, bool]
+    grad: Tensor,
+    index: Tensor,
+    source_spec: TensorSpec,
+    needs: tuple[bool, bool, bool],
+    from_end: bool,
 ) -> tuple[Tensor | None, None, Tensor | None]:
     grad_base, grad_source = None, None
     if needs[0]:
         zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
-        grad_base = _put(grad, index, zeros, UNCHECKED)
+        grad_base = _put(grad, index, zeros, UNCHECKED, from_end)
     if needs[2]:
         # Duplicates all get it, though only the last was written: as in PyTorch.
-        grad_source = _take(grad, index, UNCHECKED)
+        grad_source = _take(grad, index, UNCHECKED, from_end)
     return grad_base, None, grad_source
 
 
 @_put.reference
 def _put_reference(
-    base: np.ndarray, index: np.ndarray, source: np.ndarray, site: str
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, site: str, from_end: bool
 ) -> np.ndarray:
-    rows = checked_rows(index, base.shape[1], site)
+    rows = checked_rows(index, base.shape[1], site, from_end)
     out = base.copy()
     for entry in range(source.shape[1]):
         if index.ndim == 1:
@@ -410,29 +431,39 @@ def _put_reference(
     return out
 
 
-def take_rows(x: Tensor, index: Tensor, site: str = UNCHECKED) -> Tensor:
+def take_rows(
+    x: Tensor, index: Tensor, site: str = UNCHECKED, from_end: bool = False
+) -> Tensor:
     """Return rows of (outer, rows, inner); indices of any integer dtype."""
-    return _take(x, readable_index("index", index), site)
+    return _take(x, readable_index("index", index), site, from_end)
 
 
 def put_rows(
-    base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    site: str = UNCHECKED,
+    from_end: bool = False,
 ) -> Tensor:
     """Return `base` with rows replaced; indices of any integer dtype."""
     if 0 in source.layout.shape:
         return lazy_copy(base)
-    return _put(base, readable_index("index", index), source, site)
+    return _put(base, readable_index("index", index), source, site, from_end)
 
 
 def add_rows(
-    base: Tensor, index: Tensor, source: Tensor, site: str = UNCHECKED
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    site: str = UNCHECKED,
+    from_end: bool = False,
 ) -> Tensor:
     """Return `base` with rows added; indices of any integer dtype."""
     if 0 in source.layout.shape:
         return lazy_copy(base)
     index = readable_index("index", index)
-    compute = sum_dtype(base.dtype)
+    compute, rows = sum_dtype(base.dtype), base.layout.shape[1]
     if compute is base.dtype:
-        return add(base, segment_sum(index, source, base.layout.shape[1], site))
-    total = segment_sum(index, cast(source, compute), base.layout.shape[1], site)
+        return add(base, segment_sum(index, source, rows, site, from_end))
+    total = segment_sum(index, cast(source, compute), rows, site, from_end)
     return cast(add(cast(base, compute), total), base.dtype)

@@ -235,7 +235,7 @@ class _Walk:
                     f" {sizes}; they must be equal"
                 )
         elif isinstance(entry, np.ndarray):
-            checked_rows(entry, self.whole[dim], _site(dim))
+            checked_rows(entry, self.whole[dim], _site(dim), from_end=True)
         self.slices.extend((0, 1, size) for size in sizes)
         self.shape.extend(sizes)
 
@@ -366,13 +366,13 @@ def _combined(indices: list[Tensor], sizes: list[int], sites: list[str]) -> Tens
 
 
 def _row(index: Tensor, size: int, site: str) -> Tensor:
-    return flat_offsets(flatten(index), size, site)
+    return flat_offsets(flatten(index), size, site, from_end=True)
 
 
 def taken(view: Tensor, rows: Rows) -> Tensor:
     """Return the elements of a view that rows choose."""
     moved = permute(view, rows.dims)
-    out = take_rows(_in_rows(moved, rows), flatten(rows.places), rows.site)
+    out = take_rows(_in_rows(moved, rows), flatten(rows.places), rows.site, True)
     return from_rows(out, moved.shape, rows)
 
 
@@ -401,7 +401,7 @@ def replaced(
     view: Tensor,
     rows: Rows,
     value: Tensor,
-    write: Callable[[Tensor, Tensor, Tensor, str], Tensor] = put_rows,
+    write: Callable[[Tensor, Tensor, Tensor, str, bool], Tensor] = put_rows,
 ) -> Tensor:
     """Return a view's elements with those that rows choose taken from `value`.
 
@@ -422,7 +422,7 @@ def replaced(
         count = len(inside)
         value = movedim(value, list(range(count)), list(range(first, first + count)))
     source = reshape(value, (math.prod(outer), math.prod(inside), math.prod(inner)))
-    out = write(_in_rows(moved, rows), flatten(rows.places), source, rows.site)
+    out = write(_in_rows(moved, rows), flatten(rows.places), source, rows.site, True)
     back = tuple(int(dim) for dim in np.argsort(rows.dims))
     return permute(reshape(out, moved.shape), back)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,14 +17,21 @@ from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.declare import movement
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
-from ..elementwise.binary import add, mul
+from ..elementwise.binary import add, mul, remainder
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
 from ..elementwise.unary import unshared
 from ..movement.slice import narrow, strided_scatter
 from ..source import arange_like, fill_like
 from ..view import expand, flatten, movedim, reshape, unsqueeze
-from .gather import add_rows, put_rows, row_numbers, rows_of, take_rows
+from .gather import (
+    add_rows,
+    put_rows,
+    readable_index,
+    row_numbers,
+    rows_of,
+    take_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +47,6 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     x : Tensor
     dim : int
     index : Tensor, shape (n,) or (), any integer dtype
-        Negative ones count from the end.
 
     Returns
     -------
@@ -150,10 +157,11 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     ----------
     x : Tensor
     indices : Tensor, any integer dtype
-        As many dimensions as `x`, which broadcast with its but for `dim`. Negative ones
-        count from the end.
+        As many dimensions as `x`, which broadcast with its but for `dim`. Along a
+        dimension they are taken modulo its size, so that negative ones count from the
+        end.
     dim : int or None
-        None takes from the flat tensor.
+        None takes from the flat tensor, where no index is taken modulo its size.
 
     Raises
     ------
@@ -174,6 +182,9 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     x, indices = (
         expand(t, (*common[:at], t.shape[at], *common[at + 1 :])) for t in (x, indices)
     )
+    size = x.layout.shape[at]
+    if size:
+        indices = remainder(readable_index("take_along_dim", indices), size)
     return _gather("take_along_dim", x, at, indices)
 
 
@@ -259,7 +270,7 @@ def _scatter_slices(
     write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with slices of `source` written by `write` at one index per slice."""
-    if not x.layout.shape or not index.layout.shape:
+    if not (x.layout.shape and index.layout.shape and source.layout.shape):
         flat = as_vector(x), dim, as_vector(index), as_vector(source)
         return reshape(_scatter_slices(name, *flat, write), x.layout.shape)
     at = normalize_dim(name, dim, len(x.layout.shape))
@@ -275,6 +286,7 @@ def _scatter_slices(
             f"{name}: source is {source.dtype.name}, x {x.dtype.name};"
             " they must be the same"
         )
+    index = readable_index(name, index)
     written = write(
         rows_of(x, at), index, rows_of(source, at), f"{name}: dimension {at}"
     )
@@ -307,6 +319,11 @@ def index_add(
     DTypeError
         If the dtypes differ.
     """
+    if len(source.layout.shape) != len(x.layout.shape):
+        raise ShapeError(
+            f"index_add: source is {tuple(source.shape)}, x {tuple(x.shape)}; they must"
+            " have as many dimensions"
+        )
     scaled = source if alpha == 1 else mul(source, alpha)
     return _scatter_slices("index_add", x, dim, index, scaled, add_rows)
 
@@ -378,7 +395,8 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
         filled = expand(value, sizes)
     else:
         filled = fill_like(x, sizes, value, x.dtype)
-    return _scatter_slices("index_fill", x, at, flatten(index), filled, put_rows)
+    write = functools.partial(put_rows, from_end=True)
+    return _scatter_slices("index_fill", x, at, flatten(index), filled, write)
 
 
 @shown_as("UnfoldBackward0", "x")

@@ -25,7 +25,7 @@ from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
-from .gather import flat_offsets, put_rows, take_rows
+from .gather import flat_offsets, put_rows, readable_index, take_rows
 from .scatter import as_vector, gather, scatter_add, scatter_along
 from .scatter import scatter as replaced
 from .segment_sum import argsort_keys, sum_dtype
@@ -228,7 +228,7 @@ def index_reduce(
             f" have one dimension, and source be {wanted}"
         )
     along = (-1,) + (1,) * (len(x.layout.shape) - 1 - at)
-    places = expand(reshape(index, along), wanted)
+    places = expand(reshape(readable_index("index_reduce", index), along), wanted)
     return scatter_reduce(x, at, places, source, reduce, include_self=include_self)
 
 

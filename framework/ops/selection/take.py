@@ -11,7 +11,7 @@ from ...base.shape import broadcast_shapes
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import lazy_copy
-from ..indexing.gather import add_rows, put_rows, take_rows
+from ..indexing.gather import add_rows, put_rows, readable_index, take_rows
 from ..reduce.scan import cumsum
 from ..view import expand, flatten, reshape
 
@@ -27,7 +27,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
     ----------
     x : Tensor
     index : Tensor, any integer dtype
-        Of any shape.
+        Of any shape. Negative ones count from the end.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 
 def _take(site: str, x: Tensor, index: Tensor) -> Tensor:
-    gathered = take_rows(reshape(x, (1, -1, 1)), flatten(index), site)
+    gathered = take_rows(reshape(x, (1, -1, 1)), flatten(index), site, from_end=True)
     return reshape(gathered, index.layout.shape)
 
 
@@ -55,7 +55,8 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     ----------
     x : Tensor
     index : Tensor, any integer dtype
-        Of any shape; where several name one place, the last wins.
+        Of any shape; where several name one place, the last wins. Negative ones count
+        from the end.
     source : Tensor of the dtype of `x`
         As many elements as `index`.
     accumulate : bool, default False
@@ -78,9 +79,11 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
             " must be as many"
             " elements"
         )
+    index = readable_index("put", index)
     write = add_rows if accumulate else put_rows
     rows, source = (reshape(each, (1, -1, 1)) for each in (x, source))
-    written = write(rows, flatten(index), source, "put: the flat tensor")
+    site = "put: the flat tensor"
+    written = write(rows, flatten(index), source, site, True)
     return reshape(written, x.layout.shape)
 
 

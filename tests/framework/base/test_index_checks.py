@@ -18,20 +18,20 @@ Indices = Callable[..., fw.Tensor]
 
 CALLS: dict[str, tuple[Callable[[fw.Tensor, Indices], fw.Tensor], str]] = {
     "index_select": (
-        lambda x, i: x.index_select(1, i(0, -5)),
-        "index_select: index -5 is out of range: dimension 1 has size 4",
+        lambda x, i: x.index_select(1, i(0, -1)),
+        "index_select: index -1 is out of range: dimension 1 has size 4",
     ),
     "gather": (
-        lambda x, i: fw.gather(x, 1, i(2, 4, 0).reshape(3, 1)),
-        "gather: index 4 is out of range: dimension 1 has size 4",
+        lambda x, i: fw.gather(x, 1, i(2, -1, 0).reshape(3, 1)),
+        "gather: index -1 is out of range: dimension 1 has size 4",
     ),
     "take": (
         lambda x, i: fw.take(x, i(12)),
         "take: index 12 is out of range: the flat tensor has size 12",
     ),
     "take_along_dim": (
-        lambda x, i: fw.take_along_dim(x, i(3).reshape(1, 1), 0),
-        "take_along_dim: index 3 is out of range: dimension 0 has size 3",
+        lambda x, i: fw.take_along_dim(x, i(-1)),
+        "take_along_dim: index -1 is out of range: dimension 0 has size 12",
     ),
     "embedding": (
         lambda x, i: ops.embedding(i(0, -1), x),
@@ -58,24 +58,24 @@ CALLS: dict[str, tuple[Callable[[fw.Tensor, Indices], fw.Tensor], str]] = {
         "put: index -13 is out of range: the flat tensor has size 12",
     ),
     "scatter": (
-        lambda x, i: ops.scatter(x, 1, i(4).reshape(1, 1), 0),
-        "scatter: index 4 is out of range: dimension 1 has size 4",
+        lambda x, i: ops.scatter(x, 1, i(-1).reshape(1, 1), 0),
+        "scatter: index -1 is out of range: dimension 1 has size 4",
     ),
     "scatter_add": (
-        lambda x, i: ops.scatter_add(x, 0, i(3).reshape(1, 1), x),
-        "scatter_add: index 3 is out of range: dimension 0 has size 3",
+        lambda x, i: ops.scatter_add(x, 0, i(-1).reshape(1, 1), x),
+        "scatter_add: index -1 is out of range: dimension 0 has size 3",
     ),
     "scatter_reduce": (
-        lambda x, i: ops.scatter_reduce(x, 0, i(3).reshape(1, 1), x, "prod"),
-        "scatter_reduce: index 3 is out of range: dimension 0 has size 3",
+        lambda x, i: ops.scatter_reduce(x, 0, i(-1).reshape(1, 1), x, "prod"),
+        "scatter_reduce: index -1 is out of range: dimension 0 has size 3",
     ),
     "index_add": (
         lambda x, i: fw.index_add(x, 0, i(3), x[:1]),
         "index_add: index 3 is out of range: dimension 0 has size 3",
     ),
     "index_copy": (
-        lambda x, i: fw.index_copy(x, 0, i(3), x[:1]),
-        "index_copy: index 3 is out of range: dimension 0 has size 3",
+        lambda x, i: fw.index_copy(x, 0, i(-1), x[:1]),
+        "index_copy: index -1 is out of range: dimension 0 has size 3",
     ),
     "index_fill": (
         lambda x, i: fw.index_fill(x, 0, i(3), 1),

@@ -21,20 +21,29 @@ from vkbackend.framework.scheduler.plan import built_plans
 
 def test_how_indices_are_read() -> None:
     signed, unsigned = TensorSpec((3,), int64), TensorSpec((3,), uint32)
-    assert index_constants(signed) == {"INDEX_WORDS": 2, "INDEX_SIGNED": 1}
-    assert index_constants(unsigned) == {"INDEX_WORDS": 1, "INDEX_SIGNED": 0}
+    found = [
+        list(index_constants(each, from_end).values())
+        for each, from_end in ((signed, True), (unsigned, False))
+    ]
+    assert [*index_constants(signed, True)] == [
+        "INDEX_WORDS",
+        "INDEX_SIGNED",
+        "FROM_END",
+    ]
+    assert found == [[2, 1, 1], [1, 0, 0]]
 
 
 def test_rows_count_from_the_front() -> None:
-    assert checked_rows(np.array([0, -1, 2], np.int8), 3, "").tolist() == [0, 2, 2]
-    assert checked_rows(np.array([2, 0], np.uint64), 3, "").tolist() == [2, 0]
+    places = np.array([0, -1, 2], np.int8), np.array([2, 0], np.uint64)
+    assert checked_rows(places[0], 3, "", True).tolist() == [0, 2, 2]
+    assert checked_rows(places[1], 3, "", True).tolist() == [2, 0]
     assert checked_rows(np.array([[0]]), 1, "", False).tolist() == [[0]]
-    assert checked_rows(np.zeros(0, int), 0, "").size == 0
+    assert checked_rows(np.zeros(0, int), 0, "", True).size == 0
     with pytest.raises(IndexRangeError):
         checked_rows(np.array([-1]), 3, "", False)
     for bad in (np.array([3]), np.array([-4]), np.array([1 << 63], np.uint64)):
         with pytest.raises(IndexRangeError, match=rf"^index: {bad[0]} is out of range"):
-            checked_rows(bad, 3, "")
+            checked_rows(bad, 3, "", True)
 
 
 def test_rows_around_a_dimension() -> None:
@@ -63,6 +72,7 @@ def test_rows_of_whole_words_and_others(dtype: str, place: Device) -> None:
         found = put_rows(
             *(fw.tensor(each, device=place) for each in (base, np.array([3, -5, 3]))),
             fw.tensor(rows, device=place),
+            from_end=True,
         )
         base[:, [3, 0]] = rows[:, [2, 1]]
         np.testing.assert_array_equal(found.numpy(), base)
