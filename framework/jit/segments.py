@@ -3,8 +3,9 @@
 A step begins once the segment that makes what it takes has been submitted, in a thread
 of its own, the courier. Segments that do not need what it makes are submitted
 meanwhile, so the device computes while the host communicates; the first one that does
-is submitted when the step has ended. A step may end before its elements are there, once
-the device has been told to copy them: what is submitted next waits for that by itself.
+is submitted when the step has ended. Where that is the next one, the step runs without
+the thread. A step may end before its elements are there, once the device has been told
+to copy them: what is submitted next waits for that by itself.
 """
 
 from __future__ import annotations
@@ -148,57 +149,84 @@ class SegmentBuilder:
             last.ended = ended
 
 
-class _Courier(threading.Thread):
-    """Thread that runs exchanges in order, as they are handed over."""
+class _Courier:
+    """Runs exchanges in order: in a thread of its own, or in that of the caller.
+
+    A thread is started once an exchange has something to run beside: to hand one over,
+    and to be woken when it has ended, takes as long as a small exchange.
+    """
 
     def __init__(self, gpu: vkbackend.Device, exchanges: Sequence[Exchange]) -> None:
-        super().__init__(name="vkbackend courier", daemon=True)
-        self.speaks_for = threading.current_thread()
         self._gpu, self._exchanges = gpu, exchanges
         self._changed = threading.Condition()
-        self._begun = self._ended = 0
+        self._handed = self._ended = 0
         self._closed = False
         self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        self._caller = threading.current_thread()
+
+    def run_here(self, count: int) -> None:
+        """Run exchanges, up to a number of all, once those before have ended."""
+        self.wait(self._handed)
+        while self._ended < count:
+            self._exchanges[self._ended].run(self._gpu)
+            # In this order, the thread has nothing to run at any moment.
+            self._ended += 1
+            self._handed = self._ended
 
     def begin(self, count: int) -> None:
-        """Hand over exchanges, up to a number of all."""
+        """Hand exchanges over to the thread, up to a number of all."""
+        if count <= self._handed:
+            return
         with self._changed:
-            self._begun = count
+            self._handed = count
             self._changed.notify_all()
+        if self._thread is None:
+            name = "vkbackend courier"
+            thread = threading.Thread(target=self._run, name=name, daemon=True)
+            thread.speaks_for = self._caller  # type: ignore[attr-defined]
+            self._thread = thread
+            thread.start()
 
     def wait(self, count: int) -> None:
         """Wait until as many have ended; raise the error of one."""
-        with self._changed:
-            while self._ended < count and self._error is None:
-                self._changed.wait()
+        if self._ended < count:
+            with self._changed:
+                while self._ended < count and self._error is None:
+                    self._changed.wait()
         if self._error is not None:
-            # Its frames would keep the memory of the replay for a moment.
+            # The frames of the thread would keep the memory of the replay for a moment.
             self.join()
             raise self._error
 
     def close(self) -> None:
-        """Let it end, after what runs now."""
+        """Let the thread end, after what runs now."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
-    def run(self) -> None:
+    def join(self) -> None:
+        """Wait for the end of the thread."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
         """Run what is handed over."""
-        for number, exchange in enumerate(self._exchanges):
+        while True:
             with self._changed:
-                while self._begun <= number and not self._closed:
+                while self._handed <= self._ended and not self._closed:
                     self._changed.wait()
                 if self._closed:
                     return
             try:
-                exchange.run(self._gpu)
+                self._exchanges[self._ended].run(self._gpu)
             except BaseException as error:
                 with self._changed:
                     self._error = error
                     self._changed.notify_all()
                 return
             with self._changed:
-                self._ended = number + 1
+                self._ended += 1
                 self._changed.notify_all()
 
 
@@ -237,6 +265,13 @@ class SegmentedRecording:
             self.places.append(place)
         self.dispatches = sum(each.dispatches for each in self._parts)
         self.barriers = sum(each.barriers for each in self._parts)
+        begun = [each.begun for each in self._segments]
+        ended = [each.ended for each in self._segments]
+        # How many exchanges have to end before the next segment that begin after each.
+        self._needed = [
+            min(after, now) if min(after, now) > before else 0
+            for before, now, after in zip([0, *begun], begun, [*ended[1:], 0])
+        ]
         self._courier: _Courier | None = None
 
     def submit(
@@ -247,14 +282,16 @@ class SegmentedRecording:
             # An interrupt may have left it with an exchange.
             self._courier.join()
         courier = self._courier = _Courier(self._gpu, self._exchanges)
-        courier.start()
         try:
             for number, segment in enumerate(self._segments):
-                if segment.ended:
-                    courier.wait(segment.ended)
+                courier.wait(segment.ended)
                 part = self._parts[number]
                 given = self._take(number) and changed
                 point = part.submit(() if number else copies, given)
+                # What the next segment needs has nothing to run beside.
+                needed = self._needed[number]
+                if needed:
+                    courier.run_here(needed)
                 courier.begin(segment.begun)
         finally:
             courier.close()

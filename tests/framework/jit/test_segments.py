@@ -89,6 +89,35 @@ def test_steps_take_and_make_in_memory_of_their_own(
     assert used[-2:] == [(True, True)] * 2
 
 
+def test_a_step_with_nothing_beside_it_needs_no_thread(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In order, whoever runs them; the first two are waited for at once."""
+    threads: list[tuple[str, bool]] = []
+
+    class Noted(Doubled):
+        def run(self, data: np.ndarray) -> np.ndarray:
+            own = threading.current_thread() is threading.main_thread()
+            threads.append((self.name, own))
+            return super().run(data)
+
+    w = fw.eye(8, device=gpu) * 2
+
+    @fw.jit
+    def f(x: fw.Tensor) -> fw.Tensor:
+        y = recorded(x + 1, Noted("a"), x.shape)
+        y = recorded(y + 1, Noted("b"), x.shape)
+        last = recorded(y * 2, Noted("c"), x.shape)
+        return last + (y @ w @ w @ w)[0]
+
+    for k in range(3):
+        threads.clear()
+        found = f(fw.zeros(8, 8, device=gpu))
+        np.testing.assert_array_equal(found.numpy(), 4 * 6 + 8 * 6)
+    assert f.replays == 2
+    assert threads == [("a", True), ("b", True), ("c", False)]
+
+
 @pytest.mark.parametrize("returns", [True, False])
 def test_steps_run_whoever_uses_what_they_make(gpu: GpuDevice, returns: bool) -> None:
     """Other processes wait in theirs, and may need what this one does not."""
