@@ -14,7 +14,11 @@ import pytest
 import vkbackend
 from vkbackend import HostPages
 from vkbackend.framework.base.device import CPU, GpuDevice
-from vkbackend.framework.communication import host_transport, shared_pages
+from vkbackend.framework.communication import (
+    device_collectives,
+    host_transport,
+    shared_pages,
+)
 from vkbackend.framework.communication.cuda_transport import (
     CudaTransport,
     open_peer_memory,
@@ -151,8 +155,10 @@ def as_threads(
 ) -> Ranks:
     """Return ranks whose messages have pieces of `chunk` bytes.
 
-    With a device their transport is that of cards that pull from each other.
+    With a device their transport is that of cards that pull from each other. Devices
+    move what they have, however small.
     """
+    monkeypatch.setattr(device_collectives, "SMALL", 0)
     monkeypatch.setattr(shared_pages, "SharedPages", ThreadPages)
     monkeypatch.setattr(host_transport, "SharedPages", ThreadPages)
     monkeypatch.setattr(host_transport, "CHUNK", chunk)

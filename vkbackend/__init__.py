@@ -42,6 +42,7 @@ from vkbackend.errors import (
 )
 from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.host_pages import HostPages, window_pages
+from vkbackend.memory.side_pool import host_pool
 from vkbackend.memory.status_record import StatusRecord
 from vkbackend.open_devices import open_device
 from vkbackend.shader.pipeline import Pipeline
@@ -81,6 +82,7 @@ __all__ = [
     "batch",
     "devices",
     "future_of",
+    "host_pool",
     "open_device",
     "verdict_file",
     "window_pages",

@@ -34,9 +34,19 @@ if TYPE_CHECKING:
     from .group import Group
 
 
+SMALL = DIRECT
+"""Bytes of a tensor that the host reads, adds and writes sooner than a device does.
+
+That takes a device one submission; its own way, three, and waits for two of them. All
+ranks take the same way, and where not, as one is on the host, each knows the other:
+below `DIRECT` all give the same bytes either way.
+"""
+
+
 def moves(group: Group, x: Tensor) -> bool:
     """Return whether the device of a tensor moves its bytes itself."""
-    return bool(x.numel()) and group.pages_of(x.device) is not None
+    large = x.numel() * x.dtype.itemsize > SMALL
+    return large and group.pages_of(x.device) is not None
 
 
 def sums(group: Group, x: Tensor, op: str) -> bool:
@@ -217,6 +227,10 @@ class Move(HostStep):
         with trace_hooks.listening(None):
             self.group.exchange(self.call, self._sizes, fill, consume)
         return out
+
+    def in_place(self, size: int) -> bool:
+        """Return True: kernels write what others pull as any other memory."""
+        return True
 
     def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
         """Return memory from which the ranks' cards take, and to which they give."""

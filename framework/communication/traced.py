@@ -122,6 +122,10 @@ def recorded(x: Tensor, step: HostStep, out_shape: Sequence[int]) -> Tensor:
     if not x.numel():
         return zeros(*out_shape, dtype=x.dtype, device=x.device)
     whole = contiguous(x.detach())
+    count, value = whole.numel(), whole.array.value
+    if value.numel > count and not step.in_place(count * value.dtype.itemsize):
+        # The host would read all that it is a part of.
+        whole = whole.clone()
     # Where a tensor is large the kernel is asked for as the node is recorded.
     with SettingScope(compiling, True):
         return _communicated(whole, step, tuple(out_shape))

@@ -285,7 +285,8 @@ class Transport(ABC):
 
         started = steps if previous is None or previous.done else queued()
         task = self.world.progress.start(self, started, str(call))
-        self._last[line] = task
+        if task.error is None:
+            self._last[line] = task
         return task
 
     def check(self, call: Call) -> None:

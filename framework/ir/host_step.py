@@ -16,6 +16,9 @@ from .lazy_graph import Node
 Range = tuple[vkbackend.Buffer, int, int]
 """Buffer, offset and size in bytes."""
 
+HOST_BYTES = 1 << 18
+"""Bytes up to which steps take and make in memory of the host."""
+
 compiling = ScopedSetting(False)
 """Whether a plan is built for replays, which alone can run host steps."""
 
@@ -53,8 +56,23 @@ class HostStep(ABC):
         """
         return False
 
+    def in_place(self, size: int) -> bool:
+        """Return whether kernels write what it takes to memory of `allocate`.
+
+        Otherwise it is copied there, in the submission that makes it: what is little,
+        as kernels that write it may do so word by word, and add to it.
+
+        Parameters
+        ----------
+        size : int
+            Bytes.
+        """
+        return size > HOST_BYTES
+
     def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
         """Return memory that suits what it takes and makes; None if any does.
+
+        By default the host's, for what is little.
 
         Parameters
         ----------
@@ -62,7 +80,12 @@ class HostStep(ABC):
         size : int
             Bytes.
         """
-        return None
+        small = size <= HOST_BYTES
+        return (
+            vkbackend.host_pool(device).allocate(size, name="host step")
+            if small
+            else None
+        )
 
     def apply(
         self, device: vkbackend.Device, dtype: DType, source: Range, target: Range

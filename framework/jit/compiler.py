@@ -73,6 +73,30 @@ class State:
     written: bool = True
 
 
+Key = int | tuple[int, int]
+"""A slot; or for a copy of what a host step takes, those of what it makes and takes."""
+
+
+@dataclass
+class _StepValue:
+    """Live range of what a host step takes or makes, by launches."""
+
+    step: HostStep
+    size: int
+    first: int = -1
+    last: int = -1
+
+    @property
+    def in_place(self) -> bool:
+        """Whether kernels may write it."""
+        return self.step.in_place(self.size)
+
+    def used(self, at: int) -> None:
+        """Let it live at a launch."""
+        self.first = at if self.first < 0 else self.first
+        self.last = max(self.last, at)
+
+
 class GraphInput(NamedTuple):
     """Destination of a graph input: buffer, offset and size in bytes."""
 
@@ -157,6 +181,8 @@ class _TraceCompiler:
         self.buffers: dict[int, vkbackend.Buffer] = {}
         self.offsets: dict[int, int] = {}
         self.sizes: dict[int, int] = {}
+        # Memory for copies of what steps take, by the slot of what they make.
+        self.copies: dict[int, vkbackend.Buffer] = {}
 
     def compile(self) -> Executable:
         with SettingScope(compiling, True):
@@ -278,7 +304,8 @@ class _TraceCompiler:
         for slot, node, at in plan.outputs:
             value = self.nodes[node].outputs[at]
             if id(value) not in self.result.memory:
-                buffer = self._step_memory([slot], value.nbytes)
+                made = self.steps.get(slot)
+                buffer = made and made[0].allocate(self.gpu, value.nbytes)
                 if buffer is None:
                     buffer = self.gpu.allocate(value.nbytes, name="result of a replay")
                 self.buffers[slot] = self.result.memory[id(value)] = buffer
@@ -288,46 +315,59 @@ class _TraceCompiler:
         """Allocate what host steps take and make, which are used beside launches.
 
         Values that are not live at once share whole buffers, by which segments tell
-        what has to wait for a host step.
+        what has to wait for a host step. A step that takes its value elsewhere has a
+        buffer for a copy of it, which lives for as long.
         """
-        sizes = {
-            self.slots[id(value)]: value.nbytes
-            for _, *values in self.steps.values()
-            for value in values
-            if self.slots[id(value)] not in self.buffers
-        }
-        live: dict[int, list[int]] = {}
-        steps: list[tuple[int, int]] = []
+        live: dict[Key, _StepValue] = {}
+        steps: list[tuple[int, Key]] = []
+        for step, taken, made in self.steps.values():
+            for value, makes in ((taken, False), (made, True)):
+                slot = self.slots[id(value)]
+                taken_there = makes or step.in_place(value.nbytes)
+                if slot not in self.buffers and taken_there:
+                    live.setdefault(slot, _StepValue(step, value.nbytes))
         for at, launch in enumerate(self.launches):
             for slot in (*launch.reads, *launch.writes):
-                if slot in sizes:
-                    live.setdefault(slot, [at, at])[1] = at
-            if self._step_of(launch):
-                steps.append((at, launch.reads[0]))
-        for number, (_, slot) in enumerate(steps):
-            if slot in live:
-                # The step may still take it: what is written there waits for its end.
-                later = steps[number + STEPS_BEHIND : number + STEPS_BEHIND + 1]
-                end = later[0][0] if later else len(self.launches)
-                live[slot][1] = max(live[slot][1], end)
-        ranges = [LiveRange(sizes[slot], *span) for slot, span in live.items()]
+                if slot in live:
+                    live[slot].used(at)
+            found = self._step_of(launch)
+            if found is not None:
+                read = launch.reads[0]
+                key: Key = read
+                if read not in live or not found[0].in_place(found[1].nbytes):
+                    key = launch.writes[0], read
+                    live[key] = _StepValue(found[0], found[1].nbytes)
+                    live[key].used(at)
+                steps.append((at, key))
+        for number, (_, key) in enumerate(steps):
+            # The step may still take it: what is written there waits for its end.
+            later = steps[number + STEPS_BEHIND : number + STEPS_BEHIND + 1]
+            live[key].used(later[0][0] if later else len(self.launches))
+        for in_place in (False, True):
+            kind = {key: x for key, x in live.items() if x.in_place is in_place}
+            self._share_buffers(kind)
+
+    def _share_buffers(self, live: dict[Key, _StepValue]) -> None:
+        """Allocate buffers for values of steps that take the same kind of memory."""
+        ranges = [LiveRange(each.size, each.first, each.last) for each in live.values()]
         chosen, lengths = shared_buffers(ranges)
         for at, size in enumerate(lengths):
-            slots = [slot for slot, place in zip(live, chosen) if place == at]
-            buffer = self._step_memory(slots, size)
+            keys = [key for key, place in zip(live, chosen) if place == at]
+            makers = {id(live[key].step): live[key].step for key in keys}.values()
+            given = (each.allocate(self.gpu, size) for each in makers)
+            buffer = next((each for each in given if each is not None), None)
             if buffer is None:
+                # Then a copy would gain nothing.
+                keys = [key for key in keys if isinstance(key, int)]
+                if not keys:
+                    continue
                 buffer = self.gpu.allocate(size, name="host step")
-            self.buffers.update(dict.fromkeys(slots, buffer))
-        self.result.kept += sum(map(aligned_size, lengths))
-
-    def _step_memory(self, slots: list[int], size: int) -> vkbackend.Buffer | None:
-        """Return memory that suits host steps that take or make one of some slots."""
-        for step, *values in self.steps.values():
-            if any([self.slots[id(value)] in slots for value in values]):
-                found = step.allocate(self.gpu, size)
-                if found is not None:
-                    return found
-        return None
+            self.result.kept += aligned_size(size)
+            for key in keys:
+                if isinstance(key, int):
+                    self.buffers[key] = buffer
+                else:
+                    self.copies[key[0]] = buffer
 
     def _place_intermediates(
         self, final_copies: list[tuple[int, vkbackend.Buffer, int]]
@@ -381,7 +421,11 @@ class _TraceCompiler:
             assert command is not None
             found = self._step_of(launch)
             if found is not None:
-                builder.exchange(self._exchange(*found))
+                exchange = self._exchange(*found)
+                copy = self.copies.get(launch.writes[0])
+                if copy is not None:
+                    exchange = builder.copied(exchange, copy)
+                builder.exchange(exchange)
                 continue
             builder.launch(
                 [self.buffers[slot] for slot in launch.reads],

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import vkbackend
 
@@ -110,6 +110,20 @@ class SegmentBuilder:
         """The batch that commands are added to."""
         return self.segments[-1].batch
 
+    def copied(self, exchange: Exchange, memory: vkbackend.Buffer) -> Exchange:
+        """Return an exchange that takes a copy, which is made in what was added last.
+
+        Parameters
+        ----------
+        exchange : Exchange
+        memory : Buffer
+            For the copy.
+        """
+        source, start, size = exchange.source
+        self._prepare([source], [memory])
+        self.batch.copy(source, memory, start, 0, size)
+        return replace(exchange, source=(memory, 0, size))
+
     def exchange(self, exchange: Exchange) -> None:
         """Add an exchange, which may begin after what was added before."""
         self.homes.append(None)
@@ -127,13 +141,19 @@ class SegmentBuilder:
         self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]
     ) -> None:
         """Prepare for a launch that uses some buffers, which is added to `batch`."""
+        self._prepare(read, written)
+        self.homes.append(len(self.segments) - 1)
+
+    def _prepare(
+        self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]
+    ) -> None:
+        """Begin another segment if one of the exchanges has to end before."""
         last = self.segments[-1]
         needed = last.ended
         for number in range(last.ended, len(self.exchanges)):
             if self.exchanges[number].forbids(read, written):
                 needed = number + 1
         self._need(needed)
-        self.homes.append(len(self.segments) - 1)
 
     def finish(self) -> None:
         """Let the last segment, to which copies may be added, come after all."""

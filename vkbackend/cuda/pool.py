@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from vkbackend.errors import CudaError, OutOfDeviceMemory
 from vkbackend.memory.buffer import Buffer
 from vkbackend.memory.memory import Block, MemoryUsage, gibibytes
-from vkbackend.memory.pool import Pool
+from vkbackend.memory.side_pool import SidePool
 
 from .memory import CudaBlock, CudaMemory
 
@@ -61,7 +61,7 @@ class _Blocks:
         self.memory.gpu.memory.finish_frees()
 
 
-class CudaPool:
+class CudaPool(SidePool):
     """Pool of memory that CUDA made; `shared_pool` returns that of a device.
 
     Parameters
@@ -75,33 +75,11 @@ class CudaPool:
     """
 
     def __init__(self, gpu: Device) -> None:
-        self.gpu = gpu
         self.users = 0
         self._memory = CudaMemory(gpu)
         self._blocks = _Blocks(self._memory)
-        self._pool = Pool(self._blocks, gpu.queues.all, LEAST_BLOCK)
-        gpu.pool.beside.append(self._pool)
+        super().__init__(gpu, self._blocks, LEAST_BLOCK, MemoryUsage.DEVICE)
         gpu.at_close.append(self._close)
-
-    def allocate(self, size: int, *, name: str = "") -> Buffer:
-        """Return a new buffer, of undefined content, which the host has no view of.
-
-        Parameters
-        ----------
-        size : int
-            Bytes.
-        name : str, default ""
-            For memory dumps and messages.
-
-        Raises
-        ------
-        OutOfDeviceMemory
-            If CUDA has none left, or Vulkan cannot import it.
-        """
-        with self.gpu.logical.lock:
-            self.gpu.check_open("allocate")
-            span = self._pool.allocate(size, name)
-            return Buffer(self.gpu, span, size, name, self._pool.deferred_frees)
 
     def place_of(self, buffer: Buffer, offset: int) -> tuple[CudaBlock, int] | None:
         """Return where an offset in a buffer is; None if it is not in this pool.

@@ -48,13 +48,20 @@ import gc
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
 from .memory import MemoryUsage, gibibytes
-from .span import BlockSource, DeferredFrees, Lease, MemorySpan, Region
+from .span import (
+    BlockSource,
+    DeferredFrees,
+    Lease,
+    MemorySpan,
+    PoolStatistics,
+    Region,
+)
 from .tlsf import Suballocator
 
 GRANULE = 256
@@ -78,22 +85,6 @@ _SLACK_FRACTION = 8
 in freed spans, before the pool looks for another way."""
 
 
-@dataclass(slots=True)
-class PoolStatistics:
-    """Bytes and counts of one pool; see `Pool.statistics`."""
-
-    in_use: int = 0
-    reserved: int = 0
-    peak_in_use: int = 0
-    peak_reserved: int = 0
-    deferred: int = 0
-    cached: int = 0
-    blocks: int = 0
-    allocations: int = 0
-    total_allocations: int = 0
-    reuses: int = 0
-
-
 _Bin = collections.OrderedDict[int, MemorySpan]
 
 
@@ -108,6 +99,8 @@ class Pool:
         Those whose work may use them.
     least : int, default `MIN_BLOCK_SIZE`
         Bytes of the smallest block.
+    use : MemoryUsage, default `DEVICE`
+        What they are for.
 
     Attributes
     ----------
@@ -115,8 +108,8 @@ class Pool:
         Deferred-free list: dying buffers append `(span, points)`. Garbage collection
         may run at any moment, also in the pool: a dying buffer does nothing else.
     beside : list of Pool
-        Pools of other memory of the device, which this one gives back with its own, and
-        counts with its own.
+        Pools of other memory, which this one gives back with its own; it counts it with
+        its own, too, where it has the same use.
     """
 
     def __init__(
@@ -124,10 +117,11 @@ class Pool:
         memory: BlockSource,
         queues: Iterable[Queue] = (),
         least: int = MIN_BLOCK_SIZE,
+        use: MemoryUsage = MemoryUsage.DEVICE,
     ) -> None:
         self.deferred_frees: DeferredFrees = collections.deque()
         self.beside: list[Pool] = []
-        self._least = least
+        self._least, self._use = least, use
         self._memory = memory
         self._queues = tuple(queues)
         self._small = Suballocator(alignment=GRANULE)
@@ -528,9 +522,7 @@ class Pool:
 
     def _add_region(self, size: int, space: Suballocator) -> Region:
         """Add a block whose bytes are handed out from a space, and by nobody else."""
-        block = self._memory.allocate(
-            size, MemoryUsage.DEVICE, f"pool {gibibytes(size)}"
-        )
+        block = self._memory.allocate(size, self._use, f"pool {gibibytes(size)}")
         try:
             region = self._regions[block.address] = Region(block, space)
         except BaseException:
@@ -620,7 +612,9 @@ class Pool:
         self._coalesce()
         freed = self._release_empty_blocks()
         self._consistent = True
-        return freed + sum([each.trim() for each in self.beside])
+        for each in self.beside:
+            freed += each.trim()
+        return freed
 
     def statistics(self) -> dict[str, int]:
         """Return bytes and counts as they are now, by name.
@@ -638,9 +632,12 @@ class Pool:
         statistics.allocations = len(self._live_allocations())
         self._consistent = begun
         found = asdict(statistics)
-        for each in self.beside:
+        for each in self._counted():
             found = {name: found[name] + n for name, n in each.statistics().items()}
         return found
+
+    def _counted(self) -> list["Pool"]:
+        return [each for each in self.beside if each._use is self._use]
 
     def reset_peaks(self) -> None:
         """Let the peaks be what is in use and reserved now."""
@@ -648,7 +645,7 @@ class Pool:
         statistics = self._statistics
         statistics.peak_in_use = statistics.in_use
         statistics.peak_reserved = statistics.reserved
-        for each in self.beside:
+        for each in self._counted():
             each.reset_peaks()
 
     def live(self) -> list[dict[str, int | str]]:
@@ -658,7 +655,7 @@ class Pool:
             {"name": name, "address": address, "size": size}
             for address, name, size in self._live_allocations()
         ]
-        return found + [row for each in self.beside for row in each.live()]
+        return found + [row for each in self._counted() for row in each.live()]
 
     def _live_allocations(self) -> list[tuple[int, str, int]]:
         """Return address, name and size of each live allocation."""
@@ -670,6 +667,8 @@ class Pool:
 
     def close(self) -> None:
         """Free every block; the device must be idle."""
+        for each in self.beside:
+            each.close()
         for region in self._regions.values():
             self._memory.free(region.block)
         # What is told of it from now on begins with what is left.

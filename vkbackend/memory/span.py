@@ -90,6 +90,22 @@ class Region:
         return not self.points
 
 
+@dataclass(slots=True)
+class PoolStatistics:
+    """Bytes and counts of one pool; see `Pool.statistics`."""
+
+    in_use: int = 0
+    reserved: int = 0
+    peak_in_use: int = 0
+    peak_reserved: int = 0
+    deferred: int = 0
+    cached: int = 0
+    blocks: int = 0
+    allocations: int = 0
+    total_allocations: int = 0
+    reuses: int = 0
+
+
 DeferredFrees = collections.deque[tuple[MemorySpan, tuple[TimelinePoint, ...]]]
 """Spans whose buffers are gone, each with the work that may still use it."""
 

@@ -61,11 +61,18 @@ def test_steps_run_in_order_in_each_replay(gpu: GpuDevice) -> None:
 def test_steps_take_and_make_in_memory_of_their_own(
     gpu: GpuDevice, returns: bool
 ) -> None:
-    """In each call, also what is returned; None of it leaves that to the compiler."""
+    """Also what is given and returned; a step takes a copy, or kernels write there."""
     made: list[Any] = []
     used: list[Any] = []
 
     class Own(Doubled):
+        def __init__(self, is_there: bool) -> None:
+            super().__init__()
+            self.is_there = is_there
+
+        def in_place(self, size: int) -> bool:
+            return self.is_there
+
         def allocate(self, device: Any, size: int) -> Any:
             made.append(device.allocate(size))
             return made[-1]
@@ -74,19 +81,22 @@ def test_steps_take_and_make_in_memory_of_their_own(
             used.append((source[0] in made, target[0] in made))
             return False
 
-    first, second = Own(), Own()
+    first, second, third = Own(True), Own(False), Own(returns)
 
     @fw.jit
     def f(x: fw.Tensor) -> Any:
         y = recorded(recorded(x + 1, first, x.shape) * 3, second, x.shape)
-        return y if returns else y + 1
+        z = recorded(w, third, x.shape)
+        return (y, z) if returns else (y + 1, z + 1)
 
+    w, more = fw.tensor([5.0, 6.0], device=gpu), 0 if returns else 1
     for k in range(3):
-        found = f(fw.tensor([1.0, 2.0], device=gpu) * k)
-        more = 0 if returns else 1
-        assert found.tolist() == [12.0 * (k + 1) + more, 12.0 * (2 * k + 1) + more]
+        y, z = f(fw.tensor([1.0, 2.0], device=gpu) * k)
+        assert y.tolist() == [12.0 * (k + 1) + more, 12.0 * (2 * k + 1) + more]
+        assert z.tolist() == [10.0 + more, 12.0 + more]
+        w += 0
     assert f.replays == 2
-    assert used[-2:] == [(True, True)] * 2
+    assert used[-3:] == [(True, True)] * 3
 
 
 def test_a_step_with_nothing_beside_it_needs_no_thread(
@@ -110,7 +120,7 @@ def test_a_step_with_nothing_beside_it_needs_no_thread(
         last = recorded(y * 2, Noted("c"), x.shape)
         return last + (y @ w @ w @ w)[0]
 
-    for k in range(3):
+    for _ in range(3):
         threads.clear()
         found = f(fw.zeros(8, 8, device=gpu))
         np.testing.assert_array_equal(found.numpy(), 4 * 6 + 8 * 6)
