@@ -16,6 +16,9 @@ Place = tuple[vkbackend.Buffer, int]
 _PAUSE = 2e-4
 """Seconds that a look at a copy waits for it: less than 16 MB take."""
 
+_POLLED_LOOKS = 5
+"""Looks that poll: a thread that was put to sleep, and woken, goes on later."""
+
 
 @dataclass(frozen=True)
 class DevicePages:
@@ -136,10 +139,18 @@ class Copied:
 
     def __init__(self, points: Sequence[Waitable]) -> None:
         self._points = points
+        self._looks = 0
 
     def holds(self) -> bool:
         """Return whether it has; waits a little for them."""
-        return all([each.wait(_PAUSE) for each in self._points])
+        self._looks += 1
+        return all([self._look(each) for each in self._points])
+
+    def _look(self, point: Waitable) -> bool:
+        if self._looks <= _POLLED_LOOKS and isinstance(point, vkbackend.TimelinePoint):
+            if point.queue.poll(point.value, _PAUSE):
+                return True
+        return point.wait(_PAUSE)
 
     def counters(self) -> None:
         """Return None: other processes cannot judge it."""

@@ -29,6 +29,9 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3
 _CHECK_PAUSE = 400e-6
 """Seconds of a pause; from the last on, other processes are looked at too."""
 
+_PAUSE_SHARE = 0.05
+"""Pause by what was waited until then: by so much a wait may last longer."""
+
 
 class Condition(Protocol):
     """What an operation waits for."""
@@ -261,29 +264,29 @@ class Progress:
             self.advance()
 
     def _wait(self, task: Task, background: bool) -> None:
-        spins, pause = 0, _SHORTEST_PAUSE
-        deadline = None
+        spins, began = 0, 0.0
         while not (task.done or task.ready):
             if self.advance():
-                spins, pause, deadline = 0, _SHORTEST_PAUSE, None
+                spins = 0
                 self._withdraw()
                 continue
             spins += 1
+            now = time.monotonic()
+            if spins == 1:
+                began = now
             if spins < _SPINS:
                 os.sched_yield()
                 continue
-            now = time.monotonic()
-            deadline = deadline or now + self.timeout
+            pause = max(_SHORTEST_PAUSE, _PAUSE_SHARE * (now - began))
             if pause >= _CHECK_PAUSE:
                 self._check(task, background)
-                if now > deadline:
+                if now > began + self.timeout:
                     raise DistributedError(
                         f"{task.what}: {self._waited(task)} after"
                         f" {self.timeout:g} s; pass init() a longer timeout if they"
                         " need it"
                     )
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(min(pause, _LONGEST_PAUSE))
 
     def _waited(self, task: Task) -> str:
         ranks = () if task.condition is None else task.condition.ranks()

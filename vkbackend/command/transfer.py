@@ -335,8 +335,12 @@ class Transfer:
             owner.point = point
             buffer.mark_read(point)
 
-        there = target.buffer, 0
-        self._submit(self._queues.readback, place, there, size, after, mark)
+        there, compute = (target.buffer, 0), self._queues.compute
+        newest = TimelinePoint(compute, compute.submitted)
+        # A small one that comes next there waits for no semaphore.
+        is_next = size <= _SMALL_READ and buffer.last_write == newest
+        queue = compute if is_next else self._queues.readback
+        self._submit(queue, place, there, size, after, mark)
 
     def copy(
         self,

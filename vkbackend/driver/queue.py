@@ -475,7 +475,7 @@ class Queue:
         deadline = None
         if timeout_seconds is not None:
             deadline = time.monotonic() + timeout_seconds
-        elif self._polls and self._poll(value):
+        elif self._polls and self.poll(value, _POLL_SECONDS):
             return True
         infos = self._wait_infos
         try:
@@ -499,11 +499,16 @@ class Queue:
         )
         return values, info
 
-    def _poll(self, value: int) -> bool:
-        """Wait for a short time by polling; return whether `value` was reached."""
-        until = time.monotonic() + _POLL_SECONDS
+    def poll(self, value: int, seconds: float) -> bool:
+        """Wait for a short time by polling; return whether `value` was reached.
+
+        On a software device, which needs the processor, it only looks.
+        """
+        until = time.monotonic() + seconds
         if self.reached(value):
             return True
+        if not self._polls:
+            return False
         # A loss shows in the counter's query, and what was unconfirmed is resolved.
         counter = ctypes.c_uint64()
         reference = ctypes.byref(counter)

@@ -33,7 +33,7 @@ from vkbackend import cuda
 from vkbackend.cuda import CudaBlock, CudaMemory
 from vkbackend.framework.base.device import CPU, Device, GpuDevice
 from vkbackend.framework.base.errors import DistributedError
-from vkbackend.framework.communication import host_transport
+from vkbackend.framework.communication import device_collectives, host_transport
 from vkbackend.framework.communication.cuda_transport import (
     CudaTransport,
     open_peer_memory,
@@ -49,6 +49,7 @@ DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "complex64"),
 )
 OPS = ("sum", "mean")
+SMALL = device_collectives.SMALL
 
 
 class Program:
@@ -183,31 +184,38 @@ class Program:
 
     def collectives(self) -> None:
         """Hold each collective of each dtype to the bits of the host's."""
+        for small in (0, SMALL):
+            device_collectives.SMALL = small
+            compared = sum(map(self._collectives_of, DTYPES))
+            how = "exchanged by the host" if small else "pulled"
+            self.say(f"{compared} results, {how}, have the bits of the host's")
+
+    def _collectives_of(self, dtype: str) -> int:
         group, host = self.groups["cuda"], self.groups["host"]
         size, compared = group.size, 0
-        for dtype in DTYPES:
-            for shape in ((size, 3), (2 * size, 5, 7), (size * 1031,)):
-                rng = np.random.default_rng((len(shape), self.comm.rank))
-                data = rng.integers(0, 9, shape)
-                x = fw.tensor(data).to(getattr(fw, dtype))
-                for name, call in _calls(dtype, size):
-                    mine = call(group, x.to(self.device))
-                    assert mine.device is self.device, name
-                    wanted = call(host, x.to(CPU))
-                    same = mine.stored().tobytes() == wanted.stored().tobytes()
-                    assert same, f"{name} of {dtype} {shape} differs"
-                    compared += 1
-        self.say(f"{compared} results have the bits of the host's")
+        for shape in ((size, 3), (2 * size, 5, 7), (size * 1031,)):
+            rng = np.random.default_rng((len(shape), self.comm.rank))
+            x = fw.tensor(rng.integers(0, 9, shape)).to(getattr(fw, dtype))
+            for name, call in _calls(dtype, size):
+                mine = call(group, x.to(self.device))
+                assert mine.device is self.device, name
+                wanted = call(host, x.to(CPU))
+                same = mine.stored().tobytes() == wanted.stored().tobytes()
+                assert same, f"{name} of {dtype} {shape} differs"
+                compared += 1
+        return compared
 
     def mixed(self) -> None:
         """Hold that a rank may be on the host: all go through the pages then."""
         group = self.groups["cuda"]
+        device_collectives.SMALL = 0
         for number in range(4):
             on = self.device if (number >> self.comm.rank % 2) & 1 else CPU
             x = fw.arange(5000, device=on) * (1 + self.comm.rank)
             total = group.all_sum(x).tolist()
             scale = group.size * (group.size + 1) // 2
             assert total == (np.arange(5000) * scale).tolist(), number
+        device_collectives.SMALL = SMALL
 
     def replays(self) -> None:
         """Exchange within `fw.jit`; the host touches no element."""

@@ -114,6 +114,42 @@ def test_staged_pieces(staged: Device) -> None:
     assert out == data
 
 
+@pytest.mark.device
+def test_a_small_read_that_comes_next_needs_no_semaphore(
+    staged: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It follows what was submitted last; others go beside the kernels."""
+    sent, send, told = [], Queue._send, threading.Event()
+
+    def noted(self: Queue, *given: Any) -> None:
+        sent.append((self.name, [each.name for each in given[2]]))
+        send(self, *given)
+        told.set()
+
+    monkeypatch.setattr(Queue, "_send", noted)
+    large, small = staged.allocate(200_000), staged.allocate(4000)
+    for buffer, more, wanted in (
+        (small, False, ("compute", [])),
+        (small, True, ("readback", ["compute"])),
+        (large, False, ("readback", ["compute"])),
+    ):
+        with held(staged.compute_queue) as gate:
+            batch = staged.batch()
+            batch.fill(buffer, 7)
+            batch.submit()
+            if more:
+                batch.fill(large, 3)
+                batch.submit()
+            sent.clear()
+            told.clear()
+            reader = threading.Thread(target=staged.read, args=(buffer,))
+            reader.start()
+            assert told.wait(60)
+            gate.open()
+            reader.join()
+        assert sent == [wanted]
+
+
 @pytest.mark.core
 def test_staged_uploads_are_ordered_with_kernels(staged: Device) -> None:
     pipeline = affine(staged)
