@@ -7,6 +7,7 @@ recycling what earlier results had.
 
 import gc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,30 @@ def test_functions_of_several_tensors_leave_no_tensor_in_a_cycle() -> None:
         lambda: fw.distributions.Normal(x, 1.0).rsample(),
     ):
         assert not cyclic(step)
+
+
+def test_an_error_holds_no_argument_when_it_is_gone(gpu: Any) -> None:
+    def fail(place: Any) -> None:
+        x = values(2, 3).to(place)
+        for call in (
+            lambda: x @ x,
+            lambda: fw.cat([x, x[0]]),
+            lambda: x.sum(dim="rows"),
+            lambda: nn.Linear(4, 2)(x),
+            lambda: fw.autograd.grad(x, x),
+        ):
+            with pytest.raises(Exception, match=r"."):
+                call()
+
+    assert not cyclic(lambda: fail("cpu"))
+    assert not cyclic(lambda: fail(gpu))
+
+
+def test_reading_a_file_leaves_no_tensor_in_a_cycle(tmp_path: Path) -> None:
+    path = tmp_path / "state.pt"
+
+    def write_and_read() -> None:
+        fw.save({"weight": values(2, 3), "steps": [1, 2]}, path)
+        fw.load(path)
+
+    assert not cyclic(write_and_read)

@@ -268,10 +268,14 @@ def reraise(
     kwargs: Mapping[str, Any],
 ) -> NoReturn:
     """Raise the error of a failed call: what is wrong with its arguments, or itself."""
-    if isinstance(error, Error) or str(error).startswith(f"{name}: "):
-        raise error
-    found = diagnosed(name, signature, args, kwargs)
-    raise error if found is None else found from None
+    found = None
+    try:
+        if not isinstance(error, Error) and not str(error).startswith(f"{name}: "):
+            found = diagnosed(name, signature, args, kwargs)
+        raise error if found is None else found from None
+    finally:
+        # The traceback has this frame: a cycle would hold the arguments of the call.
+        del error, found
 
 
 def explained_op(slow_path: Function) -> Function:
@@ -344,8 +348,11 @@ def explain_method(
         return
     name = public_name(instance)
     found = diagnosed(name, signature_of(method), (instance, *args), kwargs)
-    if found is not None:
-        raise found from None
+    try:
+        if found is not None:
+            raise found from None
+    finally:
+        del error, found  # as in `reraise`
 
 
 def explain_constructor(cls: type) -> None:

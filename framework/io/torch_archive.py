@@ -167,7 +167,6 @@ class _Archive:
             raise FileFormatError(f"it has {len(pickles)} entries data.pkl, not one")
         self._folder = pickles[0].removesuffix("data.pkl")
         self._loaded: dict[object, Tensor] = {}
-        self._globals = self._known_globals()
         self._big_endian = False
         if self._folder + "byteorder" in archive.namelist():
             order = {b"little": False, b"big": True}
@@ -204,8 +203,10 @@ class _Archive:
     def _find(self, module: str, name: str) -> Any:
         module = "builtins" if module == "__builtin__" else module
         whole = f"{module}.{name}"
-        if whole in self._globals:
-            return Named(whole, self._globals[whole])
+        if whole in _REBUILDS:
+            return Named(whole, self._tensor)
+        if whole in _GLOBALS:
+            return Named(whole, _GLOBALS[whole])
         if module == "torch" and name in DTYPES:
             return DTYPES[name]
         if module == "torch" and name.endswith("Storage"):
@@ -215,27 +216,6 @@ class _Archive:
         if module == "torch" and name in _FOREIGN_DTYPES:
             raise DTypeError(f"it holds {name}; accepted: {', '.join(DTYPES)}")
         raise UnsafeFileError(f"it asks for {whole!r}, which could run code")
-
-    def _known_globals(self) -> dict[str, Global]:
-        return {
-            "torch._utils._rebuild_tensor": self._tensor,
-            "torch._utils._rebuild_tensor_v2": self._tensor,
-            "torch._utils._rebuild_tensor_v3": self._tensor,
-            "torch._utils._rebuild_parameter": _parameter,
-            "torch._utils._rebuild_sparse_tensor": _sparse,
-            "torch.serialization._get_layout": str,
-            "torch.Size": lambda sizes=(): Size(tuple(map(_count, sizes))),
-            "torch.device": _device,
-            "collections.OrderedDict": lambda pairs=(): OrderedDict(_checked(pairs)),
-            "collections.defaultdict": _default_dict,
-            "collections.Counter": lambda pairs=(): Counter(dict(_checked(pairs))),
-            "builtins.set": lambda items=(): {_key(each) for each in items},
-            "builtins.frozenset": lambda items=(): frozenset(map(_key, items)),
-            "builtins.complex": lambda *parts: complex(*map(float, parts)),
-            "builtins.bytearray": lambda *parts: bytearray(_bytes(*parts)),
-            "_codecs.encode": _bytes,
-            **{f"builtins.{name}": _refused for name in _FACTORIES},
-        }
 
     def _storage(self, told: Any) -> _Storage:
         kind, storage, key, location, numel = told
@@ -375,3 +355,27 @@ def _bytes(text: Any = "", encoding: Any = "latin1") -> bytes:
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1", "utf-8"):
         raise ValueError(f"bytes are made of a {type(text).__name__}")
     return text.encode(encoding)
+
+
+_REBUILDS = frozenset(
+    f"torch._utils._rebuild_{name}" for name in ("tensor", "tensor_v2", "tensor_v3")
+)
+"""What makes a tensor of a storage of the archive."""
+
+_GLOBALS: Mapping[str, Global] = {
+    "torch._utils._rebuild_parameter": _parameter,
+    "torch._utils._rebuild_sparse_tensor": _sparse,
+    "torch.serialization._get_layout": str,
+    "torch.Size": lambda sizes=(): Size(tuple(map(_count, sizes))),
+    "torch.device": _device,
+    "collections.OrderedDict": lambda pairs=(): OrderedDict(_checked(pairs)),
+    "collections.defaultdict": _default_dict,
+    "collections.Counter": lambda pairs=(): Counter(dict(_checked(pairs))),
+    "builtins.set": lambda items=(): {_key(each) for each in items},
+    "builtins.frozenset": lambda items=(): frozenset(map(_key, items)),
+    "builtins.complex": lambda *parts: complex(*map(float, parts)),
+    "builtins.bytearray": lambda *parts: bytearray(_bytes(*parts)),
+    "_codecs.encode": _bytes,
+    **{f"builtins.{name}": _refused for name in _FACTORIES},
+}
+"""What makes the other objects of data that a file may name."""

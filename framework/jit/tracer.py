@@ -246,7 +246,10 @@ class Trace(TraceHooks):
         error = TraceError(f"jit: {what}")
         if not self.callees.reporting:
             self._refusal = error
-        raise error
+        try:
+            raise error
+        finally:
+            del error  # the traceback has this frame: a cycle would hold the trace
 
     # Running the function
 
