@@ -79,7 +79,8 @@ def fuse_conv_bn_weights(
         bias = bias + bn_b
     flag = conv_w.requires_grad
     weight = (conv_w * scale.reshape(shape)).detach().to(conv_w.dtype)
-    shifted = flag if conv_b is None else conv_b.requires_grad
+    # A bias that there was not takes no gradient, as in PyTorch.
+    shifted = conv_b is not None and conv_b.requires_grad
     return Parameter(weight, flag), Parameter(bias.detach().to(conv_w.dtype), shifted)
 
 

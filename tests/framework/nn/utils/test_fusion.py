@@ -34,5 +34,7 @@ def test_is_as_both(kind: str, rng: np.random.Generator) -> None:
         fused = nn.utils.fuse_conv_bn_eval(layer, norm, kind == "transposed")
     assert isinstance(fused.weight, nn.Parameter)
     assert fused is not layer
+    assert fused.weight.requires_grad
+    assert fused.bias.requires_grad is (layer.bias is not None)
     assert_close(fused(x), both(x).detach().numpy(), scale=20)
     both.train()
