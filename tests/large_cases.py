@@ -152,7 +152,7 @@ def _transfer_of_a_part(work: Work) -> None:
     )
 
 
-@case(*NARROW, tensors=1, others=0.1)
+@case(*NARROW, tensors=1, others=0.1, widest=4)
 def _sum_of_all(work: Work) -> None:
     x = work.pattern()
     rtol = 1e-3 if work.dtype != "uint8" else 0
@@ -243,7 +243,7 @@ def _scan(work: Work) -> None:
     )
 
 
-@case("uint8", "int32", "float32", tensors=4, others=24)
+@case("uint8", "int32", "float32", tensors=4, others=24, widest=8)
 def _sort(work: Work) -> None:
     x = work.pattern()
     each, rest = divmod(work.count, PERIOD)
@@ -260,7 +260,7 @@ def _sort(work: Work) -> None:
     work.check("argsort", order, place)
 
 
-@case("float32", "int32", tensors=4, others=16, each=((COLUMNS,), (128,)))
+@case("float32", "int32", tensors=4, others=16, each=((COLUMNS,), (128,)), widest=8)
 def _sort_rows(work: Work, columns: int) -> None:
     rows = work.rows(columns)
     x = fw.flip(
@@ -280,7 +280,7 @@ def _sort_rows(work: Work, columns: int) -> None:
     del x, values, order
 
 
-@case("uint8", "float32", tensors=2, others=12)
+@case("uint8", "float32", tensors=2, others=12, widest=8)
 def _select(work: Work) -> None:
     x = work.marked(work.borders(), 3)
     top, places = fw.topk(x, 3)
@@ -290,7 +290,7 @@ def _select(work: Work) -> None:
     work.same("median", x.median().item(), 0)
 
 
-@case("uint8", "int32", tensors=1, others=4)
+@case("uint8", "int32", tensors=1, others=4, widest=4)
 def _histogram(work: Work) -> None:
     x = work.pattern()
     counts = fw.bincount(x, minlength=PERIOD)
@@ -301,7 +301,7 @@ def _histogram(work: Work) -> None:
         work.check("histc", found, lambda at: each + (at < rest), 1e-6)
 
 
-@case("uint8", "bool", "float32", tensors=1.1, others=4.2)
+@case("uint8", "bool", "float32", tensors=1.1, others=4.2, widest=4)
 def _compaction(work: Work) -> None:
     places = work.borders()
     x = work.marked(places)
@@ -309,7 +309,7 @@ def _compaction(work: Work) -> None:
     work.same("masked_select", fw.masked_select(x, x != 0).tolist(), [1] * len(places))
 
 
-@case("uint8", "int32", tensors=3, others=20)
+@case("uint8", "int32", tensors=3, others=20, widest=8)
 def _unique(work: Work) -> None:
     x = work.pattern()
     values, counts = fw.unique(x, return_counts=True)
@@ -318,7 +318,7 @@ def _unique(work: Work) -> None:
     work.check("counts", counts, lambda at: each + (at < rest))
 
 
-@case("float32", "uint8", tensors=2, others=5)
+@case("float32", "uint8", tensors=2, others=5, widest=4)
 def _gather_elements(work: Work) -> None:
     x = work.pattern()
     places = np.asarray(work.borders())
@@ -345,7 +345,7 @@ def _rows_by_index(work: Work) -> None:
     work.check("embedding", fw.nn.functional.embedding(reverse, table), turned)
 
 
-@case("float32", "bfloat16", tensors=4, others=8)
+@case("float32", "bfloat16", tensors=4, others=8, widest=4)
 def _scatter(work: Work) -> None:
     columns = 1024
     rows = work.rows(columns)
@@ -370,7 +370,7 @@ def _scatter_elements(work: Work) -> None:
     work.check("scatter_add", sums, lambda at: each + (at < rest), 1e-3)
 
 
-@case("int32", "float32", tensors=2, others=4)
+@case("int32", "float32", tensors=2, others=4, widest=8)
 def _searchsorted(work: Work) -> None:
     bounds = work.pattern(PERIOD)
     found = fw.searchsorted(bounds, work.pattern())
