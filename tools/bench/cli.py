@@ -11,6 +11,7 @@ from typing import Any
 from ..exit_status import outcome
 from . import (
     compute_bound,
+    growth,
     memory_bound,
     network_training,
     results,
@@ -37,11 +38,14 @@ _FAMILIES = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run workloads; the exit status is 1 when a result was wrong or one failed.
 
-    `sweep` as the first argument runs the sweep over all functions instead.
+    `sweep` as the first argument runs the sweep over all functions instead, and
+    `growth` times kernels over sizes.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if given[:1] == ["sweep"]:
         return sweep.main(given[1:])
+    if given[:1] == ["growth"]:
+        return growth.main(given[1:])
     options = _parser().parse_args(arguments)
     return outcome("bench", lambda: _run(options))
 
@@ -51,7 +55,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m vkbackend.tools.bench",
         description="Measure workloads here and in a peer, in one process.",
         epilog=f"The families are {', '.join(_family(f) for f in _FAMILIES)}; `sweep`"
-        " as the first argument measures every function, see `sweep --help`.",
+        " as the first argument measures every function, see `sweep --help`, and"
+        " `growth` times kernels over sizes.",
     )
     parser.add_argument(
         "--only",

@@ -1,0 +1,44 @@
+"""Growth of times: sizes, steps, flatness, and a run."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import vkbackend
+from vkbackend.tools.bench import cli, growth
+from vkbackend.tools.bench.growth import Point
+
+
+def test_powers_come_before_sizes_between_them() -> None:
+    assert growth.sizes(1024, 4096) == [1024, 2048, 4096, 1537, 3073]
+    assert growth.sizes(3000, 4096) == [4096]
+
+
+def test_steps_are_growth_beyond_that_of_work() -> None:
+    points = {1: Point(1.0, 10), 2: Point(1.0, 20), 4: Point(8.0, 40)}
+    assert growth.steps(points) == [(4.0, 2, 4), (0.5, 1, 2)]
+    assert growth.steps({1: points[1]}) == []
+
+
+def test_flatness_counts_from_one_mebi_on() -> None:
+    points = {1 << 10: Point(1.0, 1), 1 << 20: Point(2.0, 2), 1 << 21: Point(2.0, 4)}
+    assert growth.flatness(points) == (0.5, 2.0)
+    assert growth.flatness({1 << 20: Point(1.0, 1)}) == (None, None)
+
+
+def test_a_run_adds_a_line_for_each_class(
+    device: vkbackend.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "growth.jsonl"
+    options = ["growth", "--only", "exp bfloat16", "--most", "3000", "--batch", "0"]
+    options += ["--device", device.info.name, "--output", str(output)]
+    assert cli.main(options) == 0
+    (row,) = map(json.loads, output.read_text().splitlines())
+    assert row["class"] == "exp bfloat16"
+    assert list(row["microseconds"]) == ["1024", "1537", "2048"]
+    assert row["largest"] == 2048
+    assert row["flat"] is None
+    table = capsys.readouterr().out.splitlines()
+    assert table[2].split()[:4] == ["exp", "bfloat16", "2048", "-"]
+    assert table[3].startswith("1 classes, ")
