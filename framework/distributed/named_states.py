@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..func.tree import tree_map
-from ..nn.divided import owner_of
 from ..nn.module import Module
 from ..nn.state_dict import IncompatibleKeys
 from ..optim.divided_state import (
@@ -15,10 +14,12 @@ from ..optim.divided_state import (
     bare,
     gathered,
     group_names,
+    group_of_state,
     load_model_state,
     model_state,
     optimizer_state,
     parts_for,
+    shared_names,
 )
 from ..optim.optimizer import Optimizer
 from ..tensor.tensor import Tensor
@@ -101,7 +102,7 @@ def get_model_state_dict(
     options = options or StateDictOptions()
     state = model_state(model)
     if options.full_state_dict:
-        state = gathered(state, owner_of(bare(model).parameters()))
+        state = gathered(state, group_of_state(model))
     inner = bare(model)
     if options.ignore_frozen_params:
         for name, parameter in inner.named_parameters(remove_duplicate=False):
@@ -140,7 +141,7 @@ def set_model_state_dict(
 
 def _shared(model: Module, state: Any, options: StateDictOptions) -> Any:
     """Return a state, or that of rank 0."""
-    group = getattr(model, "group", None) or owner_of(bare(model).parameters())
+    group = getattr(model, "group", None) or group_of_state(model)
     if group is None or not options.broadcast_from_rank0:
         return state
     return group.broadcast_object(state)
@@ -186,15 +187,23 @@ def get_optimizer_state_dict(
     step whose learning rate is 0.
     """
     options = options or StateDictOptions()
-    wanted = get_model_state_dict(model, submodules=submodules)
+    wanted = set(get_model_state_dict(model, submodules=submodules))
+    ranks = group_of_state(model) if options.full_state_dict else None
+    own_names: dict[str, str] = {}
+    if ranks is not None:
+        wanted.update(*ranks.gather_objects(list(wanted)))
+    else:
+        # A rank knows what it shares with one before it by a name of its own.
+        own_names = {first: name for name, first in shared_names(model).items()}
     state: State = {}
     groups: list[State] = []
     for optimizer in _optimizers(optimizers):
         found = optimizer_state(model, optimizer)
         if options.full_state_dict:
-            found = gathered(found, owner_of(bare(model).parameters()))
+            found = gathered(found, ranks)
         for group in found["param_groups"]:
-            names = [name for name in group["params"] if name in wanted]
+            every = [own_names.get(name, name) for name in group["params"]]
+            names = [name for name in every if name in wanted]
             for name in names:
                 if name in found["state"]:
                     state[name] = found["state"][name]
@@ -246,6 +255,7 @@ def set_optimizer_state_dict(
     flat: Mapping[str, Any] = _shared(model, optim_state_dict, options)
     if "param_groups" in flat:
         flat = _flat(flat["state"], flat["param_groups"])
+    shared = shared_names(model)
     for optimizer in _optimizers(optimizers):
         state: dict[int, State] = {}
         groups: list[State] = []
@@ -254,10 +264,16 @@ def set_optimizer_state_dict(
             numbers = list(range(count, count + len(names)))
             count += len(names)
             for name, number, parameter in zip(names, numbers, own["params"]):
-                values = parts_for(_below(flat, f"state.{name}."), parameter)
+                given = _below(flat, f"state.{name}.")
+                if not given:
+                    given = _below(flat, f"state.{shared.get(name, name)}.")
+                values = parts_for(given, parameter)
                 if values:
                     state[number] = values
-            groups.append({**_group(flat, names), "params": numbers})
+            titles = [shared.get(name, name) for name in names]
+            # A stage may have nothing of a group.
+            options_of = _group(flat, titles) if names else own
+            groups.append({**options_of, "params": numbers})
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 

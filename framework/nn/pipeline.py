@@ -375,6 +375,17 @@ class Pipeline(Module):
                 each.mul_(factor.to(each.dtype))
         return norm
 
+    def shared_names(self) -> dict[str, str]:
+        """Return, of parameters that a rank before has, too, their first names there.
+
+        Returns
+        -------
+        dict of str to str
+            By their first names on this rank.
+        """
+        own = self.group.rank
+        return {each.path: each.other for each in self._tied if each.owners[0] != own}
+
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> IncompatibleKeys:

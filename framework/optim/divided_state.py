@@ -2,7 +2,9 @@
 
 Each rank has the parts that it has, marked as such (see `nn.divided`), under the names
 that the whole model gives its parameters: whatever wraps the model, and however many
-ranks there are. So one rank's state may be read by another number of ranks.
+ranks there are. So one rank's state may be read by another number of ranks. The ranks
+of a `Pipeline` have different parameters, and their optimizers' groups are parts of
+those of one optimizer of the whole model.
 """
 
 from __future__ import annotations
@@ -18,9 +20,10 @@ from ..base.errors import StateError
 from ..base.shape import Layout
 from ..io.part_files import Keys, inner_keys, leaves, nested
 from ..nn.data_parallel import DataParallel
-from ..nn.divided import TensorShard, copy_mark, part_of
+from ..nn.divided import TensorShard, copy_mark, owner_of, part_of
 from ..nn.fsdp.wrapper import FSDP, state_kind
 from ..nn.module import Module
+from ..nn.pipeline import Pipeline
 from ..nn.state_dict import IncompatibleKeys
 from ..tensor.tensor import Tensor
 from .optimizer import Optimizer
@@ -65,6 +68,20 @@ def bare(model: Module) -> Module:
     while isinstance(model, DataParallel | FSDP):
         model = model.module
     return model
+
+
+def group_of_state(model: Module) -> Group | None:
+    """Return the ranks that have the state of a model together; None if one has all.
+
+    Parameters
+    ----------
+    model : Module
+        Also within `DataParallel` or `FSDP`.
+    """
+    inner = bare(model)
+    if isinstance(inner, Pipeline) and inner.group.size > 1:
+        return inner.group
+    return owner_of(inner.parameters())
 
 
 def model_state(model: Module) -> State:
@@ -160,37 +177,73 @@ def group_names(model: Module, optimizer: Optimizer) -> list[list[str]]:
     return found
 
 
+def shared_names(model: Module) -> dict[str, str]:
+    """Return first names of parameters that another rank has, too; see `Pipeline`."""
+    inner = bare(model)
+    return inner.shared_names() if isinstance(inner, Pipeline) else {}
+
+
+def _names_of_all(model: Module, names: list[list[str]]) -> list[list[str]]:
+    """Return the names of each group's parameters on all ranks, each once, in order.
+
+    All ranks of a `Pipeline` call it.
+
+    Raises
+    ------
+    StateError
+        If their optimizers have other numbers of groups.
+    """
+    inner = bare(model)
+    if not isinstance(inner, Pipeline) or inner.group.size == 1:
+        return names
+    shared = inner.shared_names()
+    own = [[name for name in group if name not in shared] for group in names]
+    every = inner.group.gather_objects(own)
+    if len({len(each) for each in every}) > 1:
+        raise StateError(
+            "optimizer_state: the optimizers of the stages have"
+            f" {[len(each) for each in every]} groups, by rank; a Pipeline's must have"
+            " the same number, if need be without parameters"
+        )
+    return [[name for part in parts for name in part] for parts in zip(*every)]
+
+
 def optimizer_state(model: Module, optimizer: Optimizer) -> State:
     """Return what a rank has of an optimizer's state, by names of parameters.
 
     Parameters
     ----------
     model : Module
-        That has the parameters.
+        That has the parameters. All ranks of a `Pipeline` call this.
     optimizer : Optimizer
 
     Returns
     -------
     dict
-        "state" by name, with parts marked, and "param_groups" with names as "params".
+        "state" by name, with parts marked, and "param_groups" with names as "params":
+        of a `Pipeline` those of all ranks.
 
     Raises
     ------
+    StateError
+        If the stages of a `Pipeline` have other numbers of groups.
     ValueError
         If a parameter is none of the model's.
     """
     names = group_names(model, optimizer)
+    whole = _names_of_all(model, names)
     given = optimizer.state_dict()
     state: State = {}
     groups = []
-    for own, group, real in zip(names, given["param_groups"], optimizer.param_groups):
+    parts = zip(names, whole, given["param_groups"], optimizer.param_groups)
+    for own, every, group, real in parts:
         for name, number, parameter in zip(own, group["params"], real["params"]):
             if number in given["state"]:
                 state[name] = {
                     key: marked(value, parameter)
                     for key, value in given["state"][number].items()
                 }
-        groups.append({**group, "params": own})
+        groups.append({**group, "params": every})
     return {"state": state, "param_groups": groups}
 
 
@@ -212,6 +265,7 @@ def load_optimizer_state(
     Parameters
     ----------
     model : Module
+        All ranks of a `Pipeline` call this.
     optimizer : Optimizer
     reader : Reader
         Of what `optimizer_state` gave, or of a whole state with numbers for names.
@@ -224,22 +278,29 @@ def load_optimizer_state(
         If the groups have other parameters; nothing is changed then.
     """
     names = group_names(model, optimizer)
+    whole = _names_of_all(model, names)
     given = reader.objects.get((*keys, "param_groups"))
     saved = [list(group["params"]) for group in given or ()]
     by_number = saved and all(isinstance(x, int) for group in saved for x in group)
-    numbers = iter(range(sum(map(len, names))))
-    own = [[next(numbers) for _ in group] for group in names]
-    if [len(x) for x in saved] != [len(x) for x in names] or (
-        not by_number and saved != names
+    if [len(x) for x in saved] != [len(x) for x in whole] or (
+        not by_number and saved != whole
     ):
         raise StateError(
             f"load_state_dict: the state has the parameters {saved}, the optimizer"
-            f" {names}; they must be equal"
+            f" {whole}; they must be equal"
         )
-    titles = saved if by_number else names
+    titles = {
+        name: title
+        for group, given_names in zip(whole, saved)
+        for name, title in zip(group, given_names)
+    }
+    shared = shared_names(model)
+    numbers = iter(range(sum(map(len, names))))
+    own = [[next(numbers) for _ in group] for group in names]
     state: dict[int, State] = {}
-    for group, places, params in zip(titles, own, optimizer.param_groups):
-        for title, number, parameter in zip(group, places, params["params"]):
+    for group, places, params in zip(names, own, optimizer.param_groups):
+        for name, number, parameter in zip(group, places, params["params"]):
+            title = titles[shared.get(name, name)]
             found = _entry(reader, (*keys, "state", title), parameter)
             if found:
                 state[number] = found
@@ -299,24 +360,34 @@ def gathered(state: Mapping[str, Any], group: Group | None) -> Any:
     if group is None:
         return state
     own = dict(leaves(state))
-    known: dict[Keys, None] = {}
-    for each in group.gather_objects(list(own)):
-        known.update(dict.fromkeys(each))
-    inner = inner_keys(known)
-    wanted = [key for key in known if key not in inner]
-    return nested({key: _gathered_leaf(own.get(key), group) for key in wanted})
+    having: dict[Keys, list[int]] = {}
+    for rank, each in enumerate(group.gather_objects(list(own))):
+        for key in each:
+            having.setdefault(key, []).append(rank)
+    inner = inner_keys(having)
+    return nested(
+        {
+            key: _gathered_leaf(own.get(key), group, ranks)
+            for key, ranks in having.items()
+            if key not in inner
+        }
+    )
 
 
-def _gathered_leaf(value: Any, group: Group) -> Any:
-    """Return a leaf as all ranks have it together."""
+def _gathered_leaf(value: Any, group: Group, having: list[int]) -> Any:
+    """Return a leaf, which some ranks have, as all have it together."""
+    sent = None
+    if isinstance(value, Tensor):
+        part = part_of(value)
+        # Whole tensors are alike on all ranks that have them, and are not sent else.
+        if part is not None or (len(having) < group.size and group.rank == having[0]):
+            whole = TensorShard(tuple(value.shape), None, ((0, value.numel()),))
+            sent = part or whole, value.dtype.name, value.stored()
     tensor = isinstance(value, Tensor)
-    part = part_of(value) if tensor else None
-    sent = (part, value.dtype.name, value.stored()) if part is not None else None
     found = group.gather_objects((sent, None if tensor else value))
     parts = [each for each, _ in found if each is not None]
     if parts:
         return _assembled(parts)
-    # Whole tensors are alike on all ranks, and are not sent.
     if tensor:
         return value.detach().cpu() if value.is_gpu else value.detach().clone()
     return next((x for _, x in found if x is not None), None)
