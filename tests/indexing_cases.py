@@ -90,7 +90,7 @@ INDEXING = {
         ),
     ),
     "take": Case(
-        lambda x, index: REGISTRY["take"](x, index, ""),
+        lambda x, index: REGISTRY["take"](x, index, "", True),
         (
             Sample((Draw((3, 7, 5)), rows(11, -7, 7))),
             Sample((Draw((3, 7, 4)), rows(5, 0, 7, "int64"))),
@@ -115,7 +115,7 @@ INDEXING = {
         ),
     ),
     "put": Case(
-        lambda x, index, src: REGISTRY["put"](x, index, src, ""),
+        lambda x, index, src: REGISTRY["put"](x, index, src, "", True),
         (
             Sample((Draw((3, 7, 5)), rows(11, -7, 7), Draw((3, 11, 5)))),
             Sample((Draw((3, 7, 5)), EACH, Draw((3, 4, 5)))),
@@ -132,6 +132,7 @@ INDEXING = {
                     ones(1, dtype="int32"),
                     ones(1, 1, 1, dtype="int32"),
                     "",
+                    True,
                 ),
                 DTypeError,
                 "put: base is float32 and source int32; they must be the same",

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import DType, float32, int32, int64, uint32
 from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.philox import Generator, wrapped
 from ...base.shape import Shape, broadcast_shapes
 from ...base.validation import as_int
+from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul, remainder
 from ..elementwise.cast import cast, converted, need_numbers
 from ..elementwise.compare import clamp_min, eq, lt, where
@@ -164,6 +166,7 @@ def draw_permutation(
     return argsort_keys(random_bits_like(like, stream, (n,), uint32))
 
 
+@shown_as("BernoulliBackward0", "x")
 def bernoulli(
     x: Tensor, p: float | None = None, *, generator: Generator | None = None
 ) -> Tensor:
@@ -204,27 +207,39 @@ def bernoulli(
     return with_zero_gradient(cast(chosen, x.dtype), x)
 
 
+def _normal_node(mean: object, std: object, generator: object = None) -> str:
+    given = isinstance(mean, TensorCore), isinstance(std, TensorCore)
+    return f"NormalBackward{given[0] + 2 * given[1]}"
+
+
+@shown_as(_normal_node, "mean", "std")
 def normal(
     mean: Tensor | float, std: Tensor | float, generator: Generator | None = None
 ) -> Tensor:
     """Return normal draws; at least one of mean and deviation is a tensor.
 
-    Gradients flow to both.
+    Gradients of both are 0, as in PyTorch; `distributions.Normal.rsample` has others.
 
     Raises
     ------
     DomainError
         If, on the host, a deviation is below 0; on a device it is as its magnitude.
     """
-    tensors = [each for each in (mean, std) if not isinstance(each, int | float)]
+    tensors = [each for each in (mean, std) if isinstance(each, TensorCore)]
     shape = broadcast_shapes("normal", *(each.shape for each in tensors))
     dtype = tensors[0].dtype
     if not isinstance(std, int | float) and std.is_cpu:
         need_numbers("normal", std, ~(std.host_view() < 0), "deviations are at least 0")
     if isinstance(std, int | float) and std < 0:
         raise ShapeError(f"normal: std is {std}; it must be at least 0")
-    drawn = draw_normal(tensors[0], shape, dtype, generator) * std + mean
-    return converted(drawn, dtype)
+    loc, scale = (
+        each.detach() if isinstance(each, TensorCore) else each for each in (mean, std)
+    )
+    drawn = draw_normal(tensors[0], shape, dtype, generator) * scale + loc
+    drawn = converted(drawn, dtype)
+    for each in tensors:
+        drawn = with_zero_gradient(drawn, each)
+    return drawn
 
 
 def multinomial(

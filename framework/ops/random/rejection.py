@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.tape import shown_as
 from ...base.dtype import SINGLE, float32
 from ...base.errors import DTypeError
 from ...base.philox import Generator, philox
@@ -19,6 +20,7 @@ from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from ..elementwise.cast import cast, need_numbers
 from ..elementwise.gamma import host_digamma, host_lgamma
+from ..elementwise.unary import with_zero_gradient
 from ..source import stream_for, uniform_like
 
 if TYPE_CHECKING:
@@ -244,6 +246,7 @@ def poisson_from_key(x: Tensor, u: Tensor, v: Tensor) -> Tensor:
     """Return Poisson draws of rate `x` from the keys `u` and `v`."""
 
 
+@shown_as("PoissonBackward0", "x")
 def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     """Return draws from Poisson distributions.
 
@@ -256,7 +259,7 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     Returns
     -------
     Tensor, shape and dtype of `x`
-        Whole numbers, without a gradient.
+        Whole numbers. Their gradient is 0.
 
     Raises
     ------
@@ -273,4 +276,5 @@ def poisson(x: Tensor, generator: Generator | None = None) -> Tensor:
     if x.is_cpu:
         need_numbers("poisson", x, x.host_view() >= 0, "rates are at least 0")
     u, v = _keys(rate, generator)
-    return cast(poisson_from_key(cast(rate, float32), u, v), x.dtype)
+    drawn = cast(poisson_from_key(cast(rate, float32), u, v), x.dtype)
+    return with_zero_gradient(drawn, x)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.framework.ops.agree import need
@@ -110,8 +111,30 @@ def test_normal_with_tensors(place: Device) -> None:
     drawn = fw.normal(mean, 0.5)
     assert abs(drawn.detach().numpy().mean() - 3) < 0.05
     assert abs(drawn.detach().numpy().std() - 0.5) < 0.05
-    drawn.sum().backward()
-    assert mean.grad.numpy().min() == 1
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda m, x, y: m.normal(x, 0.5),
+        lambda m, x, y: m.normal(0.5, y),
+        lambda m, x, y: m.normal(x, y),
+        lambda m, x, y: m.bernoulli(x),
+        lambda m, x, y: m.poisson(x),
+    ],
+)
+def test_gradients_of_draws_are_as_in_torch(draw: Callable[..., Any]) -> None:
+    """They are 0: who draws an action gets no gradient by way of it."""
+    found = []
+    for library in (torch, fw):
+        x, y = (
+            library.full(shape, 0.5, requires_grad=True) for shape in ((2, 3), (3,))
+        )
+        drawn = draw(library, x, y)
+        drawn.sum().backward()
+        grads = [None if each.grad is None else each.grad.tolist() for each in (x, y)]
+        found.append((drawn.grad_fn.name(), drawn.requires_grad, grads))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("replacement", [False, True])
