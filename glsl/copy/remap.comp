@@ -67,12 +67,15 @@ uint source_of(uint number, out bool inside) {
         uint next = dim == DIMS - 1 ? 0 : quotient(rest, dim);
         int at = int(rest - next * args.out_size[dim]);
         rest = next;
+        // So that no sum is compared that may have 32 bits: of a size near 2^31.
+        bool before = start < 0 && start + at < 0;
+        bool past = start > 0 ? at >= size - start : start + at >= size;
         // A flipped dimension is one with a start.
         at = MODE == FLIP && start > 0 ? start - at : start + at;
-        if (MODE == CIRCULAR) at = at < 0 ? at + size : at >= size ? at - size : at;
-        if (MODE == REFLECT) at = at < 0 ? -at : at >= size ? 2 * size - 2 - at : at;
-        if (MODE == REPLICATE) at = clamp(at, 0, size - 1);
-        inside = inside && (MODE == FLIP || (at >= 0 && at < size));
+        if (MODE == CIRCULAR) at = before ? at + size : past ? at - size : at;
+        if (MODE == REFLECT) at = before ? -at : past ? 2 * size - 2 - at : at;
+        if (MODE == REPLICATE) at = before ? 0 : past ? size - 1 : at;
+        inside = inside && (MODE != FILL || !(before || past));
         element += uint(at) * step;
         step *= uint(size);
     }
