@@ -24,7 +24,7 @@ from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of, in_storage
 from ..source import random_bits_like, stream_for
 from ..view import expand, reshape, transpose
-from .composed import composed_attention
+from .composed import attention_in_parts, composed_attention
 from .flash import flash_attention
 
 if TYPE_CHECKING:
@@ -33,7 +33,11 @@ if TYPE_CHECKING:
 LEAST_MATRIX = 1 << 14
 MOST_MATRIX = 1 << 23
 """Largest weight matrix that software devices compute in full, for GEMMs are several
-times faster there than flash attention (lavapipe 22.3: 14 and 2 GFLOP/s)."""
+times faster there than flash attention (lavapipe 22.3: 14 and 2 GFLOP/s). A larger one
+that no gradient needs is computed for some queries after others."""
+
+LEAST_QUERIES = 32
+"""Queries of such a part, at least: a tile of the GEMM."""
 
 NAME = "scaled_dot_product_attention"
 
@@ -89,8 +93,8 @@ def scaled_dot_product_attention(
     Memory grows with queries and keys, not with their product: weights are computed
     again for the gradient. The exceptions compute the matrix: a mask that requires a
     gradient, vectors longer than 256, gradients of gradients, and software devices up
-    to 2^23 weights, where it is faster. Source: Dao et al., arXiv:2205.14135; Dao,
-    arXiv:2307.08691.
+    to 2^23 weights, where it is faster, or for parts of as many without a gradient.
+    Source: Dao et al., arXiv:2205.14135; Dao, arXiv:2307.08691.
     """
     if not 0.0 <= dropout_p <= 1.0:
         raise ShapeError(f"{NAME}: dropout_p is {dropout_p}; it must be from 0 to 1")
@@ -101,8 +105,11 @@ def scaled_dot_product_attention(
     if attn_mask is not None:
         mask = _scores_mask(attn_mask, q, (*lead, *q.shape[1:3], k.shape[2]))
     scale = 1 / math.sqrt(max(1, q.shape[3])) if scale is None else scale
+    parts = _queries_at_once(q, k, v, mask, dropout_p)
     if _wants_matrix(q, k, v, mask, dropout_p):
         out = composed_attention(q, k, v, mask, scale, is_causal, dropout_p)
+    elif parts:
+        out = attention_in_parts(q, k, v, mask, scale, is_causal, parts)
     else:
         q, k, v = (_side_by_side(in_storage(x)) for x in (q, k, v))
         mask = None if mask is None else in_storage(mask)
@@ -175,6 +182,28 @@ def _wants_matrix(
     # The NumPy reference draws dropout as the kernels do.
     weights = q.numel() // q.layout.shape[3] * k.layout.shape[2]
     return not dropout and LEAST_MATRIX <= weights <= MOST_MATRIX
+
+
+def _queries_at_once(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float
+) -> int:
+    """Return of how many queries to compute the weights at once; 0 is flash attention.
+
+    That is where the matrix would be too large for `_wants_matrix`.
+    """
+    device = q.device
+    if not isinstance(device, GpuDevice) or dropout:
+        return 0
+    if not device.gpu.info.target.prefers_composition:
+        return 0
+    inputs = (q, k, v) if mask is None else (q, k, v, mask)
+    if is_grad_enabled() and any(x.needs_grad for x in inputs):
+        return 0
+    batch, heads, queries, _ = q.layout.shape
+    weights = batch * heads * k.layout.shape[2]
+    if weights * queries <= MOST_MATRIX:
+        return 0
+    return max(LEAST_QUERIES, MOST_MATRIX // weights)
 
 
 def _heads(

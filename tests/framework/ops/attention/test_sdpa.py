@@ -13,6 +13,7 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch, draw
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.ops.attention import sdpa
 
 Make = Callable[..., fw.Tensor]
 attend = ops.scaled_dot_product_attention
@@ -185,3 +186,30 @@ def test_memory_is_linear_in_the_length(
     fw.eval()
     matrix = queries * keys * 4
     assert statistics.peak_in_use - before < matrix / 8
+
+
+def test_parts_of_queries(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not gpu.gpu.info.target.prefers_composition:
+        pytest.skip("flash attention is the quickest")
+    monkeypatch.setattr(sdpa, "LEAST_MATRIX", 0)
+    monkeypatch.setattr(sdpa, "MOST_MATRIX", 2 * 3 * 9 * 4)
+    monkeypatch.setattr(sdpa, "LEAST_QUERIES", 1)
+    rng = np.random.default_rng(0)
+    q, k, v = (rng.standard_normal((2, 3, 9, 4), np.float32) for _ in range(3))
+    bias = rng.standard_normal((3, 9, 9), np.float32)
+    for options in ({}, {"is_causal": True}, {"attn_mask": bias}):
+        ours = {
+            name: fw.tensor(each, device=gpu) if name == "attn_mask" else each
+            for name, each in options.items()
+        }
+        theirs = {
+            name: torch.from_numpy(each) if name == "attn_mask" else each
+            for name, each in options.items()
+        }
+        found = ops.scaled_dot_product_attention(
+            *(fw.tensor(each, device=gpu) for each in (q, k, v)), **ours
+        )
+        wanted = torch.nn.functional.scaled_dot_product_attention(
+            *(torch.from_numpy(each) for each in (q, k, v)), **theirs
+        )
+        assert np.allclose(found.numpy(), wanted.numpy(), atol=1e-5)
