@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from vkbackend.errors import ArgumentError
 
 from .. import ops
@@ -14,6 +16,23 @@ from ..tensor.inplace import assign
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .rotary import rotated
+
+if TYPE_CHECKING:
+    from ..communication.group import Group
+
+
+def heads_of_rank(heads: int, projection: object) -> int:
+    """Return how many of the heads of keys and values a projection computes here.
+
+    Parameters
+    ----------
+    heads : int
+        Of the model.
+    projection : Module
+        Of keys; `nn.tensor_parallel` gives each rank equally many heads.
+    """
+    group: Group | None = getattr(projection, "group", None)
+    return heads if group is None else heads // group.size
 
 
 class KeyValueCache:

@@ -18,7 +18,14 @@ from ..tensor.from_data import tensor
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .activation import gated_product
-from .cache import CacheStep, KeyValueCache, attention, capped, visible
+from .cache import (
+    CacheStep,
+    KeyValueCache,
+    attention,
+    capped,
+    heads_of_rank,
+    visible,
+)
 from .config import ModelConfig
 from .logits import states_to_keep
 from .rotary import Rotary, frequencies, rotated
@@ -334,10 +341,11 @@ class Gemma(nn.Module):
     ) -> KeyValueCache:
         """Return an empty cache for sequences of `length` tokens."""
         weight = self.lm_head.weight
+        projection = self.model.layers[0].get_submodule("self_attn.k_proj")
         return KeyValueCache(
             self.config.num_hidden_layers,
             batch,
-            self.config.num_key_value_heads,
+            heads_of_rank(self.config.num_key_value_heads, projection),
             length,
             self.config.head_dim,
             weight.device if device is None else device,

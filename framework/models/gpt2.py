@@ -14,7 +14,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import CacheStep, KeyValueCache
+from .cache import CacheStep, KeyValueCache, heads_of_rank
 from .config import ModelConfig
 from .logits import states_to_keep
 
@@ -227,7 +227,7 @@ class GPT2(nn.Module):
         return KeyValueCache(
             self.config.n_layer,
             batch,
-            heads,
+            heads_of_rank(heads, self.transformer.h[0].get_submodule("attn.c_attn")),
             length,
             self.config.n_embd // heads,
             weight.device if device is None else device,

@@ -15,7 +15,7 @@ from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .activation import ACTIVATIONS, activation_name
-from .cache import CacheStep, KeyValueCache
+from .cache import CacheStep, KeyValueCache, heads_of_rank
 from .config import ModelConfig
 from .logits import states_to_keep
 from .rotary import Rotary, frequencies, rotary_size, rotated
@@ -214,10 +214,11 @@ class Phi(nn.Module):
     ) -> KeyValueCache:
         """Return an empty cache for sequences of `length` tokens."""
         weight = self.lm_head.weight
+        projection = self.model.layers[0].get_submodule("self_attn.k_proj")
         return KeyValueCache(
             self.config.num_hidden_layers,
             batch,
-            self.config.num_key_value_heads,
+            heads_of_rank(self.config.num_key_value_heads, projection),
             length,
             self.config.head_dim,
             weight.device if device is None else device,

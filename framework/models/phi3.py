@@ -14,7 +14,7 @@ from ..nn.utils import skip_init
 from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import CacheStep, KeyValueCache, visible
+from .cache import CacheStep, KeyValueCache, heads_of_rank, visible
 from .config import ModelConfig
 from .logits import states_to_keep
 from .rotary import Rotaries, rotated
@@ -224,10 +224,11 @@ class Phi3(nn.Module):
     ) -> KeyValueCache:
         """Return an empty cache for sequences of `length` tokens."""
         weight = self.lm_head.weight
+        projection = self.model.layers[0].get_submodule("self_attn.qkv_proj")
         return KeyValueCache(
             self.config.num_hidden_layers,
             batch,
-            self.config.num_key_value_heads,
+            heads_of_rank(self.config.num_key_value_heads, projection),
             length,
             self.config.head_dim,
             weight.device if device is None else device,

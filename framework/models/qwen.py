@@ -16,7 +16,7 @@ from ..tensor.factories import DeviceLike
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
 from .activation import gated_product
-from .cache import CacheStep, KeyValueCache
+from .cache import CacheStep, KeyValueCache, heads_of_rank
 from .config import ModelConfig
 from .experts import SparseMLP
 from .logits import states_to_keep
@@ -278,10 +278,11 @@ class Qwen(nn.Module):
     ) -> KeyValueCache:
         """Return an empty cache for sequences of `length` tokens."""
         weight = self.lm_head.weight
+        projection = self.model.layers[0].get_submodule("self_attn.k_proj")
         return KeyValueCache(
             self.config.num_hidden_layers,
             batch,
-            self.config.num_key_value_heads,
+            heads_of_rank(self.config.num_key_value_heads, projection),
             length,
             self.config.head_dim,
             weight.device if device is None else device,

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.models.small import small_llama
 from tests.rank_processes import run_ranks
 from tests.rank_threads import as_threads
 from vkbackend.framework import nn
@@ -284,3 +285,25 @@ def test_a_rank_is_killed_while_it_trains(
         assert [each for each in reasons if each in lines[0]], told
     left = {name for name in set(os.listdir("/dev/shm")) - before if "mpi" in name}
     assert left == set()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "phi3", "llama"])
+def test_generation(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Each rank's cache has the heads that it computes; texts are those of one."""
+
+    def model_of(seed: int) -> Any:
+        with fw.random.fork_rng():
+            fw.manual_seed(seed)
+            return small_llama() if name == "llama" else FUSED[name][0]()
+
+    models, alone = [model_of(0) for _ in range(2)], model_of(0)
+    tokens = fw.tensor([[1, 2], [4, 5]])
+    wanted = fw.models.generate(alone, tokens, 2)
+
+    def work(group: Group) -> Any:
+        model = nn.tensor_parallel(models[group.rank], group)
+        whole, own = (each.new_cache(1, 4) for each in (alone, model))
+        assert own._keys[0].shape[1] * 2 == whole._keys[0].shape[1]
+        return fw.models.generate(model, tokens, 2).tolist()
+
+    assert as_threads(monkeypatch, 2, 4096).run(work) == [wanted.tolist()] * 2
