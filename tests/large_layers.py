@@ -110,7 +110,7 @@ def _convolution(work: Work, channels: int, kernel: int) -> None:
     )
 
 
-@case(*FLOATS, tensors=4.5, widest=5)
+@case(*FLOATS, tensors=4.5)
 def _convolution_gradients(work: Work) -> None:
     side, channels = 256, 16
     images = work.rows(channels * side * side)

@@ -406,6 +406,10 @@ def _timed_configs(
     results = max(sizes.m * sizes.n, product.out.numel)
     if max(right, sizes.m * sizes.k, results) >= MOST_ELEMENTS:
         return []
+    # The packed images are one allocation.
+    vectors = product.windows.pixels * product.channel_vectors * product.halves
+    if VECTOR_SIZE * vectors > gpu.max_allocation_size:
+        return []
     model, found = model_of(gpu), []
     efficiency = model.gathered_efficiency if mode != SIMT else {}
     for config in tile_configs(gpu, mode, sizes, MAX_SPLITS if splits else 1):

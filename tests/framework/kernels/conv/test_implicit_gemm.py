@@ -437,10 +437,13 @@ def test_what_is_left_to_other_kernels(
     x = (32, 128, 28, 28)
     software = dataclasses.replace(discrete, kind="software")
     small = dataclasses.replace(discrete, max_shared_memory=2048)
+    # Packed images, with their padding, are one allocation.
+    cramped = dataclasses.replace(discrete, max_allocation_size=4 * math.prod(x))
     call = call_of(discrete, x, 128, WINDOW)
     others = [
         call._replace(gpu=software),
         call._replace(gpu=small),
+        call._replace(gpu=cramped),
         call_of(discrete, x, 128, WINDOW, float64),
         call_of(discrete, (0, *x[1:]), 128, WINDOW),
         # One channel and few pixels: copies take longer than they save.
