@@ -67,12 +67,10 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
             f"index_select: index is {tuple(index.shape)}; it must have one dimension"
         )
     site = f"index_select: dimension {at}"
-    if not x.ndim:
-        return reshape(take_rows(rows_of(as_vector(x), 0), flatten(index), site), ())
-    gathered = take_rows(rows_of(x, at), flatten(index), site)
-    out = reshape(
-        gathered, (*x.layout.shape[:at], gathered.shape[1], *x.layout.shape[at + 1 :])
-    )
+    shape = x.layout.shape
+    gathered = take_rows(rows_of(as_vector(x), at), flatten(index), site)
+    sizes = (*shape[:at], gathered.shape[1], *shape[at + 1 :]) if shape else ()
+    out = reshape(gathered, sizes)
     show_as(out, "IndexSelectBackward0", x)
     return out
 
@@ -140,11 +138,12 @@ def gather(x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> 
 def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     at = normalize_dim(name, dim, len(x.layout.shape) or 1)
     if index.numel() == 0:
-        return reshape(narrow(flatten(x), 0, 0, 0), index.layout.shape)
-    places = as_vector(index)
-    part, _ = index_region(name, as_vector(x), at, places)
-    site = f"{name}: dimension {at}"
-    gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
+        gathered = narrow(flatten(x), 0, 0, 0)
+    else:
+        places = as_vector(index)
+        part, _ = index_region(name, as_vector(x), at, places)
+        site = f"{name}: dimension {at}"
+        gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
     out = reshape(gathered, index.layout.shape)
     show_as(out, "GatherBackward0", x)
     return out
