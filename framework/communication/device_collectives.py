@@ -2,6 +2,7 @@
 
 The host touches no element. What the ranks give comes to lie side by side in the memory
 of the device; sums of that are ops as any other, in rank order, also within `fw.jit`.
+Small tensors are the host's, see `SMALL`.
 """
 
 from __future__ import annotations
