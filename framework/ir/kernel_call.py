@@ -189,10 +189,12 @@ def with_memory(
 def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
     """Return the preprocessor macros of every kernel on a device.
 
-    See `lib/float16.glsl`; software devices convert to float16 by as many integer
-    operations themselves.
+    See `lib/float16.glsl`, as software devices convert to float16 by as many integer
+    operations themselves, and `lib/math/division.glsl`.
     """
-    return {"DEVICE_ROUNDING": "1"} if gpu.target.converts_to_float16 else {}
+    target = gpu.target
+    macros = {"DEVICE_ROUNDING": "1"} if target.converts_to_float16 else {}
+    return {**macros, "ROUNDED_QUOTIENTS": "1"} if target.rounds_quotients else macros
 
 
 def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:

@@ -80,6 +80,9 @@ class Target:
         Subgroup shuffles are quicker than shared memory.
     converts_to_float16 : bool
         Conversion to float16, rounding to the nearest, is one instruction.
+    rounds_quotients : bool
+        Quotients and square roots in float32 are rounded once, as by processors; Vulkan
+        allows errors of 2.5 ulp and more.
     flushes_subnormals : bool
         Arithmetic in float32, comparisons too, may take subnormal numbers for 0.
     compiles_row_kernels : bool
@@ -106,6 +109,7 @@ class Target:
     broadcasts_registers: bool
     fast_shuffles: bool
     converts_to_float16: bool
+    rounds_quotients: bool
     flushes_subnormals: bool
     compiles_row_kernels: bool
     prefers_composition: bool
@@ -129,6 +133,7 @@ def target_of(info: DeviceInfo) -> Target:
         broadcasts_registers=software and info.subgroup_shuffle,
         fast_shuffles=not software and info.subgroup_shuffle,
         converts_to_float16=not software and info.rounds_to_float16,
+        rounds_quotients=software,
         flushes_subnormals=not software and not info.preserves_subnormals,
         compiles_row_kernels=not software or info.shader_int64,
         prefers_composition=software,

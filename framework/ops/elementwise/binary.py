@@ -219,7 +219,10 @@ def mul_vjp(
 
 
 @elementwise(
-    glsl="divided(x, y)", reference=np.true_divide, dtypes=FLOAT, fractional=True
+    glsl="rounded_quotient(x, y)",
+    reference=np.true_divide,
+    dtypes=FLOAT,
+    fractional=True,
 )
 def _div(x: Tensor | complex, y: Tensor | complex) -> Tensor:
     """Return the quotient, of integers as float32."""
@@ -564,7 +567,7 @@ def addcmul(x: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: float = 1) ->
 
 
 @elementwise(
-    glsl="x + divided(value * a, b)",
+    glsl="x + rounded_quotient(value * a, b)",
     reference=lambda x, a, b, value: x + value * a / b,
     dtypes=FLOAT,
 )

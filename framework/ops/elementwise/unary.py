@@ -107,7 +107,7 @@ def square_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 # Compilers may take no root for negative: neither -0.0 nor its -infinity below.
 @elementwise(
-    glsl="x == 0 ? x : sqrt(x)",
+    glsl="x == 0 ? x : rounded_root(x)",
     reference=np.sqrt,
     dtypes=FLOAT,
     fractional=True,
@@ -145,7 +145,7 @@ def rsqrt_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 @autocast_float32_on_device
 @elementwise(
-    glsl="divided(1, x)",
+    glsl="rounded_quotient(1, x)",
     reference=np.reciprocal,
     dtypes=FLOAT,
     fractional=True,

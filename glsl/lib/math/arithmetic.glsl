@@ -49,7 +49,7 @@ float floored_quotient(float x, float y) {
 }
 
 float truncated_quotient(float x, float y) {
-    return trunc(divided(x, y));
+    return trunc(rounded_quotient(x, y));
 }
 
 float magnitude(float x) {

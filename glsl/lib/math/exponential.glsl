@@ -7,6 +7,7 @@
 // relative error. `precise` keeps compensated sums from being simplified.
 
 #include "polynomial.glsl"
+#include "upper_half.glsl"
 
 #define INFINITE uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
@@ -14,11 +15,6 @@
 // ln 2 in two parts; the first has 15 bits, so its product with an exponent is exact.
 const float LN2_HIGH = 0.693145752;
 const float LN2_LOW = 1.42860677e-06;
-
-// The upper 12 bits of a significand: two such numbers have an exact product.
-float upper_half(float x) {
-    return uintBitsToFloat(floatBitsToUint(x) & 0xfffff000u);
-}
 
 // Added to a number of less than 2^21 it leaves the nearest whole one in the lowest bits,
 // which costs less than to round or to convert it; 2^23 of what is above them is 0.

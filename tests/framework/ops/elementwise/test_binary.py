@@ -67,6 +67,22 @@ def test_division(make: Make) -> None:
     assert_close(7 / x, np.array([7, -7, INF, 1], np.float32))
 
 
+def test_quotients_and_roots_are_rounded_once(make: Make) -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.standard_normal((2, 20_000)).astype(np.float32)
+    x[:100] = np.square(np.arange(1, 101))
+    a, b = make(x), make(y)
+    np.testing.assert_array_equal((a / b).numpy(), x / y)
+    np.testing.assert_array_equal(a.reciprocal().numpy(), 1 / x)
+    np.testing.assert_array_equal((a / a).numpy(), np.ones(20_000))
+    truncated = fw.div(b, b, rounding_mode="trunc")
+    np.testing.assert_array_equal(truncated.numpy(), np.ones(20_000))
+    roots = a.abs().sqrt().numpy()
+    np.testing.assert_array_equal(roots[:100], np.arange(1, 101))
+    # Between two numbers, one of a million may be rounded the other way.
+    assert np.mean(roots != np.sqrt(np.abs(x))) < 1e-3
+
+
 @pytest.mark.parametrize("mode", ["floor", "trunc"])
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_rounded_division(mode: Any, dtype: str, make: Make) -> None:
