@@ -156,8 +156,8 @@ class Bench:
             except Error as error:  # a result of wider elements, or scratch memory
                 print(f"{kind.name} of {size}: {error}"[:300], file=sys.stderr)
                 refused = size
-        doubtful = {n for grown, *pair in steps(points) if grown > step for n in pair}
-        for size in sorted(doubtful):
+        suspect = {n for grown, *pair in steps(points) if grown > step for n in pair}
+        for size in sorted(suspect):
             again = self.point(kind, size)
             points[size] = min(points[size], again)
         self.inputs.forget()
