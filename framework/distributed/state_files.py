@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..autograd.grad_mode import no_grad
+from ..base.errors import DistributedError
 from ..base.process_group import ProcessGroup, default_group
 from ..base.shape import Size
 from ..communication.group import Group, alone
@@ -28,7 +29,7 @@ from ..io.part_files import (
 )
 from ..io.serialization import load as load_file
 from ..io.serialization import save as save_file
-from ..nn.divided import owner_of, part_of
+from ..nn.divided import is_staged, owner_of, part_of
 from ..nn.module import Module
 from ..optim.divided_state import MemoryReader, Reader, marked, model_state
 from ..optim.optimizer import Optimizer
@@ -133,6 +134,12 @@ def _of_optimizer(optimizer: Optimizer) -> State:
     """Return an optimizer's state by numbers, with parts marked."""
     found = optimizer.state_dict()
     params = [each for group in optimizer.param_groups for each in group["params"]]
+    if any(is_staged(each) for each in params):
+        raise DistributedError(
+            "checkpoint: the optimizer's parameters are those of a stage of a Pipeline,"
+            " and their numbers are those of others on the other ranks; pass what"
+            " get_optimizer_state_dict(model, optimizer) returns"
+        )
     state = {
         number: {key: marked(x, params[number]) for key, x in entry.items()}
         if isinstance(number, int)
@@ -206,7 +213,8 @@ def save(
     Raises
     ------
     DistributedError
-        If a process cannot write; the folder has the state that it had.
+        If a process cannot write; the folder has the state that it had. Of an optimizer
+        of a `Pipeline`, whose numbers of parameters are those of others on each rank.
     RuntimeError
         If the folder has a state and the writer may not replace it.
     ValueError

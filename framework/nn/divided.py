@@ -23,6 +23,10 @@ No attributes of the parameters, which guards of traces would look at.
 """
 
 
+_staged: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+"""Parameters of one stage of a pipeline alone, by their `id`."""
+
+
 @dataclass(frozen=True)
 class TensorShard:
     """Which elements of a whole tensor a rank has.
@@ -118,6 +122,16 @@ def is_divided(parameter: Tensor) -> bool:
     """Return whether a parameter is a part, and other ranks have the rest."""
     known = _mark_of(parameter)
     return known is not None and known[0].size > 1
+
+
+def mark_staged(parameters: Iterable[Tensor]) -> None:
+    """Say that other ranks have other parameters in the place of these."""
+    _staged.update({id(each): each for each in parameters})
+
+
+def is_staged(parameter: Tensor) -> bool:
+    """Return whether other ranks have other parameters in the place of one."""
+    return _staged.get(id(parameter)) is parameter
 
 
 def refuse_divided(where: str, parameters: Iterable[Tensor], instead: str) -> None:

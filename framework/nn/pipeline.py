@@ -21,7 +21,7 @@ from ..tensor.factories import zeros_like
 from ..tensor.tensor import Tensor
 from .container import Sequential
 from .data_parallel import check_alike, checked_group, take_values
-from .divided import norm_of_all
+from .divided import mark_staged, norm_of_all
 from .module import Module
 from .pipeline_flow import Flow, flow_of
 from .state_dict import IncompatibleKeys
@@ -189,6 +189,8 @@ class Pipeline(Module):
             setattr(self, name, each)
         self._names = [name for name, _ in own]
         self._elsewhere = [name for name, _ in named if name not in self._names]
+        if group.size > 1:
+            mark_staged(self.parameters())
 
     @property
     def stage(self) -> Sequential:

@@ -8,6 +8,7 @@ import pytest
 import vkbackend.framework as fw
 import vkbackend.framework.distributed.checkpoint as dcp
 from tests.rank_threads import as_threads
+from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication.group import Group
 
 
@@ -103,3 +104,20 @@ def test_several_processes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
                     entry = optim["state"][name][key]
                     assert fw.equal(moments["state"][name][key], entry)
     assert set(dcp.FileSystemReader(tmp_path).read_metadata().state_dict_metadata)
+
+
+def test_numbers_of_a_stages_parameters_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    states = dcp.state_dict
+    layers = [[fw.nn.Linear(3, 3), fw.nn.Linear(3, 3)] for _ in range(2)]
+
+    def work(group: Group) -> None:
+        model = fw.nn.Pipeline(layers[group.rank], 1, group)
+        optimizer = fw.optim.Adam(model.parameters())
+        with pytest.raises(DistributedError, match=r"stage of a Pipeline"):
+            dcp.save({"optim": optimizer}, checkpoint_id=tmp_path, process_group=group)
+        named = states.get_optimizer_state_dict(model, optimizer)
+        dcp.save({"optim": named}, checkpoint_id=tmp_path, process_group=group)
+
+    as_threads(monkeypatch, 2).run(work)
