@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -27,7 +28,7 @@ from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import TensorCore, strided
 from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
-from ...kernels.linear import linear_dispatch, word_dispatch
+from ...kernels.linear import linear_dispatch, word_dispatch, words_of
 from ...kernels.row_copy import WORD, Rows, copies_rows, row_dispatch
 from ..indexing.symbolic_index import (
     symbolic_index,
@@ -135,17 +136,30 @@ def strided_scatter_kernel(
 ) -> Dispatch | list[Dispatch]:
     dims = _nested(layout)
     itemsize = base.dtype.itemsize
-    words, parts = base.numel * itemsize // WORD, itemsize // WORD
-    whole = Rows(words, 1, 1, (words, 0), (words, 0))
-    if parts and copies_rows(gpu, whole):
-        copied = row_dispatch(gpu, whole, "base", "out")
-        return [copied, *_region_dispatches(gpu, dims, layout, parts)]
+    parts = itemsize // WORD
+    if parts:
+        # Where the base's memory becomes the result's, the region alone is written.
+        return [
+            _copied(gpu, words_of("strided_scatter", base)),
+            *_region_dispatches(gpu, dims, layout, parts),
+        ]
     dims += [(1, 1, 0)] * (SCATTER_DIMS - len(dims))
     push: dict[str, int | str] = {"base": "base", "source": "source", "result": "out"}
     push |= {"count": base.numel, "offset": layout.offset}
     for k, (size, stride, step) in enumerate(dims):
         push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
     return word_dispatch("copy/slice_update", "strided_scatter", base, push)
+
+
+def _copied(gpu: DeviceInfo, words: int) -> Dispatch:
+    """Return the dispatch with which a result begins that has not `base`'s memory."""
+    whole = Rows(words, 1, 1, (words, 0), (words, 0))
+    if copies_rows(gpu, whole):
+        found = row_dispatch(gpu, whole, "base", "out")
+    else:
+        push: dict[str, Argument] = {"x": "base", "out_": "out", "count": words}
+        found = linear_dispatch("copy/words", words, push)
+    return dataclasses.replace(found, copies=("base", "out"))
 
 
 def _region_dispatches(

@@ -8,7 +8,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.base.shape import Layout
 
@@ -145,3 +145,20 @@ def test_gradients_of_empty_slices(name: str, place: Device) -> None:
     EMPTY[name](x).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [[0.0] * 4] * 3
+
+
+@pytest.mark.parametrize(("dtype", "taken"), [("float32", True), ("bool", False)])
+def test_the_rest_of_a_base_is_not_written(
+    dtype: str, taken: bool, gpu: GpuDevice
+) -> None:
+    """Where its memory becomes the result's."""
+    x = fw.zeros(1 << 12, dtype=dtype, device=gpu)
+    fw.eval(x)
+    with gpu.gpu.profile() as profile:
+        x[7] = 1
+        fw.eval(x)
+    kernels = [span.name.split()[0] for span in profile.spans]
+    assert ("copy/scatter_words" in kernels) is taken
+    assert ("copy/slice_update" in kernels) is not taken
+    assert not {"copy/words", "copy/rows"} & {*kernels}
+    assert x[5:9].tolist() == [0, 0, 1, 0]
