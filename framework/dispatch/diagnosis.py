@@ -84,6 +84,11 @@ def _is_size(value: Any) -> bool:
 
 KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "Tensor": (_is_tensor, "a tensor"),
+    # By its name, as that class is declared above this package.
+    "QuantizedTensor": (
+        lambda each: type(each).__name__ == "QuantizedTensor",
+        "quantized weights",
+    ),
     "float": (_is_number, "a number"),
     "complex": (lambda each: isinstance(each, complex) or _is_number(each), "a number"),
     "Number": (_is_number, "a number"),

@@ -221,7 +221,7 @@ def matrix_norm(
 
 def norm(
     A: Tensor,  # noqa: N803
-    ord: Any = None,
+    ord: float | str | None = None,
     dim: Any = None,
     keepdim: bool = False,
     *,
@@ -250,8 +250,9 @@ def norm(
     """
     if not isinstance(dim, int | None) and len(dim) not in (1, 2):
         raise ShapeError(f"norm: dim is {dim}; it must be one dimension or two")
-    if ord is None or isinstance(dim, int):
-        return vector_norm(A, 2 if ord is None else ord, dim, keepdim, dtype=dtype)
+    order: Any = ord
+    if order is None or isinstance(dim, int):
+        return vector_norm(A, 2 if order is None else order, dim, keepdim, dtype=dtype)
     if dim is None:
         if len(A.layout.shape) not in (1, 2):
             raise ShapeError(
@@ -259,8 +260,8 @@ def norm(
             )
         dim = tuple(range(len(A.layout.shape)))
     if len(dim) == 1:
-        return vector_norm(A, ord, dim, keepdim, dtype=dtype)
-    return matrix_norm(A, ord, tuple(dim), keepdim, dtype=dtype)
+        return vector_norm(A, order, dim, keepdim, dtype=dtype)
+    return matrix_norm(A, order, tuple(dim), keepdim, dtype=dtype)
 
 
 @autocast_float32_on_host

@@ -23,7 +23,7 @@ from ..base.dtype import (
 from ..base.errors import DomainError, ShapeError
 from ..base.memory_format import layout as layout_token
 from ..base.memory_format import sparse_coo, sparse_csc, sparse_csr
-from ..base.validation import sizes_of
+from ..base.validation import as_int, sizes_of
 from ..tensor.factories import zeros
 from ..tensor.from_data import as_tensor
 from ..tensor.tensor import Tensor
@@ -374,7 +374,9 @@ def to_sparse(
     """
     if blocksize is not None:
         raise NotImplementedError("to_sparse: blocksize is given; there are no blocks")
-    count = x.ndim if sparse_dims is None else sparse_dims
+    count = x.ndim
+    if sparse_dims is not None:
+        count = as_int("to_sparse: sparse_dims", sparse_dims)
     if not 0 <= count <= x.ndim or (not count and x.ndim):
         raise ShapeError(
             f"to_sparse: sparse_dim is {count} for {x.ndim} dimensions; it must be from"
