@@ -164,7 +164,9 @@ class CudaTransport(HostTransport):
             self._set(self._read[self.rank], number + 1)
             return False
         for rank in self._peers.others():
-            self._peers.hear(rank, headers[rank].offer.told)  # type: ignore[union-attr]
+            offer = headers[rank].offer
+            assert offer is not None, "each has one, as was just seen"
+            self._peers.hear(rank, offer.told)
         yield Copied(inbox[0].points())
         try:
             pulls = self._pull(headers, place, inbox, consume)

@@ -204,7 +204,7 @@ class _Courier:
         if self._thread is None:
             name = "vkbackend courier"
             thread = threading.Thread(target=self._run, name=name, daemon=True)
-            thread.speaks_for = self._caller  # type: ignore[attr-defined]
+            thread.speaks_for = self._caller  # type: ignore[attr-defined]  # none of its own
             self._thread = thread
             thread.start()
 

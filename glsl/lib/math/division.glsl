@@ -1,9 +1,11 @@
-// Quotients and square roots, also rounded once, as IEEE 754 has them
+// Quotients, and those and square roots with the error of their last bit corrected
 // source  Dekker, "A floating-point technique for extending the available precision",
 //         1971: exact products; Vulkan allows quotients an error of 2.5 ulp
 //
-// They do not depend on denormal numbers, which some devices take for 0. ROUNDED_QUOTIENTS
-// is set where the device's own quotients and roots are rounded once.
+// They do not depend on denormal numbers, which some devices take for 0. Corrected
+// quotients are rounded once, as IEEE 754 has them, and so are roots, but for two in a
+// million; what `has_exact_rest` leaves out is as the device computes it.
+// ROUNDED_QUOTIENTS is set where the device's own are rounded once.
 
 #include "lib/opaque_zero.glsl"
 #include "upper_half.glsl"
