@@ -193,8 +193,12 @@ def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
     operations themselves, and `lib/math/division.glsl`.
     """
     target = gpu.target
-    macros = {"DEVICE_ROUNDING": "1"} if target.converts_to_float16 else {}
-    return {**macros, "ROUNDED_QUOTIENTS": "1"} if target.rounds_quotients else macros
+    given = {
+        "DEVICE_ROUNDING": target.converts_to_float16,
+        "ROUNDED_QUOTIENTS": target.rounds_quotients,
+        "FUSED_MULTIPLY_ADD": target.fuses_multiply_add and not target.rounds_quotients,
+    }
+    return {name: "1" for name, wanted in given.items() if wanted}
 
 
 def check_rounds(gpu: DeviceInfo, name: str, rounds: int) -> None:

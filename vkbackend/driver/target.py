@@ -15,6 +15,7 @@ Mesa before 23 ends loops after 65,535 rounds in all, silently.
 """
 
 _WIDE = 64
+_AMD, _NVIDIA = 0x1002, 0x10DE
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,9 @@ class Target:
     rounds_quotients : bool
         Quotients and square roots in float32 are rounded once, as by processors; Vulkan
         allows errors of 2.5 ulp and more.
+    fuses_multiply_add : bool
+        `fma` in float32 is one instruction that rounds once; Vulkan allows a product
+        and a sum.
     flushes_subnormals : bool
         Arithmetic in float32, comparisons too, may take subnormal numbers for 0.
     compiles_row_kernels : bool
@@ -110,6 +114,7 @@ class Target:
     fast_shuffles: bool
     converts_to_float16: bool
     rounds_quotients: bool
+    fuses_multiply_add: bool
     flushes_subnormals: bool
     compiles_row_kernels: bool
     prefers_composition: bool
@@ -134,6 +139,7 @@ def target_of(info: DeviceInfo) -> Target:
         fast_shuffles=not software and info.subgroup_shuffle,
         converts_to_float16=not software and info.rounds_to_float16,
         rounds_quotients=software,
+        fuses_multiply_add=info.vendor_id in (_AMD, _NVIDIA),
         flushes_subnormals=not software and not info.preserves_subnormals,
         compiles_row_kernels=not software or info.shader_int64,
         prefers_composition=software,

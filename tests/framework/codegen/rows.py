@@ -23,6 +23,7 @@ def device_info(kind: str, subgroup_size: int, shader_int64: bool = True) -> Any
         max_subgroup_size=subgroup_size,
         subgroup_shuffle=True,
         rounds_to_float16=True,
+        vendor_id=0x10DE,
         preserves_subnormals=True,
         shader_int64=shader_int64,
         max_workgroup_invocations=1024,

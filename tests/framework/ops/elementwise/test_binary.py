@@ -1,5 +1,6 @@
 """Special values, overflow, promotion and edges of arithmetic."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -68,19 +69,69 @@ def test_division(make: Make) -> None:
 
 
 def test_quotients_and_roots_are_rounded_once(make: Make) -> None:
+    _check_quotients(make)
+
+
+def test_quotients_are_rounded_once_by_exact_products(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+    target = dataclasses.replace(
+        info.target, rounds_quotients=False, fuses_multiply_add=False
+    )
+    monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.plans.clear()
+    _check_quotients(lambda values: fw.tensor(values, device=gpu))
+    gpu.plans.clear()
+
+
+def _check_quotients(make: Make) -> None:
+    """Compare quotients and roots with NumPy's, bit for bit where they are normal."""
     rng = np.random.default_rng(4)
-    x, y = rng.standard_normal((2, 20_000)).astype(np.float32)
-    x[:100] = np.square(np.arange(1, 101))
+    bits = rng.integers(0, 1 << 32, (2, 200_000), np.uint32)
+    # Of 0, infinities, NaN and denormal numbers, each with each other.
+    x, y = bits.view(np.float32)
+    x[:400] = np.repeat(SPECIAL, 20)
+    y[:400] = np.tile(SPECIAL, 20)
+    x[400:100_000] = np.ldexp(np.float32(1) + rng.random(99_600, np.float32), -3)
+    y[400:100_000] = rng.standard_normal(99_600, np.float32)
+    x[400:500] = np.square(np.arange(1, 101))
     a, b = make(x), make(y)
-    np.testing.assert_array_equal((a / b).numpy(), x / y)
-    np.testing.assert_array_equal(a.reciprocal().numpy(), 1 / x)
-    np.testing.assert_array_equal((a / a).numpy(), np.ones(20_000))
-    truncated = fw.div(b, b, rounding_mode="trunc")
-    np.testing.assert_array_equal(truncated.numpy(), np.ones(20_000))
-    roots = a.abs().sqrt().numpy()
-    np.testing.assert_array_equal(roots[:100], np.arange(1, 101))
+    with np.errstate(all="ignore"):
+        quotients, inverses, roots = x / y, 1 / x, np.sqrt(np.abs(x))
+    normal = _normal(x) & _normal(y)
+    for found, wanted in (((a / b), quotients), (a.reciprocal(), inverses)):
+        where = normal & (_normal(wanted) | (wanted == 0) | np.isinf(wanted))
+        np.testing.assert_array_equal(found.numpy()[where], wanted[where])
+    zeros_and_more = ~(_denormal(x) | _denormal(y) | _denormal(quotients))
+    found = (a / b).numpy()[zeros_and_more]
+    np.testing.assert_array_equal(found, quotients[zeros_and_more])
+    same = np.signbit(found) == np.signbit(quotients[zeros_and_more])
+    assert (same | np.isnan(found)).all()
+    np.testing.assert_array_equal((a / a).numpy()[_normal(x)], 1)
+    truncated = fw.div(b, b, rounding_mode="trunc").numpy()
+    np.testing.assert_array_equal(truncated[_normal(y)], 1)
+    found = a.abs().sqrt().numpy()
+    np.testing.assert_array_equal(found[400:500], np.arange(1, 101))
+    where = ~_denormal(x)
+    found, roots = found[where], roots[where]
+    np.testing.assert_allclose(found, roots, rtol=1.2e-7)
     # Between two numbers, one of a million may be rounded the other way.
-    assert np.mean(roots != np.sqrt(np.abs(x))) < 1e-3
+    assert np.mean((found != roots) & ~np.isnan(roots)) < 1e-4
+
+
+SPECIAL = np.float32(
+    "0 -0.0 inf -inf nan 1 -1 3 7 1e-40 -1e-40 1e-38 1.2e-38 2e-38 1e-30 1e-10 1e10"
+    " 1e30 3.4e38 -3.4e38".split()
+)
+
+
+def _normal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.isfinite(x) & (np.abs(x) >= np.finfo(np.float32).tiny)
+
+
+def _denormal(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return (np.abs(x) < np.finfo(np.float32).tiny) & (x != 0)
 
 
 @pytest.mark.parametrize("mode", ["floor", "trunc"])
