@@ -12,7 +12,7 @@ from tests.norm_cases import statistic
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ops.attention import cached
+from vkbackend.framework.ops.attention import cached, decode
 
 NAME = "scaled_dot_product_attention"
 SCALE = 0.25
@@ -141,7 +141,15 @@ def from_token_2(name: str, *given: fw.Tensor) -> Any:
     if name == "extend_cache":
         q, k, v, keys, values = inputs
         return cached._extend_cache(q, k, v, None, None, keys, values, position, None)
-    return cached._cached_attention(*inputs, position, None, None, SCALE, None, None)
+    q, keys, values = inputs
+    if name == "paged_attention":
+        pages = fw.arange(q.shape[0], device=q.device)
+        given = pages * 0 + position, pages.reshape(-1, 1)
+        return cached._paged_attention(*inputs, *given, SCALE, None, None)
+    new = (x[:, :, 2 : 2 + q.shape[2]].contiguous() for x in (keys, values))
+    given = None, None, keys, values, position, None, None
+    found, *_ = decode._decode_attention(q, *new, *given, SCALE, None, None)
+    return found
 
 
 ATTENTION = {
@@ -285,8 +293,8 @@ ATTENTION = {
             ),
         ),
     ),
-    "cached_attention": Case(
-        lambda *given: from_token_2("cached_attention", *given),
+    "decode_attention": Case(
+        lambda *given: from_token_2("decode_attention", *given),
         (
             sample((2, 4, 3, 5), *[(2, 2, 7, 5)] * 2),
             sample((1, 1, 1, 1), *[(1, 1, 3, 1)] * 2),
@@ -297,12 +305,34 @@ ATTENTION = {
         bad=(
             Bad(
                 lambda ones: from_token_2(
-                    "cached_attention",
+                    "decode_attention",
                     ones(1, 2, 1, 4),
                     *[ones(1, 2, 5, 4, dtype="float64")] * 2,
                 ),
                 DTypeError,
-                "cached_attention: q is float32, k is float64, v is float64; they must"
+                "decode_attention: q is float32, k is float64, v is float64, keys is"
+                " float64, values is float64; they must be the same",
+            ),
+        ),
+    ),
+    "paged_attention": Case(
+        lambda *given: from_token_2("paged_attention", *given),
+        (
+            sample((2, 4, 3, 5), *[(2, 2, 7, 5)] * 2),
+            sample((1, 1, 1, 1), *[(1, 1, 3, 1)] * 2),
+        ),
+        seen_in_cache,
+        gradient=False,
+        scale=4,  # exponentials, and sums of them
+        bad=(
+            Bad(
+                lambda ones: from_token_2(
+                    "paged_attention",
+                    ones(1, 2, 1, 4),
+                    *[ones(1, 2, 5, 4, dtype="float64")] * 2,
+                ),
+                DTypeError,
+                "paged_attention: q is float32, k is float64, v is float64; they must"
                 " be the same",
             ),
         ),

@@ -10,7 +10,8 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..base.dtype import DType, DTypeLike, as_dtype, float32, float64, int64
 from ..nn.functional import scaled_dot_product_attention
-from ..ops.attention.cached import cached_attention, extend_cache, reads_cache
+from ..ops.attention.cached import extend_cache
+from ..ops.attention.decode import decode_attention, decodes
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
@@ -219,31 +220,26 @@ class CacheStep:
             return self._recorded(layer, *given, angles, scale, cap)
         scale = query.shape[-1] ** -0.5 if scale is None else scale
         with no_grad():
-            cosine, sine = (
-                (None, None) if angles is None else map(table_of_angles, angles)
-            )
-            query, new_keys, new_values = extend_cache(
-                *given,
-                cosine,
-                sine,
-                keys,
-                values,
-                self._cache.position,
-            )
-            assign(keys, new_keys)
-            assign(values, new_values)
-            if reads_cache(query, keys):
-                found = cached_attention(
-                    query,
+            tables = None if angles is None else tables_of_angles(angles)
+            at = self._cache.position
+            if decodes(query, keys):
+                found, new_keys, new_values = decode_attention(
+                    *given,
+                    tables,
                     keys,
                     values,
-                    self._cache.position,
+                    at,
                     self._cache.padding,
                     scale,
                     self._window,
                     cap,
                 )
+                assign(keys, new_keys)
+                assign(values, new_values)
                 return found.transpose(1, 2)
+            query, new_keys, new_values = extend_cache(*given, tables, keys, values, at)
+            assign(keys, new_keys)
+            assign(values, new_values)
             return attention(query, keys, values, self._seen(), scale, cap)
 
     def _recorded(
@@ -270,9 +266,10 @@ class CacheStep:
         return self._mask
 
 
-def table_of_angles(angles: Tensor) -> Tensor:
-    """Return cosines or sines as (1 or batch, count, size)."""
-    return ops.reshape(angles, (-1, *angles.shape[-2:]))
+def tables_of_angles(angles: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines as (1 or batch, count, size)."""
+    cosine, sine = (ops.reshape(each, (-1, *each.shape[-2:])) for each in angles)
+    return cosine, sine
 
 
 def capped(x: Tensor, cap: float | None) -> Tensor:

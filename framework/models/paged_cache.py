@@ -8,12 +8,13 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..base.dtype import float64
 from ..base.errors import DTypeError, GradError
-from ..ops.attention.cached import cached_attention, extend_cache, reads_pages
+from ..ops.attention.cached import extend_cache, paged_attention, reads_pages
+from ..ops.attention.decode import decode_attention, decodes
 from ..tensor.factories import zeros_like
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
 from ..tensor.tensor import Tensor
-from .cache import CacheStep, KeyValueCache, attention, table_of_angles
+from .cache import CacheStep, KeyValueCache, attention, tables_of_angles
 
 
 class PagedCache(KeyValueCache):
@@ -125,7 +126,7 @@ def copy_page(pool: KeyValueCache, source: Tensor, target: Tensor) -> None:
             keys, values = pool.pair(layer)
             key, value = (ops.index_select(x, 0, source) for x in (keys, values))
             _, new_keys, new_values = extend_cache(
-                key, key, value, None, None, keys, values, first, tables
+                key, key, value, None, keys, values, first, tables
             )
             assign(keys, new_keys)
             assign(values, new_values)
@@ -176,21 +177,27 @@ class _PagedStep(CacheStep):
         with no_grad():
             own = keys.dtype
             query, key, value = (x.to(own) for x in (query, key, value))
-            cosine, sine = (
-                (None, None)
-                if angles is None
-                else (table_of_angles(each).to(own) for each in angles)
-            )
-            at, tables = cache.position, cache.tables
+            turns = None
+            if angles is not None:
+                cosine, sine = tables_of_angles(angles)
+                turns = cosine.to(own), sine.to(own)
+            at, tables, window = cache.position, cache.tables, self._window
+            given = query, key, value
+            if decodes(query, keys):
+                found, new_keys, new_values = decode_attention(
+                    *given, turns, keys, values, at, None, scale, window, cap, tables
+                )
+                assign(keys, new_keys)
+                assign(values, new_values)
+                return found.transpose(1, 2).to(dtype)
             query, new_keys, new_values = extend_cache(
-                query, key, value, cosine, sine, keys, values, at, tables
+                *given, turns, keys, values, at, tables
             )
             assign(keys, new_keys)
             assign(values, new_values)
             if reads_pages(query, keys):
-                window = self._window
-                found = cached_attention(
-                    query, keys, values, at, None, scale, window, cap, tables
+                found = paged_attention(
+                    query, keys, values, at, tables, scale, window, cap
                 )
                 return found.transpose(1, 2).to(dtype)
             keys, values = (cache.side_by_side(x) for x in (keys, values))

@@ -4,17 +4,15 @@
 // in      q, k, v and mask as in attention/flash.comp
 // out     sums (slices, batch, heads, queries, VALUE_HEAD), not divided by the total;
 //         statistics (slices, batch, heads, queries, 2): greatest score, or -inf, and
-//         the total of exponentials; for attention/flash_combine.comp
+//         the total of exponentials; for attention/flash_combine.comp. With CACHED they
+//         are scratch memory, and out_ is (batch, queries, heads, HEAD) T
 // consts  HEAD, VALUE_HEAD, HAS_MASK; ROWS, SPAN keys of a tile, powers of two up to
 //         LOCAL_X; ALIGNED: vectors of k and v are whole words of 16 bytes; with CACHED:
 //         HAS_PADDING; CAPPED: scores become cap * tanh(score / cap); PAGE: tokens of a
-//         page, 0 for a cache in which a sequence is contiguous
-// macros  CACHED: k and v are a cache, and only keys that a query sees are read: the
-//         first query is token `position`, each sees itself and those before, the
-//         nearest `window` of them, if that is not 0, and after `padding` (batch) ones;
-//         with PAGE k and v are (pages, key_heads, PAGE, ...), a sequence has its own
-//         `position`, and token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE]
-// lint    scalar-load: of vectors that are no whole words alone
+//         page, 0 for a cache in which a sequence is contiguous; TURNED: elements that
+//         are rotated, an even number; 0: none; TURNED_WORDS: in pairs of whole words
+// macros  CACHED: see attention/cache_step.glsl
+// lint    scalar-load: of vectors that are no whole words alone, and of queries
 // lint    integer-division: of the numbers of a few rows, before the keys
 // lint    bank-conflict: none, for ROW_PITCH puts the rows into different banks
 // source  Dao, Haziza, Massa and Sizov, Flash-Decoding, 2023
@@ -29,6 +27,7 @@
 #include "lib/vec4_io.glsl"
 #ifdef CACHED
 #include "lib/index_buffers.glsl"
+#include "lib/index_record.glsl"
 #include "lib/math/hyperbolic.glsl"
 #endif
 
@@ -42,15 +41,27 @@ layout(constant_id = 8) const uint ALIGNED = 1;
 layout(constant_id = 9) const uint HAS_PADDING = 0;
 layout(constant_id = 10) const uint CAPPED = 0;
 layout(constant_id = 11) const uint PAGE = 0;
+layout(constant_id = 12) const uint TURNED = 0;
+layout(constant_id = 13) const uint TURNED_WORDS = 0;
 #endif
 const uint DROPOUT = 0;
 
 #define VECTORS In
 // clang-format off
 #ifdef CACHED
+// What workgroups pass on to the last one of them to finish.
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Passed {
+    float at[];
+};
+layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Finished {
+    uint at[];
+};
 #define OWN_FIELDS                                                                       \
-    AccOut sums; AccOut statistics; IntIn position; IntIn padding; IntIn tables;         \
-    uint pages; uint slice_keys; uint slices; uint window; float cap;
+    In new_k; In new_v; In cosine; In sine; Out out_; Passed sums; Passed statistics;    \
+    Finished finished; IntIn position; IntIn padding; IntIn tables; IndexSlot error;     \
+    IndexSlot page_error; uint pages; uint slice_keys; uint slices; uint window;         \
+    float cap; uint new_k_batch; uint new_k_head; uint new_k_row; uint new_v_batch;      \
+    uint new_v_head; uint new_v_row; uint table_batch; uint table_row;
 #else
 #define OWN_FIELDS AccOut sums; AccOut statistics; uint slice_keys; uint slices;
 #endif
@@ -58,9 +69,6 @@ const uint DROPOUT = 0;
 #include "attention/arguments.glsl"
 
 float scale = all.scale;
-#ifdef CACHED
-float cap = all.cap;
-#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Words { uvec4 at[]; };
@@ -93,6 +101,13 @@ shared vec4 own[ROWS * WORDS * QUADS];
 shared float parts[ROWS * ROW_PITCH];
 shared float partial[THREADS];
 shared float factors[ROWS];
+#ifdef CACHED
+shared bool is_last;
+
+// Combination: results of an invocation, and slices whose loads are in flight.
+const uint RESULTS = (ROWS * VALUE_HEAD - 1) / THREADS + 1;
+const uint TOGETHER = RESULTS < 32 ? 32 / RESULTS : 1;
+#endif
 
 uint at = gl_LocalInvocationIndex;
 
@@ -126,17 +141,21 @@ vec4 quad_of(uvec4 word, uint i) {
 }
 
 #ifdef CACHED
-// Offset of a key among those of its head; `table` is where its sequence's pages begin.
-uint offset_of(IntIn tables, uint table, uint key, uint page_stride, uint row) {
-    if (PAGE == 0) return key * row;
-    uint page = bounded(tables, table + key / PAGE, all.pages - 1);
-    return page * page_stride + key % PAGE * row;
-}
-#define KEY_AT(key) offset_of(tables, table, key, k_page, k_row)
-#define VALUE_AT(key) offset_of(tables, table, key, v_page, v_row)
+#include "attention/cache_step.glsl"
+#define KEY_AT(key) offset_of(key, all.k_batch, k_row)
+#define VALUE_WORD(key, word)                                                            \
+    value_word(v_at + offset_of(key, all.v_batch, v_row), key, word)
 #else
 #define KEY_AT(key) ((key) * k_row)
-#define VALUE_AT(key) ((key) * v_row)
+#define VALUE_WORD(key, word) load_word(v, v_at + (key) * v_row, word, VALUE_HEAD)
+#endif
+
+#ifdef CACHED
+// Where the result of a row of a head of the keys begins.
+uint result_at(uint batch, uint key_head, uint row) {
+    uint head = key_head * group + row / queries;
+    return ((batch * queries + row % queries) * heads + head) * VALUE_HEAD;
+}
 #endif
 
 #define FETCH_KEYS(from)                                                                 \
@@ -154,9 +173,9 @@ void main() {
     if (pair >= all.batch * key_heads) return;
     uint batch = pair / key_heads, key_head = pair % key_heads;
 #ifdef CACHED
-    IntIn position = all.position, padding = all.padding, tables = all.tables;
-    uint k_page = all.k_batch, v_page = all.v_batch;
-    uint own_batch = PAGE == 0 ? batch : 0, table = PAGE == 0 ? 0 : batch * (keys / PAGE);
+    bool is_first = first_row == 0 && slice == 0 && at == 0;
+    bool writes = begin_step(batch, key_head, is_first) && first_row == 0;
+    uint own_batch = PAGE == 0 ? batch : 0;
     uint k_at = k_base(own_batch, key_head), v_at = v_base(own_batch, key_head);
 #else
     uint k_at = k_base(batch, key_head), v_at = v_base(batch, key_head);
@@ -170,11 +189,16 @@ void main() {
         uint own_row = min(first_row + place / QUERY_PITCH, rows - 1);
         uint head = key_head * group + own_row / queries;
         uint from = q_base(batch, head) + own_row % queries * q_row;
-        loaded[n] = load(q, from + min(place % QUERY_PITCH, HEAD - 1));
+        uint column = min(place % QUERY_PITCH, HEAD - 1);
+#ifdef CACHED
+        uint turns = turns_at + own_row % queries * all.table_row;
+        loaded[n] = rotated(q, from, column, turns);
+#else
+        loaded[n] = load(q, from + column);
+#endif
     }
 #ifdef CACHED
     uint window = all.window;
-    uint newest = bounded(position, PAGE == 0 ? 0 : batch, keys - 1);
     uint padded = HAS_PADDING != 0 ? bounded(padding, batch, keys) : 0;
     uint high = min(newest + queries, keys);
     uint low = window != 0 && window <= newest ? newest + 1 - window : 0;
@@ -183,22 +207,20 @@ void main() {
     uint share_keys = max(all.slice_keys, (high - low - 1) / slices + 1);
     share_keys = (share_keys - 1) / SPAN * SPAN + SPAN;
     uint start = low + slice * share_keys, end = min(start + share_keys, high);
-    if (start >= high) {
-        AccOut none = all.statistics;
-        if (at < ROWS && first_row + at < rows) {
-            none.at[(first_of_all + at) * 2] = -INFINITE;
-            none.at[(first_of_all + at) * 2 + 1] = 0.0;
-        }
-        return;
-    }
+    // Slices with keys.
+    uint filled = (high - low - 1) / share_keys + 1;
+    if (slice >= filled) return;
 #else
     uint start = slice * all.slice_keys, end = min(start + all.slice_keys, keys);
 #endif
     uint line = at / WORDS, word = at % WORDS;
-    uint value_line = at / VALUE_WORDS, value_word = at % VALUE_WORDS;
+    uint value_line = at / VALUE_WORDS, value_place = at % VALUE_WORDS;
 
     uvec4 next[LOADS];
     FETCH_KEYS(start)
+#ifdef CACHED
+    NewKey new_key = fetch_new_key(0, word);
+#endif
     [[unroll]] for (uint n = 0; n < QUERY_LOADS; ++n) {
         uint place = at + n * THREADS;
         if (place < QUERY_ELEMENTS)
@@ -220,12 +242,24 @@ void main() {
         uvec4 values[VALUE_LOADS];
         [[unroll]] for (uint n = 0; n < VALUE_LOADS; ++n) {
             uint key = min(first + value_line + n * VALUE_LINES, end - 1);
-            values[n] = load_word(v, v_at + VALUE_AT(key), value_word, VALUE_HEAD);
+            values[n] = VALUE_WORD(key, value_place);
         }
         [[unroll]] for (uint n = 0; n < LOADS; ++n) {
             uint key = line + n * LINES;
             if (line < LINES && key < SPAN) tile[key * PITCH + word] = next[n];
         }
+#ifdef CACHED
+        // The same invocations replace what the cache had in the place of new keys.
+        uint until = min(first + SPAN, end);
+        [[dont_unroll]] for (uint key = max(first, newest); key < until; ++key) {
+            if (line != (key - first) % LINES) continue;
+            uint token = key - newest;
+            if (token != 0) new_key = fetch_new_key(token, word);
+            uvec4 taken = rotated_word(new_key, token, word);
+            tile[(key - first) * PITCH + word] = taken;
+            if (writes) write_words(token, word, taken, k_at, v_at);
+        }
+#endif
         barrier();
         float products[ROWS];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) products[r] = 0.0;
@@ -300,12 +334,21 @@ void main() {
     // The shares of the total, and the sums of the lines of values.
     partial[at] = total;
     barrier();
+#ifdef CACHED
+    Passed sums = all.sums, statistics = all.statistics;
+    Out out_ = all.out_;
+#else
+    const uint filled = 0;  // flash_combine.comp takes whatever it is
     AccOut sums = all.sums, statistics = all.statistics;
-    if (share == 0 && first_row + row < rows) {
+#endif
+    if (share == 0) {
         float whole = 0.0;
         for (uint p = 0; p < SHARE; ++p) whole += partial[p * ROWS + row];
-        statistics.at[(first_of_all + row) * 2] = greatest;
-        statistics.at[(first_of_all + row) * 2 + 1] = whole;
+        factors[row] = whole;
+        if (filled != 1 && first_row + row < rows) {
+            statistics.at[(first_of_all + row) * 2] = greatest;
+            statistics.at[(first_of_all + row) * 2 + 1] = whole;
+        }
     }
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         if (!AT_ONCE || r == 0) barrier();
@@ -322,7 +365,80 @@ void main() {
                 uint place = other * VALUE_WORDS * VECTOR + column;
                 whole += uintBitsToFloat(tile[of + place / 4][place % 4]);
             }
+#ifdef CACHED
+            if (filled == 1) {
+                uint own_row = from + each / VALUE_HEAD;
+                float divisor = factors[own_row - first_row];
+                store(out_, result_at(batch, key_head, own_row) + column,
+                      divisor > 0.0 ? whole / divisor : divisor);
+                continue;
+            }
+#endif
             sums.at[(first_of_all - first_row + from) * VALUE_HEAD + each] = whole;
         }
     }
+#ifdef CACHED
+    if (filled == 1) return;
+    // The last workgroup to finish combines the slices.
+    memoryBarrierBuffer();
+    barrier();
+    uint block = pair * blocks + number % blocks;
+    if (at == 0) {
+        Finished finished = all.finished;
+        is_last = atomicAdd(finished.at[block], 1) + 1 == filled;
+        if (is_last) finished.at[block] = 0;
+    }
+    barrier();
+    if (!is_last) return;
+    memoryBarrierBuffer();
+    uint own_row = pair * rows + true_row, first_result = pair * rows + first_row;
+    greatest = -INFINITE;
+    for (uint s = share; s < filled; s += SHARE)
+        greatest = max(greatest, statistics.at[(s * all_rows + own_row) * 2]);
+    partial[at] = greatest;
+    barrier();
+    for (uint p = 0; p < SHARE; ++p) greatest = max(greatest, partial[p * ROWS + row]);
+    total = 0.0;
+    uint count = min(ROWS, rows - first_row) * VALUE_HEAD;
+    float combined[RESULTS];
+    [[unroll]] for (uint n = 0; n < RESULTS; ++n) combined[n] = 0.0;
+    for (uint first = 0; first < filled; first += THREADS) {
+        uint taken = min(THREADS, filled - first);
+        barrier();
+        for (uint s = share; s < taken; s += SHARE) {
+            uint place = ((first + s) * all_rows + own_row) * 2;
+            float score = statistics.at[place];
+            float factor = score == -INFINITE ? 0.0 : quick_exp(score - greatest);
+            total = fma(factor, statistics.at[place + 1], total);
+            parts[row * ROW_PITCH + s] = factor;
+        }
+        barrier();
+        for (uint s = 0; s < taken; s += TOGETHER) {
+            float found[TOGETHER][RESULTS];
+            [[unroll]] for (uint i = 0; i < TOGETHER; ++i) {
+                uint from = (first + min(s + i, taken - 1)) * all_rows + first_result;
+                [[unroll]] for (uint n = 0; n < RESULTS; ++n)
+                    found[i][n] =
+                        sums.at[from * VALUE_HEAD + min(at + n * THREADS, count - 1)];
+            }
+            [[unroll]] for (uint i = 0; i < TOGETHER; ++i)
+                [[unroll]] for (uint n = 0; n < RESULTS; ++n) {
+                    uint of = min(at + n * THREADS, count - 1) / VALUE_HEAD;
+                    float factor = s + i < taken ? parts[of * ROW_PITCH + s + i] : 0.0;
+                    if (factor != 0.0) combined[n] = fma(factor, found[i][n], combined[n]);
+                }
+        }
+    }
+    barrier();
+    partial[at] = total;
+    barrier();
+    [[unroll]] for (uint n = 0; n < RESULTS; ++n) {
+        uint each = at + n * THREADS, of = each / VALUE_HEAD;
+        if (each >= count) break;
+        float whole = 0.0;
+        for (uint p = 0; p < SHARE; ++p) whole += partial[p * ROWS + of];
+        uint to = result_at(batch, key_head, first_row + of) + each % VALUE_HEAD;
+        store(out_, to, whole > 0.0 ? combined[n] / whole : whole);
+    }
+#endif
 }

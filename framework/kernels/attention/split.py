@@ -1,19 +1,26 @@
 """Split-KV attention of few queries: a workgroup for each slice of the keys.
 
-The heads that share keys are rows of one workgroup, which reads the keys once; a second
-kernel combines the slices.
+The heads that share keys are rows of one workgroup, which reads the keys once. A second
+kernel combines the slices, or, in a step of decoding, the last workgroup to finish.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import float64
 from ...base.shape import TensorSpec, ceil_div
-from ...ir.kernel_call import Argument, Dispatch, Scratch, fold_grid
+from ...ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    PersistentScratch,
+    Scratch,
+    fold_grid,
+)
 from ..gpu_model import model_of
+from ..reduce import need_countable
 from ..shader_types import storage_defines
 from .flash import MOST_HEAD, AttentionCall, attention_arguments
 
@@ -21,6 +28,12 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...ir.kernel_call import StridedSpec
+
+SITE = "KeyValueCache: the room"
+"""Site of positions that are out of range; see `base.index_checks`."""
+
+PAGE_SITE = "PagedCache: the pool of pages"
+"""Site of pages that are out of range."""
 
 MOST_QUERIES = 32
 """More queries than these are worth a tile of their own; 0 splits nothing."""
@@ -159,7 +172,7 @@ def fills_tensor_cores(gpu: DeviceInfo, q: TensorSpec) -> bool:
 
 
 def fits_cache(gpu: DeviceInfo, q: TensorSpec, k: TensorSpec) -> bool:
-    """Return whether `cached_dispatches` has a tile for queries of a cache."""
+    """Return whether `decode_dispatches` has a tile for queries of a cache."""
     few = 0 < q.shape[2] <= MOST_CACHED_QUERIES and 0 < q.shape[3] <= MOST_HEAD
     if not few or 0 in (*q.shape, *k.shape):
         return False
@@ -170,87 +183,97 @@ def _cached_tile(q: TensorSpec, k: TensorSpec) -> SplitTile:
     return split_tile(q, k, k, CACHED_INVOCATIONS_OF_ROWS)
 
 
-def cached_dispatches(
+def decode_dispatches(
     call: AttentionCall,
+    new: tuple[StridedSpec, StridedSpec],
+    angles: tuple[StridedSpec, StridedSpec] | None,
     padding: StridedSpec | None,
     tables: StridedSpec | None,
     window: int | None,
     cap: float | None,
 ) -> list[Dispatch]:
-    """Return the dispatches of attention over a cache, of pages if there are tables.
+    """Return the dispatches of tokens that are added to a cache, and attend to it.
 
     The device divides the keys up to its position among the slices, of which there are
     as many as fill the device, if each has `LEAST_CACHED_SLICE` keys; without keys they
-    end at once.
+    end at once. The last workgroup to finish combines them.
+
+    Parameters
+    ----------
+    call : AttentionCall
+        Its keys and values are the cache, of pages if there are tables.
+    new : (StridedSpec, StridedSpec)
+        Keys and values of the tokens.
+    angles : (StridedSpec, StridedSpec) or None
+        Cosines and sines.
+    padding, tables : StridedSpec or None
+    window : int or None
+    cap : float or None
     """
-    tile = _cached_tile(call.q, call.k)
+    q, cache = call.q, call.k
+    tile = _cached_tile(q, cache)
     blocks = _blocks(call, tile)
     wanted = ceil_div(CACHED_GROUPS * model_of(call.gpu).multiprocessors, blocks)
-    pages, _, page, _ = call.k.shape
+    pages, _, page, _ = cache.shape
     keys = page if tables is None else page * tables.shape[1]
     slices = max(1, min(wanted, ceil_div(keys, LEAST_CACHED_SLICE)))
+    kernel, turned = "attention/flash_split", 0
     own: dict[str, Argument] = {"position": "position", "pages": pages}
+    own |= {"new_k": "k", "new_v": "v", "cosine": "q", "sine": "q", "out_": "out"}
     own |= {"padding": "padding" if padding else "position"}
     own |= {"tables": "tables" if tables else "position"}
     own |= {"slice_keys": LEAST_CACHED_SLICE, "slices": slices}
     own |= {"window": window or 0, "cap": cap or 0.0}
-    constants = {
-        "HAS_PADDING": int(padding is not None),
-        "CAPPED": int(cap is not None),
-        "PAGE": 0 if tables is None else page,
-    }
-    no_logsumexp = Scratch("logsumexp", 4 * math.prod(call.q.shape[:3]))
-    return _pair(call, keys, tile, own, constants, {"CACHED": "1"}, no_logsumexp)
+    own |= {"error": IndexSlot(SITE, keys), "page_error": IndexSlot(PAGE_SITE, pages)}
+    own |= {"table_batch": 0, "table_row": 0, "finished": PersistentScratch(4 * blocks)}
+    own |= _areas(call, slices)
+    for name, x in zip(("new_k", "new_v"), new, strict=True):
+        need_countable(kernel, x)
+        for label, stride in zip(("batch", "head", "row"), x.layout.strides):
+            own[f"{name}_{label}"] = stride
+    aligned = all(_is_aligned(x, tile) for x in (cache, *new))
+    if angles is not None:
+        whole, count, turned = angles[0].shape
+        own |= {"cosine": "cosine", "sine": "sine", "table_row": turned}
+        own["table_batch"] = 0 if whole == 1 else count * turned
+    pairs = aligned and turned % (2 * tile.vector) == 0
+    if angles is not None:
+        pairs = pairs and all(_is_aligned(x, tile) for x in angles)
+    push = attention_arguments(kernel, own, call)
+    push |= {"k": "new_keys", "v": "new_values", "keys": keys}
+    constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
+    constants |= {"HAS_PADDING": int(padding is not None)}
+    constants |= {"CAPPED": int(cap is not None)}
+    constants |= {"PAGE": 0 if tables is None else page}
+    constants |= {"TURNED": turned, "TURNED_WORDS": int(pairs)}
+    defines = {**storage_defines(q.dtype), "CACHED": "1"}
+    grid = fold_grid(blocks * slices)
+    return [Dispatch(kernel, grid, push, constants, defines)]
 
 
 def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     """Return the dispatches of the split-KV kernels: slices, and the combination."""
-    tile, keys = split_tile(call.q, call.k, call.v), call.k.shape[2]
-    length = _slice_length(call.gpu, _blocks(call, tile), keys, tile.span)
-    own: dict[str, Argument] = {"slice_keys": length, "slices": ceil_div(keys, length)}
-    return _pair(call, keys, tile, own, {}, {}, "logsumexp")
-
-
-def _blocks(call: AttentionCall, tile: SplitTile) -> int:
-    """Return the workgroups that a slice of the keys has."""
-    (batch, heads, queries, _), key_heads = call.q.shape, call.k.shape[1]
-    return batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
-
-
-def _pair(
-    call: AttentionCall,
-    keys: int,
-    tile: SplitTile,
-    own: dict[str, Argument],
-    more: Mapping[str, int],
-    macros: Mapping[str, str],
-    logsumexp: str | Scratch,
-) -> list[Dispatch]:
-    """Return the dispatches of the slices and of the combination."""
     q, k, v = call.q, call.k, call.v
-    batch, heads, queries, head = q.shape
-    width, rows = v.shape[3], batch * heads * queries
-    slices = own["slices"]
-    assert isinstance(slices, int)
-    sums = Scratch("sums", 4 * slices * rows * width)
-    statistics = Scratch("statistics", 8 * slices * rows)
-    own = {**own, "sums": sums, "statistics": statistics}
-    constants = {"LOCAL_X": tile.invocations, "HEAD": head, "VALUE_HEAD": width}
-    constants |= {"ROWS": tile.rows, "SPAN": tile.span}
-    constants |= {"HAS_MASK": int(call.mask is not None)}
-    constants |= {"ALIGNED": int(_is_aligned(k, tile) and _is_aligned(v, tile)), **more}
+    tile, keys = split_tile(q, k, v), k.shape[2]
+    blocks = _blocks(call, tile)
+    length = _slice_length(call.gpu, blocks, keys, tile.span)
+    slices = ceil_div(keys, length)
+    areas = _areas(call, slices)
+    own: dict[str, Argument] = {"slice_keys": length, "slices": slices, **areas}
     kernel, defines = "attention/flash_split", storage_defines(q.dtype)
-    push = attention_arguments(kernel, own, call) | {"keys": keys}
-    combined: dict[str, Argument] = {"sums": sums, "statistics": statistics}
-    combined |= {"out_": "out", "logsumexp": logsumexp, "rows": rows, "heads": heads}
-    combined |= {"queries": queries, "slices": slices}
+    aligned = _is_aligned(k, tile) and _is_aligned(v, tile)
+    constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
+    (batch, heads, queries, _), width = q.shape, v.shape[3]
+    rows = batch * heads * queries
+    combined: dict[str, Argument] = {**areas, "out_": "out", "logsumexp": "logsumexp"}
+    combined |= {"rows": rows, "heads": heads, "queries": queries, "slices": slices}
     return [
         Dispatch(
             kernel,
-            fold_grid(_blocks(call, tile) * slices),
-            push,
+            fold_grid(blocks * slices),
+            attention_arguments(kernel, own, call),
             constants,
-            {**defines, **macros},
+            defines,
         ),
         Dispatch(
             "attention/flash_combine",
@@ -266,6 +289,26 @@ def _pair(
     ]
 
 
+def _blocks(call: AttentionCall, tile: SplitTile) -> int:
+    """Return the workgroups that a slice of the keys has."""
+    (batch, heads, queries, _), key_heads = call.q.shape, call.k.shape[1]
+    return batch * key_heads * ceil_div(heads // key_heads * queries, tile.rows)
+
+
+def _areas(call: AttentionCall, slices: int) -> dict[str, Argument]:
+    """Return the memory of what slices give."""
+    rows, width = math.prod(call.q.shape[:3]), call.v.shape[3]
+    sums = Scratch("sums", 4 * slices * rows * width)
+    return {"sums": sums, "statistics": Scratch("statistics", 8 * slices * rows)}
+
+
+def _constants(call: AttentionCall, tile: SplitTile) -> dict[str, int]:
+    """Return the constants that calls of both kinds have."""
+    constants = {"LOCAL_X": tile.invocations, "HEAD": call.q.shape[3]}
+    constants |= {"VALUE_HEAD": call.v.shape[3], "ROWS": tile.rows, "SPAN": tile.span}
+    return constants | {"HAS_MASK": int(call.mask is not None)}
+
+
 def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:
     """Return the keys of a slice, whole tiles: as many slices as fill the device."""
     wanted = ceil_div(GROUPS * model_of(gpu).multiprocessors, blocks)
@@ -276,7 +319,7 @@ def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:
 def _is_aligned(x: StridedSpec, tile: SplitTile) -> bool:
     """Return whether the vectors of a tensor are whole, aligned words."""
     strides = [
-        stride for size, stride in zip(x.shape[:3], x.layout.strides) if size > 1
+        stride for size, stride in zip(x.shape[:-1], x.layout.strides) if size > 1
     ]
-    steps = (x.shape[3], x.layout.offset, *strides)
+    steps = (x.shape[-1], x.layout.offset, *strides)
     return not any(step % tile.vector for step in steps)

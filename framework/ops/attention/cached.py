@@ -1,4 +1,4 @@
-"""Attention over a key-value cache, whose length is a number on the device."""
+"""Key-value caches, whose length is on the device: tokens are added, pages read."""
 
 from __future__ import annotations
 
@@ -17,11 +17,7 @@ from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.attention.coopmat import uses_tensor_cores
 from ...kernels.attention.flash import AttentionCall
 from ...kernels.attention.paged import fits_pages, paged_dispatch
-from ...kernels.attention.split import (
-    MOST_CACHED_QUERIES,
-    cached_dispatches,
-    fits_cache,
-)
+from ...kernels.attention.split import PAGE_SITE, SITE
 from ...kernels.linear import linear_dispatch, words_of
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import check_same_dtype, storage_defines
@@ -31,12 +27,6 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
-
-SITE = "KeyValueCache: the room"
-"""Site of positions that are out of range; see `base.index_checks`."""
-
-PAGE_SITE = "PagedCache: the pool of pages"
-"""Site of pages that are out of range."""
 
 _VECTORS = ("q", "k", "v", "keys", "values", "cosine", "sine")
 
@@ -100,9 +90,23 @@ def _extend_cache_spec(
     position: TensorSpec,
     tables: TensorSpec | None,
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-    check_same_dtype(
-        "extend_cache", q=q, k=k, v=v, keys=keys, values=values, cosine=cosine
-    )
+    check_cache("extend_cache", q, k, v, cosine, keys, values, position, tables)
+    return q, keys, values
+
+
+def check_cache(
+    name: str,
+    q: TensorSpec,
+    k: TensorSpec,
+    v: TensorSpec,
+    cosine: TensorSpec | None,
+    keys: TensorSpec,
+    values: TensorSpec,
+    position: TensorSpec,
+    tables: TensorSpec | None,
+) -> None:
+    """Refuse tokens that a cache does not fit."""
+    check_same_dtype(name, q=q, k=k, v=v, keys=keys, values=values, cosine=cosine)
     batch, heads, count, head = k.shape
     parts = batch if tables is None else keys.shape[0]
     fits = (
@@ -112,16 +116,15 @@ def _extend_cache_spec(
     )
     if not fits:
         raise ShapeError(
-            f"extend_cache: q is {tuple(q.shape)}, k {tuple(k.shape)}, v"
+            f"{name}: q is {tuple(q.shape)}, k {tuple(k.shape)}, v"
             f" {tuple(v.shape)}, keys {tuple(keys.shape)}, values"
             f" {tuple(values.shape)}; they must be (batch, heads, count, head), twice"
             " (batch, key_heads, count, head), and twice (batch, key_heads, room, head)"
         )
-    _check_tables("extend_cache", batch, position, tables)
-    return q, keys, values
+    check_tables(name, batch, position, tables)
 
 
-def _check_tables(
+def check_tables(
     name: str, batch: int, position: TensorSpec, tables: TensorSpec | None
 ) -> None:
     """Refuse positions, and tables of pages, that are not of as many sequences."""
@@ -180,10 +183,10 @@ def _extend_cache_kernel(
         },
         storage_defines(k.dtype),
     )
-    return [_copy("keys", keys), _copy("values", values), change]
+    return [first_copy("keys", keys), first_copy("values", values), change]
 
 
-def _copy(name: str, x: StridedSpec) -> Dispatch:
+def first_copy(name: str, x: StridedSpec) -> Dispatch:
     """Return the dispatch with which a new cache begins."""
     words = words_of("extend_cache", x)
     push: dict[str, Argument] = {"x": name, "out_": f"new_{name}", "count": words}
@@ -203,6 +206,21 @@ def _extend_cache_reference(
     position: np.ndarray,
     tables: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return extended(q, k, v, cosine, sine, keys, values, position, tables)
+
+
+def extended(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    cosine: np.ndarray | None,
+    sine: np.ndarray | None,
+    keys: np.ndarray,
+    values: np.ndarray,
+    position: np.ndarray,
+    tables: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rotated queries, and a cache with the rotated keys, and values."""
     batch, _, count, _ = k.shape
     pages, _, page, _ = keys.shape
     room = page if tables is None else page * tables.shape[1]
@@ -238,38 +256,34 @@ def _rotated(
 @primitive(
     dtypes={
         **dict.fromkeys(("q", "k", "v"), FLOAT),
-        **dict.fromkeys(("position", "padding", "tables"), (int64,)),
+        **dict.fromkeys(("position", "tables"), (int64,)),
     },
     device_dtypes=dict.fromkeys(("q", "k", "v"), SINGLE),
     strided=True,
     typed="q",
 )
-def _cached_attention(
+def _paged_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     position: Tensor,
-    padding: Tensor | None,
-    tables: Tensor | None,
+    tables: Tensor,
     scale: float,
     window: int | None,
     cap: float | None,
     tensor_cores: bool = False,
 ) -> Tensor:
-    """Return softmax(scores) v of queries, over the tokens up to each of them.
+    """Return softmax(scores) v of many queries, over the tokens up to each of them.
 
     Parameters
     ----------
     q : Tensor, shape (batch, heads, count, head)
         Columns are contiguous.
-    k, v : Tensor, shape (batch, key_heads, room, head)
-        The cache, contiguous; `heads` is a multiple of `key_heads`. With `tables`
-        (pages, key_heads, page, head).
-    position : Tensor, int64, no dimensions, with `tables` (batch,)
+    k, v : Tensor, shape (pages, key_heads, page, head)
+        The cache, contiguous; `heads` is a multiple of `key_heads`.
+    position : Tensor, int64, shape (batch,)
         Token that the first query is. Nothing is read past the last one.
-    padding : Tensor, int64, shape (batch,), or None
-        Number of first tokens that only see themselves.
-    tables : Tensor, int64, shape (batch, blocks), or None
+    tables : Tensor, int64, shape (batch, blocks)
         The pages of each sequence, as of `_extend_cache`.
     scale : float
         What q k^T is multiplied with.
@@ -278,7 +292,7 @@ def _cached_attention(
     cap : float or None
         Scores are cap * tanh(score / cap).
     tensor_cores : bool
-        Whether many queries, of a cache of pages, may have the device's.
+        Whether the device's may be used.
 
     Returns
     -------
@@ -287,44 +301,54 @@ def _cached_attention(
     """
 
 
-@_cached_attention.spec
-def _cached_attention_spec(
+@_paged_attention.spec
+def _paged_attention_spec(
     q: TensorSpec,
     k: TensorSpec,
     v: TensorSpec,
     position: TensorSpec,
-    padding: TensorSpec | None,
-    tables: TensorSpec | None,
+    tables: TensorSpec,
     **_: object,
 ) -> TensorSpec:
-    check_same_dtype("cached_attention", q=q, k=k, v=v)
+    check_same_dtype("paged_attention", q=q, k=k, v=v)
     batch, heads, count, head = q.shape
-    _check_tables("cached_attention", batch, position, tables)
+    check_tables("paged_attention", batch, position, tables)
     return TensorSpec((batch, count, heads, head), q.dtype)
 
 
-@_cached_attention.kernel
-def _cached_attention_kernel(
+@_paged_attention.kernel
+def _paged_attention_kernel(
     gpu: DeviceInfo,
     q: StridedSpec,
     k: StridedSpec,
     v: StridedSpec,
     position: StridedSpec,
-    padding: StridedSpec | None,
-    tables: StridedSpec | None,
+    tables: StridedSpec,
     scale: float,
     window: int | None,
     cap: float | None,
     tensor_cores: bool,
-) -> list[Dispatch]:
+) -> Dispatch:
     call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, tensor_cores)
-    if tables is not None and not fits_cache(gpu, q, k):
-        return [paged_dispatch(call, tables, window, cap)]
-    return cached_dispatches(call, padding, tables, window, cap)
+    return paged_dispatch(call, tables, window, cap)
 
 
-@_cached_attention.reference
-def _cached_attention_reference(
+@_paged_attention.reference
+def _paged_attention_reference(
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    position: np.ndarray,
+    tables: np.ndarray,
+    scale: float,
+    window: int | None,
+    cap: float | None,
+    tensor_cores: bool,
+) -> np.ndarray:
+    return attended(q, k, v, position, None, tables, scale, window, cap)
+
+
+def attended(
     q: np.ndarray,
     k: np.ndarray,
     v: np.ndarray,
@@ -334,8 +358,8 @@ def _cached_attention_reference(
     scale: float,
     window: int | None,
     cap: float | None,
-    tensor_cores: bool,
 ) -> np.ndarray:
+    """Return what queries attend to in a cache, of pages if there are tables."""
     if tables is None:
         return _attended(q, k, v, int(position), padding, scale, window, cap)
     found = [
@@ -392,21 +416,10 @@ def _attended(
     return ordered.astype(q.dtype)
 
 
-def reads_cache(query: Tensor, keys: Tensor) -> bool:
-    """Return whether `cached_attention` takes queries (batch, heads, count, head)."""
-    device = query.device
-    if isinstance(device, GpuDevice):
-        return fits_cache(device.gpu.info, query.spec, keys.spec)
-    few = 0 < query.layout.shape[2] <= MOST_CACHED_QUERIES
-    return few and 0 not in keys.layout.shape
-
-
 def reads_pages(query: Tensor, keys: Tensor) -> bool:
-    """Return whether `cached_attention` takes as many queries of a cache of pages."""
-    device = query.device
-    if isinstance(device, GpuDevice):
-        few = fits_cache(device.gpu.info, query.spec, keys.spec)
-        return few or fits_pages(query.spec, keys.spec)
+    """Return whether `paged_attention` takes as many queries of a cache of pages."""
+    if isinstance(query.device, GpuDevice):
+        return fits_pages(query.spec, keys.spec)
     return 0 not in (*query.layout.shape, *keys.layout.shape)
 
 
@@ -414,60 +427,64 @@ def extend_cache(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    cosine: Tensor | None,
-    sine: Tensor | None,
+    angles: tuple[Tensor, Tensor] | None,
     keys: Tensor,
     values: Tensor,
     position: Tensor,
     tables: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return rotated queries and a longer cache, as `_extend_cache`, of any layouts."""
-    q, k, v = (_side_by_side(x) for x in (q, k, v))
-    if cosine is not None and sine is not None:
-        cosine, sine = _in_order(cosine), _in_order(sine)
+    """Return rotated queries and a longer cache, as `_extend_cache`, of any layouts.
+
+    `angles` are cosines and sines, or None.
+    """
+    cosine, sine = (None, None) if angles is None else map(in_order, angles)
     if tables is not None:
-        position, tables = _in_order(position), _in_order(tables)
+        position, tables = in_order(position), in_order(tables)
     return _extend_cache(
-        q, k, v, cosine, sine, _in_order(keys), _in_order(values), position, tables
+        side_by_side(q),
+        side_by_side(k),
+        side_by_side(v),
+        cosine,
+        sine,
+        in_order(keys),
+        in_order(values),
+        position,
+        tables,
     )
 
 
-def cached_attention(
+def paged_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     position: Tensor,
-    padding: Tensor | None,
+    tables: Tensor,
     scale: float,
     window: int | None = None,
     cap: float | None = None,
-    tables: Tensor | None = None,
 ) -> Tensor:
-    """Return what queries attend to in a cache, as `_cached_attention`, of any layouts.
+    """Return what queries attend to, as `_paged_attention`, of any layouts.
 
-    Only if `reads_cache`, or with tables `reads_pages`.
+    Only if `reads_pages`.
     """
-    if tables is not None:
-        position, tables = _in_order(position), _in_order(tables)
-    return _cached_attention(
-        _side_by_side(q),
-        _in_order(k),
-        _in_order(v),
-        position,
-        padding,
-        tables,
+    return _paged_attention(
+        side_by_side(q),
+        in_order(k),
+        in_order(v),
+        in_order(position),
+        in_order(tables),
         scale,
         window,
         cap,
-        tables is not None and q.is_gpu and uses_tensor_cores(q, v, scale),
+        q.is_gpu and uses_tensor_cores(q, v, scale),
     )
 
 
-def _side_by_side(x: Tensor) -> Tensor:
+def side_by_side(x: Tensor) -> Tensor:
     """Return the tensor with contiguous columns."""
     return x if x.layout.strides[-1] == 1 or x.layout.shape[-1] == 1 else copy(x)
 
 
-def _in_order(x: Tensor) -> Tensor:
+def in_order(x: Tensor) -> Tensor:
     """Return the tensor in row-major order."""
     return x if x.layout.is_contiguous else copy(x)

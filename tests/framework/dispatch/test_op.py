@@ -54,7 +54,8 @@ NEVER_EMPTY = {
     "flash_query_grad": "its callers answer for no elements",
     "flash_key_grad": "its callers answer for no elements",
     "extend_cache": "a cache is of a sequence at least",
-    "cached_attention": "a cache is of a sequence at least",
+    "decode_attention": "a cache is of a sequence at least",
+    "paged_attention": "a cache is of a sequence at least",
 }
 NEVER_ALONE = {
     "batch_norm_train": "needs two values of each channel",

@@ -50,7 +50,7 @@ def test_steps_are_replayed(
 
 def dispatches(gpu: Any, layers: int, format: str | None = None) -> int:
     """Return the dispatches of a replayed step."""
-    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_key_value_heads": 1}
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_key_value_heads": 1}
     model = small_llama(num_hidden_layers=layers, **sizes).to(gpu)
     cache = model.new_cache(1, 300)
     if format is not None:
@@ -70,16 +70,17 @@ def dispatches(gpu: Any, layers: int, format: str | None = None) -> int:
     return (gpu.gpu.counters.snapshot() - before).dispatches
 
 
-@pytest.mark.parametrize(("format", "most"), [(None, 10), ("q8_0", 8)])
+@pytest.mark.parametrize(("format", "most"), [(None, 8), ("q8_0", 5)])
 def test_a_layer_is_few_dispatches(
     format: str | None, most: int, gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Queries, keys and values; the cache; two of attention; four more products.
+    """Queries, keys and values; attention; three more products.
 
-    Products of floats leave both norms to kernels of their own.
+    Products of floats leave both norms to kernels of their own, and a gate to another.
     """
     skip_where_it_crashes(gpu.gpu.info)
-    change_model(monkeypatch, gemv_smallest=1)
+    # Queries alone are as many workgroups of 16 columns, keys of 8.
+    change_model(monkeypatch, gemv_smallest=1, gemv_groups=4)
     for _ in as_discrete(monkeypatch, "skinny_gemm", skinny_gemm):
         counts = [dispatches(gpu, layers, format) for layers in (1, 3)]
     assert counts[1] - counts[0] <= 2 * most

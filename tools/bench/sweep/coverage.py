@@ -23,7 +23,8 @@ REACHED_BY: Mapping[str, str] = {
 """Ops that a function of the sweep reaches through a module or a method."""
 
 NOT_SWEPT: Mapping[str, str] = {
-    "cached_attention": "PyTorch has no such cache",
+    "decode_attention": "PyTorch has no such cache",
+    "paged_attention": "PyTorch has no such cache",
     "dequantize_blocks": "PyTorch has no such formats",
     "extend_cache": "PyTorch has no such cache",
     "gated_quantized_gather_mm": "PyTorch has no such formats",

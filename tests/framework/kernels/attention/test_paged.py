@@ -14,7 +14,7 @@ from tests.framework.kernels.attention.test_coopmat import (  # noqa: F401 - fix
 from tests.framework.ops.large import forget_plans, relative_error
 from vkbackend.framework.kernels.attention import paged
 from vkbackend.framework.ops.attention import cached
-from vkbackend.framework.ops.attention.cached import cached_attention
+from vkbackend.framework.ops.attention.cached import paged_attention
 from vkbackend.shader import compiler
 
 HEADS, KEY_HEADS, HEAD, PAGE, COUNT = 4, 2, 48, 24, 40
@@ -35,7 +35,7 @@ def attended(
     inputs: list[Any], window: int | None, cap: float | None = None
 ) -> np.ndarray:
     q, k, v, position, tables = inputs
-    out = cached_attention(q, k, v, position, None, HEAD**-0.5, window, cap, tables)
+    out = paged_attention(q, k, v, position, tables, HEAD**-0.5, window, cap)
     found: np.ndarray = out.float().numpy()
     return found
 

@@ -1,0 +1,164 @@
+// A step of decoding, for attention/flash_split.comp with CACHED: tokens that are added
+// to a cache, rotated, written and attended to
+//
+// k and v are a cache with room for `keys` tokens. The first query is token `position`;
+// the keys and values from there on are new_k and new_v (batch, key_heads, queries,
+// HEAD), which the workgroups of the first rows write into it. Queries and new keys are
+// rotated by cosine and sine (1 or batch, queries, TURNED), as in
+// attention/extend_cache.comp. Only keys that a query sees are read: itself and those
+// before, the nearest `window` of them, if that is not 0, and after `padding` (batch)
+// ones. With PAGE k and v are (pages, key_heads, PAGE, HEAD), a sequence has its own
+// `position`, and token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE].
+// error: a position out of range; page_error: a page
+
+In new_k = all.new_k, new_v = all.new_v, cosine = all.cosine, sine = all.sine;
+IntIn position = all.position, padding = all.padding, tables = all.tables;
+float cap = all.cap;
+
+// Where the sequence's own are: new vectors, angles, pages; the token of its first query.
+uint new_k_at = 0, new_v_at = 0, turns_at = 0, table = 0, newest = 0;
+
+layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
+    buffer OutWords { uvec4 at[]; };
+
+#if BYTES == 4
+#define ROUNDED(value) (value)
+#define WORD_OF(quads) floatBitsToUint(quads[0])
+#elif DTYPE == DTYPE_FLOAT16
+#define ROUNDED(value) from_float16(to_float16(value))
+#define PACK pack_float16
+#else
+#define ROUNDED(value) from_bfloat16(to_bfloat16(value))
+#define PACK pack_bfloat16
+#endif
+#if BYTES == 2
+#define WORD_OF(quads)                                                                   \
+    uvec4(PACK(quads[0].x, quads[0].y), PACK(quads[0].z, quads[0].w),                    \
+          PACK(quads[1].x, quads[1].y), PACK(quads[1].z, quads[1].w))
+#endif
+
+// Offset of a key or value among those of its head, in lines `row` elements apart.
+uint offset_of(uint key, uint page_stride, uint row) {
+    if (PAGE == 0) return key * row;
+    uint page = bounded(tables, table + key / PAGE, all.pages - 1);
+    return page * page_stride + key % PAGE * row;
+}
+
+// Word of the value of a token, which lies at `offset` if the cache has it.
+uvec4 value_word(uint offset, uint key, uint word) {
+    bool is_new = key >= newest;
+    uint from = is_new ? new_v_at + (key - newest) * all.new_v_row : offset;
+    In source = is_new ? new_v : v;
+    return load_word(source, from, word, VALUE_HEAD);
+}
+
+// Element `column` of the vector from `from` on, rotated: the first half of what is
+// rotated pairs with the second.
+float rotated(In x, uint from, uint column, uint turns) {
+    float value = load(x, from + column);
+    if (column >= TURNED) return value;
+    bool first = column < TURNED / 2;
+    float other = load(x, from + (first ? column + TURNED / 2 : column - TURNED / 2));
+    float turn = load(sine, turns + column);
+    value = value * load(cosine, turns + column) + (first ? -other : other) * turn;
+    return ROUNDED(value);
+}
+
+// What a word of a new key is made of, whose loads are in flight.
+struct NewKey {
+    uvec4 own;
+    uvec4 other;
+    uvec4 cosine;
+    uvec4 sine;
+};
+
+NewKey fetch_new_key(uint token, uint word) {
+    uint from = new_k_at + token * all.new_k_row;
+    NewKey found;
+    found.own = load_word(new_k, from, word, HEAD);
+    if (TURNED_WORDS != 0) {
+        uint pair = TURNED / 2 / VECTOR, own_word = min(word, 2 * pair - 1);
+        uint turns = turns_at + token * all.table_row;
+        uint other = own_word < pair ? own_word + pair : own_word - pair;
+        found.other = load_word(new_k, from, other, HEAD);
+        found.cosine = load_word(cosine, turns, own_word, TURNED);
+        found.sine = load_word(sine, turns, own_word, TURNED);
+    }
+    return found;
+}
+
+uvec4 rotated_word(NewKey taken, uint token, uint word) {
+    if (word * VECTOR >= TURNED) return taken.own;
+    vec4 quads[QUADS];
+    if (TURNED_WORDS != 0) {
+        float sign = word * VECTOR < TURNED / 2 ? -1.0 : 1.0;
+        [[unroll]] for (uint u = 0; u < QUADS; ++u) {
+            vec4 other = sign * quad_of(taken.other, u);
+            quads[u] = quad_of(taken.own, u) * quad_of(taken.cosine, u)
+                + other * quad_of(taken.sine, u);
+        }
+        return WORD_OF(quads);
+    }
+    uint from = new_k_at + token * all.new_k_row;
+    uint turns = turns_at + token * all.table_row;
+    [[unroll]] for (uint e = 0; e < VECTOR; ++e) {
+        uint column = word * VECTOR + e;
+        float value = rotated(new_k, from, min(column, HEAD - 1), turns);
+        quads[e / 4][e % 4] = column < HEAD ? value : 0.0;
+    }
+    return WORD_OF(quads);
+}
+
+void store_word(In cache, uint from, uint word, uvec4 bits) {
+    if (ALIGNED != 0) {
+        OutWords(uvec2(cache)).at[from / VECTOR + word] = bits;
+        return;
+    }
+    Out elements = Out(uvec2(cache));
+    [[unroll]] for (uint e = 0; e < VECTOR; ++e) {
+        uint column = word * VECTOR + e;
+#if BYTES == 4
+        if (column < HEAD) elements.at[from + column] = uintBitsToFloat(bits[e]);
+#else
+        uint own = bits[e / 2] >> 16 * (e % 2) & 0xffffu;
+        if (column < HEAD) elements.at[from + column] = T(own);
+#endif
+    }
+}
+
+// Write a word of a new token's key, and of its value, unless its page is none.
+void write_words(uint token, uint word, uvec4 key_word, uint k_at, uint v_at) {
+    uint key = newest + token, k_line = key * k_row, v_line = key * v_row;
+    if (PAGE != 0) {
+        uint entry = 2 * (table + key / PAGE);
+        int low = tables.at[entry], high = tables.at[entry + 1];
+        if (high != 0 || uint(low) >= all.pages) {
+            IndexSlot page_error = all.page_error;
+            page_error.at[0] = reported(low, high);
+            return;
+        }
+        k_line = uint(low) * all.k_batch + key % PAGE * k_row;
+        v_line = uint(low) * all.v_batch + key % PAGE * v_row;
+    }
+    store_word(k, k_at + k_line, word, key_word);
+    uint from = new_v_at + token * all.new_v_row;
+    store_word(v, v_at + v_line, word, load_word(new_v, from, word, HEAD));
+}
+
+// Choose the sequence and its head of keys; return whether its position is in range,
+// and otherwise, if `reports`, report it.
+bool begin_step(uint batch, uint key_head, bool reports) {
+    new_k_at = batch * all.new_k_batch + key_head * all.new_k_head;
+    new_v_at = batch * all.new_v_batch + key_head * all.new_v_head;
+    turns_at = batch * all.table_batch;
+    uint own = PAGE == 0 ? 0 : batch;
+    table = own * (keys / max(PAGE, 1));
+    newest = bounded(position, own, keys - 1);
+    int lower = position.at[2 * own], upper = position.at[2 * own + 1];
+    bool fits = upper == 0 && uint(lower) < keys;
+    if (reports && (!fits || uint(lower) + queries > keys)) {
+        IndexSlot error = all.error;
+        error.at[0] = reported(fits ? int(keys) : lower, upper);
+    }
+    return fits;
+}
