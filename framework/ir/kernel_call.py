@@ -89,6 +89,24 @@ Argument = int | float | str | Scratch | PersistentScratch | BufferOffset | Inde
 """A kernel argument: a number, or memory that becomes an address."""
 
 
+class JoinedTiles(NamedTuple):
+    """Tiles that a dispatch may have where it is fused horizontally with others.
+
+    Alone each takes the tile that fills the device by itself.
+
+    Attributes
+    ----------
+    groups : int
+        Workgroups that all of them are to have together.
+    tiles : tuple of (Grid, mapping of str to number)
+        Grid and specialization constants. The first is taken that gives them as many,
+        or else the last.
+    """
+
+    groups: int
+    tiles: tuple[tuple[Grid, Mapping[str, int | float | bool]], ...]
+
+
 @dataclass(frozen=True)
 class Dispatch:
     """One dispatch of one shader.
@@ -112,6 +130,9 @@ class Dispatch:
     joins : bool
         Whether it may be fused horizontally with others of its shader, constants and
         macros; see `lib/horizontal.glsl`.
+    joined : JoinedTiles or None
+        Its tiles then, if it may be fused with those of other constants. Those of each
+        tile are the same for all.
     """
 
     kernel: str
@@ -121,6 +142,7 @@ class Dispatch:
     defines: Mapping[str, str] = field(default_factory=dict)
     copies: tuple[str, str] | None = None
     joins: bool = False
+    joined: JoinedTiles | None = None
 
 
 class SortedArguments(NamedTuple):

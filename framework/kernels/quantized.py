@@ -12,6 +12,7 @@ from ..ir.kernel_call import (
     Argument,
     Dispatch,
     IndexSlot,
+    JoinedTiles,
     StridedSpec,
     check_rounds,
     divisor,
@@ -115,16 +116,14 @@ def gemv_dispatch(
     passes = ceil_div(rows, taken)
     local = _workgroup(gpu, pieces, taken, matrices)
     wanted = model_of(gpu).gemv_groups
-    outputs = next(
-        (
-            each
-            for each in OUTPUTS
-            if _shared_memory(each * matrices, taken, local) <= gpu.max_shared_memory
-            and local % (each * matrices) == 0
-            and ceil_div(columns, each) * passes >= wanted
-        ),
-        OUTPUTS[-1],
-    )
+    possible = [
+        each
+        for each in OUTPUTS
+        if _shared_memory(each * matrices, taken, local) <= gpu.max_shared_memory
+        and local % (each * matrices) == 0
+    ] or [OUTPUTS[-1]]
+    filling = (each for each in possible if ceil_div(columns, each) * passes >= wanted)
+    outputs = next(filling, possible[-1])
     batch = max(1, TOGETHER // kind.piece)
     rounds = ceil_div(pieces, local) * matrices * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
@@ -143,13 +142,19 @@ def gemv_dispatch(
         push |= {"numbers": "numbers", "error": slot}
         push |= {"matrices": blocks.shape[0], "share": share}
         defines["GATHERED"] = "1"
+    joins = passes == 1 and numbers is None
+    tiles = tuple(
+        (fold_grid(ceil_div(columns, each)), {**constants, "OUTPUTS": each})
+        for each in possible
+    )
     return Dispatch(
         "quantized/gemv",
         fold_grid(ceil_div(columns, outputs), passes),
         push,
         constants,
         defines,
-        joins=passes == 1 and numbers is None,
+        joins=joins,
+        joined=JoinedTiles(wanted, tiles) if joins and len(tiles) > 1 else None,
     )
 
 

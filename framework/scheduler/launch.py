@@ -96,6 +96,23 @@ class Launch(NamedTuple):
     copies: tuple[int, int] | None = None
 
 
+class JoinedCall(NamedTuple):
+    """What a kernel call may be in a horizontal fusion group; see `JoinedTiles`.
+
+    Attributes
+    ----------
+    own : hashable
+        Its constants if it is alone. Calls that have the same keep them.
+    groups : int
+    tiles : tuple of (Grid, callable)
+        Grid, and what returns the pipeline of a horizontal fusion group.
+    """
+
+    own: Hashable
+    groups: int
+    tiles: tuple[tuple[Grid, Callable[[bool], vkbackend.Pipeline]], ...]
+
+
 class KernelCall(NamedTuple):
     """Kernel call, which may be fused horizontally into a launch.
 
@@ -111,6 +128,8 @@ class KernelCall(NamedTuple):
         See `Launch`.
     buffers : tuple of Buffer
         Buffers besides slots; only if it has no `program`.
+    joined : JoinedCall or None
+        If its `program` is that of calls with other constants, too.
     """
 
     pipeline: Callable[[bool], vkbackend.Pipeline]
@@ -125,6 +144,7 @@ class KernelCall(NamedTuple):
     program: Hashable | None = None
     buffers: tuple[vkbackend.Buffer, ...] = ()
     copies: tuple[int, int] | None = None
+    joined: JoinedCall | None = None
 
 
 @dataclass(frozen=True)
@@ -209,9 +229,25 @@ def launches(
         made.append(
             _single_launch(chosen[0], packings)
             if len(chosen) == 1
-            else _horizontal_launch(gpu, chosen)
+            else _horizontal_launch(gpu, _with_one_tile(chosen))
         )
     return made
+
+
+def _with_one_tile(calls: list[KernelCall]) -> list[KernelCall]:
+    """Return the calls of a horizontal fusion group with the same constants."""
+    joined = calls[0].joined
+    own = {call.joined.own for call in calls if call.joined is not None}
+    if joined is None or len(own) == 1:
+        return calls
+    for at in range(len(joined.tiles)):
+        tiles = [call.joined.tiles[at] for call in calls if call.joined is not None]
+        if sum(math.prod(grid) for grid, _ in tiles) >= joined.groups:
+            break
+    return [
+        call._replace(grid=grid, pipeline=pipeline)
+        for call, (grid, pipeline) in zip(calls, tiles, strict=True)
+    ]
 
 
 def last_host_steps(calls: Sequence[KernelCall], host: Collection[int]) -> list[int]:

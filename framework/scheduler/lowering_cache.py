@@ -7,6 +7,7 @@ all in the one before. Only their order, slots and memory are then planned anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..autotune import autotune
@@ -16,6 +17,7 @@ from ..codegen.glsl.kernel import emit
 from ..codegen.lower import structure_of, with_values
 from ..codegen.rowwise_variants import build_chosen_rows
 from ..ir.kernel_call import device_macros
+from .launch import JoinedCall
 
 if TYPE_CHECKING:
     import vkbackend
@@ -125,24 +127,41 @@ class LoweringCache:
         gpu: vkbackend.Device,
         pipeline: vkbackend.Pipeline,
         dispatch: Dispatch,
-        program: Hashable | None,
     ) -> Callable[[bool], vkbackend.Pipeline]:
         """Return what makes a hand-written kernel's pipeline; alone it is given."""
         pipelines = self.pipelines
+        constants, defines = dispatch.constants, dispatch.defines
+        program = dispatch.kernel, (*constants.items(),), (*defines.items(),)
 
         def found(horizontal: bool) -> vkbackend.Pipeline:
             if not horizontal:
                 return pipeline
             if program not in pipelines:
-                macros = {**dispatch.defines, "HORIZONTAL": "1"}
+                macros = {**defines, "HORIZONTAL": "1"}
                 pipelines[program] = gpu.pipeline(
                     dispatch.kernel,
                     defines={**device_macros(gpu.info), **macros},
-                    constants=dispatch.constants,
+                    constants=constants,
                 )
             return pipelines[program]
 
         return found
+
+    def program_of(
+        self, gpu: vkbackend.Device, dispatch: Dispatch, pipeline: vkbackend.Pipeline
+    ) -> tuple[Hashable, JoinedCall | None]:
+        """Return by what a dispatch is fused horizontally, and with what tiles."""
+        kernel, defines = dispatch.kernel, (*dispatch.defines.items(),)
+        own = (*dispatch.constants.items(),)
+        if dispatch.joined is None:
+            return (kernel, own, defines), None
+        groups, tiles = dispatch.joined
+        made = tuple(
+            (grid, self.joining_maker(gpu, pipeline, replace(dispatch, constants=each)))
+            for grid, each in tiles
+        )
+        of_all = tuple((*each.items(),) for _, each in tiles)
+        return (kernel, of_all, defines), JoinedCall(own, groups, made)
 
     def kernel_of(
         self,

@@ -51,6 +51,7 @@ from .bound_plan import BoundPlan
 from .launch import (
     Address,
     ExecutionPlan,
+    JoinedCall,
     KernelCall,
     Launch,
     execution_plan,
@@ -607,12 +608,11 @@ class _Builder:
             addresses |= more.written
             reads += [slot for slot, _ in more.used.values()]
             writes += [slot for slot, _ in more.written.values()]
-        program = None
+        program, joined = None, None
         if dispatch.joins and fused is None and not external:
-            constants, defines = dispatch.constants, dispatch.defines
-            program = dispatch.kernel, (*constants.items(),), (*defines.items(),)
+            program, joined = self.cache.program_of(self.gpu, dispatch, pipeline)
         self._add(
-            self.cache.joining_maker(self.gpu, pipeline, dispatch, program),
+            self.cache.joining_maker(self.gpu, pipeline, dispatch),
             dispatch.grid,
             addresses,
             words,
@@ -624,6 +624,7 @@ class _Builder:
             program,
             external=external,
             copies=copies,
+            joined=joined,
         )
         return words
 
@@ -641,6 +642,7 @@ class _Builder:
         program: Hashable | None = None,
         external: Sequence[vkbackend.Buffer] = (),
         copies: tuple[int, int] | None = None,
+        joined: JoinedCall | None = None,
     ) -> None:
         call = KernelCall(
             pipeline,
@@ -655,6 +657,7 @@ class _Builder:
             program,
             tuple(external),
             copies,
+            joined,
         )
         self.calls.append(call)
 

@@ -53,6 +53,16 @@ def test_wide_products_have_more_columns_a_workgroup(
     assert chosen(discrete, 20, 256, 256).grid[2] == 10
 
 
+def test_tiles_in_a_launch_with_others(discrete: vkbackend.DeviceInfo) -> None:
+    wide, narrow = (chosen(discrete, 1, n, 4096) for n in (4096, 256))
+    for dispatch, groups in ((wide, [256, 512, 1024]), (narrow, [16, 32, 64])):
+        assert dispatch.joined is not None
+        assert [grid[0] for grid, _ in dispatch.joined.tiles] == groups
+        outputs = [constants["OUTPUTS"] for _, constants in dispatch.joined.tiles]
+        assert outputs == [16, 8, 4]
+    assert chosen(discrete, 20, 256, 256).joined is None
+
+
 def test_sizes_that_shaders_cannot_number_are_refused(
     discrete: vkbackend.DeviceInfo,
 ) -> None:
