@@ -233,6 +233,13 @@ class Move(HostStep):
         """Return True: kernels write what others pull as any other memory."""
         return True
 
+    def source_within(self) -> int | None:
+        """Return the place of this rank's part among all, if it is given as it is."""
+        rank, item = self.group.rank, self.dtype.itemsize
+        if not isinstance(self.given, int) or self.given != self.taken[rank]:
+            return None
+        return starts(self.taken)[rank] * item if self.given else None
+
     def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
         """Return memory from which the ranks' cards take, and to which they give."""
         return self.group.allocate(device, size)
@@ -250,6 +257,7 @@ class Move(HostStep):
         rank, own = self.group.rank, None
         if self._keeps_own:
             own = parts[0] if isinstance(self.given, int) else parts[rank]
+            own = None if own == goals[rank] else own
         fill, consume = pages.filler(parts), pages.writer(goals, rank, own)
         with trace_hooks.listening(None):
             self.group.exchange(self.call, self._sizes, fill, consume)

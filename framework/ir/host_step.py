@@ -69,6 +69,18 @@ class HostStep(ABC):
         """
         return size > HOST_BYTES
 
+    def source_within(self) -> int | None:
+        """Return where, in what it makes, what it takes may lie; None if apart.
+
+        Then what a kernel writes there is a part of the result already.
+
+        Returns
+        -------
+        int or None
+            Offset in bytes.
+        """
+        return None
+
     def allocate(self, device: vkbackend.Device, size: int) -> vkbackend.Buffer | None:
         """Return memory that suits what it takes and makes; None if any does.
 

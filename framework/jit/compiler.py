@@ -24,6 +24,7 @@ from ..scheduler.memory_planner import (
     aligned_size,
     barrier_intervals,
     host_waits,
+    late_order,
     list_schedule,
     peak_live_bytes,
     place,
@@ -213,7 +214,8 @@ class _TraceCompiler:
     def _ordered(self, launches: list[Launch]) -> list[Launch]:
         """Return launches in an order of few barriers, light ones beside heavy ones.
 
-        What needs the results of host steps comes after all that does not.
+        What needs the results of host steps comes after all that does not, and what
+        is large not much earlier than its use.
         """
         replaced = {
             self.slots[id(array.value)]: self.slots[id(before)]
@@ -244,8 +246,15 @@ class _TraceCompiler:
             sum([size for _, size in each.allocate]) >= LARGE_BYTES for each in launches
         ]
         levels = list_schedule(accesses, loads, light, large)
-        order = sorted(range(len(launches)), key=lambda k: (waits[k], levels[k]))
-        return [launches[k] for k in order]
+        order: list[tuple[int, float]] = list(zip(waits, levels))
+        if any(steps):
+            makes = [
+                not is_step
+                and any([self.sizes[slot] >= LARGE_BYTES for slot in each.writes])
+                for each, is_step in zip(launches, steps)
+            ]
+            order = late_order(accesses, order, makes)
+        return [launches[k] for k in sorted(range(len(order)), key=order.__getitem__)]
 
     def _step_of(self, launch: Launch) -> tuple[HostStep, Value, Value] | None:
         """Return the host step that a launch stands for, what it takes and makes."""
@@ -316,23 +325,32 @@ class _TraceCompiler:
 
         Values that are not live at once share whole buffers, by which segments tell
         what has to wait for a host step. A step that takes its value elsewhere has a
-        buffer for a copy of it, which lives for as long.
+        buffer for a copy of it, which lives for as long. A value that is a part of what
+        the step makes lies there from the start.
         """
         live: dict[Key, _StepValue] = {}
         steps: list[tuple[int, Key]] = []
+        within = self._parts_of_results()
         for step, taken, made in self.steps.values():
             for value, makes in ((taken, False), (made, True)):
                 slot = self.slots[id(value)]
                 taken_there = makes or step.in_place(value.nbytes)
-                if slot not in self.buffers and taken_there:
+                apart = slot not in self.buffers and slot not in within
+                if apart and taken_there:
                     live.setdefault(slot, _StepValue(step, value.nbytes))
+        for value in self.trace.graph_inputs:
+            slot = self.slots.get(id(value), _HOST)
+            place = within.get(slot, (slot, 0))[0]
+            if place in live:
+                live[place].used(0)
         for at, launch in enumerate(self.launches):
             for slot in (*launch.reads, *launch.writes):
-                if slot in live:
-                    live[slot].used(at)
+                place = within.get(slot, (slot, 0))[0]
+                if place in live:
+                    live[place].used(at)
             found = self._step_of(launch)
             if found is not None:
-                read = launch.reads[0]
+                read = within.get(launch.reads[0], (launch.reads[0], 0))[0]
                 key: Key = read
                 if read not in live or not found[0].in_place(found[1].nbytes):
                     key = launch.writes[0], read
@@ -346,6 +364,33 @@ class _TraceCompiler:
         for in_place in (False, True):
             kind = {key: x for key, x in live.items() if x.in_place is in_place}
             self._share_buffers(kind)
+        for slot, (whole, offset) in within.items():
+            self.buffers[slot], self.offsets[slot] = self.buffers[whole], offset
+
+    def _parts_of_results(self) -> dict[int, tuple[int, int]]:
+        """Return values that host steps alone take, which lie in what these make.
+
+        Returns
+        -------
+        dict of int to (int, int)
+            By the slot of the value: that of the result, and the offset in bytes.
+        """
+        readers: dict[int, int] = {}
+        for launch in self.launches:
+            for slot in launch.reads:
+                readers[slot] = readers.get(slot, 0) + 1
+        found: dict[int, tuple[int, int]] = {}
+        for step, taken, made in self.steps.values():
+            slot, whole = self.slots[id(taken)], self.slots[id(made)]
+            offset = step.source_within()
+            bound = slot in self.buffers or whole in self.buffers
+            if offset is None or bound or readers.get(slot) != 1:
+                continue
+            # As memory of its own would be, so that kernels write vectors.
+            aligned = not (offset % GRANULE or taken.nbytes % GRANULE)
+            if aligned and step.in_place(taken.nbytes):
+                found[slot] = whole, offset
+        return found
 
     def _share_buffers(self, live: dict[Key, _StepValue]) -> None:
         """Allocate buffers for values of steps that take the same kind of memory."""

@@ -346,6 +346,57 @@ def host_waits(
     return found
 
 
+def late_order(
+    accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
+    order: Sequence[tuple[int, float]],
+    large: Sequence[bool],
+) -> list[tuple[int, float]]:
+    """Return an order in which work with large results comes just before its use.
+
+    What needs nothing but memory that is there before all work could be made at once:
+    copies of all parameters, each of which one host step takes, would live from the
+    beginning to their steps. Work that needs no more host steps stays where it is.
+
+    Parameters
+    ----------
+    accesses : sequence of (reads, writes)
+        See `barrier_intervals`.
+    order : sequence of (int, float)
+        Host steps that have to end before, and level, of each piece of work.
+    large : sequence of bool
+        Which pieces write something large.
+    """
+    made: set[int] = set()
+    used: set[int] = set()
+    moves: list[bool] = []
+    for (reads, writes), is_large in zip(accesses, large):
+        moves.append(is_large and made.isdisjoint(reads) and used.isdisjoint(writes))
+        if not moves[-1]:
+            made.update(writes)
+            used.update(reads, writes)
+    found = list(order)
+    end = max(order, default=(0, 0.0))
+    read: dict[int, tuple[int, float]] = {}
+    written: dict[int, tuple[int, float]] = {}
+    for k in reversed(range(len(accesses))):
+        reads, writes = accesses[k]
+        waits, level = order[k]
+        before = waits, level - 0.5
+        if moves[k]:
+            latest = min(
+                [end]
+                + [written.get(area, end) for area in (*reads, *writes)]
+                + [read.get(area, end) for area in writes]
+            )
+            if latest[0] > waits:
+                found[k] = before = latest
+        for area in reads:
+            read[area] = min(read.get(area, end), before)
+        for area in writes:
+            written[area] = min(written.get(area, end), before)
+    return found
+
+
 def _alap_levels(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
     earliest: Sequence[int],

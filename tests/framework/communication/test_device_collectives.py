@@ -12,9 +12,17 @@ from tests.framework.communication.test_group import DTYPES, tensor_of
 from tests.rank_threads import LONG, ThreadPages, as_threads
 from vkbackend import ArgumentError, TimelinePoint, VulkanError
 from vkbackend.framework.base.device import CPU, Device, GpuDevice
-from vkbackend.framework.communication.device_collectives import moves, starts, sums
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.communication.device_collectives import (
+    Move,
+    moves,
+    starts,
+    sums,
+)
+from vkbackend.framework.communication.device_pages import DevicePages
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import HostTransport
+from vkbackend.framework.communication.transport import Call
 
 SHAPE = (6, 5)
 
@@ -226,6 +234,39 @@ def test_a_device_that_imports_nothing(
     for told, found in as_threads(monkeypatch, 2).run(work):
         assert told == f"host: threads; {why}"
         assert found == [1.0, 1.0]
+
+
+def test_what_is_gathered_may_lie_among_all(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    """Then a rank's own part is copied by nobody, and all still get it."""
+    own: list[Any] = []
+    writer = DevicePages.writer
+
+    def noted(self: DevicePages, goals: Any, rank: int, place: Any) -> Any:
+        own.append(place)
+        return writer(self, goals, rank, place)
+
+    monkeypatch.setattr(DevicePages, "writer", noted)
+
+    def work(group: Group) -> list[float]:
+        step = Move(group, Call("test"), 256, (256, 256), float32)
+        start = step.source_within()
+        assert start == 1024 * group.rank
+        assert Move(group, Call("test"), 256, (0, 0), float32).source_within() is None
+        parts = Move(group, Call("test"), (256, 256), (256, 256), float32)
+        assert parts.source_within() is None
+        buffer = importer.gpu.allocate(2048)
+        values = np.full(256, 1.0 + group.rank, np.float32)
+        importer.gpu.upload(values, buffer, start)
+        assert step.run_on_device(
+            importer.gpu, (buffer, start, 1024), (buffer, 0, 2048)
+        )
+        group.barrier()
+        return np.frombuffer(importer.gpu.read(buffer), np.float32)[::256].tolist()
+
+    assert as_threads(monkeypatch, 2).run(work) == [[1.0, 2.0]] * 2
+    assert own == [None] * 2
 
 
 def test_where_parts_begin() -> None:

@@ -99,6 +99,61 @@ def test_steps_take_and_make_in_memory_of_their_own(
     assert used[-3:] == [(True, True)] * 3
 
 
+def test_an_argument_is_a_step_s_own_until_then(gpu: GpuDevice) -> None:
+    """It is copied in first, and steps before have memory that is used again."""
+
+    @fw.jit
+    def f(x: fw.Tensor, y: fw.Tensor) -> Any:
+        for _ in range(4):
+            x = recorded(x * 0.5, Doubled(), x.shape)
+        return x + 0, recorded(y, Doubled(), y.shape)
+
+    count = 1 << 17  # in memory of the device
+    for k in range(3):
+        x, y = (fw.full((count,), each, device=gpu) for each in (k + 1.0, k + 10.0))
+        first, second = f(x, y)
+        assert set(first.tolist()) == {k + 1.0}
+        assert set(second.tolist()) == {2 * k + 20.0}
+    assert f.replays == 2
+
+
+@pytest.mark.parametrize("count", [1 << 16, 1000])
+def test_what_is_a_part_of_the_result_lies_there(gpu: GpuDevice, count: int) -> None:
+    """Where it could begin, unless it has other uses."""
+    seen: list[bool] = []
+
+    class Joined(Doubled):
+        def in_place(self, size: int) -> bool:
+            return True
+
+        def source_within(self) -> int:
+            return 4 * count
+
+        def run_on_device(self, device: Any, source: Any, target: Any) -> bool:
+            assert source[2] == 4 * count
+            assert target[2] == 8 * count
+            seen.append(source[:2] == (target[0], target[1] + 4 * count))
+            own = device.read(*source)
+            device.upload(own, target[0], target[1])
+            device.upload(own, target[0], target[1] + 4 * count)
+            return True
+
+    @fw.jit
+    def f(x: fw.Tensor) -> Any:
+        y = recorded(x + 1, Joined(), (2 * count,))
+        kept = x + 2
+        z = recorded(kept, Joined(), (2 * count,))
+        return y * 1, z * 1, kept
+
+    for k in range(3):
+        y, z, kept = f(fw.full((count,), float(k), device=gpu))
+        assert set(y.tolist()) == {k + 1.0}
+        assert set(z.tolist()) == {k + 2.0} == set(kept.tolist())
+    assert f.replays == 2
+    aligned = count * 4 % 256 == 0
+    assert seen[-2:] == [aligned, False]
+
+
 def test_a_step_with_nothing_beside_it_needs_no_thread(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,7 @@ from vkbackend.framework.scheduler.memory_planner import (
     asap_levels,
     barrier_intervals,
     host_waits,
+    late_order,
     list_schedule,
     peak_live_bytes,
     place,
@@ -222,3 +223,39 @@ def test_buffers_that_fit_are_taken() -> None:
     ranges = [LiveRange(8, 0, 1), LiveRange(2, 0, 1), LiveRange(3, 2, 3)]
     assert shared_buffers(ranges) == ([0, 1, 0], [8, 2])
     assert shared_buffers([LiveRange(2, 0, 0), LiveRange(3, 1, 1)]) == ([0, 0], [3])
+
+
+def test_what_is_large_comes_just_before_its_use() -> None:
+    """Copies for a later host step, of two parts, and not what needs no other."""
+    memory, copy, token, ordered, first = range(5)
+    accesses = [
+        ([memory], [first]),  # 0: its use needs no host step
+        ([memory], [copy]),  # 1 and 2: parts of one
+        ([memory], [copy]),
+        ([first], [9]),  # 3
+        ([9], [token]),  # 4: after a host step
+        ([copy, token], [ordered]),  # 5
+    ]
+    order = [(0, 0), (0, 0), (0, 1), (0, 1), (1, 2), (1, 3)]
+    large = [True, True, True, False, True, True]
+    found = late_order(accesses, order, large)
+    assert found == [(0, 0), (1, 2.5), (1, 2.5), (0, 1), (1, 2), (1, 3)]
+    assert late_order(accesses, order, [False] * 6) == order
+
+
+@given(accesses, st.lists(st.booleans(), min_size=30, max_size=30))
+def test_late_work_keeps_its_order(
+    wanted: list[tuple[list[int], list[int]]], bits: list[bool]
+) -> None:
+    """Each piece still comes after what it depends on, and before what depends on it."""
+    steps = bits[: len(wanted)]
+    levels = list_schedule(wanted, [1] * len(wanted), [False] * len(wanted))
+    order = list(zip(host_waits(wanted, steps), levels))
+    large = [not each for each in steps]
+    found = late_order(wanted, order, large)
+    for k, (reads, writes) in enumerate(wanted):
+        assert found[k] >= order[k]
+        for j, (more, made) in enumerate(wanted[:k]):
+            conflict = {*made} & {*reads, *writes} or {*more} & {*writes}
+            if conflict and order[j] <= order[k]:
+                assert found[j] <= found[k]
