@@ -111,6 +111,16 @@ class TraceHooks:
         """Note a host action that is repeated before each replay."""
         self.replayable = False
 
+    def at_end(self, action: Callable[[], object]) -> bool:
+        """Run an action when the function has returned, as a part of the trace.
+
+        Returns
+        -------
+        bool
+            Whether it will be run; not by a trace of less than a function.
+        """
+        return False
+
     def once(self, reason: str) -> None:
         """Note an action that is done only once: the trace cannot be cached."""
         self.replayable = False

@@ -118,6 +118,7 @@ class Trace(TraceHooks):
         self.callees = CalleeTracker()
         self.guards: Guards | None = None
         self._stand_ins: dict[int, Tensor] = {}
+        self._last_actions: list[Action] = []
         self._inputs: list[Tensor] = []
         self._input_arrays: list[Array] = []
         self.arguments = TracedArguments(self._swap)
@@ -196,6 +197,11 @@ class Trace(TraceHooks):
     def each_time(self, action: Action) -> None:
         """Record a host action that is repeated before each replay."""
         self.actions.append(action)
+
+    def at_end(self, action: Action) -> bool:
+        """Keep an action that `run` does at its end; return True."""
+        self._last_actions.append(action)
+        return True
 
     def once(self, reason: str) -> None:
         """Record a one-time effect, which forbids to cache the trace."""
@@ -285,6 +291,8 @@ class Trace(TraceHooks):
                 self.callees,
             ):
                 result = function(*args, **kwargs)
+                for action in self._last_actions:
+                    action()
             if symbols is not None:
                 symbols.finish()
                 self.actions += symbols.dynamic

@@ -9,6 +9,13 @@ from functools import cached_property
 ALIGNMENT = 64
 """Elements that starts of tensors are multiples of, so that kernels load vectors."""
 
+LARGE, GRANULE = 1 << 14, 256
+"""Elements of a part from which on its size is a multiple, and of what.
+
+So each part begins where memory of its own could, and kernels write it in its place
+among all.
+"""
+
 
 @dataclass(frozen=True)
 class FlatLayout:
@@ -47,7 +54,8 @@ class FlatLayout:
     def chunk(self) -> int:
         """Elements of a part."""
         end = self.starts[-1] + self.sizes[-1] if self.sizes else 0
-        return -(-end // self.ranks)
+        part = -(-end // self.ranks)
+        return part if part < LARGE else -(-part // GRANULE) * GRANULE
 
     @property
     def total(self) -> int:

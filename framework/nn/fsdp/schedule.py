@@ -2,9 +2,10 @@
 
 Forward: a unit is gathered before its call, and freed after it; what is computed so far
 is submitted first, so a device computes while the next unit is gathered. Within a trace
-the next unit's gather is recorded before this one computes. Backward: units come in the
-reverse order, each is gathered while the one before computes, and the gradients of a
-unit are exchanged while the next one computes.
+the gathers of the next units are recorded before this one computes, and what the
+backward pass begins with stays gathered: the outermost unit and the last one. Backward:
+units come in the reverse order, each is gathered while the one before computes, and the
+gradients of a unit are exchanged while the next one computes.
 """
 
 from __future__ import annotations
@@ -40,6 +41,14 @@ The host would gather all units, of which each needs its memory, before the devi
 computed the first.
 """
 
+PREFETCH_BYTES = 32 << 20
+PREFETCH_SHARE = 16
+"""Bytes of units that a trace gathers ahead, and that a model has for each of them.
+
+At least the next unit is. An exchange takes a while however small it is, so several
+small units are gathered ahead, as long as they are few beside the model.
+"""
+
 
 class Schedule:
     """Order of the units of a model.
@@ -59,8 +68,8 @@ class Schedule:
         self.units = list(units)
         self.syncs = True
         # Of the last forward pass, by the beginnings and by the ends of calls.
-        self._begun = [*self.units[-1:], *self.units[:-1]]
-        self._ended = list(self.units)
+        self._begun = self.units[::-1]
+        self._ended = _by_ends(self._begun)
         self._now_begun: list[FSDPUnit] = []
         self._now_ended: list[FSDPUnit] = []
         self._open: list[FSDPUnit] = []
@@ -68,6 +77,7 @@ class Schedule:
         self._waiting: tuple[FlatParameters, Tensor] | None = None
         self._visited: list[FSDPUnit] = []
         self._freed: deque[TimelinePoint] = deque()
+        self._kept: FSDPUnit | None = None
         for each in self.units:
             each.schedule = self
 
@@ -93,6 +103,24 @@ class Schedule:
             queue = device.gpu.compute_queue
             self._freed.append(TimelinePoint(queue, queue.submitted))
 
+    def _prefetch(
+        self, order: Sequence[FSDPUnit], unit: FSDPUnit, step: int, token: Tensor | None
+    ) -> None:
+        """Gather the next units in an order, once the token has been computed."""
+        most = 0
+        if trace_hooks.listener() is not None:
+            total = sum([each.nbytes for each in self.units])
+            most = min(PREFETCH_BYTES, total // PREFETCH_SHARE)
+        size = 0
+        following = _neighbour(order, unit, step)
+        while following is not None and following not in self._open:
+            following.notify()
+            self._gather(following, token)
+            size += following.nbytes
+            if size >= most:
+                break
+            following = _neighbour(order, following, step)
+
     # Forward
 
     def before_forward(self, unit: FSDPUnit, given: Any) -> None:
@@ -107,10 +135,7 @@ class Schedule:
         self._gather(unit, token)
         unit.expose(anew=True)
         if trace_hooks.listener() is not None and not running.passes:
-            following = _neighbour(self._begun, unit, 1)
-            if following is not None and following not in self._open:
-                following.notify()
-                self._gather(following, token)
+            self._prefetch(self._begun, unit, 1, token)
 
     def after_forward(self, unit: FSDPUnit, result: Any) -> Any:
         """Free a unit, and let it be gathered again before its backward pass."""
@@ -126,16 +151,36 @@ class Schedule:
         self._now_ended.append(unit)
         unit.hide()
         outermost = not self._open
-        keeps = taped and outermost and trace_hooks.listener() is None
-        if unit.reshard or (unit.reshard is None and not keeps) or not taped:
+        if not taped or not self._stays(unit, outermost):
             self._submit(result)
             self._free(*unit.flats)
         if outermost:
             self._begun, self._ended = self._now_begun, self._now_ended
+            kept = (unit, self._kept if taped else None)
             for each in self.units:
-                if each is not unit and each.reshard is not False:
+                if each not in kept and each.reshard is not False:
                     each.free()
+            self._kept = None
         return result
+
+    def _stays(self, unit: FSDPUnit, outermost: bool) -> bool:
+        """Return whether a unit stays gathered between both passes.
+
+        Units that the backward pass begins with would be gathered with nothing to
+        compute meanwhile, and take no memory from those that come later.
+        """
+        if unit.reshard is not None:
+            return not unit.reshard
+        trace = trace_hooks.listener()
+        if trace is None:
+            return outermost
+        if not outermost and unit is not self._begun[-1]:
+            return False
+        if not trace.at_end(unit.free):
+            return False
+        if not outermost:
+            self._kept = unit
+        return True
 
     def _submit(self, result: Any) -> None:
         """Let the device compute what was recorded, before it gathers the next unit."""
@@ -169,10 +214,7 @@ class Schedule:
         token = _token(given)
         self._gather(unit, token)
         unit.expose(anew=False)
-        following = _neighbour(self._ended, unit, -1)
-        if following is not None:
-            following.notify()
-            self._gather(following, token)
+        self._prefetch(self._ended, unit, -1, token)
 
     def after_backward(
         self,
@@ -262,6 +304,17 @@ def _neighbour(order: Sequence[FSDPUnit], unit: FSDPUnit, step: int) -> FSDPUnit
         return None
     place = (at[-1] if step > 0 else at[0]) + step
     return order[place] if 0 <= place < len(order) else None
+
+
+def _by_ends(begun: Sequence[FSDPUnit]) -> list[FSDPUnit]:
+    """Return units in the order of ends of calls that begin in an order."""
+    open_: list[FSDPUnit] = []
+    ended: list[FSDPUnit] = []
+    for each in begun:
+        while open_ and not _is_below(each, open_[-1]):
+            ended.append(open_.pop())
+        open_.append(each)
+    return ended + open_[::-1]
 
 
 def _is_below(unit: FSDPUnit, other: FSDPUnit) -> bool:

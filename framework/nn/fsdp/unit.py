@@ -170,6 +170,12 @@ class FlatParameters:
             mark_divided(each, self.group, self.part(number))
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the whole parameters, as they are gathered."""
+        dtype = self.dtypes.compute or self.pieces[0].dtype
+        return self.layout.total * dtype.itemsize
+
+    @property
     def up_to_date(self) -> bool:
         """Whether what was gathered is what the pieces are, and of this trace."""
         versions = [each.array.version for each in self.pieces]
@@ -396,6 +402,11 @@ class FSDPUnit:
         for flat in self.flats:
             for number, entry in enumerate(flat.entries):
                 yield flat, number, entry
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole parameters, as they are gathered."""
+        return sum([each.nbytes for each in self.flats])
 
     @property
     def gathered(self) -> bool:

@@ -52,7 +52,8 @@ class FSDP(Module):
         `distributed.fsdp.wrap`). What is left is one unit.
     reshard_after_forward : bool or None, default None
         Whether parameters are freed after the forward pass. None frees all but those
-        of the outermost unit, which the backward pass needs first.
+        of the outermost unit, and within `fw.jit` of the last one, which the backward
+        pass needs first.
     param_dtype : DType or str, optional
         Of the gathered parameters and of the computation; gradients and moments are of
         the parameters' own dtype.
@@ -132,7 +133,6 @@ class FSDP(Module):
             cast_inputs=True,
         )
         ignored = {id(x) for each in ignored_modules or () for x in each.modules()}
-        inner = reshard_after_forward is not False
         for each in chosen_modules(module, auto_wrap_policy):
             # What others share belongs to the unit around them all.
             within = {id(x) for x in each.modules()}
@@ -141,7 +141,7 @@ class FSDP(Module):
                 for entry in _entries(module, ignored)
                 if not all(id(owner) in within for owner, _ in entry.places)
             }
-            _divide(each, self.group, inner, ignored, shared, dtypes)
+            _divide(each, self.group, reshard_after_forward, ignored, shared, dtypes)
         _divide(module, self.group, reshard_after_forward, ignored, set(), dtypes)
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:

@@ -247,7 +247,7 @@ def test_what_is_large_comes_just_before_its_use() -> None:
 def test_late_work_keeps_its_order(
     wanted: list[tuple[list[int], list[int]]], bits: list[bool]
 ) -> None:
-    """Each piece still comes after what it depends on, and before what depends on it."""
+    """Each piece still comes after what it depends on."""
     steps = bits[: len(wanted)]
     levels = list_schedule(wanted, [1] * len(wanted), [False] * len(wanted))
     order = list(zip(host_waits(wanted, steps), levels))

@@ -6,6 +6,8 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.nn.fsdp import schedule
 from vkbackend.framework.nn.fsdp.unit import FlatParameters
 
 
@@ -49,6 +51,52 @@ def test_order(events: list[str]) -> None:
         *("gather 2", "accumulate 4", "free 3"),
         *("accumulate 3", "free 2", "accumulate 2"),
     ]
+
+
+def test_order_in_a_trace(
+    events: list[str], gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next units are gathered first, and the last one stays for the way back."""
+    model = made().to(gpu)
+
+    @fw.jit
+    def step(x: fw.Tensor) -> fw.Tensor:
+        model.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    step(fw.ones(1, 1, device=gpu))
+    assert events == [
+        *("gather 2", "gather 3", "free 2", "gather 4", "free 3"),
+        *("gather 3", "free 4", "gather 2", "accumulate 4", "free 3"),
+        *("accumulate 3", "free 2", "accumulate 2"),
+    ]
+    monkeypatch.setattr(schedule, "PREFETCH_SHARE", 1)
+    again = fw.jit(step.__wrapped__)
+    events.clear()
+    again(fw.ones(1, 1, device=gpu))
+    assert events[:3] == ["gather 2", "gather 3", "gather 4"]
+    assert [each for each in events if each.startswith("gather")][3:] == [
+        *("gather 3", "gather 2")
+    ]
+
+
+def test_what_stays_is_freed_at_the_end_of_a_trace(gpu: GpuDevice) -> None:
+    """Also where no backward pass follows; one after it gathers again."""
+    model = made().to(gpu)
+
+    @fw.jit
+    def forward(x: fw.Tensor) -> fw.Tensor:
+        return model(x).sum().detach()
+
+    for _ in range(3):
+        found = forward(fw.ones(1, 1, device=gpu)).item()
+        assert not any(
+            each.gathered for unit in model._schedule.units for each in unit.flats
+        )
+    assert found == forward(fw.ones(1, 1, device=gpu)).item()
+    assert forward.replays == 3
 
 
 def test_gathered_until_backward(events: list[str]) -> None:
