@@ -40,8 +40,16 @@ float corrected(float x, float rest, float factor) {
     return sum;
 }
 
-// The quotient where neither it nor what is computed on the way leaves normal numbers;
-// 1 / y alone depends on y alone, and is computed once for the many of a row.
+// Quotients are near where neither they nor what is computed on the way are denormal
+// numbers or too large: of NEAR_LEAST to 2^60 by 2^-40 to 2^40. Parts of products are
+// smaller than products.
+#ifdef FUSED_MULTIPLY_ADD
+#define NEAR_LEAST 8.27180613e-25  // 2^-80
+#else
+#define NEAR_LEAST 8.67361738e-19  // 2^-60
+#endif
+
+// The inverse of y is computed once for many x.
 float near_quotient(float x, float y) {
     precise float inverse = 1.0 / y;
     inverse = corrected(inverse, rest_of_product(1.0, inverse, y), inverse);
@@ -73,11 +81,11 @@ float rounded_quotient(float x, float y) {
 #ifdef ROUNDED_QUOTIENTS
     return divided(x, y);
 #else
-    // 2^-80 to 2^60 by 2^-40 to 2^40
-    if (abs(x) > 8.27180613e-25 && abs(x) < 1.15292150e+18 &&
-        abs(y) > 9.09494702e-13 && abs(y) < 1.09951163e+12)
-        return near_quotient(x, y);
-    return far_quotient(x, y);
+    float quotient = near_quotient(x, y);
+    if (!(abs(x) > NEAR_LEAST && abs(x) < 1.15292150e+18 &&
+          abs(y) > 9.09494702e-13 && abs(y) < 1.09951163e+12))
+        quotient = far_quotient(x, y);
+    return quotient;
 #endif
 }
 
