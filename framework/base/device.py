@@ -18,12 +18,16 @@ from vkbackend import config, fork_safety
 from vkbackend.errors import NoVulkanError, ReentrantError
 
 from . import index_checks
+from .recent_cache import RecentCache
 from .scoped_setting import ScopedSetting, SettingScope
 
 if TYPE_CHECKING:
     from ..ir.lazy_graph import Node
     from ..scheduler.lowering_cache import LoweringCache
     from ..scheduler.plan import Plan
+
+MOST_UPLOAD_SIZES = 256
+"""Sizes of uploads in a generation of those that are remembered."""
 
 KEPT_PLANS = 256
 """Plans cached per device; the least recently used is evicted first."""
@@ -219,7 +223,7 @@ class GpuDevice(Device):
         Cached backward passes by tape structure; see `autograd.backward_cache`.
     backward_misses : int
         Consecutive misses of the backward cache.
-    upload_places : dict of int to tuple of (int,)
+    upload_places : RecentCache of int to tuple of (int,)
         Addresses of the last uploads by their bytes, the newest first.
     """
 
@@ -243,7 +247,8 @@ class GpuDevice(Device):
         self._plans = PlanCache()
         self.backward_cache: OrderedDict[object, object] = OrderedDict()
         self.backward_misses = 0
-        self.upload_places: dict[int, tuple[tuple[int], ...]] = {}
+        self.upload_places: RecentCache[int, tuple[tuple[int], ...]]
+        self.upload_places = RecentCache(MOST_UPLOAD_SIZES)
 
     @property
     def plans(self) -> OrderedDict[object, Plan]:

@@ -10,6 +10,7 @@ from typing import NamedTuple, SupportsIndex, overload
 
 from .dtype import DType
 from .errors import IndexRangeError, ShapeError
+from .recent_cache import RecentCache
 from .validation import as_int, as_int_or_ints
 
 Shape = tuple[int, ...]
@@ -143,18 +144,16 @@ class Layout(NamedTuple):
 
 
 MOST_INTERNED = 1 << 14
-_interned: dict[Layout, Layout] = {}
+_interned: RecentCache[Layout, Layout] = RecentCache(MOST_INTERNED)
 
 
 def interned(layout: Layout) -> Layout:
     """Return the interned object of equal layouts.
 
-    Caches look layouts up by identity. Past `MOST_INTERNED` the table is cleared, after
-    which an equal layout is another object: such caches miss then, no more.
+    Caches look layouts up by identity. One that was not asked for while `MOST_INTERNED`
+    others were is another object afterwards: such caches miss then, no more.
     """
-    if len(_interned) >= MOST_INTERNED:
-        _interned.clear()
-    return _interned.setdefault(layout, layout)
+    return _interned[layout] or _interned.shared(layout, layout)
 
 
 @functools.lru_cache(maxsize=4096)

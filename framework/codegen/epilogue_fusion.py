@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..autotune import autotune
 from ..base.dtype import bfloat16, float16, float32
+from ..base.recent_cache import RecentCache
 from ..base.shape import Layout
 from ..base.trace_hooks import DYNAMIC
 from ..ir.kernel_call import BufferOffset, Dispatch
@@ -111,7 +112,7 @@ def fuse_epilogues(
     live_out: set[int],
     external: Collection[int],
     state: Collection[int],
-    known: dict[Hashable, FusedEpilogue | None],
+    known: RecentCache[Hashable, tuple[FusedEpilogue | None]],
 ) -> dict[int, FusedEpilogue]:
     """Return the fused epilogues, by the first node of their kernel group.
 
@@ -129,7 +130,7 @@ def fuse_epilogues(
         Live-out values of kernels, by `id`.
     external, state : collection of int
         Values, by `id`, with external references, and those a replay may overwrite.
-    known : dict of Hashable to (FusedEpilogue or None)
+    known : RecentCache of Hashable to tuple of (FusedEpilogue or None)
         Filled: those of a loop's steps are equal but for their values.
     """
     group_of = {
@@ -207,24 +208,26 @@ def _known_epilogue(
     product: int,
     kernel_group: list[int],
     live_out: set[int],
-    known: dict[Hashable, FusedEpilogue | None],
+    known: RecentCache[Hashable, tuple[FusedEpilogue | None]],
 ) -> FusedEpilogue | None:
     """Return `_fuse_epilogue`, from what is known of groups of the same structure."""
     node, members = nodes[product], [nodes[number] for number in kernel_group]
     structure, values = structure_of(members, live_out, node.outputs)
     dynamic = [isinstance(each, DYNAMIC) for row in members for each in row.numbers]
     key = structure, dispatch_class(node), tuple(dynamic)
-    if key in known:
-        found = known[key]
+    before = known[key]
+    if before is not None:
+        (found,) = before
         if found is None:
             return None
         kernel = with_values(found.kernel, values.__getitem__)
         return found._replace(product=product, kernel_group=kernel_group, kernel=kernel)
-    made = known[key] = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
+    made = _fuse_epilogue(gpu, nodes, product, kernel_group, live_out)
+    known[key] = (made,)
     if made is not None:
         places = {id(value): place for place, value in enumerate(values)}
         kernel = with_values(made.kernel, lambda value: places[id(value)])
-        known[key] = made._replace(kernel=kernel)
+        known[key] = (made._replace(kernel=kernel),)
     return made
 
 

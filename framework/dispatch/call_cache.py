@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ..base.recent_cache import RecentCache
 from ..base.symbolic_number import live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import recorded_result, tensor_holding
@@ -32,22 +33,19 @@ if TYPE_CHECKING:
     from ..ir.lazy_graph import NodeSignature
 
 MOST_CACHED_CALLS = 4096
-"""Cached calls per op, or jitted function; past it, the cache is cleared."""
+"""Cached calls per op, or jitted function, that are in a generation of its cache."""
 
 
 Entry = TypeVar("Entry")
 
 
-class CallCache(dict[CacheKey, Entry]):
-    """Cached calls of an op, or jitted function, by key; looked up with `get`."""
+class CallCache(RecentCache[CacheKey, Entry]):
+    """Cached calls of an op, or jitted function, by key."""
 
     __slots__ = ()
 
-    def add(self, key: CacheKey, entry: Entry) -> None:
-        """Cache a call; when there are too many, the others are dropped."""
-        if len(self) >= MOST_CACHED_CALLS:
-            self.clear()
-        self[key] = entry
+    def __init__(self) -> None:
+        super().__init__(MOST_CACHED_CALLS)
 
 
 def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:

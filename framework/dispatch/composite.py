@@ -54,7 +54,7 @@ class Composite(Op[P, R]):
                 return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
-        cached = self.call_cache.get(key)
+        cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
         wants = tuple([each.needs_grad for each in tensors])

@@ -55,7 +55,7 @@ class Movement(Op[P, R]):
         if casts or kwargs or len(args) != len(self.names):
             given = self._given(args, kwargs)
         key, _ = call_key(given)
-        cached = self.call_cache.get(key)
+        cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
         result: R = self._replay(cached, given)  # no `cast`, which is a call
@@ -67,7 +67,7 @@ class Movement(Op[P, R]):
         The same as a call, without looking at each argument for its cache key.
         """
         key = id(tensor.layout), tensor.array.value.dtype, tensor.device, *sizes
-        cached = self.call_cache.get(key)
+        cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return self(tensor, *sizes)  # type: ignore[call-arg, arg-type]  # its own
         return self._replay(cached, (tensor, *sizes))

@@ -68,7 +68,7 @@ class Primitive(Op[P, R]):
         if kwargs or modes.autocast_blocks or len(args) != len(self.names):
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
-        cached = self.call_cache.get(key)
+        cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             outputs = self._slow_path(given, key)
         else:

@@ -611,9 +611,6 @@ def need_tensors(name: str, **given: object) -> None:
 UPLOAD_PLACES = 4
 """Addresses that are remembered of uploads of each size."""
 
-MOST_UPLOAD_SIZES = 256
-"""Sizes of uploads that are remembered; past it, all are forgotten."""
-
 
 def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
     """Return a value on `device` with the elements of a flat host array."""
@@ -623,15 +620,11 @@ def upload(flat: np.ndarray, dtype: DType, device: GpuDevice) -> Value:
 
 def _uploaded(flat: np.ndarray, device: GpuDevice) -> vkbackend.Buffer:
     # Batches of one size lie in the same places by turns; see `executor.memory_of`.
-    places = device.upload_places.get(flat.nbytes, ())
+    places = device.upload_places[flat.nbytes] or ()
     (buffer,) = device.gpu.allocate_each((flat.nbytes,), places, idle=True)
-    if len(device.upload_places) > MOST_UPLOAD_SIZES:
-        device.upload_places.clear()
     others = [each for each in places if each[0] != buffer.address]
-    device.upload_places[flat.nbytes] = (
-        (buffer.address,),
-        *others[: UPLOAD_PLACES - 1],
-    )
+    latest = (buffer.address,), *others[: UPLOAD_PLACES - 1]
+    device.upload_places.add(flat.nbytes, latest)
     if flat.nbytes:
         device.gpu.upload(flat, buffer)
     return buffer

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base import inference, trace_hooks
 from ..base.dtype import DType
+from ..base.recent_cache import RecentCache
 from ..base.shape import Layout
 
 if TYPE_CHECKING:
@@ -369,7 +370,7 @@ def start_class(dtype: DType) -> int:
 
 
 MOST_SIGNATURES = 1 << 16
-"""Limit of interned signatures; past it, the table is cleared."""
+"""Interned signatures that are in a generation of their table."""
 
 CacheKey = tuple[object, ...]
 
@@ -402,7 +403,7 @@ def cache_key(argument: object) -> CacheKey | None:
     return None if None in marks else (kind, *marks)
 
 
-_signatures: dict[object, NodeSignature] = {}
+_signatures: RecentCache[object, NodeSignature] = RecentCache(MOST_SIGNATURES)
 
 
 def signature_of(
@@ -418,10 +419,8 @@ def signature_of(
     taken = tuple(value.dtype for value, _ in inputs)
     kinds = tuple([cache_key(value) or type(value) for _, value in params])
     key = (op, params, kinds, operands, taken, layouts, dtypes, numbers)
-    signature = _signatures.get(key)
+    signature = _signatures[key]
     if signature is None:
-        if len(_signatures) >= MOST_SIGNATURES:
-            _signatures.clear()
         signature = NodeSignature(op, params, operands, layouts, dtypes, numbers)
         classes = list(map(start_class, taken))
         if any([each.offset >= size for each, size in zip(operands, classes)]):
@@ -435,7 +434,7 @@ def signature_of(
                 tuple([each.offset - start for each, start in zip(operands, starts)]),
             )
         # Another thread may have interned it first.
-        signature = _signatures.setdefault(key, signature)
+        signature = _signatures.shared(key, signature)
     return signature
 
 

@@ -128,7 +128,7 @@ class Source(Op[..., Any]):
         if None in marks:
             return super().__call__(*args)
         key = (device, *marks)
-        cached = self.call_cache.get(key)
+        cached = self.call_cache[key]
         if cached is not None and cached.generation == device.generation:
             _, signature, numbers = cached
             with device.lock:

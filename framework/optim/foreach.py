@@ -58,7 +58,7 @@ def assign_each(
             key += (id(tensor.layout), value.dtype, tensor.device)
             values.append(value)
         first, old = row[0], values[0]
-        cached = op.call_cache.get((*key, *kinds))
+        cached = op.call_cache[(*key, *kinds)]
         # The result must be all of the storage, in its order.
         if (
             cached is None

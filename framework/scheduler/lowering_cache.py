@@ -1,16 +1,19 @@
 """Cache of lowered kernels, by structure: what plans of one device have in common.
 
 A graph that is another number of a loop's steps has another plan, of kernels that were
-all in the one before. Only their order, slots and memory are then planned anew.
+all in the one before. Only their order, slots and memory are then planned anew. Past a
+limit another cache begins, which takes over what is used of the one before.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..autotune import autotune
+from ..base.recent_cache import RecentCache
 from ..codegen.elementwise_variants import build_chosen_kernel
 from ..codegen.glsl.aliasing import arguments_in_memory, results_over_operands
 from ..codegen.glsl.kernel import emit
@@ -32,15 +35,24 @@ if TYPE_CHECKING:
     from .launch import Packing
 
 MAX_LOWERED = 4096
-"""Kernels and dispatches of a cache, past which planning begins another one."""
+"""Kernels and dispatches of a cache, past which planning begins the next one."""
+
+Epilogue = tuple["FusedEpilogue | None"]
+"""What is known of an epilogue: that it is fused, or that it cannot be."""
 
 
 class LoweringCache:
     """What planning finds out about kernels, each by what decides it.
 
+    Parameters
+    ----------
+    older : LoweringCache or None
+        One that is full. What is asked for of its kernels, nodes, dispatches and
+        epilogues comes from there; the rest is made anew of these.
+
     Attributes
     ----------
-    kernels : dict of Hashable to LoweredKernel
+    kernels : RecentCache of Hashable to LoweredKernel
         Generated kernels, with places of values instead of these; see `structure_of`.
     programs, numbers : dict of KernelProgram to int, dict of int to int
         Numbers of programs, which are long: they are compared once each. By `id` too,
@@ -51,36 +63,41 @@ class LoweringCache:
     pipelines : dict of Hashable to Pipeline
     makers : dict of Hashable to callable
         What makes a generated kernel's pipeline, alone or fused horizontally.
-    spaces : dict of NodeSignature to FusionNode
+    spaces : RecentCache of NodeSignature to FusionNode
         Nodes as the partitioner sees them, without what they read.
-    dispatches : dict of Hashable to sequence of Dispatch
+    dispatches : RecentCache of Hashable to sequence of Dispatch
         By `dispatch_class`.
     arguments : dict of int to SortedArguments
         Of a dispatch, by its `id`, as `dispatches` and `epilogues` keep it alive.
     operands : dict of NodeSignature to list of (str, int)
         Names and offsets in bytes of inputs of hand-written kernels.
-    epilogues : dict of Hashable to (FusedEpilogue or None)
+    epilogues : RecentCache of Hashable to tuple of (FusedEpilogue or None)
     packings : dict of Hashable to Packing
     """
 
-    def __init__(self) -> None:
-        self.kernels: dict[Hashable, LoweredKernel] = {}
+    def __init__(self, older: LoweringCache | None = None) -> None:
+        self.kernels: RecentCache[Hashable, LoweredKernel] = _growing()
+        self.spaces: RecentCache[NodeSignature, FusionNode] = _growing()
+        self.dispatches: RecentCache[Hashable, Sequence[Dispatch]] = _growing()
+        self.epilogues: RecentCache[Hashable, Epilogue] = _growing()
+        if older is not None:
+            self.kernels.older = dict(older.kernels)
+            self.spaces.older = dict(older.spaces)
+            self.dispatches.older = dict(older.dispatches)
+            self.epilogues.older = dict(older.epilogues)
         self.programs: dict[KernelProgram, int] = {}
         self.numbers: dict[int, int] = {}
         self.sources: dict[tuple[int, bool, bool], str] = {}
         self.pipelines: dict[Hashable, vkbackend.Pipeline] = {}
         self.makers: dict[Hashable, Callable[[bool], vkbackend.Pipeline]] = {}
-        self.spaces: dict[NodeSignature, FusionNode] = {}
-        self.dispatches: dict[Hashable, Sequence[Dispatch]] = {}
         self.arguments: dict[int, SortedArguments] = {}
         self.operands: dict[NodeSignature, list[tuple[str, int]]] = {}
-        self.epilogues: dict[Hashable, FusedEpilogue | None] = {}
         self.packings: dict[Hashable, Packing] = {}
 
     def is_full(self) -> bool:
-        """Return whether it has grown beyond its limit."""
+        """Return whether it has grown to its limit."""
         count = len(self.kernels) + len(self.spaces) + len(self.dispatches)
-        return count + len(self.epilogues) > MAX_LOWERED
+        return count + len(self.epilogues) >= MAX_LOWERED
 
     def pipeline_maker(
         self,
@@ -173,7 +190,7 @@ class LoweringCache:
         """Return the kernel of nodes, that of earlier ones of the same structure."""
         structure, values = structure_of(nodes, live_out)
         key = structure, lanes
-        known = self.kernels.get(key)
+        known = self.kernels[key]
         if known is None:
             rows = any(node.op.reduction for node in nodes)
             build = build_chosen_rows if rows else build_chosen_kernel
@@ -206,6 +223,11 @@ class LoweringCache:
         return source
 
 
+def _growing() -> RecentCache[Any, Any]:
+    """Return a cache without a limit: what has an `id` stays while a plan is made."""
+    return RecentCache(sys.maxsize)
+
+
 def lowering_cache(device: GpuDevice) -> LoweringCache:
     """Return the lowering cache of a device's plans.
 
@@ -217,6 +239,8 @@ def lowering_cache(device: GpuDevice) -> LoweringCache:
     plans = device.plan_cache
     generation = device.generation & ~1  # The same for fused and unfused plans.
     known = plans.lowering
-    if known is None or known[0] != generation or known[1].is_full():
+    if known is None or known[0] != generation:
         known = plans.lowering = generation, LoweringCache()
+    elif known[1].is_full():
+        known = plans.lowering = generation, LoweringCache(known[1])
     return known[1]

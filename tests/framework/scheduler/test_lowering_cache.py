@@ -1,11 +1,14 @@
 """Plans share their kernels, as long as nothing changes what these are chosen by."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.dispatch.primitive import Primitive
 from vkbackend.framework.scheduler import lowering_cache as module
 from vkbackend.framework.scheduler.lowering_cache import lowering_cache
 from vkbackend.framework.scheduler.scheduler import unfused
@@ -59,6 +62,53 @@ def test_it_does_not_grow_without_limit(
         x = fw.arange(size, device=gpu)
         assert np.array_equal((x * 2 + 1).numpy(), expected)
         assert len(lowering_cache(gpu).kernels) <= 8
+
+
+def test_what_is_in_use_is_not_lowered_again(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else is lowered meanwhile, so that many caches begin."""
+    monkeypatch.setattr(module, "MAX_LOWERED", 40)
+    gpu.plans.clear()
+    chain(gpu, 3)
+    lowered, begun = [], {id(lowering_cache(gpu))}
+    build = module.build_chosen_kernel
+
+    def built(nodes: Any, *args: Any, **options: Any) -> Any:
+        if nodes[0].layouts[0].shape == (4, 8):
+            lowered.append(nodes)
+        return build(nodes, *args, **options)
+
+    dispatches = Primitive.dispatches
+
+    def chosen(op: Primitive[..., Any], gpu: Any, specs: Any, params: Any) -> Any:
+        lowered.append(specs)
+        return dispatches(op, gpu, specs, params)
+
+    monkeypatch.setattr(module, "build_chosen_kernel", built)
+    monkeypatch.setattr(Primitive, "dispatches", chosen)
+    caches = []
+    for size in range(1, 90):
+        (fw.ones(size, device=gpu) * 2 + 1).tolist()
+        if size % 6 == 0:
+            chain(gpu, 3 + size // 6)
+        caches.append(lowering_cache(gpu))  # referenced, so that its `id` is its own
+        begun.add(id(caches[-1]))
+    assert len(begun) > 4
+    assert not lowered
+
+
+def test_a_cache_holds_none_but_the_one_before(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_LOWERED", 8)
+    for size in range(1, 40):
+        (fw.ones(size, device=gpu) * 2 + 1).tolist()
+        known = lowering_cache(gpu)
+        kept = [known.kernels, known.spaces, known.dispatches, known.epilogues]
+        assert sum(map(len, kept)) <= 16
+        assert sum([len(each.older) for each in kept]) <= 16
+        assert all(type(each.older) is dict for each in kept)
 
 
 def test_unfused_plans_are_right_with_kernels_of_fused_ones(gpu: GpuDevice) -> None:
