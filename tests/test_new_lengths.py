@@ -152,7 +152,7 @@ def test_more_steps_are_not_more_kernels_to_plan(
 ) -> None:
     """Kernels are chosen and lowered for one step, whatever the number of steps.
 
-    Once for all plans but those of replays.
+    Once for all plans, those of replays among them.
     """
     place = fw.device(device.info.name)
     model = Recurrence().to(place)
@@ -178,8 +178,10 @@ def test_more_steps_are_not_more_kernels_to_plan(
         return dict(work)
 
     replayed = fw.jit(model)
-    assert planned(12, replayed) == planned(21, replayed)
-    assert work["lowered"]
+    assert planned(12, replayed)["lowered"]
+    found = planned(21, replayed)
+    assert found["chosen"] == 0
+    assert found["lowered"] <= 2  # What sums the outputs, of a shape that is new.
     for steps in (12, 13, 14):
         planned(steps, model)
     for steps in (21, 9, 34):

@@ -1,4 +1,4 @@
-"""The garbage collector, paused while all that is made stays."""
+"""The garbage collector, paused where it would find nothing."""
 
 import contextlib
 import gc
@@ -9,8 +9,8 @@ from collections.abc import Iterator
 def collector_paused() -> Iterator[None]:
     """Let no garbage be looked for in a block, and leave the collector as it was."""
     enabled = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if enabled:

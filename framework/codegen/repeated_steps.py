@@ -4,7 +4,8 @@ A sum of many gradients, or a recurrence, is a chain: the same operations again 
 again, each time over the last result and something new. As one kernel, or as kernels
 that are full, it would have a kernel of its own for each length. Blocks of few sizes
 keep a program that repeats its steps another number of times from compiling. A replay
-always has the same number, and is not divided.
+always has the same number, and is not divided, unless its function was traced with
+several.
 """
 
 from __future__ import annotations

@@ -46,6 +46,18 @@ Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 class CompiledTrace:
     """Compiled trace of a function.
 
+    Parameters
+    ----------
+    function : callable
+    trace : Trace
+    call : CallSignature
+    result : object
+        What the function returned, with slots for tensors.
+    tensors : list of Tensor
+        These tensors.
+    varies : bool, default False
+        Whether its kernels are to be those of calls with other sizes, too.
+
     Attributes
     ----------
     replays : int
@@ -65,6 +77,7 @@ class CompiledTrace:
         call: CallSignature,
         result: Any,
         tensors: list[Tensor],
+        varies: bool = False,
     ) -> None:
         assert trace.device is not None
         self.replays = 0
@@ -102,6 +115,7 @@ class CompiledTrace:
                 id(before): buffer_of(before)
                 for _, before in trace.rebound_arrays.values()
             },
+            varies,
         )
         # Compiling may autotune, which begins another generation.
         self._generation = self.device.generation

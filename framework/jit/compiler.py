@@ -18,6 +18,7 @@ from ..scheduler.dynamic_args import DynamicArguments
 from ..scheduler.executor import buffer_of
 from ..scheduler.kernel_search import autotuned_plan
 from ..scheduler.launch import ExecutionPlan, Launch
+from ..scheduler.lowering_cache import lowering_cache
 from ..scheduler.memory_planner import (
     GRANULE,
     LiveRange,
@@ -34,6 +35,7 @@ from ..scheduler.plan import Plan, build_plan
 from .segments import Exchange, SegmentBuilder, SegmentedRecording
 
 if TYPE_CHECKING:
+    from ..base.device import GpuDevice
     from .tracer import Trace
 
 MAX_LIGHT_WORKGROUPS = 16
@@ -140,7 +142,9 @@ class Executable:
     kept: int = 0
 
 
-def compile_trace(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Executable:
+def compile_trace(
+    trace: Trace, state: dict[int, vkbackend.Buffer], varies: bool = False
+) -> Executable:
     """Compile a trace into a recording.
 
     Parameters
@@ -149,9 +153,11 @@ def compile_trace(trace: Trace, state: dict[int, vkbackend.Buffer]) -> Executabl
         After `isolate_outputs`; values still referenced then outlive each replay.
     state : dict of int to Buffer
         Memory of mutated storages, by `id` of their values on entry.
+    varies : bool, default False
+        Whether its kernels are to be those of other numbers of a loop's steps, too.
     """
     assert trace.device is not None
-    return _TraceCompiler(trace, trace.device.gpu, state).compile()
+    return _TraceCompiler(trace, trace.device, state, varies).compile()
 
 
 _HOST = -1
@@ -160,11 +166,17 @@ _HOST = -1
 
 class _TraceCompiler:
     def __init__(
-        self, trace: Trace, gpu: vkbackend.Device, state: dict[int, vkbackend.Buffer]
+        self,
+        trace: Trace,
+        device: GpuDevice,
+        state: dict[int, vkbackend.Buffer],
+        varies: bool,
     ) -> None:
         self.trace = trace
-        self.gpu = gpu
+        self.device = device
+        self.gpu = device.gpu
         self.state = state
+        self.varies = varies
         self.nodes = trace.nodes
         self.values: dict[int, Value] = {}
         self.slots: dict[int, int] = {}
@@ -190,7 +202,14 @@ class _TraceCompiler:
             plan = autotuned_plan(
                 self.gpu,
                 self.nodes,
-                lambda: build_plan(self.gpu, self.nodes, self.slots, state=self.state),
+                lambda: build_plan(
+                    self.gpu,
+                    self.nodes,
+                    self.slots,
+                    state=self.state,
+                    varies=self.varies,
+                    cache=lowering_cache(self.device),
+                ),
             )
         for launch in plan.launches:
             self.sizes.update(launch.allocate)

@@ -125,7 +125,7 @@ class Jitted(Generic[P, R]):
             return self._function(*args, **kwargs)
         with self._lock:
             fast = () if kwargs else fast_key(args)
-            known = self._fast_path.get(fast)
+            known = self._fast_path[fast]
             if known is not None:
                 # Cached as long as its trace, so its attempts are none.
                 compiled, key, _ = known
@@ -372,7 +372,9 @@ class Jitted(Generic[P, R]):
             reason = "tensors that it changes share their elements with others"
             return self._run_now(trace, kind, fill_slots(tree, tensors), [reason])
         try:
-            compiled = CompiledTrace(self._function, trace, call, tree, tensors)
+            compiled = CompiledTrace(
+                self._function, trace, call, tree, tensors, self._policy.varies(call)
+            )
             compiled.kind = kind.key
             answer = compiled.begin(trace, call.inputs)
         except Exception as error:

@@ -20,6 +20,13 @@ MIN_TRACE_WINDOW = 16
 If none of them could be cached, the function is no longer traced.
 """
 
+WHOLE_TRACES = 2
+"""Traces of one form, by dtypes and numbers of dimensions, before others are expected.
+
+Their kernels have the size that is best for them; those of further ones have sizes that
+all share, as of a loop's steps, which may be any number.
+"""
+
 MAX_CALL_KINDS = 256
 """Signatures with statistics beside those that are replayed, at most."""
 
@@ -76,11 +83,13 @@ class TracePolicy:
         self._max_traces = most
         self._window = max(MIN_TRACE_WINDOW, 2 * most)
         self._kinds: OrderedDict[object, CallKind] = OrderedDict()
+        self._forms: dict[object, set[object]] = {}
         self.clear()
 
     def clear(self) -> None:
         """Reset all statistics."""
         self._kinds.clear()
+        self._forms.clear()
         self._traces = self._refused = self._before = 0
         self._reason = self._failed_guard = ""
         self._warned = self._given_up = False
@@ -98,6 +107,17 @@ class TracePolicy:
         if len(self._kinds) > self._max_traces + MAX_CALL_KINDS:
             self._kinds.popitem(last=False)
         return kind
+
+    def varies(self, call: CallSignature) -> bool:
+        """Return whether a trace is to share its kernels with those of other sizes.
+
+        The same for each trace of a call.
+        """
+        form = tuple([(each.ndim, each.dtype) for each in call.inputs])
+        known = self._forms.setdefault(form, set())
+        if len(known) < WHOLE_TRACES:
+            known.add(call.key)
+        return call.key not in known
 
     def replayed(self, key: object) -> None:
         """Record a replay."""

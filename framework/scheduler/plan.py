@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 import vkbackend
+from vkbackend.collector import collector_paused
 
 from ..base.dtype import DType
 from ..base.index_checks import slot_of
@@ -88,9 +89,11 @@ class Plan:
         Serial number of the plan.
     table : NodeTable or None
         The nodes.
-    items : list of FusionNode
-        Nodes as the partitioner saw them, in the order of the nodes that run; empty if
-        fusion was off.
+    spaces : list of FusionNode
+        Nodes as the partitioner saw them, without their operands, in the order of the
+        nodes that run; empty if fusion was off.
+    varies : bool
+        Whether steps of loops were found, for other numbers of them.
     sources : dict of int to str
         GLSL of generated kernels, by their first node.
     bound_plan : BoundPlan or None
@@ -109,7 +112,8 @@ class Plan:
     device: str = ""
     number: int = field(default_factory=itertools.count().__next__)
     table: NodeTable | None = None
-    items: list[FusionNode] = field(default_factory=list)
+    spaces: list[FusionNode] = field(default_factory=list)
+    varies: bool = True
     sources: dict[int, str] = field(default_factory=dict)
     bound_plan: BoundPlan | None = None
     places: tuple[list[int], ...] = ()
@@ -125,10 +129,10 @@ class Plan:
             number for kernel_group in self.kernel_groups for number in kernel_group
         )
         place = {number: position for position, number in enumerate(numbers)}
-        if not self.items:
+        if not self.spaces or self.table is None:
             return self._all_apart()
         return boundaries(
-            self.items,
+            self.table.fusion_nodes(numbers, self.spaces, self.varies),
             [[place[n] for n in kernel_group] for kernel_group in self.kernel_groups],
         )
 
@@ -178,6 +182,7 @@ def build_plan(
     state: Collection[int] | None = None,
     external: Collection[int] | None = None,
     donated: Collection[int] = (),
+    varies: bool = True,
     cache: LoweringCache | None = None,
 ) -> Plan:
     """Group nodes into kernels, build their pipelines and lay out their arguments.
@@ -200,16 +205,22 @@ def build_plan(
         garbage is collected at any moment. None derives them.
     donated : collection of int
         The `id` of dead inputs, whose memory results may alias.
+    varies : bool, default True
+        Whether other graphs have other numbers of a loop's steps; see
+        `codegen.repeated_steps`.
     cache : LoweringCache or None
-        What other plans that are not of replays have in common with it. None finds it
-        out anew.
+        What other plans have in common with it. None finds it out anew.
     """
     if external is None:
         external = {
             id(each) for node in nodes for each in node.outputs if each.external_refs
         }
     cache = cache or LoweringCache()
-    return _Builder(gpu, nodes, slots, state, external, donated, cache).build(fusing)
+    # What it makes on the way is garbage at its end: promoted meanwhile to the oldest
+    # objects, it would have these looked through, which took a third of the time.
+    with collector_paused():
+        builder = _Builder(gpu, nodes, slots, state, external, donated, varies, cache)
+        return builder.build(fusing)
 
 
 class _Builder:
@@ -221,6 +232,7 @@ class _Builder:
         state: Collection[int] | None,
         external: Collection[int],
         donated: Collection[int],
+        varies: bool,
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
@@ -232,7 +244,7 @@ class _Builder:
         self.free = {slots[key] for key in self.donated if key in slots}
         self.wide_words = gpu.info.target.uniform_loads
         self.table = NodeTable(nodes, slots, external)
-        self.plan = Plan(len(slots), [], device=gpu.name)
+        self.plan = Plan(len(slots), [], device=gpu.name, varies=varies)
         self.calls: list[KernelCall] = []
         self.norms: dict[int, NormPrologue] = {}
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
@@ -345,38 +357,22 @@ class _Builder:
 
     def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
         """Return the kernel groups of nodes."""
-        place = [0] * len(self.nodes)
-        for position, number in enumerate(numbers):
-            place[number] = position
-        self.plan.items = [self._fusion_node(number, place) for number in numbers]
-        groups = group(self.plan.items)
+        spaces, plan = self.cache.spaces, self.plan
+        for number in numbers:
+            signature = self.table.signatures[number]
+            space = spaces[signature]
+            if space is None:
+                space = spaces[signature] = self._space_of(self.nodes[number])
+            plan.spaces.append(space)
+        groups = group(self.table.fusion_nodes(numbers, plan.spaces, plan.varies))
         return [[numbers[member] for member in members] for members in groups]
-
-    def _fusion_node(self, number: int, place: Sequence[int]) -> FusionNode:
-        table, spaces = self.table, self.cache.spaces
-        signature = table.signatures[number]
-        space = spaces.get(signature)
-        if space is None:
-            space = spaces[signature] = self._space_of(self.nodes[number])
-        shape, _, _, split, alone, _, kind = space
-        reads, externals = [], []
-        for source, layout in zip(table.sources[number], signature.operands):
-            if source < 0:
-                externals.append(-1 - source)
-            else:
-                reads.append((place[source], layout))
-        outside = table.external[number] + len(externals)
-        return FusionNode(
-            shape, tuple(reads), outside, split, alone, tuple(externals), kind
-        )
 
     def _space_of(self, node: Node) -> FusionNode:
         """Return a node without its operands: the same for nodes of one signature."""
         if node.op.is_elementwise:
             alone = self._writes_alone(node.outputs[0].dtype)
             shape = node.layouts[0].shape
-            kind = node.signature if self.state is None else None
-            return FusionNode(shape, (), 0, alone=alone, kind=kind)
+            return FusionNode(shape, (), 0, alone=alone, kind=node.signature)
         space = row_space(node, self.gpu.info)
         if space is None:
             return FusionNode(None, (), 0)
@@ -508,7 +504,7 @@ class _Builder:
         slots = self.table.reads[norm.norm]
         inputs |= {norm.rows: (slots[0], rows), "gamma": (slots[1], gamma)}
         key = "norm", id(product), norm.eps
-        found = self.cache.dispatches.get(key)
+        found = self.cache.dispatches[key]
         if found is None:
             found = self.cache.dispatches[key] = [norm.dispatch(product), product]
         return found[0]
@@ -534,7 +530,7 @@ class _Builder:
     def _dispatches(self, node: Node) -> Sequence[Dispatch]:
         """Return the dispatches of a node, those of earlier ones of its class."""
         key = dispatch_class(node)
-        found = self.cache.dispatches.get(key)
+        found = self.cache.dispatches[key]
         if found is None:
             input_specs, params = node.op.input_specs(node), dict(node.params)
             found = node.op.dispatches(self.gpu.info, input_specs, params)

@@ -19,7 +19,8 @@ BATCH, INPUTS, HIDDEN = 3, 5, 8
 WARM = (20, 30, 37)
 QUICK = (24, 40, 33, 22)
 
-Loss = Callable[[np.ndarray], fw.Tensor]
+Loss = Callable[[fw.Tensor], fw.Tensor]
+Program = Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
 
 
 def cell_by_hand(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
@@ -29,10 +30,9 @@ def cell_by_hand(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
     ]
     bias = nn.Parameter(fw.zeros(4 * HIDDEN, device=gpu))
 
-    def loss(data: np.ndarray) -> fw.Tensor:
-        x = fw.tensor(data, device=gpu)
+    def loss(x: fw.Tensor) -> fw.Tensor:
         hidden = state = fw.zeros(BATCH, HIDDEN, device=gpu)
-        for step in range(len(data)):
+        for step in range(len(x)):
             gates = x[step] @ weights[0] + hidden @ weights[1] + bias
             into, keep, new, out = gates.chunk(4, 1)
             state = keep.sigmoid() * state + into.sigmoid() * new.tanh()
@@ -45,8 +45,8 @@ def cell_by_hand(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
 def lstm(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
     layer = nn.LSTM(INPUTS, HIDDEN).to(gpu)
 
-    def loss(data: np.ndarray) -> fw.Tensor:
-        return layer(fw.tensor(data, device=gpu))[0].square().sum()
+    def loss(x: fw.Tensor) -> fw.Tensor:
+        return layer(x)[0].square().sum()
 
     return list(layer.parameters()), loss
 
@@ -54,55 +54,72 @@ def lstm(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
 def sum_of_losses(gpu: GpuDevice) -> tuple[list[nn.Parameter], Loss]:
     layer = nn.Linear(INPUTS, HIDDEN).to(gpu)
 
-    def loss(data: np.ndarray) -> fw.Tensor:
+    def loss(x: fw.Tensor) -> fw.Tensor:
         total = fw.zeros((), device=gpu)
-        for step in data:
-            total = total + layer(fw.tensor(step, device=gpu)).square().mean()
+        for step in x:
+            total = total + layer(step).square().mean()
         return total
 
     return list(layer.parameters()), loss
 
 
-def gradients(parameters: list[nn.Parameter], loss: Loss, length: int) -> list:
+def steps(length: int, device: fw.device) -> fw.Tensor:
     rng = np.random.default_rng(length)
+    data = rng.standard_normal((length, BATCH, INPUTS)).astype(np.float32)
+    return fw.tensor(data, device=device)
+
+
+def gradients(parameters: list[nn.Parameter], loss: Loss, length: int) -> list:
     for each in parameters:
         each.grad = None
-    loss(rng.standard_normal((length, BATCH, INPUTS)).astype(np.float32)).backward()
+    loss(steps(length, parameters[0].device)).backward()
     return [each.grad.numpy() for each in parameters]
 
 
 def compiles_nothing(
-    gpu: GpuDevice,
-    program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]],
-    lengths: tuple[int, ...],
+    gpu: GpuDevice, program: Program, lengths: tuple[int, ...], jitted: bool = False
 ) -> None:
     fw.manual_seed(0)
     parameters, loss = program(gpu)
+
+    @fw.jit(max_traces=3)
+    def step(x: fw.Tensor) -> tuple[fw.Tensor, ...]:
+        return fw.autograd.grad(loss(x), parameters)
+
+    def run(length: int) -> None:
+        if jitted:
+            [each.numpy() for each in step(steps(length, gpu))]
+        else:
+            gradients(parameters, loss, length)
+
     for length in WARM:
         for _ in range(2):
-            gradients(parameters, loss, length)
+            run(length)
     counters = gpu.gpu.counters
     before = counters.snapshot()
     for length in lengths:
-        gradients(parameters, loss, length)
+        run(length)
     change = counters.snapshot() - before
     assert (change.shader_compiles, change.pipeline_builds) == (0, 0)
 
 
 @pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
-def test_other_lengths_compile_nothing(
-    gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
-) -> None:
+def test_other_lengths_compile_nothing(gpu: GpuDevice, program: Program) -> None:
     compiles_nothing(gpu, program, QUICK)
+
+
+@pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
+def test_traces_of_other_lengths_compile_nothing(
+    gpu: GpuDevice, program: Program
+) -> None:
+    compiles_nothing(gpu, program, QUICK, jitted=True)
 
 
 @pytest.mark.wide
 @pytest.mark.usefixtures("long_graphs")
 @pytest.mark.parametrize("program", [cell_by_hand, lstm, sum_of_losses])
-def test_no_length_compiles(
-    gpu: GpuDevice, program: Callable[[GpuDevice], tuple[list[nn.Parameter], Loss]]
-) -> None:
+def test_no_length_compiles(gpu: GpuDevice, program: Program) -> None:
     lengths = [*range(20, 41)]
     random.Random(1).shuffle(lengths)
     compiles_nothing(gpu, program, tuple(lengths))
@@ -117,10 +134,9 @@ def test_gradients_do_not_depend_on_the_device(gpu: GpuDevice) -> None:
             fw.manual_seed(0)
             layer = nn.LSTMCell(INPUTS, HIDDEN).to(cpu).to(device)
 
-            def loss(data: np.ndarray, layer: nn.LSTMCell = layer) -> fw.Tensor:
-                x = fw.tensor(data, device=next(layer.parameters()).device)
+            def loss(x: fw.Tensor, layer: nn.LSTMCell = layer) -> fw.Tensor:
                 state = None
-                for step in range(len(data)):
+                for step in range(len(x)):
                     state = layer(x[step], state)
                 return state[0].square().sum()
 

@@ -18,9 +18,9 @@ def test_nodes_and_values_by_number(gpu: GpuDevice) -> None:
             slots.setdefault(id(value), len(slots))
     table = NodeTable(nodes, slots, {id(kept.array.value)})
     assert [each.op.name for each in table.signatures] == ["add", "mul", "mul", "exp"]
-    assert table.sources == [[-1], [0, -1], [-1], [1]]
-    assert table.reads == [[0], [1, 0], [0], [2]]
-    assert table.writes == [[1], [2], [3], [4]]
+    assert table.sources == [(-1,), (0, -1), (-1,), (1,)]
+    assert table.reads == [(0,), (1, 0), (0,), (2,)]
+    assert table.writes == [(1,), (2,), (3,), (4,)]
     assert slots[id(unused)] == 3
     assert table.external == [0, 0, 0, 1]
     assert table.live_nodes() == [0, 1, 3]

@@ -1,5 +1,6 @@
 """What the fusion rules promise in dispatches, and the memory that a plan takes."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.codegen.lower import WORKGROUP
 from vkbackend.framework.codegen.rowwise_kernel import fuses_rows
-from vkbackend.framework.scheduler import lowering_cache
+from vkbackend.framework.scheduler import lowering_cache, plan
 
 pytestmark = pytest.mark.core
 
@@ -256,3 +257,45 @@ def test_equal_steps_of_a_loop_are_one_kernel(
         built.clear()
         assert_close(h.numpy(), expected.astype(np.float32))
         assert len(built) <= 3  # the first step, the others, the last
+
+
+def test_a_plan_leaves_the_collector_little_to_visit(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its lists of nodes, and what it makes on the way is no old object."""
+    w, x = (fw.tensor(matrix(k) / 20, device=gpu) for k in range(2))
+
+    def loop(steps: int) -> None:
+        h = x
+        for _ in range(steps):
+            h = ops.tanh((h * 2 + x) @ w) * x
+        fw.eval(h)
+
+    collections: list[bool] = []
+    planning: list[bool] = []
+    build = plan._Builder.build
+
+    def building(*args: Any) -> plan.Plan:
+        planning.append(True)
+        try:
+            return build(*args)
+        finally:
+            planning.pop()
+
+    def collecting(phase: str, _: dict[str, int]) -> None:
+        collections.extend(planning if phase == "start" else ())
+
+    gpu.plans.clear()
+    loop(60)
+    monkeypatch.setattr(plan._Builder, "build", building)
+    gc.collect()
+    before = len(gc.get_objects())
+    gc.callbacks.append(collecting)
+    try:
+        loop(63)
+    finally:
+        gc.callbacks.remove(collecting)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 5 * 63 * 4
+    assert not collections
+    assert gc.isenabled()
