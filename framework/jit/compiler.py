@@ -44,6 +44,9 @@ MAX_LIGHT_WORKGROUPS = 16
 LARGE_BYTES = 1 << 18
 """Bytes of the results of a dispatch that does not come long before its turn."""
 
+LATE_BYTES = 1 << 12
+"""Bytes of a result that is made when a host step takes it, not at the beginning."""
+
 MAX_LIGHT_INPUT_BYTES = 1 << 16
 """Bytes of its inputs, which stay live until then."""
 
@@ -268,11 +271,10 @@ class _TraceCompiler:
         order: list[tuple[int, float]] = list(zip(waits, levels))
         if any(steps):
             makes = [
-                not is_step
-                and any([self.sizes[slot] >= LARGE_BYTES for slot in each.writes])
-                for each, is_step in zip(launches, steps)
+                any([self.sizes[slot] >= LATE_BYTES for slot in each.writes])
+                for each in launches
             ]
-            order = late_order(accesses, order, makes)
+            order = late_order(accesses, order, steps, makes)
         return [launches[k] for k in sorted(range(len(order)), key=order.__getitem__)]
 
     def _step_of(self, launch: Launch) -> tuple[HostStep, Value, Value] | None:

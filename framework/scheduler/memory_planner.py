@@ -349,13 +349,15 @@ def host_waits(
 def late_order(
     accesses: Sequence[tuple[Sequence[int], Sequence[int]]],
     order: Sequence[tuple[int, float]],
+    steps: Sequence[bool],
     large: Sequence[bool],
 ) -> list[tuple[int, float]]:
     """Return an order in which work with large results comes just before its use.
 
-    What needs nothing but memory that is there before all work could be made at once:
-    copies of all parameters, each of which one host step takes, would live from the
-    beginning to their steps. Work that needs no more host steps stays where it is.
+    What needs nothing but memory that is there before, and little else, could be made
+    at once: copies of all parameters, each of which one host step takes, would live
+    from the beginning to their steps. Work that needs no more host steps stays where it
+    is.
 
     Parameters
     ----------
@@ -363,17 +365,19 @@ def late_order(
         See `barrier_intervals`.
     order : sequence of (int, float)
         Host steps that have to end before, and level, of each piece of work.
-    large : sequence of bool
-        Which pieces write something large.
+    steps, large : sequence of bool
+        Which pieces are host steps, which stay, and which write something large.
     """
     made: set[int] = set()
     used: set[int] = set()
     moves: list[bool] = []
-    for (reads, writes), is_large in zip(accesses, large):
-        moves.append(is_large and made.isdisjoint(reads) and used.isdisjoint(writes))
+    for (reads, writes), is_step, is_large in zip(accesses, steps, large):
+        early = made.isdisjoint(reads) and not is_step
+        moves.append(is_large and early and used.isdisjoint(writes))
         if not moves[-1]:
-            made.update(writes)
             used.update(reads, writes)
+            if is_large or not early:
+                made.update(writes)
     found = list(order)
     end = max(order, default=(0, 0.0))
     read: dict[int, tuple[int, float]] = {}

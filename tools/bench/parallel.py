@@ -59,7 +59,7 @@ def models(small: bool) -> dict[str, Model]:
         Whether of a size for software devices.
     """
     if small:
-        return {"gpt": _text(SMALL, 2, "float32"), "resnet": _images(1, 32, 4)}
+        return {"gpt": _text(SMALL, 2, "float32"), "resnet": _images(2, 32, 4)}
     return {
         "gpt2s_f32_b8t1024": _text(GPT2_SMALL, 8, "float32"),
         "gpt2s_bf16_b8t1024": _text(GPT2_SMALL, 8, "bfloat16"),

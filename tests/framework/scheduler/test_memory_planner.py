@@ -237,10 +237,10 @@ def test_what_is_large_comes_just_before_its_use() -> None:
         ([copy, token], [ordered]),  # 5
     ]
     order = [(0, 0), (0, 0), (0, 1), (0, 1), (1, 2), (1, 3)]
-    large = [True, True, True, False, True, True]
-    found = late_order(accesses, order, large)
+    steps = [False] * 3 + [True] + [False] * 2
+    found = late_order(accesses, order, steps, [True] * 6)
     assert found == [(0, 0), (1, 2.5), (1, 2.5), (0, 1), (1, 2), (1, 3)]
-    assert late_order(accesses, order, [False] * 6) == order
+    assert late_order(accesses, order, steps, [False] * 6) == order
 
 
 @given(accesses, st.lists(st.booleans(), min_size=30, max_size=30))
@@ -251,8 +251,7 @@ def test_late_work_keeps_its_order(
     steps = bits[: len(wanted)]
     levels = list_schedule(wanted, [1] * len(wanted), [False] * len(wanted))
     order = list(zip(host_waits(wanted, steps), levels))
-    large = [not each for each in steps]
-    found = late_order(wanted, order, large)
+    found = late_order(wanted, order, steps, bits[::-1][: len(wanted)])
     for k, (reads, writes) in enumerate(wanted):
         assert found[k] >= order[k]
         for j, (more, made) in enumerate(wanted[:k]):
