@@ -175,7 +175,10 @@ def build_chosen_kernel(
         target.uniform_loads,
         lanes=lanes,
         by_bits=target.flushes_subnormals,
+        coalesces=target.coalesces_loads,
     )
+    if default.program.tile:
+        return default
     if not target.vec4_loads or dict(default.words)["quads"] < MIN_VEC4S:
         return default
     found, own_variant = variants(gpu, default), default_variant(default)

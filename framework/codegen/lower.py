@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..base.dtype import DType
+from ..base.dtype import DTYPES, DType
 from ..base.shape import Collapsed, Layout, ceil_div, collapse
 from ..ir.kernel_call import Grid, divisor, fold_grid, linear_grid
+from .glsl import tiles as tile_sizes
 from .glsl.expression import has_loops
 from .ir.program import (
     DIGIT_WORDS,
     MAX_PUSH,
+    TILE_WORDS,
     Access,
     Fold,
     Instruction,
@@ -47,6 +50,9 @@ Fewer leave more overhead per workgroup, more take long to compile.
 
 MIN_UNIFORM_LOAD_ELEMENTS = 1 << 17
 """Elements from which a software device uses uniform loads, slower to compile."""
+
+MIN_TILE_EDGE = 16
+"""Size of dimensions below which most of a tile would be empty."""
 
 NARROW = {
     "normal_gate": "quick_gate",
@@ -95,6 +101,33 @@ class LoweredKernel(NamedTuple):
     workgroup: int
 
 
+class Tile(NamedTuple):
+    """Tiles of a kernel that reads operands across its rows: see `glsl.tiles`.
+
+    Attributes
+    ----------
+    read : int
+        Rows that neighbouring invocations take.
+    rows, between, columns : int
+        Rows, those between two of them, and elements of one.
+    """
+
+    read: int
+    rows: int
+    between: int
+    columns: int
+
+    def words(self) -> list[tuple[str, float]]:
+        """Return the sizes by argument name."""
+        return list(zip(TILE_WORDS, self[1:]))
+
+    def grid(self, count: int) -> Grid:
+        """Return the workgroups for so many elements."""
+        across = ceil_div(self.columns, 4 * tile_sizes.VECTORS)
+        down = ceil_div(self.rows, tile_sizes.ROWS)
+        return fold_grid(across * down * (count // (self.rows * self.columns)))
+
+
 def with_values(kernel: LoweredKernel, swap: Callable[[Any], Any]) -> LoweredKernel:
     """Return the kernel with other values, or with what stands for them."""
     return kernel._replace(
@@ -137,6 +170,7 @@ def build_kernel(
     product: Value | None = None,
     lanes: int = 0,
     by_bits: bool = False,
+    coalesces: bool = False,
 ) -> LoweredKernel:
     """Return the kernel that runs `nodes` and writes the values in `live_out`.
 
@@ -154,6 +188,8 @@ def build_kernel(
         Subgroup size of a software device for uniform vector loads; 0 disables them.
     by_bits : bool, default False
         Compare floats by their bits; see `ir.subnormal`.
+    coalesces : bool, default False
+        Neighbouring loads of a subgroup are one transaction.
     """
     space = RowSpace(nodes[0].layouts[0].shape, 0)
     lowering = Lowering(nodes, live_out, space, product, by_bits)
@@ -165,6 +201,14 @@ def build_kernel(
             return lowering.kernel(program, grid, lanes)
     workgroup = SOFTWARE_WORKGROUP if software else WORKGROUP
     program = lowering.program._replace(rounds=SOFTWARE_ROUNDS if software else 1)
+    tile = lowering.tile() if coalesces and product is None else None
+    if tile is not None:
+        tiled = lowering.kernel(
+            program._replace(tile=tile.read),
+            tile.grid(space.columns),
+            tile_sizes.ROWS * tile_sizes.VECTORS,
+        )
+        return tiled._replace(words=[*tiled.words, *tile.words()])
     grid = linear_grid(ceil_div(vec4s, program.rounds), workgroup)
     return lowering.kernel(program, grid, workgroup)
 
@@ -253,6 +297,24 @@ class Lowering:
         )
         if by_bits:
             self.program = compared_by_bits(self.program)
+
+    def tile(self) -> Tile | None:
+        """Return the tiles in which operands are read across rows; None if none are."""
+        *outer, columns = self.column_sizes
+        sizes: dict[int, list[int]] = {}
+        for access in self.accesses:
+            if access.kind != "gather":
+                continue
+            steps = self.program.patterns[access.pattern].columns
+            for dim, (step, size) in enumerate(zip(steps, outer)):
+                if step == "1" and steps[-1] == "s" and size >= MIN_TILE_EDGE:
+                    itemsize = DTYPES[access.dtype].itemsize
+                    sizes.setdefault(dim, []).append(itemsize)
+        if not sizes or columns < MIN_TILE_EDGE:
+            return None
+        dim = max(sizes, key=lambda each: sum(sizes[each]))
+        between = math.prod(outer[dim + 1 :])
+        return Tile(tile_sizes.rows_of(min(sizes[dim])), outer[dim], between, columns)
 
     def kernel(
         self, program: KernelProgram, grid: Grid, workgroup: int

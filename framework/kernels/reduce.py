@@ -107,6 +107,8 @@ class ReductionKernel(NamedTuple):
         The argument that takes partial states.
     only, first, second : PassSpec
         The single pass; the first of two, over chunks; the second, over their states.
+    ordered : bool, default False
+        Whether results tell positions, so that elements are numbered in their order.
     """
 
     kernel: str
@@ -115,6 +117,7 @@ class ReductionKernel(NamedTuple):
     only: PassSpec
     first: PassSpec
     second: PassSpec
+    ordered: bool = False
 
 
 def sum_like(
@@ -156,6 +159,7 @@ def stateful(
     results: Mapping[str, Argument],
     constants: Mapping[str, int],
     macros: Mapping[str, str] = NO_MACROS,
+    ordered: bool = False,
 ) -> ReductionKernel:
     """Return a reduction whose partial state has several `fields`.
 
@@ -169,6 +173,7 @@ def stateful(
         PassSpec(results, constants, {**defines, **macros}),
         PassSpec({}, constants, {**defines, "PARTIAL": "1"}),
         PassSpec(results, constants, {**defines, **macros, "MERGE": "1"}),
+        ordered,
     )
 
 
@@ -180,14 +185,28 @@ def sharing_workgroup(gpu: DeviceInfo) -> int:
     return WORKGROUP if gpu.target.cheap_barriers else gpu.subgroup_size
 
 
-def split_dims(layout: Layout, dims: tuple[int, ...]) -> tuple[Collapsed, Collapsed]:
-    """Return the kept and the reduced dimensions, each collapsed."""
+def split_dims(
+    layout: Layout, dims: tuple[int, ...], ordered: bool = False
+) -> tuple[Collapsed, Collapsed]:
+    """Return the kept and the reduced dimensions, each collapsed.
+
+    Unless `ordered`, the reduced ones may be those in the order of memory, so that a
+    transposed tensor is reduced as the contiguous one that it is a view of.
+    """
     sides = []
     for wanted in (False, True):
         chosen = [dim for dim in range(len(layout.shape)) if (dim in dims) == wanted]
         part = layout.permute(chosen)
         sides.append(collapse(part.shape, [part.strides]))
-    return sides[0], sides[1]
+    kept, reduced = sides
+    if len(reduced.shape) > 1 and not ordered:
+        (steps,) = reduced.strides
+        pairs = sorted(zip(steps, reduced.shape), key=lambda pair: -pair[0])
+        inner = tuple(step for step, _ in pairs)
+        in_memory = collapse(tuple(size for _, size in pairs), [inner])
+        if len(in_memory.shape) < len(reduced.shape):
+            reduced = in_memory
+    return kept, reduced
 
 
 @functools.lru_cache(maxsize=4096)
@@ -237,7 +256,7 @@ def reduce_dispatches(
         Target number of workgroups, which sets the chunk count; None chooses.
     """
     need_countable(reduction.kernel, x)
-    kept, reduced = split_dims(x.layout, dims)
+    kept, reduced = split_dims(x.layout, dims, reduction.ordered)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     if wanted is None and has_uniform_runs(gpu, x, kept, reduced):
         return _with_uniform_loads(gpu, reduction, kept, count)

@@ -11,6 +11,7 @@ from .indexing import element_offsets
 from .interface import declarations
 from .operand import load
 from .packing import LANES, store_vec4
+from .tiles import tiled_vector
 
 
 def elementwise_main(
@@ -21,6 +22,9 @@ def elementwise_main(
     lines = declarations(program, wide, horizontal)
     number = INVOCATION if horizontal else "linear_invocation()"
     accesses = range(len(program.accesses))
+    if program.tile:
+        lines += tiled_vector(program.tile, number)
+        return lines + vec4_lines(function, wide, accesses)
     if program.rounds == 1:
         lines += [f"uint i = {number};", "if (i >= quads) return;"]
         return lines + vec4_lines(function, wide, accesses)

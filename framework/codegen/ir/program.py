@@ -151,6 +151,10 @@ class KernelProgram(NamedTuple):
     pairs : str
         Variant of an element-wise program with more than four elements per invocation,
         "apart", "four" or "joined": see `glsl.wide`; empty if none.
+    tile : int
+        Rows of a tile that neighbouring invocations take before the next vector of a
+        row, in an element-wise program that reads operands across its rows: see
+        `glsl.tiles`; 0 if vectors are taken in order.
     group : int
         Invocations that share a row; 0 in an element-wise program.
     subgroup : int
@@ -176,6 +180,7 @@ class KernelProgram(NamedTuple):
     rounds: int = 1
     lanes: int = 0
     pairs: str = ""
+    tile: int = 0
     group: int = 0
     subgroup: int = 0
     neighbours: bool = True
@@ -201,6 +206,9 @@ class KernelProgram(NamedTuple):
             return DTYPES[self.accesses[number].dtype]
         return DTYPES[self.instructions[number].result]
 
+
+TILE_WORDS = ("tile_rows", "tile_between", "tile_columns")
+"""Arguments of a program with `tile`: see `glsl.tiles`."""
 
 DIGITS = 8
 MAX_UNIFORM = DIGITS**DIGITS
@@ -235,6 +243,8 @@ def _word_names(program: KernelProgram) -> Iterator[str]:
         yield "quads"
         if program.patterns and not program.vec4:
             yield "last"
+    if program.tile:
+        yield from TILE_WORDS
     if not program.patterns:
         return
     for side, rank in (("row_", program.row_rank), ("", program.column_rank)):

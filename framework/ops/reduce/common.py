@@ -93,7 +93,9 @@ def readable(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, tuple[int, ...]]
 
 def _fits(layout: Layout, dims: tuple[int, ...]) -> bool:
     few = len(layout.shape) <= MAX_DIMS
-    return few or all(len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims))
+    return few or all(
+        len(side.shape) <= MAX_DIMS for side in split_dims(layout, dims, ordered=True)
+    )
 
 
 @composite(dtypes=STORED)

@@ -255,8 +255,9 @@ def _positions(
     """Return the dispatches of the extremes and their indices."""
     both = {"values": "out", "indices": "out", **results}
     constants = {"GREATEST": int(greatest), "VALUES": int("values" in results)}
+    macros = place_defines(places)
     chosen = stateful(
-        "reduce/argminmax", x.dtype, 2, both, constants, place_defines(places)
+        "reduce/argminmax", x.dtype, 2, both, constants, macros, ordered=True
     )
     return reduce_dispatches(gpu, chosen, x, dims)
 

@@ -220,6 +220,32 @@ def test_four_elements_at_a_time(
         np.testing.assert_allclose(found, wide.var(1, ddof=1), rtol=1e-5)
 
 
+def test_transposed_tensors_are_reduced_in_the_order_of_memory(
+    device: vkbackend.Device,
+) -> None:
+    turned = Layout((4096, 512), (1, 4096))
+    x = StridedSpec(turned.shape, float32, turned)
+    plain = placed((512, 4096))
+    dims = (0, 1)
+    found, wanted = (
+        reduce_dispatches(device.info, sums(), each, dims) for each in (x, plain)
+    )
+    assert found == wanted
+    ordered = sums()._replace(ordered=True)
+    assert reduce_dispatches(device.info, ordered, x, dims) != wanted
+
+
+@pytest.mark.parametrize("dims", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
+def test_permuted_tensors_are_reduced(dims: tuple[int, ...], gpu: GpuDevice) -> None:
+    data = np.random.default_rng(4).standard_normal((12, 20, 33)).astype("f4")
+    x, turned = fw.tensor(data, device=gpu).permute(dims), data.transpose(dims)
+    for over in (None, (0, 1), (0, 2), (1, 2)):
+        total = x.sum(over).numpy()
+        np.testing.assert_allclose(total, turned.sum(over), rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(x.amax(over).numpy(), turned.max(over))
+    assert x.argmax().item() == turned.argmax()
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int32"])
 def test_last_workgroup_combines_all(dtype: str, quads: GpuDevice) -> None:
     """Anew each time that it runs, twice in one batch, and in a replay."""
