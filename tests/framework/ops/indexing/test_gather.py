@@ -116,3 +116,40 @@ def test_rows_are_read_before_they_are_written(gpu: GpuDevice) -> None:
     fw.eval()
     base.index_copy_(0, backwards, base)
     np.testing.assert_array_equal(base.numpy(), rows[::-1])
+
+
+@pytest.mark.parametrize("size", [7, 3000])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "uint64"])
+def test_few_and_many_indices_are_checked_on_the_host(size: int, dtype: str) -> None:
+    """In two ways, of which the one for many looks at them apart."""
+    rng = np.random.default_rng(size)
+    x = rng.standard_normal((5, 11, 3)).astype(np.float32)
+    index = rng.integers(0, 11, size).astype(dtype)
+    each = rng.integers(0, 11, (5, size, 3)).astype(dtype)
+    turned = fw.tensor(x.transpose(2, 1, 0).copy()).permute(2, 1, 0)
+    for ours in (fw.tensor(x), turned):
+        found = take_rows(ours, fw.tensor(index), "site: rows")
+        assert np.array_equal(found.numpy(), x.take(index.astype(int), 1))
+        found = take_rows(ours, fw.tensor(each), "site: rows")
+        wanted = np.take_along_axis(x, each.astype(int), 1)
+        assert np.array_equal(found.numpy(), wanted)
+    single = fw.tensor(x[:1, :, :1]), fw.tensor(each[:1, :, :1])
+    found = take_rows(*single, "site: rows").numpy()
+    wanted = np.take_along_axis(x[:1, :, :1], each[:1, :, :1].astype(int), 1)
+    assert np.array_equal(found, wanted)
+    for value in (11, -1, -11):
+        if value < 0 and dtype[0] == "u":
+            continue
+        for indices in (index, each):
+            bad = indices.copy()
+            bad.flat[size // 2] = value
+            said = rf"^site: index {value} is out of range: rows has size 11"
+            with pytest.raises(IndexRangeError, match=said):
+                take_rows(fw.tensor(x), fw.tensor(bad), "site: rows")
+            if value < 0:
+                found = take_rows(fw.tensor(x), fw.tensor(bad), "site: rows", True)
+                ends = np.where(bad < 0, bad + 11, bad)
+                wanted = (
+                    x.take(ends, 1) if bad.ndim == 1 else np.take_along_axis(x, ends, 1)
+                )
+                assert np.array_equal(found.numpy(), wanted)
