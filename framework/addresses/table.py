@@ -242,7 +242,10 @@ ADDRESSES: dict[str, Entry] = {
 
 _ONE_PROCESS = "one process computes on one device."
 _NO_GRAPHS = "`fw.jit` traces and replays, `fw.graph` shows what was traced."
-_NO_QUANTIZATION = "int8 tensors beside a scale, which `ops.int_mm` multiplies."
+_NO_QUANTIZATION = (
+    "`nn.quantize` gives a model's layers weights of few bits, and `ops.int_mm`"
+    " multiplies int8."
+)
 
 OWN: dict[str, dict[str, str]] = {
     "onnx": {"is_in_onnx_export": "torchscript:is_tracing"},
@@ -282,14 +285,38 @@ ABSENT: dict[str, tuple[str, str]] = {
     "cuda.comm": (_CUDA, "broadcast broadcast_coalesced reduce_add scatter gather"),
     "cuda.nccl": (_CUDA, "version is_available"),
     "distributed.tensor": (
-        _ONE_PROCESS,
+        "`nn.fully_shard` divides parameters among processes, `nn.tensor_parallel`"
+        " layers; no tensor is divided by itself.",
         "DTensor distribute_tensor distribute_module",
     ),
-    "distributed.tensor.parallel": (_ONE_PROCESS, "parallelize_module loss_parallel"),
-    "distributed.algorithms.ddp_comm_hooks": (_ONE_PROCESS, "register_ddp_comm_hook"),
-    "distributed.optim": (_ONE_PROCESS, "ZeroRedundancyOptimizer DistributedOptimizer"),
-    "distributed.algorithms.join": (_ONE_PROCESS, "Join Joinable JoinHook"),
-    "distributed.rpc": (_ONE_PROCESS, "init_rpc rpc_sync rpc_async remote shutdown"),
+    "distributed.tensor.parallel": (
+        "`nn.tensor_parallel(model, group)` divides the layers of a model.",
+        "parallelize_module loss_parallel",
+    ),
+    "distributed.pipelining": (
+        "`nn.Pipeline(layers, micro_batches, group, loss=...)` gives each process some"
+        " of the layers.",
+        "PipelineStage SplitPoint pipeline pipe_split build_stage ScheduleGPipe"
+        " Schedule1F1B ScheduleInterleaved1F1B ScheduleLoopedBFS"
+        " ScheduleInterleavedZeroBubble ScheduleZBVZeroBubble ScheduleDualPipeV",
+    ),
+    "distributed.algorithms.ddp_comm_hooks": (
+        "`DistributedDataParallel.register_comm_hook` takes a hook.",
+        "register_ddp_comm_hook",
+    ),
+    "distributed.optim": (
+        "`nn.FSDP` divides the moments of an optimizer with the parameters.",
+        "ZeroRedundancyOptimizer DistributedOptimizer",
+    ),
+    "distributed.algorithms.join": (
+        "`DistributedDataParallel.join` lets processes have fewer batches than others.",
+        "Join Joinable JoinHook",
+    ),
+    "distributed.rpc": (
+        "processes send tensors and objects to each other: `distributed.send`,"
+        " `distributed.recv`, `distributed.scatter_object_list`.",
+        "init_rpc rpc_sync rpc_async remote shutdown",
+    ),
     "utils.cpp_extension": (
         "there is no compiled extension; kernels are GLSL, see `vkbackend`.",
         "load load_inline BuildExtension CppExtension CUDAExtension",
