@@ -12,7 +12,7 @@ from tests.norm_cases import statistic
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ops.attention import cached, decode
+from vkbackend.framework.ops.attention import cached, decode, prefill
 
 NAME = "scaled_dot_product_attention"
 SCALE = 0.25
@@ -142,10 +142,9 @@ def from_token_2(name: str, *given: fw.Tensor) -> Any:
         q, k, v, keys, values = inputs
         return cached._extend_cache(q, k, v, None, None, keys, values, position, None)
     q, keys, values = inputs
-    if name == "paged_attention":
-        pages = fw.arange(q.shape[0], device=q.device)
-        given = pages * 0 + position, pages.reshape(-1, 1)
-        return cached._paged_attention(*inputs, *given, SCALE, None, None)
+    if name == "prefill_attention":
+        given = position, None, SCALE, None, None
+        return prefill._prefill_attention(*inputs, *given)
     new = (x[:, :, 2 : 2 + q.shape[2]].contiguous() for x in (keys, values))
     given = None, None, keys, values, position, None, None
     found, *_ = decode._decode_attention(q, *new, *given, SCALE, None, None)
@@ -315,8 +314,8 @@ ATTENTION = {
             ),
         ),
     ),
-    "paged_attention": Case(
-        lambda *given: from_token_2("paged_attention", *given),
+    "prefill_attention": Case(
+        lambda *given: from_token_2("prefill_attention", *given),
         (
             sample((2, 4, 3, 5), *[(2, 2, 7, 5)] * 2),
             sample((1, 1, 1, 1), *[(1, 1, 3, 1)] * 2),
@@ -327,12 +326,12 @@ ATTENTION = {
         bad=(
             Bad(
                 lambda ones: from_token_2(
-                    "paged_attention",
+                    "prefill_attention",
                     ones(1, 2, 1, 4),
                     *[ones(1, 2, 5, 4, dtype="float64")] * 2,
                 ),
                 DTypeError,
-                "paged_attention: q is float32, k is float64, v is float64; they must"
+                "prefill_attention: q is float32, k is float64, v is float64; they must"
                 " be the same",
             ),
         ),

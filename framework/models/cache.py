@@ -12,6 +12,7 @@ from ..base.dtype import DType, DTypeLike, as_dtype, float32, float64, int64
 from ..nn.functional import scaled_dot_product_attention
 from ..ops.attention.cached import extend_cache
 from ..ops.attention.decode import decode_attention, decodes
+from ..ops.attention.prefill import prefill_attention, prefills
 from ..tensor.factories import DeviceLike, zeros
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
@@ -209,7 +210,8 @@ class CacheStep:
 
         Notes
         -----
-        Of few tokens, without gradients, only those are read that they see.
+        Of few tokens, without gradients, only those are read that they see; of many on
+        tensor cores without padding, too.
         """
         keys, values = self._cache.pair(layer)
         given = query, key, value
@@ -240,6 +242,11 @@ class CacheStep:
             query, new_keys, new_values = extend_cache(*given, tables, keys, values, at)
             assign(keys, new_keys)
             assign(values, new_values)
+            if self._cache.padding is None and prefills(query, keys, scale):
+                found = prefill_attention(
+                    query, keys, values, at, None, scale, self._window, cap
+                )
+                return found.transpose(1, 2)
             return attention(query, keys, values, self._seen(), scale, cap)
 
     def _recorded(

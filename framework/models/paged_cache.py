@@ -8,8 +8,9 @@ from .. import ops
 from ..autograd.engine import is_grad_enabled, no_grad
 from ..base.dtype import float64
 from ..base.errors import DTypeError, GradError
-from ..ops.attention.cached import extend_cache, paged_attention, reads_pages
+from ..ops.attention.cached import extend_cache
 from ..ops.attention.decode import decode_attention, decodes
+from ..ops.attention.prefill import prefill_attention, prefills_pages
 from ..tensor.factories import zeros_like
 from ..tensor.inplace import assign
 from ..tensor.sequences import arange
@@ -195,8 +196,8 @@ class _PagedStep(CacheStep):
             )
             assign(keys, new_keys)
             assign(values, new_values)
-            if reads_pages(query, keys):
-                found = paged_attention(
+            if prefills_pages(query, keys):
+                found = prefill_attention(
                     query, keys, values, at, tables, scale, window, cap
                 )
                 return found.transpose(1, 2).to(dtype)

@@ -62,7 +62,7 @@ float dropout = all.dropout;
 #define OLDEST(query) oldest(query)
 #define WINDOW window
 #define LINE_AT(line, stride) line_at(line, stride)
-#define OWN_BATCH(batch) 0
+#define OWN_BATCH(batch) (PAGE == 0 ? (batch) : 0)
 #define CAPPED_TO(score, cap) capped(score, cap)
 #define CAP all.cap
 #define IS_CAPPED (CAPPED != 0)

@@ -6,7 +6,7 @@
 // out     out_ (batch, queries, heads, VALUE_HEAD) T; logsumexp (batch, heads, queries)
 //         of the scores, ACC: -inf and 0 in out_ for a query that sees no key
 // consts  those of attention/flash_body.glsl
-// macros  PAGED: k and v are pages of a cache, see attention/pages.glsl
+// macros  PAGED: k and v are a cache, see attention/pages.glsl
 // source  Dao, Fu, Ermon, Rudra and Re, FlashAttention, arXiv:2205.14135
 // lint    bank-conflict: in the softmax alone; the products, which load far more of the
 //         tile, need the odd pitch

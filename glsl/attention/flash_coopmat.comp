@@ -5,7 +5,7 @@
 // out     out_ (batch, queries, heads, HEAD) T; logsumexp (batch, heads, queries) of the
 //         scores, float
 // consts  those of attention/coopmat_body.glsl
-// macros  PAGED: k and v are pages of a cache, see attention/pages.glsl
+// macros  PAGED: k and v are a cache, see attention/pages.glsl
 // source  Dao, FlashAttention-2, arXiv:2307.08691
 #version 460
 #extension GL_EXT_buffer_reference : require

@@ -1,13 +1,14 @@
-// Keys and values of a paged cache, for attention/arguments.glsl with PAGED
+// Keys and values of a cache, for attention/arguments.glsl with PAGED
 //
-// k and v are (pages, key_heads, PAGE, HEAD), of one layout. Token t of a sequence is in
-// page `tables` (batch, keys / PAGE)[t / PAGE]; the first query is token `position`
-// (batch), and each sees itself and those before, the nearest `window` of them if that
-// is not 0. CAUSAL is 1. With CAPPED scores become cap * tanh(score / cap).
+// k and v are (batch, key_heads, keys, HEAD), and the first query is token `position`. Or
+// they are (pages, key_heads, PAGE, HEAD), of one layout, and a sequence has its own
+// `position` (batch); token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE].
+// Each query sees itself and those before, the nearest `window` of them if that is not
+// 0. CAUSAL is 1. With CAPPED scores become cap * tanh(score / cap).
 
 #include "lib/math/hyperbolic.glsl"
 
-layout(constant_id = 21) const uint PAGE = 64;
+layout(constant_id = 21) const uint PAGE = 0;  // 0: a sequence is contiguous
 layout(constant_id = 22) const uint CAPPED = 0;
 
 IntIn position = all.position, tables = all.tables;
@@ -16,13 +17,14 @@ uint first_query = 0, own_table = 0;
 
 // Choose the sequence; there are no keys after its last query.
 void begin_sequence(uint batch) {
-    own_table = batch * (keys / PAGE);
-    first_query = bounded(position, batch, keys - 1);
+    own_table = PAGE == 0 ? 0 : batch * (keys / PAGE);
+    first_query = bounded(position, PAGE == 0 ? 0 : batch, keys - 1);
     keys = min(keys, first_query + queries);
 }
 
 // Offset of a key among those of its head.
 uint line_at(uint key, uint row_stride) {
+    if (PAGE == 0) return key * row_stride;
     uint page = bounded(tables, own_table + key / PAGE, last_page);
     return page * page_stride + key % PAGE * row_stride;
 }

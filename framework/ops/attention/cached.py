@@ -1,4 +1,4 @@
-"""Key-value caches, whose length is on the device: tokens are added, pages read."""
+"""Key-value caches, whose length is a number on the device: tokens are added."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.device import GpuDevice
 from ...base.dtype import FLOAT, SINGLE, int64
 from ...base.errors import ShapeError
 from ...base.index_checks import out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
-from ...kernels.attention.coopmat import uses_tensor_cores
-from ...kernels.attention.flash import AttentionCall
-from ...kernels.attention.paged import fits_pages, paged_dispatch
 from ...kernels.attention.split import PAGE_SITE, SITE
 from ...kernels.linear import linear_dispatch, words_of
 from ...kernels.reduce import need_countable
@@ -253,101 +249,6 @@ def _rotated(
     return np.concatenate([turned.astype(x.dtype), x[..., size:]], -1)
 
 
-@primitive(
-    dtypes={
-        **dict.fromkeys(("q", "k", "v"), FLOAT),
-        **dict.fromkeys(("position", "tables"), (int64,)),
-    },
-    device_dtypes=dict.fromkeys(("q", "k", "v"), SINGLE),
-    strided=True,
-    typed="q",
-)
-def _paged_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    position: Tensor,
-    tables: Tensor,
-    scale: float,
-    window: int | None,
-    cap: float | None,
-    tensor_cores: bool = False,
-) -> Tensor:
-    """Return softmax(scores) v of many queries, over the tokens up to each of them.
-
-    Parameters
-    ----------
-    q : Tensor, shape (batch, heads, count, head)
-        Columns are contiguous.
-    k, v : Tensor, shape (pages, key_heads, page, head)
-        The cache, contiguous; `heads` is a multiple of `key_heads`.
-    position : Tensor, int64, shape (batch,)
-        Token that the first query is. Nothing is read past the last one.
-    tables : Tensor, int64, shape (batch, blocks)
-        The pages of each sequence, as of `_extend_cache`.
-    scale : float
-        What q k^T is multiplied with.
-    window : int or None
-        Number of tokens that a query sees at most, the nearest ones.
-    cap : float or None
-        Scores are cap * tanh(score / cap).
-    tensor_cores : bool
-        Whether the device's may be used.
-
-    Returns
-    -------
-    Tensor, shape (batch, count, heads, head)
-        Without a gradient.
-    """
-
-
-@_paged_attention.spec
-def _paged_attention_spec(
-    q: TensorSpec,
-    k: TensorSpec,
-    v: TensorSpec,
-    position: TensorSpec,
-    tables: TensorSpec,
-    **_: object,
-) -> TensorSpec:
-    check_same_dtype("paged_attention", q=q, k=k, v=v)
-    batch, heads, count, head = q.shape
-    check_tables("paged_attention", batch, position, tables)
-    return TensorSpec((batch, count, heads, head), q.dtype)
-
-
-@_paged_attention.kernel
-def _paged_attention_kernel(
-    gpu: DeviceInfo,
-    q: StridedSpec,
-    k: StridedSpec,
-    v: StridedSpec,
-    position: StridedSpec,
-    tables: StridedSpec,
-    scale: float,
-    window: int | None,
-    cap: float | None,
-    tensor_cores: bool,
-) -> Dispatch:
-    call = AttentionCall(gpu, q, k, v, None, None, scale, False, 0.0, tensor_cores)
-    return paged_dispatch(call, tables, window, cap)
-
-
-@_paged_attention.reference
-def _paged_attention_reference(
-    q: np.ndarray,
-    k: np.ndarray,
-    v: np.ndarray,
-    position: np.ndarray,
-    tables: np.ndarray,
-    scale: float,
-    window: int | None,
-    cap: float | None,
-    tensor_cores: bool,
-) -> np.ndarray:
-    return attended(q, k, v, position, None, tables, scale, window, cap)
-
-
 def attended(
     q: np.ndarray,
     k: np.ndarray,
@@ -416,13 +317,6 @@ def _attended(
     return ordered.astype(q.dtype)
 
 
-def reads_pages(query: Tensor, keys: Tensor) -> bool:
-    """Return whether `paged_attention` takes as many queries of a cache of pages."""
-    if isinstance(query.device, GpuDevice):
-        return fits_pages(query.spec, keys.spec)
-    return 0 not in (*query.layout.shape, *keys.layout.shape)
-
-
 def extend_cache(
     q: Tensor,
     k: Tensor,
@@ -450,33 +344,6 @@ def extend_cache(
         in_order(values),
         position,
         tables,
-    )
-
-
-def paged_attention(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    position: Tensor,
-    tables: Tensor,
-    scale: float,
-    window: int | None = None,
-    cap: float | None = None,
-) -> Tensor:
-    """Return what queries attend to, as `_paged_attention`, of any layouts.
-
-    Only if `reads_pages`.
-    """
-    return _paged_attention(
-        side_by_side(q),
-        in_order(k),
-        in_order(v),
-        in_order(position),
-        in_order(tables),
-        scale,
-        window,
-        cap,
-        q.is_gpu and uses_tensor_cores(q, v, scale),
     )
 
 

@@ -8,7 +8,7 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import IndexRangeError, ShapeError
-from vkbackend.framework.ops.attention.cached import extend_cache, paged_attention
+from vkbackend.framework.ops.attention.cached import extend_cache
 from vkbackend.framework.scheduler.plan import built_plans
 
 
@@ -101,8 +101,6 @@ def test_tables_of_other_sequences() -> None:
     message = r"position is \(2,\), with tables \(1, 2\); it must be \(2,\), tables"
     with pytest.raises(ShapeError, match=f"extend_cache: {message}"):
         extend_cache(x, x, x, None, pool, pool, position, table)
-    with pytest.raises(ShapeError, match=f"paged_attention: {message}"):
-        paged_attention(x, pool, pool, position, table, 1.0)
 
 
 @pytest.mark.parametrize("position", [-1, 5, 1 << 31, (1 << 40) + 2, -(1 << 40)])

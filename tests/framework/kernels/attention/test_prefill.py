@@ -1,4 +1,4 @@
-"""Attention of many queries over pages, beside the reference over the same pages."""
+"""Attention of many queries over a cache, beside the reference over the same one."""
 
 import dataclasses
 from typing import Any
@@ -12,9 +12,9 @@ from tests.framework.kernels.attention.test_coopmat import (  # noqa: F401 - fix
     kernels,
 )
 from tests.framework.ops.large import forget_plans, relative_error
-from vkbackend.framework.kernels.attention import paged
-from vkbackend.framework.ops.attention import cached
-from vkbackend.framework.ops.attention.cached import paged_attention
+from vkbackend.framework.kernels.attention.prefill import prefill_dispatch
+from vkbackend.framework.ops.attention import prefill
+from vkbackend.framework.ops.attention.prefill import prefill_attention
 from vkbackend.shader import compiler
 
 HEADS, KEY_HEADS, HEAD, PAGE, COUNT = 4, 2, 48, 24, 40
@@ -35,7 +35,7 @@ def attended(
     inputs: list[Any], window: int | None, cap: float | None = None
 ) -> np.ndarray:
     q, k, v, position, tables = inputs
-    out = paged_attention(q, k, v, position, tables, HEAD**-0.5, window, cap)
+    out = prefill_attention(q, k, v, position, tables, HEAD**-0.5, window, cap)
     found: np.ndarray = out.float().numpy()
     return found
 
@@ -59,10 +59,10 @@ def test_tiles_of_gpus(gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def rule(call: Any, *rest: Any) -> Any:
         info = dataclasses.replace(call.gpu, kind="discrete")
-        asked.append(paged.paged_dispatch(call._replace(gpu=info), *rest))
+        asked.append(prefill_dispatch(call._replace(gpu=info), *rest))
         return asked[-1]
 
-    monkeypatch.setattr(cached, "paged_dispatch", rule)
+    monkeypatch.setattr(prefill, "prefill_dispatch", rule)
     forget_plans()
     found = attended(placed, 11)
     forget_plans()
@@ -98,3 +98,48 @@ def test_cooperative_matrices_are_valid() -> None:
     defines = {"DTYPE": "DTYPE_BFLOAT16", "PAGED": "1"}
     words = compiler.compile_glsl(source, name="flash_coopmat.comp", defines=defines)
     assert compiler.validate_spirv(words) is None
+
+
+def contiguous(inputs: list[Any], window: int | None, position: int) -> np.ndarray:
+    """Return the same where each sequence has all of its tokens side by side."""
+    q, k, v = inputs
+    at = fw.tensor(position, device=q.device)
+    out = prefill_attention(q, k, v, at, None, HEAD**-0.5, window)
+    found: np.ndarray = out.float().numpy()
+    return found
+
+
+@pytest.mark.parametrize(("window", "position"), [(None, 0), (11, 30)])
+def test_sequences_in_one_piece(window: int | None, position: int, gpu: Any) -> None:
+    q, *_ = given()
+    rng = np.random.default_rng(1)
+    k, v = (rng.standard_normal((2, KEY_HEADS, ROOM, HEAD)) for _ in range(2))
+    for each in (k, v):
+        each[:, :, position + COUNT :] = np.nan  # is not read
+    inputs = [q, *(fw.tensor(each, "float32") for each in (k, v))]
+    wanted = contiguous(inputs, window, position)
+    assert not np.isnan(wanted).any()
+    found = contiguous([each.to(gpu) for each in inputs], window, position)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_prompt_reads_its_cache_in_place(
+    emulated: Any,  # noqa: F811 - the fixture
+    kernels: list[str],  # noqa: F811 - the fixture
+) -> None:
+    """Up to its last token, without a mask of all the room."""
+    cache = fw.models.KeyValueCache(1, 2, KEY_HEADS, ROOM, HEAD, emulated, "float16")
+    host = fw.models.KeyValueCache(1, 2, KEY_HEADS, ROOM, HEAD)
+    rng = np.random.default_rng(2)
+    shapes = [(2, n, COUNT, HEAD) for n in (HEADS, KEY_HEADS, KEY_HEADS)]
+    for _ in range(2):
+        vectors = [fw.tensor(rng.standard_normal(each), "float16") for each in shapes]
+        found = cache.step(COUNT).attend(0, *(each.to(emulated) for each in vectors))
+        wanted = host.step(COUNT).attend(0, *(each.float() for each in vectors))
+        assert relative_error(found.float().numpy(), wanted.numpy()) < 1e-3
+        for each in (cache, host):
+            each.advance(COUNT)
+    assert {*kernels} == {"attention/flash_coopmat"}
+    step = cache.step(COUNT)
+    step.attend(0, *(each.to(emulated) for each in vectors))
+    assert step._mask is None
