@@ -34,6 +34,11 @@ def gated(x: np.ndarray, gate: np.ndarray, given: np.ndarray) -> np.ndarray:
     return (g / (1 + np.exp(-g)) * u).astype(x.dtype)
 
 
+def gated_floats(x: np.ndarray, gate: np.ndarray, up: np.ndarray) -> np.ndarray:
+    g, u = (x.astype(np.float64) @ each.astype(np.float64).T for each in (gate, up))
+    return (g / (1 + np.exp(-g)) * u).astype(x.dtype)
+
+
 def gathered(x: np.ndarray, given: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     rows = np.repeat(x, len(numbers) // max(1, len(x)), 0)
     found = [product(row[None], given[i]) for row, i in zip(rows, numbers, strict=True)]
@@ -139,6 +144,30 @@ QUANTIZED = {
         gated,
         gradient=False,
         scale=20,
+    ),
+    "gated_gemv": Case(
+        lambda x, gate, up: REGISTRY["gated_gemv"](x, gate, up, "silu"),
+        (
+            Sample((Draw((3, 104), -0.3, 0.3), Draw((37, 104)), Draw((37, 104)))),
+            Sample((Draw((0, 8)), Draw((3, 8)), Draw((3, 8)))),
+        ),
+        gated_floats,
+        gradient=False,
+        scale=20,
+        bad=(
+            Bad(
+                lambda ones: REGISTRY["gated_gemv"](
+                    *(
+                        ones(*each, dtype="float16")
+                        for each in [(1, 12)] + [(3, 12)] * 2
+                    ),
+                    "silu",
+                ),
+                ShapeError,
+                "gated_gemv: x is (1, 12), gate (3, 12), up (3, 12); they must be"
+                " (rows, k), and twice (columns, k), k a multiple of 8",
+            ),
+        ),
     ),
     "quantized_product": Case(
         lambda x, given, bias: REGISTRY["quantized_product"](x, given, bias, FORMAT),

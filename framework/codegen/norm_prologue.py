@@ -19,8 +19,8 @@ from .epilogue_fusion import FusedEpilogue, push_size
 from .glsl.epilogue import epilogue_size
 from .ir.program import MAX_PUSH
 
-KERNELS = {"quantized/gemv": "x"}
-"""Kernels that take norms, and the operand of their op that is normalised.
+KERNELS = ("quantized/gemv",)
+"""Kernels that take norms, of their argument `x`.
 
 `matmul/gemv` does not: its invocations read rows in step with a matrix, and to read the
 norm's weight beside them takes longer than the norm's own kernel.
@@ -136,10 +136,10 @@ def _rows_of(
 ) -> str | None:
     """Return the operand of a product that is a norm's rows; None if it takes none."""
     (product, *others), size = dispatches, ARGUMENTS
-    rows = KERNELS.get(product.kernel)
-    if rows is None or others:
+    rows = product.push.get("x")
+    if product.kernel not in KERNELS or others or not isinstance(rows, str):
         return None
-    if product.push["x"] != rows or product.push["out_"] != "out":
+    if product.push["out_"] != "out":
         return None
     names = node.op.tensor_names(node.params)
     value, layout = node.inputs[names.index(rows)]

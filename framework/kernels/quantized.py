@@ -35,6 +35,9 @@ MOST_INVOCATIONS = 512
 MOST_IDLE = 1 / 8
 """Share of invocations without a piece, beyond the least, for larger workgroups."""
 
+FLOATS_PIECE = 8
+"""Elements of a piece of weights that are not quantized."""
+
 OUTPUTS = (16, 8, 4)
 """Columns of a workgroup."""
 
@@ -84,10 +87,11 @@ def gemv_dispatch(
     gpu: DeviceInfo,
     x: StridedSpec,
     blocks: StridedSpec,
-    kind: QuantizedFormat,
+    kind: QuantizedFormat | None,
     has_bias: bool,
     gate: str | None = None,
     numbers: StridedSpec | None = None,
+    names: tuple[str, str] = ("x", "blocks"),
 ) -> Dispatch:
     """Return the dispatch of a product with few rows.
 
@@ -97,18 +101,23 @@ def gemv_dispatch(
     x : StridedSpec, shape (rows, k)
     blocks : StridedSpec, shape (columns, row_size), uint8
         With `numbers` (matrices, columns, row_size).
-    kind : QuantizedFormat
+    kind : QuantizedFormat or None
+        None if `blocks` are rows (columns, k) of the dtype of `x`, of 16 bits.
     has_bias : bool
     gate : str, optional
         One of `GATES`, a function of the products with `gate`, blocks of the same
         shape; its results multiply those of `blocks`.
     numbers : StridedSpec, int32, shape (count,), optional
         Which matrix each row of the result is of; `count` is a multiple of the rows.
+    names : (str, str)
+        What the op calls `x` and `blocks`.
     """
     _check_size(blocks.numel, "blocks")
     matrices = 1 if gate is None else 2
     (rows, k), (columns, row_size) = x.shape, blocks.shape[-2:]
-    pieces = k // kind.piece
+    piece = kind.piece if kind else FLOATS_PIECE
+    row_size = row_size if kind else blocks.layout.strides[0] // piece
+    pieces = k // piece
     taken = min(rows, MOST_ROWS) if numbers is None else 1
     share = 1
     if numbers is not None:
@@ -124,15 +133,19 @@ def gemv_dispatch(
     ] or [OUTPUTS[-1]]
     filling = (each for each in possible if ceil_div(columns, each) * passes >= wanted)
     outputs = next(filling, possible[-1])
-    batch = max(1, TOGETHER // kind.piece)
+    batch = max(1, TOGETHER // piece)
     rounds = ceil_div(pieces, local) * matrices * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
-    push: dict[str, Argument] = {"x": "x", "blocks": "blocks", "out_": "out"}
-    push |= {"bias": "bias" if has_bias else "x", "rows": rows, "columns": columns}
+    push: dict[str, Argument] = {"x": names[0], "blocks": names[1], "out_": "out"}
+    push |= {"bias": "bias" if has_bias else names[0]}
+    push |= {"rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
     constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
-    constants |= {"BATCH": batch, "HAS_BIAS": int(has_bias), **group_constant(kind)}
-    defines = _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype)
+    constants |= {"BATCH": min(batch, outputs), "HAS_BIAS": int(has_bias)}
+    defines: dict[str, str] = {**storage_defines(x.dtype), "FLOATS": "1"}
+    if kind:
+        constants |= group_constant(kind)
+        defines = _defines(kind, x.dtype) | _integer_dot(gpu, x.dtype)
     if gate is not None:
         push["gate"] = "gate"
         constants["GATE"] = GATES.index(gate)
@@ -144,7 +157,10 @@ def gemv_dispatch(
         defines["GATHERED"] = "1"
     joins = passes == 1 and numbers is None
     tiles = tuple(
-        (fold_grid(ceil_div(columns, each)), {**constants, "OUTPUTS": each})
+        (
+            fold_grid(ceil_div(columns, each)),
+            {**constants, "OUTPUTS": each, "BATCH": min(batch, each)},
+        )
         for each in possible
     )
     return Dispatch(

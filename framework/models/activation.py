@@ -8,8 +8,10 @@ from typing import TypeGuard
 from .. import ops
 from ..autograd.grad_mode import is_grad_enabled
 from ..nn import functional, module_hooks
+from ..nn.linear import Linear
 from ..nn.module import Module
 from ..nn.quantized import QLinear
+from ..ops.matmul.gated import gated_linear, takes_gated_linear
 from ..ops.quantized.product import fits_gate, gated_quantized_linear
 from ..tensor.tensor import Tensor
 from .config import ModelConfig
@@ -56,8 +58,8 @@ _GATES = {"silu": "silu", "gelu_pytorch_tanh": "gelu_tanh"}
 def gated_product(x: Tensor, gate: Module, up: Module, activation: str) -> Tensor:
     """Return activation(gate(x)) * up(x), in one kernel where both layers allow.
 
-    These are quantized ones of one format without a bias or hooks, and few rows without
-    a gradient: a token of a text.
+    These are linear ones of one kind without a bias or hooks, and few rows without a
+    gradient: a token of a text.
 
     Parameters
     ----------
@@ -74,10 +76,24 @@ def gated_product(x: Tensor, gate: Module, up: Module, activation: str) -> Tenso
     name = _GATES.get(activation)
     if name and _is_plain(gate) and _is_plain(up) and gate.format == up.format:
         blocks = gate.weight.blocks, up.weight.blocks
-        if not (is_grad_enabled() and x.needs_grad) and fits_gate(x, *blocks, name):
+        if not _needs_grad(x) and fits_gate(x, *blocks, name):
             return gated_quantized_linear(x, *blocks, up.format, name)
+    if name and _is_plain_linear(gate) and _is_plain_linear(up):
+        weights = gate.weight, up.weight
+        if not _needs_grad(x, *weights) and takes_gated_linear(x, *weights, name):
+            return gated_linear(x, *weights, name)
     out: Tensor = ACTIVATIONS[activation](gate(x)) * up(x)
     return out
+
+
+def _needs_grad(*tensors: Tensor) -> bool:
+    return is_grad_enabled() and any(each.needs_grad for each in tensors)
+
+
+def _is_plain_linear(layer: Module) -> TypeGuard[Linear]:
+    if type(layer) is not Linear or layer.bias is not None:
+        return False
+    return not module_hooks.has_any(layer)
 
 
 def _is_plain(layer: Module) -> TypeGuard[QLinear]:

@@ -1,12 +1,13 @@
 // GEMV and skinny GEMM with quantized weights, which are decoded in registers
 // grid    linear in groups of OUTPUTS columns; z: ROWS rows of x
-// in      x (rows, k); blocks (columns, row_size bytes); bias (columns), with HAS_BIAS;
-//         pieces: of a row of blocks; table: see format.glsl
+// in      x (rows, k); blocks (columns, row_size bytes, or vectors of FLOATS); bias
+//         (columns), with HAS_BIAS; pieces: of a row of blocks; table: see format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
 // consts  ROWS; OUTPUTS: columns of a workgroup, a multiple of 4 and a divisor of LOCAL_X;
 //         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
 //         HAS_BIAS; GROUP of int4
-// macros  INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
+// macros  FLOATS: weights are of DTYPE, 16 bits, and not quantized;
+//         INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
 //         GATED: of as many rows of `gate` and of `blocks` the products g and u become
 //         f(g) * u, f by GATE; without a bias;
 //         GATHERED: z is a row of the result, that of row z / share of x with the one of
@@ -22,7 +23,11 @@
 #include "lib/index.glsl"
 #include "matmul/epilogue_hook.glsl"
 #include "lib/vec4_io.glsl"
+#ifdef FLOATS
+#include "quantized/floats.glsl"
+#else
 #include "quantized/format.glsl"
+#endif
 #ifdef GATHERED
 #include "lib/matrix_number.glsl"
 #endif
@@ -45,7 +50,9 @@ layout(constant_id = 7) const uint GATE = GATE_SILU;
 #define SUMS OUTPUTS
 #endif
 
-#ifdef INTEGER_DOT
+#ifdef FLOATS
+#include "quantized/activations_of_floats.glsl"
+#elif defined(INTEGER_DOT)
 #include "quantized/activations_int16.glsl"
 #else
 #include "quantized/activations_float.glsl"

@@ -20,6 +20,7 @@ from ...ir.kernel_call import (
 from ..gpu_model import model_of
 from ..shader_types import acc_size
 from .gemv import skinny_gemm
+from .register_gemv import register_gemv, takes_by_default
 from .select import large_tile_gemm, likely_configs
 from .skinny import skinny_product
 from .slice_sum import sum_slices
@@ -67,6 +68,8 @@ def gemm_dispatches(
     dtype : DType
         Of the result: that of the operands, or of their sums.
     """
+    if takes_by_default(a.shape[1]) and (few := register_gemv(gpu, a, b, dtype)):
+        return few
     found = skinny_gemm(gpu, a, b, dtype) or skinny_product(gpu, a, b, mode, dtype)
     found = found or large_tile_gemm(gpu, a, b, mode)
     return found or fallback_gemm(gpu, a, b, dtype)
@@ -77,6 +80,7 @@ def gemm_candidates(
 ) -> Candidates:
     """Return the candidates for `gemm_dispatches` by name, in its order."""
     found: Candidates = {"GEMV": partial(skinny_gemm, gpu, a, b, dtype)}
+    found["GEMV in registers"] = partial(register_gemv, gpu, a, b, dtype)
     found["skinny GEMM"] = partial(skinny_product, gpu, a, b, mode, dtype)
     for name, config in likely_configs(gpu, a, b, mode).items():
         found[name] = partial(large_tile_gemm, gpu, a, b, mode, config)

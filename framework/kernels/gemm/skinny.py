@@ -13,6 +13,7 @@ from ...base.dtype import DType
 from ...base.shape import ceil_div
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
 from ..gpu_model import model_of
+from ..quantized import FLOATS_PIECE
 from ..shader_types import (
     decoded_defines,
     format_defines,
@@ -50,9 +51,6 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 
 COLUMNS = (64, 32)
 """Columns of a workgroup."""
-
-FLOATS_PIECE = VECTOR
-"""Elements of a piece of an operand that is not quantized."""
 
 
 class SkinnyTile(NamedTuple):

@@ -55,7 +55,7 @@ NEVER_EMPTY = {
     "flash_key_grad": "its callers answer for no elements",
     "extend_cache": "a cache is of a sequence at least",
     "decode_attention": "a cache is of a sequence at least",
-    "paged_attention": "a cache is of a sequence at least",
+    "prefill_attention": "a cache is of a sequence at least",
 }
 NEVER_ALONE = {
     "batch_norm_train": "needs two values of each channel",
@@ -67,6 +67,7 @@ NEVER_ALONE = {
     "lstm_steps": "has four gates",
     "gru_steps": "has three gates",
     "dequantize_blocks": "takes blocks",
+    "gated_gemv": "takes vectors",
     "gated_quantized_gather_mm": "takes blocks",
     "gated_quantized_gemv": "takes blocks",
     "quantized_gather_mm": "takes blocks",

@@ -24,9 +24,10 @@ REACHED_BY: Mapping[str, str] = {
 
 NOT_SWEPT: Mapping[str, str] = {
     "decode_attention": "PyTorch has no such cache",
-    "paged_attention": "PyTorch has no such cache",
+    "prefill_attention": "PyTorch has no such cache",
     "dequantize_blocks": "PyTorch has no such formats",
     "extend_cache": "PyTorch has no such cache",
+    "gated_gemv": "PyTorch has no such product",
     "gated_quantized_gather_mm": "PyTorch has no such formats",
     "gated_quantized_gemv": "PyTorch has no such formats",
     "gather_mm": "PyTorch has no product with matrices by number",
