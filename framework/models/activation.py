@@ -76,7 +76,7 @@ def gated_product(x: Tensor, gate: Module, up: Module, activation: str) -> Tenso
     name = _GATES.get(activation)
     if name and _is_plain(gate) and _is_plain(up) and gate.format == up.format:
         blocks = gate.weight.blocks, up.weight.blocks
-        if not _needs_grad(x) and fits_gate(x, *blocks, name):
+        if not _needs_grad(x) and fits_gate(x, *blocks, up.format, name):
             return gated_quantized_linear(x, *blocks, up.format, name)
     if name and _is_plain_linear(gate) and _is_plain_linear(up):
         weights = gate.weight, up.weight

@@ -127,7 +127,7 @@ class KernelCall(NamedTuple):
     copies : (int, int) or None
         See `Launch`.
     buffers : tuple of Buffer
-        Buffers besides slots; only if it has no `program`.
+        Buffers besides slots.
     joined : JoinedCall or None
         If its `program` is that of calls with other constants, too.
     """
@@ -334,7 +334,7 @@ def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> La
         tuple(
             pair for call in calls for pair in call.in_place if readers[pair[0]] == 1
         ),
-        (buffer,),
+        (buffer, *_concatenated([call.buffers for call in calls])),
         _row_fields(pipeline, [call.addresses for call in calls]),
         _row_fields(pipeline, [call.scalars for call in calls]),
     )

@@ -605,7 +605,7 @@ class _Builder:
             reads += [slot for slot, _ in more.used.values()]
             writes += [slot for slot, _ in more.written.values()]
         program, joined = None, None
-        if dispatch.joins and fused is None and not external:
+        if dispatch.joins and fused is None:
             program, joined = self.cache.program_of(self.gpu, dispatch, pipeline)
         self._add(
             self.cache.joining_maker(self.gpu, pipeline, dispatch),

@@ -31,19 +31,14 @@
 #ifdef GATHERED
 #include "lib/matrix_number.glsl"
 #endif
-#ifdef GATED
-#include "lib/math/exponential.glsl"
-#include "lib/math/hyperbolic.glsl"
-#endif
 
 layout(constant_id = 3) const uint ROWS = 1;
 layout(constant_id = 4) const uint OUTPUTS = 8;
 layout(constant_id = 5) const uint BATCH = 4;
 layout(constant_id = 6) const uint HAS_BIAS = 0;
 #ifdef GATED
-#define GATE_SILU 0
-#define GATE_GELU_TANH 1
-layout(constant_id = 7) const uint GATE = GATE_SILU;
+layout(constant_id = 7) const uint GATE = 0;
+#include "matmul/gate.glsl"
 // Sums of a workgroup: those of `gate`, then those of `blocks`.
 #define SUMS (2 * OUTPUTS)
 #else
@@ -107,14 +102,6 @@ shared float square_shares[SQUARE_SHARES];
 #endif
 #if defined(EPILOGUE) || defined(GATED)
 shared float totals[SUMS];
-#endif
-
-#ifdef GATED
-float gated(float g) {
-    if (GATE == GATE_SILU) return g / (1.0 + quick_exp(-g));
-    float inner = 0.7978845608 * fma(0.044715 * g * g, g, g);
-    return 0.5 * g * (1.0 + precise_tanh(inner));
-}
 #endif
 
 void main() {

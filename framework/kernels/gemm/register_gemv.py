@@ -62,9 +62,9 @@ def takes_by_default(rows: int) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def takes_gate(gpu: DeviceInfo, dtype: DType, rows: int, k: int, n: int) -> bool:
-    """Return whether two products with (n, k) in row-major order are one kernel."""
-    return takes_by_default(rows) and _fits(gpu, dtype, rows, k, n)
+def takes_gate(gpu: DeviceInfo, dtype: DType, rows: int, columns: int, k: int) -> bool:
+    """Return whether the kernel takes a gate beside (columns, k), without a search."""
+    return takes_by_default(rows) and _fits(gpu, dtype, rows, k, columns)
 
 
 def _fits(gpu: DeviceInfo, dtype: DType, rows: int, k: int, n: int) -> bool:

@@ -7,13 +7,21 @@ right operand, which is read once, do not wait for barriers. See
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType
 from ...base.shape import ceil_div
-from ...ir.kernel_call import Argument, Dispatch, StridedSpec, fold_grid
+from ...ir.kernel_call import (
+    Argument,
+    Dispatch,
+    PersistentScratch,
+    Scratch,
+    StridedSpec,
+    fold_grid,
+)
 from ..gpu_model import model_of
-from ..quantized import FLOATS_PIECE
+from ..quantized import FLOATS_PIECE, GATES
 from ..shader_types import (
     decoded_defines,
     format_defines,
@@ -51,6 +59,15 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 
 COLUMNS = (64, 32)
 """Columns of a workgroup."""
+
+MOST_SPLITS = 1
+"""Workgroups that may share the K of a tile; more were not measured yet."""
+
+SPLIT_GROUPS = 4
+"""Workgroups per multiprocessor that they are to make."""
+
+LEAST_SPLIT_CHUNKS = 2
+"""Least chunks of a subgroup that are worth their sums' way through memory."""
 
 
 class SkinnyTile(NamedTuple):
@@ -121,6 +138,7 @@ def skinny_coopmat(
     kind: QuantizedFormat | None,
     names: tuple[str, str],
     has_bias: bool = False,
+    gate: str | None = None,
 ) -> list[Dispatch] | None:
     """Return the dispatches of a product of few rows on tensor cores, or None.
 
@@ -139,6 +157,9 @@ def skinny_coopmat(
         What the op calls `x` and the right operand.
     has_bias : bool, default False
         Whether `bias`, of shape (columns,), is added to each row.
+    gate : str, optional
+        One of `quantized.GATES`, a function of the product with `gate`, a right operand
+        as the other; its results multiply those.
     """
     rows, k = x.shape
     piece = kind.piece if kind else FLOATS_PIECE
@@ -157,18 +178,61 @@ def skinny_coopmat(
     constants |= {"COLUMNS": tile.columns, "SUBGROUP": gpu.subgroup_size}
     constants |= {"STEP": tile.step, "HAS_BIAS": int(has_bias)}
     defines = dict(storage_defines(x.dtype))
+    tiles = ceil_div(columns, tile.columns if gate is None else tile.columns // 2)
+    splits = _splits(gpu, tiles, k // tile.step, tile.subgroups)
+    if gate is not None:
+        push["gate"] = "gate"
+        constants["GATE"] = GATES.index(gate)
+        defines["GATED"] = "1"
+    if splits > 1:
+        size = 4 * tiles * splits * tile.rows * tile.columns
+        push |= {"partial": Scratch("partial", size)}
+        push |= {"finished": PersistentScratch(4 * tiles)}
+        constants["SPLITS"] = splits
+        defines["SPLIT"] = "1"
     if kind:
         constants |= group_constant(kind)
         defines |= {**format_defines(kind), **decoded_defines(gpu, x.dtype)}
     product = Dispatch(
         "matmul/gemm_skinny",
-        fold_grid(ceil_div(columns, tile.columns)),
+        fold_grid(tiles * splits),
         push,
         constants,
         defines,
         joins=True,
     )
     return [*vectors.packing, product]
+
+
+@functools.lru_cache(maxsize=1024)
+def takes_gate(
+    gpu: DeviceInfo,
+    rows: int,
+    columns: int,
+    k: int,
+    kind: QuantizedFormat | None,
+) -> bool:
+    """Return whether `skinny_coopmat` takes a gate beside (columns, k).
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+        With tensor cores.
+    rows, columns, k : int
+    kind : QuantizedFormat or None
+        As of `skinny_coopmat`.
+    """
+    if kind is None and (rows > MOST_ROWS_OF_FLOATS or columns * k < LEAST_FLOATS):
+        return False
+    piece = kind.piece if kind else FLOATS_PIECE
+    return skinny_tile(gpu, rows, columns, k, piece) is not None
+
+
+def _splits(gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int) -> int:
+    """Return how many workgroups share the K of a tile, to fill the device."""
+    wanted = SPLIT_GROUPS * model_of(gpu).multiprocessors // tiles
+    deepest = chunks // (LEAST_SPLIT_CHUNKS * subgroups)
+    return max(1, min(MOST_SPLITS, wanted, deepest))
 
 
 def skinny_product(

@@ -13,10 +13,14 @@ from ...base.shape import TensorSpec
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.gemm.register_gemv import takes_gate
+from ...kernels.gemm import register_gemv, skinny
+from ...kernels.gemm.register_gemv import MOST_ROWS
+from ...kernels.gemm.skinny import skinny_coopmat
+from ...kernels.gemm.tiles import TENSOR_CORES
 from ...kernels.quantized import FLOATS_PIECE, GATES, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
-from ..quantized.product import gate_of
+from ...kernels.tensor_cores import offers
+from ..quantized.product import decoding_device, gate_of
 from ..view import reshape
 
 if TYPE_CHECKING:
@@ -48,8 +52,12 @@ def gated_gemv_spec(
 @_gated_gemv.kernel
 def gated_gemv_kernel(
     gpu: DeviceInfo, x: StridedSpec, gate: StridedSpec, up: StridedSpec, activation: str
-) -> Dispatch:
-    return gemv_dispatch(gpu, x, up, None, False, activation, names=("x", "up"))
+) -> list[Dispatch]:
+    names, found = ("x", "up"), None
+    if x.shape[0] > MOST_ROWS and offers(gpu, x.dtype, TENSOR_CORES):
+        columns, row_size = up.shape[0], up.shape[1] // FLOATS_PIECE
+        found = skinny_coopmat(gpu, x, columns, row_size, None, names, gate=activation)
+    return found or [gemv_dispatch(gpu, x, up, None, False, activation, names=names)]
 
 
 @_gated_gemv.reference
@@ -71,8 +79,11 @@ def takes_gated_linear(x: Tensor, gate: Tensor, up: Tensor, activation: str) -> 
     if not (gate.layout.is_contiguous and up.layout.is_contiguous):
         return False
     columns, k = shape
-    rows = x.numel() // max(1, k)
-    return takes_gate(device.gpu.info, x.dtype, rows, k, columns)
+    rows, info = x.numel() // max(1, k), device.gpu.info
+    if rows <= MOST_ROWS:
+        return register_gemv.takes_gate(info, x.dtype, rows, columns, k)
+    on_tensor_cores = decoding_device(x) is not None
+    return on_tensor_cores and skinny.takes_gate(info, rows, columns, k, None)
 
 
 @autocast_low_precision

@@ -15,7 +15,7 @@ from ...dispatch.autocast_policy import autocast_low_precision
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.gemm.decoding import decoding_gemm, takes_decoding_gemm
-from ...kernels.gemm.skinny import MOST_ROWS
+from ...kernels.gemm.skinny import MOST_ROWS, skinny_coopmat, takes_gate
 from ...kernels.gemm.tiles import SIMT, TENSOR_CORES
 from ...kernels.quantized import GATES, dequantize_dispatch, gemv_dispatch
 from ...kernels.shader_types import check_same_dtype
@@ -172,8 +172,13 @@ def gated_quantized_gemv_kernel(
     blocks: StridedSpec,
     format: str,
     activation: str,
-) -> Dispatch:
-    return gemv_dispatch(gpu, x, blocks, find_format(format), False, activation)
+) -> list[Dispatch]:
+    kind, found = find_format(format), None
+    if x.shape[0] > MOST_GEMV_ROWS and offers(gpu, x.dtype, TENSOR_CORES):
+        columns, row_size = blocks.shape
+        names = "x", "blocks"
+        found = skinny_coopmat(gpu, x, columns, row_size, kind, names, gate=activation)
+    return found or [gemv_dispatch(gpu, x, blocks, kind, False, activation)]
 
 
 @_gated_quantized_gemv.reference
@@ -389,14 +394,20 @@ def quantized_linear(
     return reshape(out, (*shape[:-1], columns))
 
 
-def fits_gate(x: Tensor, gate: Tensor, blocks: Tensor, activation: str) -> bool:
+def fits_gate(
+    x: Tensor, gate: Tensor, blocks: Tensor, format: str, activation: str
+) -> bool:
     """Return whether `gated_quantized_linear` takes rows and blocks of one format."""
     if x.dtype not in WEIGHTS or activation not in GATES:
         return False
     if gate.layout.shape != blocks.layout.shape or not x.layout.shape[-1:]:
         return False
-    rows = x.numel() // max(1, x.layout.shape[-1])
-    return 0 < rows <= MOST_GEMV_ROWS and 0 not in blocks.layout.shape
+    columns, k = blocks.layout.shape[0], x.layout.shape[-1]
+    rows = x.numel() // max(1, k)
+    if rows <= MOST_GEMV_ROWS:
+        return rows > 0 and 0 not in blocks.layout.shape
+    gpu = decoding_device(x)
+    return gpu is not None and takes_gate(gpu, rows, columns, k, find_format(format))
 
 
 @autocast_low_precision

@@ -96,7 +96,7 @@ def test_a_layer_is_few_dispatches(
     # Queries alone are as many workgroups of 16 columns, keys of 8.
     change_model(monkeypatch, gemv_smallest=1, gemv_groups=4)
     monkeypatch.setattr(register_gemv, "MOST_DEFAULT_ROWS", registers)
-    monkeypatch.setattr(gated, "takes_gate", lambda *_: registers > 0)
+    monkeypatch.setattr(gated.register_gemv, "takes_gate", lambda *_: registers > 0)
     few = as_discrete(monkeypatch, "register_gemv", register_gemv.register_gemv)
     for _, _ in zip(few, as_discrete(monkeypatch, "skinny_gemm", skinny_gemm)):
         counts = [dispatches(gpu, layers, format) for layers in (1, 3)]

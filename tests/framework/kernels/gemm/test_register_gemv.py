@@ -109,10 +109,10 @@ def test_gates_are_taken_where_products_are(
     discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     takes_gate.cache_clear()
-    assert not takes_gate(discrete, float16, 1, 4096, 14336)
+    assert not takes_gate(discrete, float16, 1, 14336, 4096)
     monkeypatch.setattr(module, "MOST_DEFAULT_ROWS", 2)
     takes_gate.cache_clear()
-    assert takes_gate(discrete, float16, 2, 4096, 14336)
-    assert not takes_gate(discrete, float16, 3, 4096, 14336)
-    assert not takes_gate(discrete, float32, 1, 4096, 14336)
+    assert takes_gate(discrete, float16, 2, 14336, 4096)
+    assert not takes_gate(discrete, float16, 3, 14336, 4096)
+    assert not takes_gate(discrete, float32, 1, 14336, 4096)
     takes_gate.cache_clear()

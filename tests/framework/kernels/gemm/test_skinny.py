@@ -10,13 +10,21 @@ import vkbackend.framework as fw
 from tests.framework.ops.large import forget_plans, relative_error
 from tests.hardware import skip_where_it_crashes
 from vkbackend import DeviceInfo
+from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device
 from vkbackend.framework.base.dtype import bfloat16, float16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
 from vkbackend.framework.kernels.gemm import candidates, skinny
-from vkbackend.framework.kernels.gemm.skinny import skinny_product, skinny_tile
+from vkbackend.framework.kernels.gemm.skinny import (
+    skinny_product,
+    skinny_tile,
+    takes_gate,
+)
 from vkbackend.framework.kernels.gemm.tiles import SIMT, TENSOR_CORES
+from vkbackend.framework.models.activation import gated_product
+from vkbackend.framework.ops.matmul import gated
+from vkbackend.framework.ops.quantized import product
 from vkbackend.shader import compiler
 
 
@@ -49,14 +57,15 @@ def emulated(found: list[Dispatch] | None) -> list[Dispatch]:
 # Rows, columns, depth: ragged rows and columns, more steps than subgroups or fewer,
 # a depth of half a step; and whether rows of the left operand are strided.
 @pytest.mark.parametrize(
-    ("rows", "columns", "depth", "strided"),
-    [(9, 67, 96, True), (30, 100, 640, False)],
+    ("rows", "columns", "depth", "strided", "splits"),
+    [(9, 67, 96, True, 1), (30, 100, 640, False, 1), (20, 100, 640, False, 3)],
 )
 def test_products(
     rows: int,
     columns: int,
     depth: int,
     strided: bool,
+    splits: int,
     gpu: Any,
     discrete: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
@@ -69,6 +78,7 @@ def test_products(
         return found
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
+    share_k(monkeypatch, splits)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
     forget_plans()
@@ -84,6 +94,57 @@ def test_products(
     assert relative_error(found, wanted) < 1e-3
     wanted_kernels = ["matmul/pack"] * strided + ["matmul/gemm_skinny"]
     assert list(dict.fromkeys(kernels)) == wanted_kernels
+
+
+def share_k(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
+    """Let so many workgroups share the K of a tile."""
+    monkeypatch.setattr(skinny, "MOST_SPLITS", splits)
+    monkeypatch.setattr(skinny, "LEAST_SPLIT_CHUNKS", 1)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("format", [None, "q8_0"])
+def test_gates(
+    format: str | None,
+    splits: int,
+    gpu: Any,
+    discrete: DeviceInfo,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, columns, depth = 11, 70, 512
+    kernels: list[Dispatch] = []
+
+    def rule(_: DeviceInfo, *given: Any, **more: Any) -> Any:
+        kernels.extend(emulated(skinny.skinny_coopmat(discrete, *given, **more)))
+        return kernels[-1:]
+
+    for module in (gated, product):
+        monkeypatch.setattr(module, "offers", lambda *_: True)
+        monkeypatch.setattr(module, "skinny_coopmat", rule)
+        monkeypatch.setattr(module, "decoding_device", lambda _: discrete)
+    monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
+    share_k(monkeypatch, splits)
+    takes_gate.cache_clear()
+    forget_plans()
+    fw.manual_seed(0)
+    layers = [nn.Linear(depth, columns, bias=False) for _ in range(2)]
+    if format is not None:
+        layers = [nn.QLinear.from_linear(each, format) for each in layers]
+    layers = [each.to(gpu, fw.float16) for each in layers]
+    x = fw.tensor(np.random.default_rng(0).standard_normal((rows, depth)), "float16")
+    with fw.no_grad():
+        weights = [
+            each.weight if format is None else each.weight.dequantize()
+            for each in layers
+        ]
+        g, u = (x.float() @ each.cpu().float().T for each in weights)
+        found = gated_product(x.to(gpu), *layers, "silu") + 1.0
+        wanted = (fw.nn.functional.silu(g) * u + 1.0).numpy()
+        assert relative_error(found.float().numpy(), wanted) < 2e-3
+    forget_plans()
+    takes_gate.cache_clear()
+    assert {each.kernel for each in kernels} == {"matmul/gemm_skinny"}
+    assert kernels[0].constants.get("SPLITS", 1) == splits
 
 
 @pytest.mark.parametrize("rows", [9, 40])
@@ -142,9 +203,38 @@ def test_what_it_takes(discrete: DeviceInfo) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
-@pytest.mark.parametrize("form", [{}, {"FORMAT": "FORMAT_Q6_K"}])
+@pytest.mark.parametrize(
+    "form", [{}, {"FORMAT": "FORMAT_Q6_K"}, {"GATED": "1", "SPLIT": "1"}]
+)
 def test_cooperative_matrices_are_valid(dtype: str, form: dict[str, str]) -> None:
     source, _ = compiler.load_kernel_source("matmul/gemm_skinny")
     defines = {"DTYPE": f"DTYPE_{dtype}", **form}
     words = compiler.compile_glsl(source, name="gemm_skinny.comp", defines=defines)
     assert compiler.validate_spirv(words) is None
+
+
+def test_products_that_share_k_are_one_dispatch(
+    gpu: Any, discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(_: DeviceInfo, a: Any, b: Any, __: str, dtype: Any) -> Any:
+        return emulated(skinny_product(discrete, a, b, TENSOR_CORES, dtype))
+
+    monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
+    share_k(monkeypatch, 2)
+    monkeypatch.setattr(candidates, "skinny_product", rule)
+    monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
+    forget_plans()
+    rng = np.random.default_rng(0)
+    x, *weights = (
+        fw.tensor(rng.standard_normal((n, 512)), "float16", gpu) for n in (10, 64, 40)
+    )
+    fw.eval(x, *weights)
+    for _ in range(2):
+        with gpu.gpu.profile() as profile:
+            found = [x @ each.T for each in weights]
+            fw.eval(*found)
+        assert len(profile.spans) == 1
+        for one, weight in zip(found, weights, strict=True):
+            wanted = x.float().numpy() @ weight.float().numpy().T
+            assert relative_error(one.float().numpy(), wanted) < 1e-3
+    forget_plans()

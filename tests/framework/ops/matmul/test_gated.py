@@ -19,7 +19,7 @@ def taking(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the device cannot store 16-bit floats")
     change_model(monkeypatch, gemv_smallest=1)
-    monkeypatch.setattr(gated, "takes_gate", lambda *_: True)
+    monkeypatch.setattr(gated.register_gemv, "takes_gate", lambda *_: True)
     forget_plans()
     return gpu
 
