@@ -138,11 +138,11 @@ class Rotary:
         Positions (length,) give (length, head), those of a batch, (batch, length), give
         (batch, 1, length, head).
         """
-        turns = tensor(self._turns, device=places.device)
+        # Both halves from the start: the angles are then made in one kernel.
+        turns = tensor(np.tile(self._turns, 2), device=places.device)
         angle = ops.unsqueeze(places.to(float32), -1) * turns
         if angle.ndim == 3:
             angle = ops.unsqueeze(angle, 1)
-        angle = ops.cat([angle, angle], -1)
         cosine, sine = ops.cos(angle), ops.sin(angle)
         if self.scale != 1.0:
             cosine, sine = cosine * self.scale, sine * self.scale
