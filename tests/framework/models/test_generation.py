@@ -7,14 +7,9 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.framework.models.small import small_llama
-from tests.framework.ops.large import as_discrete, change_model
-from tests.hardware import skip_where_it_crashes
 from vkbackend.errors import ArgumentError
 from vkbackend.framework.base.errors import ShapeError
-from vkbackend.framework.kernels.gemm import register_gemv
-from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
 from vkbackend.framework.models import generation
-from vkbackend.framework.ops.matmul import gated
 
 PROMPT = np.array([[1, 2, 3], [4, 5, 6]])
 
@@ -48,59 +43,6 @@ def test_steps_are_replayed(
     fw.models.generate(small_llama().to(gpu), tokens, 8, **settings)
     (step,) = made
     assert (step.traces, step.replays) == (1, 6)
-
-
-def dispatches(gpu: Any, layers: int, format: str | None = None) -> int:
-    """Return the dispatches of a replayed step."""
-    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_key_value_heads": 1}
-    model = small_llama(num_hidden_layers=layers, **sizes).to(gpu)
-    if format == "bfloat16":
-        model = model.to(fw.bfloat16)
-    cache = model.new_cache(1, 300)
-    if format not in (None, "bfloat16"):
-        fw.nn.quantize(model, format)
-
-    def step(newest: fw.Tensor) -> fw.Tensor:
-        return model(newest, cache)[:, -1].argmax(-1, keepdim=True)
-
-    following, newest = fw.jit(step), fw.tensor([[1]], device=gpu)
-    with fw.no_grad():
-        for _ in range(2):
-            newest = following(newest)
-        newest.numpy()
-        before = gpu.gpu.counters.snapshot()
-        following(newest).numpy()
-    assert (following.traces, following.replays) == (1, 2)
-    return (gpu.gpu.counters.snapshot() - before).dispatches
-
-
-@pytest.mark.parametrize(
-    ("format", "registers", "most"),
-    [(None, 0, 8), ("q8_0", 0, 5), ("bfloat16", 0, 8), ("bfloat16", 8, 5)],
-)
-def test_a_layer_is_few_dispatches(
-    format: str | None,
-    registers: int,
-    most: int,
-    gpu: Any,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Queries, keys and values; attention; three more products.
-
-    Products of floats leave both norms to kernels of their own, and a gate to another,
-    unless activations stay in registers.
-    """
-    skip_where_it_crashes(gpu.gpu.info)
-    if format == "bfloat16" and not gpu.gpu.info.storage_16bit:
-        pytest.skip("the device cannot store 16-bit floats")
-    # Queries alone are as many workgroups of 16 columns, keys of 8.
-    change_model(monkeypatch, gemv_smallest=1, gemv_groups=4)
-    monkeypatch.setattr(register_gemv, "MOST_DEFAULT_ROWS", registers)
-    monkeypatch.setattr(gated.register_gemv, "takes_gate", lambda *_: registers > 0)
-    few = as_discrete(monkeypatch, "register_gemv", register_gemv.register_gemv)
-    for _, _ in zip(few, as_discrete(monkeypatch, "skinny_gemm", skinny_gemm)):
-        counts = [dispatches(gpu, layers, format) for layers in (1, 3)]
-    assert counts[1] - counts[0] == 2 * most
 
 
 def test_a_cache_is_longer_in_its_memory(gpu: Any) -> None:
