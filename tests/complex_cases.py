@@ -37,6 +37,20 @@ def rows(x: Any, inverse: bool) -> Any:
     return fft_rows(x, inverse, 0.5)
 
 
+def back_to_real(x: Any, conjugated: bool) -> Any:
+    """Return the real numbers of half a transform, times 0.5."""
+    from vkbackend.framework.ops.fourier.rows import real_rows
+
+    return real_rows(x, 2 * (x.shape[1] - 1), True, conjugated, 0.5)
+
+
+def made_real(x: np.ndarray, conjugated: bool) -> np.ndarray:
+    """Return the oracle's real numbers of half a transform, times 0.5."""
+    half = x.conj() if conjugated else x
+    made = np.fft.irfft(half, 2 * (x.shape[1] - 1), norm="forward")
+    return (0.5 * made).astype(x.real.dtype)
+
+
 PAIRS = (((7, 11), (7, 11)), ((3, 1, 11), (7, 1)), ((0, 3), (3,)), ((1,), (1,)))
 
 COMPLEX = {
@@ -83,6 +97,13 @@ COMPLEX = {
         torch.bmm,
         gradient=False,
         scale=2,  # sums of five products
+    ),
+    "fft_real": Case(
+        back_to_real,
+        (sample((7, 13), conjugated=False), sample((1, 2), conjugated=True)),
+        made_real,
+        gradient=False,
+        scale=4,  # sums of twelve
     ),
     "fft_rows": Case(
         rows,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ..base.shape import ceil_div
 from ..ir.kernel_call import (
@@ -14,26 +15,34 @@ from ..ir.kernel_call import (
     StridedSpec,
     divisor,
     fold_grid,
+    linear_grid,
 )
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 RADICES = (4, 2, 3, 5, 7, 11, 13)
-"""Factors of lengths that the shader has, in the order of its passes."""
-
-LONGEST = 2048
-"""Elements of the longest row that 32 KiB of shared memory hold twice."""
+"""Factors of lengths that the shaders have."""
 
 LONGEST_IN_PASSES = 1 << 28
 """Elements of the longest row of which all angles fit into 32 bits."""
 
 WORKGROUP = 256
-ELEMENTS = 256
-"""Elements of a workgroup, of several rows where they are short."""
+"""Least invocations of a workgroup, of several rows where they are short."""
+
+IN_REGISTERS = 16
+"""Numbers that one invocation transforms at once between two barriers."""
+
+MOST_PASSES = 5
+"""Most passes between barriers that the shader has."""
+
+NEIGHBOURS = 8
+"""Invocations that must read neighbouring numbers, or else these are staged."""
 
 MOST_AT_ONCE = 32
 """Numbers that one invocation transforms in a pass of its own."""
+
+NONE: Mapping[str, Any] = {}
 
 PASS_WORKGROUP = 64
 """Invocations of a workgroup of such a pass."""
@@ -50,29 +59,26 @@ def radices_of(n: int) -> tuple[int, ...] | None:
     return tuple(found) if n == 1 else None
 
 
-def longest_row(gpu: DeviceInfo) -> int:
-    """Return the elements of the longest row that is transformed without steps."""
-    if not gpu.target.cheap_barriers:
-        return LONGEST_IN_PASSES
-    # Two copies of 8 bytes an element.
-    return min(LONGEST, gpu.max_shared_memory // 16)
+def takes_rows(n: int) -> bool:
+    """Return whether a device transforms rows of a length."""
+    return n <= LONGEST_IN_PASSES and radices_of(n) is not None
 
 
-@functools.lru_cache(maxsize=1024)
-def split_length(n: int, longest: int) -> tuple[int, int] | None:
-    """Return two factors of a length of which the second fits; None without."""
-    if radices_of(n) is None:
-        return None
-    fitting = (size for size in range(min(longest, math.isqrt(n)), 1, -1))
-    second = next((size for size in fitting if n % size == 0), 1)
-    return (n // second, second) if second > 1 else None
+def fits_registers(gpu: DeviceInfo, n: int) -> bool:
+    """Return whether numbers stay in registers and shared memory between passes."""
+    # 8 bytes a number, and one more for each 16 of them.
+    return (
+        gpu.target.cheap_barriers
+        and 8 * (n + n // 16 + 1) <= gpu.max_shared_memory
+        and len(pass_radices(n, IN_REGISTERS)) <= MOST_PASSES
+    )
 
 
 @functools.lru_cache(maxsize=4096)
-def pass_radices(n: int) -> tuple[tuple[int, int], ...]:
+def pass_radices(n: int, most: int = MOST_AT_ONCE) -> tuple[tuple[int, int], ...]:
     """Return the radices of as few passes as transform rows of `n`, of even sizes.
 
-    Each is a product of two of the shader's.
+    Each is a product of two of the shader's, and at most `most`.
     """
     if n == 1:
         return ()
@@ -81,10 +87,10 @@ def pass_radices(n: int) -> tuple[tuple[int, int], ...]:
         a * b: (a, b)
         for a in factors
         for b in (1, *factors)
-        if a >= b and a * b <= MOST_AT_ONCE
+        if a >= b and a * b <= most
     }
     found = [
-        (pair, *pass_radices(n // radix))
+        (pair, *pass_radices(n // radix, most))
         for radix, pair in pairs.items()
         if n % radix == 0
     ]
@@ -98,39 +104,122 @@ def fft_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that transform the rows of (rows, n)."""
     rows, n = x.shape
-    radices = radices_of(n)
-    assert radices is not None, f"fft: {n} has a factor that there is no radix for"
-    assert n <= longest_row(gpu), f"fft: rows of {n} do not fit into shared memory"
-    if n > 1 and not gpu.target.cheap_barriers:
-        return _passes(gpu, rows, n, inverse, scale)
-    each = max(1, min(ELEMENTS, longest_row(gpu)) // n)
-    push: dict[str, Argument] = {"x": "x", "table": "table", "out_": "out"}
-    push |= {"rows": rows, "scale": scale}
-    push["radices"] = sum(radix << 4 * k for k, radix in enumerate(radices))
-    constants = {"N": n, "ROWS": each, "INVERSE": int(inverse)}
-    constants["LOCAL_X"] = min(WORKGROUP, gpu.max_workgroup_invocations)
-    grid = fold_grid(ceil_div(rows, each))
-    return [Dispatch("fft/stockham", grid, push, constants)]
+    assert takes_rows(n), f"fft: rows of {n} are a convolution's"
+    if n == 1 or fits_registers(gpu, n):
+        return [_in_registers(gpu, rows, n, scale, {"INVERSE": int(inverse)})]
+    return _passes(gpu, rows, n, inverse, scale)
+
+
+def real_fft_dispatches(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    n: int,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> list[Dispatch]:
+    """Return the dispatches of real numbers to half their transform, or `back`.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+        (rows, 2 n) real numbers, or (rows, n + 1) of half a transform.
+    n : int
+        Half the number of real numbers.
+    back : bool
+    conjugated : bool
+        Whether halves of transforms are conjugated.
+    scale, inner : float
+        Factors of the result, and of all numbers of half a transform but the first and
+        the last.
+    """
+    assert takes_rows(n), f"fft: rows of {n} are a convolution's"
+    rows = x.shape[0]
+    push: dict[str, Argument] = {"halves": "halves", "inner": inner}
+    if fits_registers(gpu, n):
+        constants = {"INVERSE": int(back), "CONJUGATED": int(conjugated)}
+        macros = {"HALVES_IN" if back else "REAL_IN": "1"}
+        return [_in_registers(gpu, rows, n, scale, constants, push, macros)]
+    pairs = Scratch("pairs", 8 * rows * n)
+    size = n if back else n + 1
+    local = min(PASS_WORKGROUP, gpu.max_workgroup_invocations)
+    push |= {"n": n, "count": rows * size, "scale": 1.0 if back else scale}
+    push["magic"], push["shift"] = divisor(size)
+    push |= {"x": "x", "out_": pairs} if back else {"x": pairs, "out_": "out"}
+    halves = Dispatch(
+        "fft/halves",
+        linear_grid(rows * size, local),
+        push,
+        {"LOCAL_X": local, "CONJUGATED": int(conjugated)},
+        {"BACK": str(int(back))},
+    )
+    if back:
+        return [halves, *_passes(gpu, rows, n, True, scale, pairs)]
+    return [*_passes(gpu, rows, n, False, 1.0, "x", pairs), halves]
+
+
+def _in_registers(
+    gpu: DeviceInfo,
+    rows: int,
+    n: int,
+    scale: float,
+    constants: Mapping[str, int],
+    push: Mapping[str, Argument] = NONE,
+    macros: Mapping[str, str] = NONE,
+) -> Dispatch:
+    """Return the dispatch that transforms rows in registers."""
+    radices = pass_radices(n, IN_REGISTERS) or ((1, 1),)
+    sizes = [first * second for first, second in radices]
+    most = gpu.max_workgroup_invocations
+    threads = min(ceil_div(n, max(sizes)), most)
+    held = max(size * ceil_div(n // size, threads) for size in sizes)
+    each = max(1, min(WORKGROUP, most) // threads)
+    each = max(1, min(each, gpu.max_shared_memory // (8 * (n + n // 16 + 1))))
+    defines = {"PASSES": str(len(radices)), "HELD": str(held), **macros}
+    numbers: dict[str, Argument] = {"rows": rows, "scale": scale}
+    defines["STAGED"] = str(int(threads < NEIGHBOURS))
+    for k, (first, second) in enumerate(radices):
+        defines |= {f"FIRST_{k}": str(first), f"SECOND_{k}": str(second)}
+    return Dispatch(
+        "fft/rows",
+        fold_grid(ceil_div(rows, each)),
+        {"x": "x", "table": "table", "out_": "out", **numbers, **push},
+        {
+            **constants,
+            "N": n,
+            "ROWS": each,
+            "THREADS": threads,
+            "LOCAL_X": each * threads,
+        },
+        defines,
+    )
 
 
 def _passes(
-    gpu: DeviceInfo, rows: int, n: int, inverse: bool, scale: float
+    gpu: DeviceInfo,
+    rows: int,
+    n: int,
+    inverse: bool,
+    scale: float,
+    source: str | Scratch = "x",
+    result: str | Scratch = "out",
 ) -> list[Dispatch]:
     """Return a dispatch for each pass; between them numbers are in memory."""
     between = Scratch("numbers", 8 * rows * n)
-    radices = pass_radices(n)
+    radices = pass_radices(n) or ((1, 1),)
     local = min(PASS_WORKGROUP, gpu.max_workgroup_invocations)
     # A device without 64-bit integers moves the parts of a number.
     defines = {"PAIRED": str(int(gpu.shader_int64))}
     dispatches: list[Dispatch] = []
-    source: str | Scratch = "x"
     done = 1
     for left, (first, second) in zip(
         range(len(radices) - 1, -1, -1), radices, strict=True
     ):
         radix = first * second
         apart = n // (done * radix)
-        target: str | Scratch = between if left % 2 else "out"
+        target = between if left % 2 else result
         push: dict[str, Argument] = {"x": source, "out_": target, "n": n, "done": done}
         push |= {"apart": apart, "count": rows * (n // radix)}
         push["scale"] = 1.0 if left else scale

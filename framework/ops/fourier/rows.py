@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...base.device import Device, GpuDevice, on_device_removed
-from ...base.dtype import COMPLEX, complex64
+from ...base.dtype import COMPLEX, complex64, float32, float64
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.fft import fft_dispatches, longest_row, radices_of, split_length
+from ...kernels.fft import (
+    fft_dispatches,
+    fits_registers,
+    real_fft_dispatches,
+    takes_rows,
+)
 from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj
 from ..movement.rearrange import pad
 from ..movement.slice import narrow
-from ..view import reshape, transpose
+from ..view import movedim, reshape
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -59,12 +64,96 @@ def _fft_rows_reference(
     return (made * scale).astype(x.dtype)
 
 
+@primitive(dtypes=(float32, float64, *COMPLEX), device_dtypes=(float32, complex64))
+def _fft_real(
+    x: Tensor,
+    table: Tensor,
+    halves: Tensor,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> Tensor:
+    """Return half the transforms of rows (rows, 2 n) of real numbers, times `scale`.
+
+    Or `back`, the real numbers of (rows, n + 1). Of the numbers of half a transform,
+    all but the first and the last are times `inner`, and all are conjugated if
+    `conjugated`. The tables are that of `fft_rows` and the first n + 1 of `roots(2 n)`.
+    """
+
+
+@_fft_real.spec
+def _fft_real_spec(
+    x: TensorSpec,
+    table: TensorSpec,
+    halves: TensorSpec,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> TensorSpec:
+    rows, size = x.shape
+    if back:
+        return TensorSpec((rows, 2 * (size - 1)), x.dtype.to_real())
+    return TensorSpec((rows, size // 2 + 1), x.dtype.to_complex())
+
+
+@_fft_real.kernel
+def _fft_real_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    table: StridedSpec,
+    halves: StridedSpec,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> list[Dispatch]:
+    n = x.shape[1] - 1 if back else x.shape[1] // 2
+    return real_fft_dispatches(gpu, x, n, back, conjugated, scale, inner)
+
+
+@_fft_real.vjp
+def _fft_real_vjp(
+    grad: Tensor,
+    table: Tensor,
+    halves: Tensor,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> tuple[Tensor, None, None]:
+    # Each way is the adjoint of the other, but that numbers between the first and the
+    # last stand for their conjugates, too, on the way back.
+    factor = 2 * inner if back else 0.5 * inner
+    found = _fft_real(grad, table, halves, not back, conjugated, scale, factor)
+    return found, None, None
+
+
+@_fft_real.reference
+def _fft_real_reference(
+    x: np.ndarray,
+    table: np.ndarray,
+    halves: np.ndarray,
+    back: bool,
+    conjugated: bool,
+    scale: float,
+    inner: float,
+) -> np.ndarray:
+    half = x.copy() if back else np.fft.rfft(x) * scale
+    half[:, 1:-1] *= inner
+    half = half.conj() if conjugated else half
+    if not back:
+        return half.astype(np.result_type(x, np.complex64))
+    made = np.fft.irfft(half, 2 * (x.shape[1] - 1), norm="forward")
+    return (made * scale).astype(x.real.dtype)
+
+
 @functools.lru_cache(maxsize=64)
 def _constant(
     like: type[Tensor], device: Device, generation: int, kind: str, n: int, size: int
 ) -> Tensor:
-    values = {"roots": _roots, "twiddles": _twiddles, "chirp": _chirp}
-    values["filter"] = _filter
+    values = {"roots": _roots, "chirp": _chirp, "filter": _filter}
     return like.from_host(values[kind](n, size), device, complex64)
 
 
@@ -73,12 +162,6 @@ on_device_removed(_constant.cache_clear)
 
 def _roots(n: int, size: int) -> np.ndarray:
     return np.exp(-2j * np.pi / n * np.arange(size))
-
-
-def _twiddles(n: int, size: int) -> np.ndarray:
-    """Return the factors between the steps of lengths `size` and n / `size`."""
-    places = np.outer(np.arange(size), np.arange(n // size))
-    return np.exp(-2j * np.pi / n * places)
 
 
 def _chirp(n: int, size: int) -> np.ndarray:
@@ -100,48 +183,71 @@ def constant(x: Tensor, kind: str, n: int, size: int = 0) -> Tensor:
     device = x.device
     if not isinstance(device, GpuDevice):
         host: Tensor = type(x).from_host(np.zeros(1), device, x.dtype)
-        if kind == "roots" and size == n:
+        if kind == "roots" and size in (1, n):
             return host  # which the reference does not read
-        values = {"roots": _roots, "twiddles": _twiddles}[kind](n, size)
-        return type(x).from_host(values, device, x.dtype)
+        return type(x).from_host(_roots(n, size), device, x.dtype)
     like: Any = x.results
     made: Tensor = _constant(like, device, device.generation, kind, n, size)
     return made
 
 
+def _table(x: Tensor, n: int) -> Tensor:
+    """Return the table that a kernel of rows reads; one number where it reads none."""
+    device = x.device
+    reads = isinstance(device, GpuDevice) and fits_registers(device.gpu.info, n)
+    return constant(x, "roots", n, n if reads else 1)
+
+
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
     """Return the transforms of the rows of a complex matrix, times `scale`.
 
-    On a device a row of a length with factors up to 13 is transformed in shared memory,
-    or in steps if it is long; another is a convolution of such a length.
+    On a device, a row of a length with another factor than those up to 13 is a
+    convolution of such a length.
 
-    Sources: Bailey, "FFTs in External or Hierarchical Memory", 1990; Bluestein, "A
-    Linear Filtering Approach to the Computation of Discrete Fourier Transform", 1970.
+    Source: Bluestein, "A Linear Filtering Approach to the Computation of Discrete
+    Fourier Transform", 1970.
     """
     rows, n = x.shape
-    device = x.device
-    if not isinstance(device, GpuDevice) or not rows:
-        return _fft_rows(x, constant(x, "roots", n, n), inverse, scale)
-    longest = longest_row(device.gpu.info)
-    if radices_of(n) is not None and n <= longest:
-        return _fft_rows(x, constant(x, "roots", n, n), inverse, scale)
-    split = split_length(n, longest)
-    if split is None:
-        return _by_convolution(x, inverse, scale)
-    return _in_steps(x, split, inverse, scale)
+    on_host = not isinstance(x.device, GpuDevice) or not rows
+    if on_host or takes_rows(n):
+        return _fft_rows(x, _table(x, n), inverse, scale)
+    return _by_convolution(x, inverse, scale)
 
 
-def _in_steps(x: Tensor, sizes: tuple[int, int], inverse: bool, scale: float) -> Tensor:
-    """Transform rows as matrices: their columns, factors, their rows."""
-    rows, n = x.shape
-    one, two = sizes
-    columns = transpose(reshape(x, (rows, one, two)), 1, 2)
-    made = fft_rows(reshape(columns, (rows * two, one)), inverse, 1.0)
-    factors = constant(x, "twiddles", n, two)
-    factors = conj(factors) if inverse else factors
-    turned = transpose(mul(reshape(made, (rows, two, one)), factors), 1, 2)
-    made = fft_rows(reshape(turned, (rows * one, two)), inverse, scale)
-    return reshape(transpose(reshape(made, (rows, one, two)), 1, 2), (rows, n))
+def along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
+    """Return the transforms of complex numbers along a dimension."""
+    last = x if dim == x.ndim - 1 else movedim(x, dim, -1)
+    shape = last.shape
+    made = fft_rows(reshape(last, (-1 if x.numel() else 0, shape[-1])), inverse, scale)
+    made = reshape(made, tuple(shape))
+    return made if dim == x.ndim - 1 else movedim(made, -1, dim)
+
+
+def takes_real_rows(x: Tensor, n: int) -> bool:
+    """Return whether a kernel transforms rows of `n` real numbers to half, and back."""
+    kinds = float32, complex64
+    known = isinstance(x.device, GpuDevice) and x.dtype in kinds
+    return known and not n % 2 and takes_rows(n // 2) and x.numel() > 0
+
+
+def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> Tensor:
+    """Return half the transform of real numbers along the last dimension, or `back`.
+
+    Parameters
+    ----------
+    x : Tensor, float32 or complex64, shape (..., n) or (..., n // 2 + 1)
+    n : int
+        How many real numbers; see `takes_real_rows`.
+    back, conjugated : bool
+        Whether real numbers are asked for; whether halves are conjugated.
+    scale : float
+    """
+    *outer, size = x.shape
+    table = _table(x, n // 2)
+    halves = constant(x, "roots", n, n // 2 + 1)
+    rows = reshape(x, (-1, size))
+    made = _fft_real(rows, table, halves, back, conjugated, scale, 1.0)
+    return reshape(made, (*outer, n if back else n // 2 + 1))
 
 
 def _by_convolution(x: Tensor, inverse: bool, scale: float) -> Tensor:

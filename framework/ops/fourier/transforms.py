@@ -14,17 +14,11 @@ from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ..elementwise.binary import mul
 from ..elementwise.cast import cast
-from ..elementwise.complex_numbers import (
-    _real_part,
-    conj,
-    numbers_of,
-    pairs_of,
-)
-from ..movement.concat import cat
-from ..movement.rearrange import flip, pad, roll
+from ..movement.rearrange import pad, roll
 from ..movement.slice import narrow
-from ..view import movedim, reshape
-from .rows import constant, fft_rows
+from ..view import movedim
+from .half import half_transform, real_numbers
+from .rows import along
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -89,15 +83,6 @@ def resized(x: Tensor, dim: int, size: int) -> Tensor:
     return pad(x, widths) if now < size else x
 
 
-def _along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
-    """Return the transforms of complex numbers along a dimension."""
-    last = x if dim == x.ndim - 1 else movedim(x, dim, -1)
-    shape = last.shape
-    made = fft_rows(reshape(last, (-1 if x.numel() else 0, shape[-1])), inverse, scale)
-    made = reshape(made, tuple(shape))
-    return made if dim == x.ndim - 1 else movedim(made, -1, dim)
-
-
 def _complex_1d(
     name: str, x: Tensor, n: int | None, dim: int, norm: str | None, inverse: bool
 ) -> Tensor:
@@ -105,7 +90,7 @@ def _complex_1d(
     at = normalize_dim(name, dim, x.ndim)
     size = _length(name, x.shape[at] if n is None else as_int(f"{name}: n", n))
     x, scale = resized(x, at, size), _scale(name, norm, size, inverse)
-    made = _along(_complex_of(x), at, inverse, scale)
+    made = along(_complex_of(x), at, inverse, scale)
     if x.dtype.is_complex or not inverse:
         show_as(made, _node(x), x)
     return made
@@ -204,32 +189,27 @@ def rfft(
     DTypeError
         If `input` is float16 or bfloat16 or complex.
     """
-    x = _as_real("rfft", input)
-    at = normalize_dim("rfft", dim, x.ndim)
-    size = _length("rfft", x.shape[at] if n is None else as_int("rfft: n", n))
-    scale = _scale("rfft", norm, size, False)
+    return _real_1d("rfft", input, n, dim, norm, False)
+
+
+def _real_1d(
+    name: str,
+    input: Tensor,
+    n: int | None,
+    dim: int,
+    norm: str | None,
+    conjugated: bool,
+) -> Tensor:
+    x = _as_real(name, input)
+    at = normalize_dim(name, dim, x.ndim)
+    size = _length(name, x.shape[at] if n is None else as_int(f"{name}: n", n))
+    scale = _scale(name, norm, size, False)
     x = resized(x, at, size)
-    made = movedim(_real_forward(movedim(x, at, -1), size, scale), -1, at)
-    show_as(made, "FftR2CBackward0", x)
+    made = half_transform(movedim(x, at, -1), size, scale, conjugated)
+    made = movedim(made, -1, at)
+    if not conjugated:
+        show_as(made, "FftR2CBackward0", x)
     return made
-
-
-def _real_forward(x: Tensor, n: int, scale: float) -> Tensor:
-    """Return half the transform of real numbers along the last dimension.
-
-    Of an even number of them by a transform of half as many complex ones: those at even
-    places are real parts, those at odd places imaginary parts.
-    """
-    half = n // 2
-    if n % 2 or not x.is_gpu:
-        made = _along(cast(x, x.dtype.to_complex()), x.ndim - 1, False, scale)
-        return narrow(made, -1, 0, half + 1)
-    pairs = numbers_of(reshape(x, (*x.shape[:-1], half, 2)))
-    made = _along(pairs, pairs.ndim - 1, False, 0.5 * scale)
-    ahead = cat([made, narrow(made, -1, 0, 1)], -1)
-    back = conj(flip(ahead, -1))
-    factors = mul(constant(x, "roots", n, half + 1), -1j)
-    return ahead + back + mul(ahead - back, factors)
 
 
 @autocast_float32_on_host
@@ -252,7 +232,12 @@ def irfft(
 
 
 def _half_inverse(
-    name: str, input: Tensor, n: int | None, dim: int, norm: str | None
+    name: str,
+    input: Tensor,
+    n: int | None,
+    dim: int,
+    norm: str | None,
+    conjugated: bool = False,
 ) -> Tensor:
     x = _as_complex(name, input)
     at = normalize_dim(name, dim, x.ndim)
@@ -260,30 +245,10 @@ def _half_inverse(
     size = _length(name, size)
     scale = _scale(name, norm, size, True)
     x = resized(x, at, size // 2 + 1)
-    made = movedim(_real_inverse(movedim(x, at, -1), size, scale), -1, at)
+    made = real_numbers(movedim(x, at, -1), size, scale, conjugated)
+    made = movedim(made, -1, at)
     show_as(made, "FftC2RBackward0", x)
     return made
-
-
-def _real_inverse(x: Tensor, n: int, scale: float) -> Tensor:
-    """Return real numbers of half a transform along the last dimension."""
-    half = n // 2
-    real = x.dtype.to_complex()
-    ends = cast(_real_part(narrow(x, -1, 0, 1)), real)
-    if n % 2 or not x.is_gpu:
-        inner = narrow(x, -1, 1, (n - 1) // 2)
-        parts = [ends, inner, conj(flip(inner, -1))]
-        if n % 2 == 0:
-            parts.insert(2, cast(_real_part(narrow(x, -1, half, 1)), real))
-        whole = cat(parts, -1)
-        return _real_part(_along(whole, whole.ndim - 1, True, scale))
-    last = cast(_real_part(narrow(x, -1, half, 1)), real)
-    ahead = cat([ends, narrow(x, -1, 1, half - 1), last], -1)
-    back = conj(flip(ahead, -1))
-    factors = mul(conj(constant(x, "roots", n, half + 1)), 1j)
-    joined = narrow(ahead + back + mul(ahead - back, factors), -1, 0, half)
-    made = _along(joined, joined.ndim - 1, True, scale)
-    return reshape(pairs_of(made), (*x.shape[:-1], n))
 
 
 @autocast_float32_on_host
@@ -306,7 +271,7 @@ def hfft(
     Tensor, float
     """
     swapped = _SWAPPED.get(norm, norm)
-    return _half_inverse("hfft", conj(input), n, dim, swapped)
+    return _half_inverse("hfft", input, n, dim, swapped, True)
 
 
 @autocast_float32_on_host
@@ -325,8 +290,7 @@ def ihfft(
     Tensor, complex
         The first n // 2 + 1 numbers; the others are their conjugates.
     """
-    _as_real("ihfft", input)
-    return conj(rfft(input, n, dim, _SWAPPED.get(norm, norm)))
+    return _real_1d("ihfft", input, n, dim, _SWAPPED.get(norm, norm), True)
 
 
 def _sizes(
@@ -372,7 +336,7 @@ def _all_resized(x: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
 def _several(x: Tensor, dims: Sequence[int], scale: float, inverse: bool) -> Tensor:
     """Transform complex numbers along dimensions; the first one takes the factor."""
     for at in dims:
-        x, scale = _along(x, at, inverse, scale), 1.0
+        x, scale = along(x, at, inverse, scale), 1.0
     return x if dims else mul(x, scale)
 
 
@@ -461,7 +425,14 @@ def rfftn(
     return _real_nd("rfftn", input, s, dim, norm)
 
 
-def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> Tensor:
+def _real_nd(
+    name: str,
+    input: Tensor,
+    s: Dims,
+    dim: Dims,
+    norm: str | None,
+    conjugated: bool = False,
+) -> Tensor:
     x = _as_real(name, input)
     dims, sizes = _sizes(name, x, s, dim)
     if not dims:
@@ -469,9 +440,10 @@ def _real_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> 
     scale = _scale(name, norm, math.prod(sizes), False)
     x = _all_resized(x, dims, sizes)
     last = movedim(x, dims[-1], -1)
-    made = movedim(_real_forward(last, sizes[-1], scale), -1, dims[-1])
-    found = _several(made, dims[:-1], 1.0, False)
-    show_as(found, "FftR2CBackward0", x)
+    made = half_transform(last, sizes[-1], scale, conjugated)
+    found = _several(movedim(made, -1, dims[-1]), dims[:-1], 1.0, conjugated)
+    if not conjugated:
+        show_as(found, "FftR2CBackward0", x)
     return found
 
 
@@ -496,15 +468,22 @@ def irfftn(
     return _half_nd("irfftn", input, s, dim, norm)
 
 
-def _half_nd(name: str, input: Tensor, s: Dims, dim: Dims, norm: str | None) -> Tensor:
+def _half_nd(
+    name: str,
+    input: Tensor,
+    s: Dims,
+    dim: Dims,
+    norm: str | None,
+    conjugated: bool = False,
+) -> Tensor:
     x = _as_complex(name, input)
     dims, sizes = _sizes(name, x, s, dim, halves=True)
     if not dims:
         raise ShapeError(f"{name}: there is no dimension; there must be at least one")
     scale = _scale(name, norm, math.prod(sizes), True)
     x = _all_resized(x, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
-    half = movedim(_several(x, dims[:-1], 1.0, True), dims[-1], -1)
-    found = movedim(_real_inverse(half, sizes[-1], scale), -1, dims[-1])
+    half = movedim(_several(x, dims[:-1], 1.0, not conjugated), dims[-1], -1)
+    found = movedim(real_numbers(half, sizes[-1], scale, conjugated), -1, dims[-1])
     show_as(found, "FftC2RBackward0", x)
     return found
 
@@ -523,7 +502,7 @@ def hfftn(
     -------
     Tensor, float
     """
-    return _half_nd("hfftn", conj(input), s, dim, _SWAPPED.get(norm, norm))
+    return _half_nd("hfftn", input, s, dim, _SWAPPED.get(norm, norm), True)
 
 
 def ihfftn(
@@ -541,7 +520,7 @@ def ihfftn(
     Tensor, complex
         Halved, to n // 2 + 1 numbers, along the last of `dim`.
     """
-    return conj(_real_nd("ihfftn", input, s, dim, _SWAPPED.get(norm, norm)))
+    return _real_nd("ihfftn", input, s, dim, _SWAPPED.get(norm, norm), True)
 
 
 @autocast_float32_on_host
@@ -615,7 +594,7 @@ def hfft2(
         As in `hfftn`, and its errors.
     dim : int, sequence of int or None, default (-2, -1)
     """
-    return _half_nd("hfft2", conj(input), s, dim, _SWAPPED.get(norm, norm))
+    return _half_nd("hfft2", input, s, dim, _SWAPPED.get(norm, norm), True)
 
 
 def ihfft2(
@@ -629,7 +608,7 @@ def ihfft2(
         As in `ihfftn`, and its errors.
     dim : int, sequence of int or None, default (-2, -1)
     """
-    return conj(_real_nd("ihfft2", input, s, dim, _SWAPPED.get(norm, norm)))
+    return _real_nd("ihfft2", input, s, dim, _SWAPPED.get(norm, norm), True)
 
 
 def fftshift(input: Tensor, dim: Dims = None) -> Tensor:

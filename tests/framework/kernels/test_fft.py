@@ -1,8 +1,21 @@
 """Lengths of Fourier transforms."""
 
+import dataclasses
 import math
 
-from vkbackend.framework.kernels.fft import pass_radices, radices_of, split_length
+import vkbackend
+from vkbackend.framework.base.dtype import complex64
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import StridedSpec
+from vkbackend.framework.kernels.fft import (
+    IN_REGISTERS,
+    MOST_PASSES,
+    fft_dispatches,
+    fits_registers,
+    pass_radices,
+    radices_of,
+    takes_rows,
+)
 
 
 def test_lengths_are_products_of_radices() -> None:
@@ -11,10 +24,31 @@ def test_lengths_are_products_of_radices() -> None:
     assert radices_of(17) is None
 
 
-def test_a_long_row_is_split() -> None:
-    assert split_length(4096, 2048) == (64, 64)
-    assert split_length(6000, 2048) == (80, 75)
-    assert split_length(2 * 17, 2048) is None
+def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(
+        device.info, max_shared_memory=49152, kind="discrete", vendor_id=0x10DE
+    )
+    assert fits_registers(info, 4096)
+    assert not fits_registers(info, 8192)
+    assert not fits_registers(device.info, 64)
+    assert takes_rows(8192)
+    assert not takes_rows(2 * 17)
+    for n in (1, 2, 16, 100, 1000, 2187, 3125, 4096):
+        shape = (1000, n)
+        x = StridedSpec(shape, complex64, Layout.contiguous(shape))
+        (only,) = fft_dispatches(info, x, False, 1.0)
+        passes = int(only.defines["PASSES"])
+        assert passes <= MOST_PASSES
+        size = math.prod(
+            int(only.defines[f"FIRST_{k}"]) * int(only.defines[f"SECOND_{k}"])
+            for k in range(passes)
+        )
+        assert size == n
+        rows = only.constants["ROWS"]
+        assert only.grid[0] * rows >= 1000
+        assert only.constants["LOCAL_X"] == rows * only.constants["THREADS"] <= 1024
+        assert rows * 8 * (n + n // 16 + 1) <= 49152
+        assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
 
 
 def test_passes_are_few_and_even() -> None:
@@ -23,3 +57,4 @@ def test_passes_are_few_and_even() -> None:
     assert sorted(map(math.prod, pass_radices(64))) == [8, 8]
     assert sorted(map(math.prod, pass_radices(1001))) == [7, 11, 13]
     assert len(pass_radices(1 << 20)) == 4
+    assert len(pass_radices(4096, IN_REGISTERS)) == 3

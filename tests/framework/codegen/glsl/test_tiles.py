@@ -1,4 +1,4 @@
-"""Kernels that read operands across rows: each vector once, in every shape and dtype."""
+"""Kernels that read operands across rows: each vector once, whatever the shape."""
 
 import dataclasses
 import itertools

@@ -1,8 +1,5 @@
 """Transforms of rows of any length on a device, beside NumPy's."""
 
-import dataclasses
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,26 +9,12 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ops.fourier.rows import fft_rows
 
 
-@pytest.fixture(params=["passes", "shared memory"])
-def either(
-    request: pytest.FixtureRequest, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[GpuDevice]:
-    """Return the device, as one of which barriers are dear, and as one they are not."""
-    info = gpu.gpu.info
-    cheap = request.param == "shared memory"
-    target = dataclasses.replace(info.target, cheap_barriers=cheap)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    gpu.plans.clear()
-    yield gpu
-    fw.eval()
-    gpu.plans.clear()
-
-
 @pytest.mark.parametrize(
     "n",
-    [1, 2, 13, 60, 97,
+    [1, 2, 13, 60, 97, 256,
      *(pytest.param(n, marks=pytest.mark.wide)
-       for n in (3, 8, 385, 676, 1001, 1024, 2048, 4096, 6000, 10007))],
+       for n in (3, 8, 16, 128, 385, 512, 676, 1001, 1024, 2048, 2187, 3125, 4096, 6000,
+                 8192, 10007))],
 )  # fmt: skip
 def test_rows_of_any_length(n: int, either: GpuDevice) -> None:
     drawn = np.random.default_rng(n).uniform(-1, 1, (2, 3, n))

@@ -1,0 +1,38 @@
+// Half a transform of 2 n real numbers, and the n pairs that these are taken as
+//
+// CONJUGATED: a constant, whether halves of transforms are conjugated.
+
+#include "product.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly
+    buffer Numbers { vec2 at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict writeonly
+    buffer Results { vec2 at[]; };
+
+vec2 conjugate(vec2 value) {
+    return vec2(value.x, -value.y);
+}
+
+// Number k of half a transform, of which the first and the last are real
+vec2 half_number(Numbers x, uint begin, uint k, uint n, float inner) {
+    vec2 value = x.at[begin + k];
+    if (CONJUGATED != 0) value = conjugate(value);
+    return k == 0u || k == n ? vec2(value.x, 0.0) : value * inner;
+}
+
+// Number k of what the inverse transform makes pairs of, from half a transform
+vec2 pair_of_half(Numbers x, Numbers halves, uint begin, uint k, uint n, float inner) {
+    vec2 ahead = half_number(x, begin, k, n, inner);
+    vec2 back = conjugate(half_number(x, begin, n - k, n, inner));
+    vec2 factor = halves.at[k];
+    return ahead + back + product(ahead - back, vec2(factor.y, factor.x));
+}
+
+// Number k of half a transform, from the numbers k and n - k of that of pairs
+vec2 half_of_pairs(vec2 ahead, vec2 back, Numbers halves, uint k, uint n, float inner) {
+    back = conjugate(back);
+    vec2 factor = halves.at[k];
+    vec2 value = ahead + back + product(ahead - back, vec2(factor.y, -factor.x));
+    if (CONJUGATED != 0) value = conjugate(value);
+    return value * (k == 0u || k == n ? 0.5 : 0.5 * inner);
+}

@@ -1,0 +1,227 @@
+// Discrete Fourier transforms of rows, in registers: of complex numbers, of real ones to
+// half their transform, and back
+//
+// An invocation transforms RADIX numbers of a pass at once, which it reads from memory in
+// the first pass, then from shared memory, and writes there, and to memory in the last.
+// Real numbers, of which there are an even number, are taken as half as many complex
+// ones: those at even places are real parts.
+//
+// grid    one workgroup for ROWS rows, with THREADS invocations each
+// in      x (rows, n) complex64; with REAL_IN (rows, 2 n) float32; with HALVES_IN (rows,
+//         n + 1) complex64; table, exp(-2 pi i k / n) for k below n; with real numbers,
+//         halves, exp(-pi i k / n) for k up to n; inner: a factor of the numbers between
+//         the first and the last of half a transform
+// out     out_ (rows, n) complex64, times scale; with REAL_IN (rows, n + 1); with
+//         HALVES_IN (rows, 2 n) float32
+// consts  N: the length, a product of the radices; ROWS; THREADS; INVERSE: the conjugate
+//         factors, as of numbers back to real ones; CONJUGATED: halves of transforms are
+//         conjugated
+// macros  PASSES, FIRST_k and SECOND_k: each a pass's radix is the product; HELD: most
+//         numbers of an invocation; STAGED: neighbouring invocations would read far
+//         apart, so numbers are copied to shared memory first, and last from there
+// source  Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992,
+//         section 1.7: the mixed-radix Stockham autosort framework; Sorensen et al.,
+//         "Real-Valued Fast Fourier Transform Algorithms", 1987: real numbers as pairs
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#include "lib/index.glsl"
+
+layout(constant_id = 3) const uint N = 2;
+layout(constant_id = 4) const uint ROWS = 1;
+layout(constant_id = 5) const uint INVERSE = 0;
+layout(constant_id = 6) const uint THREADS = 1;
+layout(constant_id = 7) const uint CONJUGATED = 0;
+
+#ifndef PASSES
+#define PASSES 1
+#define FIRST_0 2
+#define SECOND_0 1
+#define HELD 2
+#endif
+
+#include "butterfly.glsl"
+#include "halves.glsl"
+
+layout(push_constant, std430) uniform Push {
+    Numbers x;
+    Numbers table;
+#if REAL_IN || HALVES_IN
+    Numbers halves;
+#endif
+    Results out_;
+    uint rows;
+    float scale;
+#if REAL_IN || HALVES_IN
+    float inner;
+#endif
+} push;
+
+// One in 16 places is left out, so that numbers 8 or 16 apart lie in different banks.
+const uint ROW_PLACES = N + N / 16u + 1u;
+
+shared vec2 data[ROWS * ROW_PLACES];
+
+uint place_of(uint row, uint number) {
+    return row * ROW_PLACES + number + (number >> 4);
+}
+
+// exp(-2 pi i k / length) of a table, or its conjugate
+vec2 factor_of(Numbers table, uint k) {
+    vec2 value = table.at[k];
+    return INVERSE != 0 ? conjugate(value) : value;
+}
+
+// What the first pass reads as number k of a row of the whole matrix
+vec2 given(Numbers x, uint row, uint k) {
+#if HALVES_IN
+    return pair_of_half(x, push.halves, row * (N + 1u), k, N, push.inner);
+#else
+    return x.at[row * N + k];
+#endif
+}
+
+#if STAGED
+#define READ_FIRST(k) data[place_of(row, k)]
+#else
+#define READ_FIRST(k) given(x, first + row, k)
+#endif
+#if STAGED || REAL_IN
+#define WRITE_LAST(k, value) data[place_of(row, k)] = value
+#define SHARED_LAST 1
+#else
+#define WRITE_LAST(k, value) out_.at[(first + row) * N + k] = push.scale * (value)
+#define SHARED_LAST 0
+#endif
+
+// One pass: `held` has the numbers that the invocation has read, COUNT times RADIX.
+// `has_row` is uniform in all invocations of a row.
+#define PASS(FIRST, SECOND, DONE, READ, WRITE, BEFORE)                                  \
+    {                                                                                    \
+        const uint RADIX = FIRST * SECOND, APART = N / (DONE * RADIX);                   \
+        const uint MANY = N / RADIX, COUNT = (MANY + THREADS - 1u) / THREADS;            \
+        [[unroll]] for (uint c = 0; c < COUNT; ++c) {                                    \
+            uint number = lane + c * THREADS;                                            \
+            if (!has_row || number >= MANY) continue;                                    \
+            uint k = number / APART, from = k * APART * RADIX + (number - k * APART);    \
+            [[unroll]] for (uint q = 0; q < RADIX; ++q) {                                \
+                vec2 value = READ(from + q * APART);                                     \
+                if (DONE > 1 && q > 0)                                                   \
+                    value = product(value, factor_of(table, q * k * APART));             \
+                held[c * RADIX + q] = value;                                             \
+            }                                                                            \
+        }                                                                                \
+        BEFORE;                                                                          \
+        [[unroll]] for (uint c = 0; c < COUNT; ++c) {                                    \
+            uint number = lane + c * THREADS;                                            \
+            if (!has_row || number >= MANY) continue;                                    \
+            vec2 passed[RADIX];                                                          \
+            [[unroll]] for (uint a = 0; a < SECOND; ++a) {                               \
+                vec2 value[MOST];                                                        \
+                [[unroll]] for (uint b = 0; b < FIRST; ++b)                              \
+                    value[b] = held[c * RADIX + a + SECOND * b];                         \
+                transform(FIRST, value);                                                 \
+                [[unroll]] for (uint b = 0; b < FIRST; ++b)                              \
+                    passed[a * FIRST + b] = product(value[b], root(a * b, RADIX));       \
+            }                                                                            \
+            [[unroll]] for (uint b = 0; b < FIRST; ++b) {                                \
+                vec2 value[MOST];                                                        \
+                [[unroll]] for (uint a = 0; a < SECOND; ++a)                             \
+                    value[a] = passed[a * FIRST + b];                                    \
+                transform(SECOND, value);                                                \
+                [[unroll]] for (uint a = 0; a < SECOND; ++a)                             \
+                    WRITE(number + (b + FIRST * a) * MANY, value[a]);                    \
+            }                                                                            \
+        }                                                                                \
+    }
+
+#define READ_SHARED(k) data[place_of(row, k)]
+#define WRITE_SHARED(k, value) data[place_of(row, k)] = value
+#define NOTHING
+
+void main() {
+    Numbers x = push.x, table = push.table;
+    Results out_ = push.out_;
+    uint first = linear_workgroup() * ROWS;
+    if (first >= push.rows) return;
+    uint row = gl_LocalInvocationIndex / THREADS;
+    uint lane = gl_LocalInvocationIndex - row * THREADS;
+    bool has_row = row < ROWS && first + row < push.rows;
+    vec2 held[HELD];
+#if STAGED || REAL_IN
+    uint here = min(ROWS, push.rows - first);
+#endif
+#if STAGED
+    for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
+        data[place_of(i / N, i % N)] = given(x, first + i / N, i % N);
+    barrier();
+#endif
+
+#if PASSES == 1
+#if SHARED_LAST && STAGED
+    PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_LAST, barrier())
+#else
+    PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_LAST, NOTHING)
+#endif
+#else
+#if STAGED
+    PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_SHARED, barrier())
+#else
+    PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_SHARED, NOTHING)
+#endif
+    barrier();
+#define DONE_1 (FIRST_0 * SECOND_0)
+#if PASSES > 2
+    PASS(FIRST_1, SECOND_1, DONE_1, READ_SHARED, WRITE_SHARED, barrier())
+    barrier();
+#define DONE_2 (DONE_1 * FIRST_1 * SECOND_1)
+#endif
+#if PASSES > 3
+    PASS(FIRST_2, SECOND_2, DONE_2, READ_SHARED, WRITE_SHARED, barrier())
+    barrier();
+#define DONE_3 (DONE_2 * FIRST_2 * SECOND_2)
+#endif
+#if PASSES > 4
+    PASS(FIRST_3, SECOND_3, DONE_3, READ_SHARED, WRITE_SHARED, barrier())
+    barrier();
+#define DONE_4 (DONE_3 * FIRST_3 * SECOND_3)
+#endif
+#if PASSES == 2
+#define LAST_FIRST FIRST_1
+#define LAST_SECOND SECOND_1
+#define LAST_DONE DONE_1
+#elif PASSES == 3
+#define LAST_FIRST FIRST_2
+#define LAST_SECOND SECOND_2
+#define LAST_DONE DONE_2
+#elif PASSES == 4
+#define LAST_FIRST FIRST_3
+#define LAST_SECOND SECOND_3
+#define LAST_DONE DONE_3
+#else
+#define LAST_FIRST FIRST_4
+#define LAST_SECOND SECOND_4
+#define LAST_DONE DONE_4
+#endif
+#if SHARED_LAST
+    PASS(LAST_FIRST, LAST_SECOND, LAST_DONE, READ_SHARED, WRITE_LAST, barrier())
+#else
+    PASS(LAST_FIRST, LAST_SECOND, LAST_DONE, READ_SHARED, WRITE_LAST, NOTHING)
+#endif
+#endif
+
+#if REAL_IN
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < here * (N + 1u); i += gl_WorkGroupSize.x) {
+        uint own = i / (N + 1u), k = i - own * (N + 1u);
+        vec2 ahead = data[place_of(own, k < N ? k : 0u)];
+        vec2 back = data[place_of(own, k > 0u ? N - k : 0u)];
+        out_.at[(first + own) * (N + 1u) + k] =
+            push.scale * half_of_pairs(ahead, back, push.halves, k, N, push.inner);
+    }
+#elif STAGED
+    barrier();
+    for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
+        out_.at[first * N + i] = push.scale * data[place_of(i / N, i % N)];
+#endif
+}
