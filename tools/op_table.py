@@ -10,6 +10,7 @@ its tests.
 import argparse
 import importlib
 import inspect
+import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -206,8 +207,15 @@ def _cases() -> Mapping[str, Any]:
         sys.path[:] = kept
 
 
+def _load_all() -> None:
+    """Import every module of operations, also those that are imported when used."""
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        importlib.import_module(module.name)
+
+
 def render() -> str:
     """Return the table as Markdown."""
+    _load_all()
     cases = _cases()
     groups = "".join(
         f"- *{name}*: {', '.join(dtype.name for dtype in members)}\n"
