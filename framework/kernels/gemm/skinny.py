@@ -60,11 +60,12 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 COLUMNS = (64, 32)
 """Columns of a workgroup."""
 
-MOST_SPLITS = 1
-"""Workgroups that may share the K of a tile; more were not measured yet."""
+MOST_SPLITS = 4
+"""Workgroups that may share the K of a tile."""
 
 SPLIT_GROUPS = 4
-"""Workgroups per multiprocessor that they are to make."""
+"""Workgroups per multiprocessor that they are to make: the fewer there are, the fewer
+loads are in flight."""
 
 LEAST_SPLIT_CHUNKS = 2
 """Least chunks of a subgroup that are worth their sums' way through memory."""

@@ -174,6 +174,26 @@ def test_tiles(discrete: DeviceInfo) -> None:
     assert found.columns * found.step // 32 % 64 == 0
 
 
+def test_workgroups_share_k_where_they_are_few(discrete: DeviceInfo) -> None:
+    gpu = dataclasses.replace(
+        discrete, max_workgroup_invocations=1024, max_shared_memory=49_152
+    )
+    for n, k, wanted in (
+        (4096, 14336, (512, 4)),
+        (4096, 4096, (512, 4)),
+        (14336, 4096, (448, 2)),
+        (65536, 4096, (1024, 1)),
+        (1024, 1024, (64, 2)),
+    ):
+        a = Layout.contiguous((1, 32, k))
+        b = Layout((1, k, n), (n * k, 1, k), 0)
+        left, right = (StridedSpec(x.shape, bfloat16, x) for x in (a, b))
+        found = skinny_product(gpu, left, right, TENSOR_CORES, bfloat16)
+        assert found is not None
+        (dispatch,) = found
+        assert (dispatch.grid[0], dispatch.constants.get("SPLITS", 1)) == wanted
+
+
 def test_what_it_takes(discrete: DeviceInfo) -> None:
     def takes(
         m: int,
