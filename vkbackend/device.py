@@ -329,6 +329,7 @@ class Device:
         """
         with self.logical.lock:
             self.check_open("release_imports")
+            self.settle()
             return self._imports.release(wait=True)
 
     def upload(self, data: Any, buffer: Buffer, offset: int = 0) -> None:
@@ -509,7 +510,8 @@ class Device:
         """Publish the timeline points of replays submitted since the last call.
 
         Called before any look at a buffer's timeline points, so that a replay costs the
-        same however many buffers it uses.
+        same however many buffers it uses. Until then their recordings, and so their
+        buffers, are referred to: what gives memory back calls it first.
         """
         if self._unpublished:
             with self.logical.lock:
@@ -593,6 +595,7 @@ class Device:
         """
         with self.logical.lock:
             self.check_open("empty_cache")
+            self.settle()
             self.transfer.trim()
             self._imports.release(wait=False)
             return self.pool.trim()

@@ -337,6 +337,11 @@ class CompiledTrace:
             device.begin()
             try:
                 return self._replay(inputs, first)
+            except Exception:
+                # A host step's, after which nothing may be submitted that would let go
+                # of the memory of this replay.
+                device.finish()
+                raise
             finally:
                 device.running = None
 

@@ -121,6 +121,7 @@ class CudaPool(SidePool):
             self.users -= 1
             if self.users or not self.gpu.usable:
                 return
+            self.gpu.settle()
             self._pool.release_unused()
             if not self._blocks.made:
                 self.gpu.pool.beside.remove(self._pool)

@@ -11,6 +11,7 @@ card of its number.
 
 import argparse
 import gc
+import inspect
 import os
 import platform
 import signal
@@ -26,6 +27,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
 from tests import fake_cuda
 from tests.rank_pipes import PipeComm, run, world_of
@@ -373,18 +375,39 @@ class Program:
         for each in self.groups.values():
             assert each._transport is not None
             each._transport._release()  # type: ignore[attr-defined]
-        assert self.gpu.release_imports() == 0, "imports are left"
+        left = self.gpu.release_imports()
+        if left:
+            self.say(f"imports are left: {self._holders()}")
+        assert left == 0, "imports are left"
         if self.fake is not None:
             assert not self.fake.left(), self.fake.live
 
+    def _holders(self) -> list[str]:
+        """Return what refers to buffers of imports, and who refers to that."""
+        found: list[str] = []
+        for each in gc.get_objects():
+            if not isinstance(each, vkbackend.Buffer) or each.device is not self.gpu:
+                continue
+            block = each.span.region.block
+            if block.memory not in self.gpu._imports._spans:
+                continue
+            for owner in gc.get_referrers(each):
+                if owner is not found and not inspect.isframe(owner):
+                    above = {type(x).__name__ for x in gc.get_referrers(owner)}
+                    found.append(
+                        f"{each!r} in a {type(owner).__name__} of {sorted(above)}"
+                    )
+        return found
+
     def _exchange_for_ever(self, group: Group) -> None:
         step = fw.jit(lambda x: group.all_sum(x * 0.5))
-        x = fw.ones(10_000, device=self.device)
+        x = fw.ones(50_000, device=self.device)  # more than the host exchanges
         large = fw.ones(MEBIBYTE, device=self.device)
         while True:
             x = step(x)
-            group.all_gather(large)
-            group.barrier()
+            if not self.options.sums:
+                group.all_gather(large)
+                group.barrier()
 
 
 def _calls(dtype: str, size: int) -> list[tuple[str, Callable[..., fw.Tensor]]]:
@@ -441,6 +464,7 @@ def main() -> int:
     parser.add_argument("--fake", action="store_true")
     parser.add_argument("--kill", type=float, default=0.05, help="seconds until death")
     parser.add_argument("--only-death", action="store_true")
+    parser.add_argument("--sums", action="store_true", help="death in a replayed sum")
     options = parser.parse_args()
     statuses = run(work, options.ranks, options)
     print(f"statuses: {statuses}", flush=True)

@@ -253,6 +253,15 @@ def test_a_rank_is_killed_at_any_moment(number: int) -> None:
     run_program("--fake", "--only-death", "--kill", moment, *few)
 
 
+@pytest.mark.wide
+@pytest.mark.device
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_rank_is_killed_within_a_replay(ranks: int) -> None:
+    """Nothing is submitted after it, which would let go of the replay's memory."""
+    few = ["--sums", "--kill", "1", "--ranks", str(ranks)]
+    run_program("--fake", "--only-death", *few)
+
+
 @pytest.mark.gpu
 def test_processes_of_one_card(gpu: GpuDevice) -> None:
     if gpu.gpu.info.driver_name != memory.DRIVER:

@@ -1,5 +1,6 @@
 """Replays in parts, between which the host runs steps."""
 
+import gc
 import threading
 from typing import Any
 
@@ -97,6 +98,28 @@ def test_steps_take_and_make_in_memory_of_their_own(
         w += 0
     assert f.replays == 2
     assert used[-3:] == [(True, True)] * 3
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_a_failed_replay_keeps_no_memory(gpu: GpuDevice) -> None:
+    """Although nothing is submitted after it that would let go of it."""
+    gc.collect()
+    x, step = fw.ones(1 << 16, device=gpu), Doubled()
+    fw.eval(x)
+    gpu.gpu.empty_cache()
+    before = gpu.gpu.memory_stats()["in_use"]
+    f = fw.jit(lambda x: recorded(x + 1, step, x.shape) * 3)
+    for _ in range(2):
+        f(x)
+    step.error = ValueError("the host fails")
+    with pytest.raises(ValueError, match="the host fails") as caught:
+        f(x)
+    assert gpu.in_flight is None
+    step.error = None  # its traceback has the replay
+    del caught, f
+    gc.collect()
+    gpu.gpu.empty_cache()
+    assert gpu.gpu.memory_stats()["in_use"] == before
 
 
 def test_an_argument_is_a_step_s_own_until_then(gpu: GpuDevice) -> None:

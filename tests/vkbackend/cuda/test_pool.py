@@ -1,12 +1,13 @@
 """Pool of memory that CUDA makes, by a driver over memory that Vulkan exports."""
 
+import gc
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 from tests.fake_cuda import GRANULARITY, FakeCuda, install
-from vkbackend import Device, OutOfDeviceMemory
+from vkbackend import Device, HostPages, OutOfDeviceMemory
 from vkbackend.cuda import pool
 from vkbackend.cuda.pool import shared_pool
 
@@ -103,3 +104,34 @@ def test_it_ends_with_the_device(device: Device, cuda: FakeCuda) -> None:
     own.close()
     assert not +cuda.live
     del kept
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_the_last_replay_does_not_keep_its_memory(
+    device: Device, cuda: FakeCuda
+) -> None:
+    """Its buffers are referred to until its point is published, as after an error."""
+    made = shared_pool(device)
+    source, target = (made.allocate(64) for _ in range(2))
+    batch = device.batch()
+    batch.copy(source, target, 0, 0, 64)
+    recording = device.record(batch)
+    recording.submit()
+    del source, target, batch, recording
+    made.release()
+    assert not +cuda.live
+    assert device.release_imports() == 0
+
+
+def test_pages_of_the_last_replay_are_let_go(device: Device) -> None:
+    if not device.memory.import_alignment:
+        pytest.skip("the driver imports no host memory")
+    before = device.release_imports()
+    buffer, other = device.import_pages(HostPages.anonymous(1)), device.allocate(64)
+    batch = device.batch()
+    batch.copy(buffer, other, 0, 0, 64)
+    recording = device.record(batch)
+    recording.submit()
+    del buffer, batch, recording
+    gc.collect()
+    assert device.release_imports() == before
