@@ -60,22 +60,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(description="Time all_sum among processes.")
     parser.add_argument("--most", type=int, default=_MOST, help="bytes of the largest")
+    parser.add_argument("--sizes", type=int, nargs="+", help="bytes, rather than all")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--transport", default="any", help="any, host, cuda or mpi")
     given = parser.parse_args(arguments)
     group = fw.distributed.init(transport=given.transport)
-    size = _LEAST
-    while size <= given.most:
+    sizes = given.sizes or _sizes(given.most)
+    for size in sizes:
         seconds = seconds_of(group, size, given.rounds)
         if group.rank == 0:
-            if size == _LEAST:
+            if size == sizes[0]:
                 print(f"{group.size} ranks, {group.device}, {group.transport}")
                 print("| bytes | ms | GB/s |\n| ---: | ---: | ---: |")
             print(
                 f"| {size} | {1e3 * seconds:.3f} | {size / seconds / 1e9:.2f} |",
                 flush=True,
             )
-        size *= _STEP
+
+
+def _sizes(most: int) -> list[int]:
+    """Return sizes in steps of `_STEP`, up to the largest."""
+    found = [_LEAST]
+    while found[-1] * _STEP <= most:
+        found.append(found[-1] * _STEP)
+    return found
 
 
 if __name__ == "__main__":

@@ -149,6 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Time training among processes.")
     parser.add_argument("--transport", default="any")
     parser.add_argument("--only", default="", help="part of a model's name")
+    parser.add_argument("--ways", default="", help="part of a way's name")
     parser.add_argument("--size", choices=("full", "small"))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
@@ -175,6 +176,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue
         alone = 0.0
         for way, wrap in ways.items():
+            if given.ways not in way and way != "alone":
+                continue
             seconds, peak = measured(group, model, wrap, given.rounds)
             alone = alone or seconds
             if group.rank == 0:
