@@ -349,6 +349,8 @@ from .ops import (
     erf as erf,
     erfc as erfc,
     erfinv as erfinv,
+    fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine,
     exp as exp,
     exp2 as exp2,
     expm1 as expm1,

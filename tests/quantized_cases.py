@@ -22,6 +22,13 @@ def elements(given: np.ndarray, columns: int) -> np.ndarray:
     return decode(given, find_format(FORMAT), columns)
 
 
+def levels(x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    sizes = scale.astype(np.float32)
+    wide = x if x.dtype == np.float64 else x.astype(np.float32)
+    found = np.clip(np.rint(wide * (1 / sizes)) + 2, 0, 7) - 2
+    return (found.astype(np.float32) * sizes).astype(x.dtype)
+
+
 def product(
     x: np.ndarray, given: np.ndarray, bias: np.ndarray | None = None
 ) -> np.ndarray:
@@ -215,6 +222,19 @@ QUANTIZED = {
         gated_gathered,
         gradient=False,
         scale=20,
+    ),
+    "fake_quantize": Case(
+        lambda x, scale: REGISTRY["fake_quantize"](
+            x, scale.float(), scale.float() * 0 + 2, 0, 7
+        ),
+        (
+            Sample((Draw((7, 11)), Draw((11,), 0.2, 0.4))),
+            Sample((Draw((3, 1, 5)), Draw((1, 1), 0.2, 0.4))),
+            Sample((Draw((0, 3)), Draw((3,), 0.2, 0.4))),
+            Sample((Draw((1,)), Draw((1,), 0.2, 0.4))),
+        ),
+        levels,
+        gradient=False,  # of steps
     ),
     "quantized_grouped_mm": Case(
         lambda x, given: REGISTRY["quantized_grouped_mm"](

@@ -218,6 +218,10 @@ from .pool.pool3d import (
     max_pool3d as max_pool3d,
     max_pool3d_with_indices as max_pool3d_with_indices,
 )
+from .quantized.fake import (
+    fake_quantize_per_channel_affine as fake_quantize_per_channel_affine,
+    fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine,
+)
 from .reduce.variance import (
     cosine_similarity as cosine_similarity,
     norm as norm,
