@@ -1,4 +1,4 @@
-"""Copies of rows with uniform loads, on software devices whose loads those are."""
+"""Copies of rows by vectors: with uniform loads on software devices, or of 16 bytes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..base.shape import Layout, ceil_div, collapse
 from ..codegen.ir.program import DIGIT_WORDS, MAX_UNIFORM
 from ..ir.kernel_call import Argument, BufferOffset, Dispatch, divisor, fold_grid
+from .linear import linear_dispatch
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 WORD = 4
 """Bytes of a word."""
+
+VECTOR = 16
+"""Bytes of the loads and stores of a GPU."""
 
 MOST_ROUNDS = 16
 """Loads of two words by each invocation; half as many, and so on, of short rows."""
@@ -154,6 +158,24 @@ def gathered_row_dispatch(
     The rows are those of the result.
     """
     return _dispatch(gpu, "index/gather_rows", rows, push, constants, True)
+
+
+def gathered_vector_dispatch(
+    rows: Rows,
+    entries: int,
+    push: Mapping[str, Argument],
+    constants: Mapping[str, int],
+) -> Dispatch:
+    """Return the dispatch that copies `entries` rows of whole vectors by index.
+
+    The rows are those of the source.
+    """
+    width = rows.length * WORD // VECTOR
+    count = rows.outer * entries * width
+    places: dict[str, Argument] = {"width": width, "count": count}
+    for k, number in enumerate((width, entries)):
+        places[f"magic[{k}]"], places[f"shift[{k}]"] = divisor(number)
+    return linear_dispatch("index/gather_vectors", count, {**push, **places}, constants)
 
 
 def _dispatch(

@@ -1,6 +1,8 @@
 """Copies of rows with uniform loads: where they pay, and what they copy."""
 
+import dataclasses
 from collections import OrderedDict
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -203,3 +205,39 @@ def test_gradients_of_rows(rows: GpuDevice) -> None:
     weight = np.arange(4 * 5 * 64, dtype=np.float32).reshape(4, 5, 64)
     x.transpose(0, 1).contiguous().backward(fw.tensor(weight, device=rows))
     np.testing.assert_array_equal(x.grad.numpy(), weight.swapaxes(0, 1))
+
+
+@pytest.fixture
+def vectors(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
+    """Return the device, which is taken for one that vector loads pay on."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, vec4_loads=True, uniform_loads=False)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.plans.clear()
+    yield gpu
+    fw.eval()
+    gpu.plans.clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(50, 16), (3, 20, 32), (7, 48), (9, 5), (4, 3, 8)])
+def test_rows_are_gathered_by_vectors(
+    dtype: str, shape: tuple[int, ...], vectors: GpuDevice
+) -> None:
+    data = numbers(shape, dtype)
+    x = fw.tensor(data, device=vectors)
+    for dim, size in enumerate(shape):
+        rng = np.random.default_rng(dim)
+        for start in (0, 1):  # whose rows may begin within a vector
+            rows = rng.integers(0, size - start * (dim == 0), 13)
+            index = fw.tensor(rows, device=vectors)
+            found = fw.index_select(x[start:], dim, index)
+            wanted = np.take(data[start:], rows, dim)
+            np.testing.assert_array_equal(found.numpy(), wanted)
+
+
+def test_a_vector_of_no_row(vectors: GpuDevice) -> None:
+    table = fw.rand(10, 8, device=vectors)
+    rows = fw.nn.functional.embedding(fw.tensor([3, 10], device=vectors), table)
+    with pytest.raises(IndexRangeError, match="index 10 is out of range"):
+        rows.numpy()
