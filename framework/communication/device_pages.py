@@ -42,20 +42,30 @@ class DevicePages:
         return self.buffer, chunk.ctypes.data - self.address
 
     def copy(
-        self, source: Place, target: Place, size: int, outward: bool = False
+        self,
+        source: Place,
+        target: Place,
+        size: int,
+        after: Sequence[vkbackend.TimelinePoint],
+        outward: bool = False,
     ) -> vkbackend.TimelinePoint:
         """Start a copy to or from the pages; see `Transfer.copy`.
 
         Slots are used again by what the ranks' counters say, so copies of different
-        ones do not wait for each other, and go both ways at once.
+        ones do not wait for each other, and go both ways at once: also where what is
+        given is a part of what is taken.
         """
-        self.gpu.settle()
         copy = self.gpu.transfer.copy
-        return copy(source, target, size, outward, apart=self.buffer)
+        return copy(source, target, size, outward, self.buffer, after)
 
     def filler(self, parts: Sequence[Place]) -> DeviceFill:
-        """Return what copies parts, one for each rank, to the pages."""
-        return DeviceFill(self, tuple(parts))
+        """Return what copies parts, one for each rank, to the pages.
+
+        They are as the work makes them that has been submitted by now.
+        """
+        self.gpu.settle()
+        written = [buffer.last_write for buffer, _ in parts[:1]]
+        return DeviceFill(self, tuple(parts), tuple(filter(None, written)))
 
     def writer(
         self, goals: Sequence[Place], rank: int, own: Place | None
@@ -71,15 +81,17 @@ class DevicePages:
         own : (Buffer, int) or None
             There; None if they are not copied.
         """
-        return DeviceTake(self, tuple(goals), rank, own)
+        self.gpu.settle()
+        return DeviceTake(self, tuple(goals), rank, own, goals[0][0].points())
 
 
 @dataclass(frozen=True)
 class DeviceFill:
-    """A `Fill` of parts in memory of a device, one for each rank; see `DevicePages`."""
+    """A `Fill` of parts of one buffer, one for each rank; see `DevicePages`."""
 
     pages: DevicePages
     parts: tuple[Place, ...]
+    after: tuple[vkbackend.TimelinePoint, ...]
 
     def place(self, part: int, start: int) -> Place:
         """Return where a byte of a part is."""
@@ -90,17 +102,18 @@ class DeviceFill:
         """Copy bytes of a part to the pages."""
         goal = self.pages.place_of(out)
         source = self.place(part, start)
-        return self.pages.copy(source, goal, out.size, outward=True)
+        return self.pages.copy(source, goal, out.size, self.after, outward=True)
 
 
 @dataclass(frozen=True)
 class DeviceTake:
-    """A `Consume` that copies each rank's bytes to memory of a device."""
+    """A `Consume` that copies each rank's bytes to one buffer of a device."""
 
     pages: DevicePages
     goals: tuple[Place, ...]
     rank: int
     own: Place | None
+    after: tuple[vkbackend.TimelinePoint, ...]
 
     def place(self, rank: int, start: int) -> Place:
         """Return where a byte of a rank's belongs."""
@@ -119,7 +132,9 @@ class DeviceTake:
         place = self.own_place(start) if mine else self.pages.place_of(chunk)
         if place is None:
             return None
-        return self.pages.copy(place, self.place(source, start), chunk.size)
+        written = place[0].last_write if mine else None
+        after = self.after if written is None else (written, *self.after)
+        return self.pages.copy(place, self.place(source, start), chunk.size, after)
 
 
 class Waitable(Protocol):

@@ -33,11 +33,19 @@ from .transport import (
 if TYPE_CHECKING:
     from .world import World
 
-SLOTS = 2
-CHUNK = 16 << 20
+SLOTS = 4
+"""Slots of a mailbox: a piece is taken from one, while the next two are filled.
+
+The fourth is that of the piece before, which a device may not have taken yet.
+"""
+
+FILLED_AHEAD = 2
+"""Pieces that are being filled while one is taken."""
+
+CHUNK = 8 << 20
 """Bytes of a slot: copies of fewer do not reach the speed of the link."""
 
-MESSAGE_CHUNK = 1 << 20
+MESSAGE_SLOTS, MESSAGE_CHUNK = 2, 1 << 20
 LEAST_CHUNK = 1 << 16
 _ALIGNMENT = 64
 
@@ -55,7 +63,10 @@ def chunk_sizes(size: int, free: int) -> tuple[int, int]:
         Bytes of shared memory that are left, an eighth of which is taken at most.
     """
     chunk, message = CHUNK, MESSAGE_CHUNK
-    while size * SLOTS * (chunk + size * message) > free // 8 and chunk > LEAST_CHUNK:
+    while (
+        size * (SLOTS * chunk + MESSAGE_SLOTS * size * message) > free // 8
+        and chunk > LEAST_CHUNK
+    ):
         chunk //= 2
         message = max(message // 2, HEADER)
     return chunk, message
@@ -84,7 +95,7 @@ class HostTransport(Transport):
         self._chunk, self._message_chunk = chunk_sizes(count, free)
         self._part = self._chunk // count // _ALIGNMENT * _ALIGNMENT
         self._mailbox = SLOTS * (HEADER + self._chunk)
-        self._channel = SLOTS * (HEADER + self._message_chunk)
+        self._channel = MESSAGE_SLOTS * (HEADER + self._message_chunk)
         self._pages = SharedPages(comm, self._mailbox + count * self._channel)
         self._bytes: Bytes = np.frombuffer(self._pages.bytes, np.uint8)
         self._control = world.control
@@ -145,7 +156,7 @@ class HostTransport(Transport):
     ) -> tuple[Bytes, Bytes]:
         start = source * (self._mailbox + self.size * self._channel) + self._mailbox
         start += target * self._channel
-        start += piece % SLOTS * (HEADER + self._message_chunk)
+        start += piece % MESSAGE_SLOTS * (HEADER + self._message_chunk)
         return self._cut(start, self._message_chunk)
 
     def _cut(self, start: int, size: int) -> tuple[Bytes, Bytes]:
@@ -173,12 +184,13 @@ class HostTransport(Transport):
         mine = Header(call.name, call.shown, self._turns, own)
         place = 0 if common else self.rank
         headers: list[Header] = []
-        piece, count = 0, 1
-        filled = yield from self._fill(0, self._pieces, step, own, fill)
-        self._put_header(self._pieces, mine)
-        while piece < count:
-            number = self._pieces
-            yield Copied(filled)
+        first, count = self._pieces, 1
+        filled = [(yield from self._fill(0, first, step, own, fill))]
+        self._put_header(first, mine)
+        taken: list[list[vkbackend.TimelinePoint]] = []
+        while len(taken) < count:
+            piece, number = len(taken), self._pieces
+            yield Copied(filled[piece])
             self._set(self._written[self.rank], number + 1)
             self._pieces += 1
             yield self._reached(self._written, number + 1)
@@ -192,17 +204,21 @@ class HostTransport(Transport):
                     again = HostTransport.exchange(self, call, sizes, fill, consume)
                     return (yield from again)
                 count = rounds_of(headers, step)
-            taken = self._take(piece, number, step, headers, place, consume)
-            piece += 1
-            if piece < count:
-                # A device copies in both directions at once.
-                filled = yield from self._fill(piece, number + 1, step, own, fill)
-            elif taken:
+            taken.append(self._take(piece, number, step, headers, place, consume))
+            # A device copies in both directions at once, and has its next copies before
+            # it has ended these.
+            for more in range(len(filled), min(count, piece + 1 + FILLED_AHEAD)):
+                points = yield from self._fill(more, first + more, step, own, fill)
+                filled.append(points)
+            if len(taken) == count and any(taken[-2:]):
                 # They refer to memory that its owner may let go of from here on.
                 del fill, consume
                 yield READY
-            yield Copied(taken)
-            self._set(self._read[self.rank], number + 1)
+            if piece:
+                yield Copied(taken[piece - 1])
+                self._set(self._read[self.rank], number)
+        yield Copied(taken[-1])
+        self._set(self._read[self.rank], first + count)
 
     def _put_header(self, number: int, header: Header) -> None:
         _put(self._slot(self.rank, number)[0], header.packed())
@@ -261,7 +277,7 @@ class HostTransport(Transport):
         header = Header(call.name, call.shown, tag, (data.size,))
         for piece in range(rounds_of([header], step)):
             number = self._control.words[sent]
-            yield self._reached([received], max(0, number + 1 - SLOTS))
+            yield self._reached([received], max(0, number + 1 - MESSAGE_SLOTS))
             head, room = self._message_slot(self.rank, target, number)
             if not piece:
                 _put(head, header.packed())

@@ -4,7 +4,7 @@ import collections
 import ctypes
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -349,6 +349,7 @@ class Transfer:
         size: int,
         outward: bool = False,
         apart: Buffer | None = None,
+        after: Sequence[TimelinePoint] | None = None,
     ) -> TimelinePoint:
         """Submit a copy between buffers; return when it will be finished.
 
@@ -370,6 +371,9 @@ class Transfer:
             One of the two, of which the caller keeps what is in flight apart: work that
             was submitted before, on other bytes of it, is not waited for. The copy
             counts as one that reads it, and so keeps it.
+        after : sequence of TimelinePoint, optional
+            What it follows, rather than all that uses the buffers, by a caller who
+            keeps what is in flight apart in both.
 
         Raises
         ------
@@ -391,15 +395,16 @@ class Transfer:
 
         with self._logical.lock:
             self._check_open("copy")
-            after = () if taken is apart else taken.points()
-            if given is not apart and given.last_write is not None:
-                after = (given.last_write, *after)
+            if after is None:
+                after = () if taken is apart else taken.points()
+                if given is not apart and given.last_write is not None:
+                    after = (given.last_write, *after)
             places = [
                 (each.span.region.block.buffer, each.span.offset + offset)
                 for each, offset in (source, destination)
             ]
             queue = self._queues.readback if outward else self._queues.transfer
-            self._submit(queue, places[0], places[1], size, after, mark)
+            self._submit(queue, places[0], places[1], size, tuple(after), mark)
         return points[-1]
 
     @retry_if_overtaken

@@ -86,3 +86,44 @@ def test_copies_of_different_slots_go_both_ways_at_once(
         gate.open()
     assert (view[:64].view(np.uint32) == 1).all()
     device.close()
+
+
+@pytest.mark.device
+def test_what_is_given_may_be_a_part_of_what_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both ways at once in one buffer, after what was submitted before."""
+    device = with_transfer_queues(Device(choose()))
+    if not device.memory.import_alignment:
+        pytest.skip("the driver imports no host memory")
+    host = HostPages.anonymous(1)
+    view = np.frombuffer(host.view(), np.uint8)
+    pages = DevicePages(device, device.import_pages(host), view.ctypes.data)
+    both = device.allocate(128)
+    sent, send = [], Queue._send
+
+    def noted(self: Queue, *given: Any) -> None:
+        sent.append((self.name, [each.name for each in given[2]]))
+        send(self, *given)
+
+    monkeypatch.setattr(Queue, "_send", noted)
+    view[64:128] = 7
+    with held(device.compute_queue) as gate:
+        sent.clear()
+        batch = device.batch()
+        batch.fill(both, 1)
+        batch.submit()
+        fill = pages.filler([(both, 0)])
+        take = pages.writer([(both, 0), (both, 64)], 0, None)
+        fill(0, 0, view[0:32])
+        take(1, 0, view[64:96])
+        fill(0, 32, view[32:64])
+        take(1, 32, view[96:128])
+        ways = ("readback", "transfer", "readback", "transfer")
+        assert sent == [("compute", []), *[(way, ["compute"]) for way in ways]]
+        gate.open()
+    found = np.frombuffer(device.read(both), np.uint8)
+    assert (view[:64].view(np.uint32) == 1).all()
+    assert (found[:64].view(np.uint32) == 1).all()
+    assert (found[64:] == 7).all()
+    device.close()

@@ -9,12 +9,13 @@ from tests.rank_threads import as_threads
 from vkbackend.framework.communication import host_transport
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import chunk_sizes
+from vkbackend.framework.communication.transport import Call
 
 
 def test_pages_fit_into_what_is_left() -> None:
     assert chunk_sizes(2, 1 << 40) == (host_transport.CHUNK, 1 << 20)
     chunk, message = chunk_sizes(8, 64 << 20)
-    assert 8 * 2 * (chunk + 8 * message) <= 8 << 20
+    assert 8 * (4 * chunk + 2 * 8 * message) <= 8 << 20
     assert chunk_sizes(8, 0)[0] == host_transport.LEAST_CHUNK
 
 
@@ -68,3 +69,30 @@ def test_messages_arrive_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for found in as_threads(monkeypatch, 2).run(work):
         for k, n in enumerate(lengths):
             assert found[k] == list(range(10 * k, 10 * k + n))
+
+
+def test_pieces_are_filled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two while one is taken, so that a device always has a copy each way."""
+    data = np.arange(6 * 512, dtype=np.uint8)
+
+    def work(group: Group) -> list[str]:
+        events: list[str] = []
+        out = np.zeros_like(data)
+
+        def fill(part: int, start: int, chunk: np.ndarray) -> None:
+            events.append(f"fill {start // 512}")
+            chunk[:] = data[start : start + chunk.size] + group.rank
+
+        def consume(rank: int, start: int, chunk: np.ndarray) -> None:
+            if rank != group.rank:
+                events.append(f"take {start // 512}")
+                out[start : start + chunk.size] = chunk
+
+        for _ in range(2):
+            group.exchange(Call("test"), data.nbytes, fill, consume)
+        assert (out == data + (1 - group.rank)).all()
+        return events
+
+    order = ["fill 0", "take 0", "fill 1", "fill 2", "take 1", "fill 3", "take 2"]
+    order += ["fill 4", "take 3", "fill 5", "take 4", "take 5"]
+    assert as_threads(monkeypatch, 2, 512).run(work) == [2 * order] * 2
