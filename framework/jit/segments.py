@@ -5,7 +5,8 @@ of its own, the courier. Segments that do not need what it makes are submitted
 meanwhile, so the device computes while the host communicates; the first one that does
 is submitted when the step has ended. Where that is the next one, the step runs without
 the thread. A step may end before its elements are there, once the device has been told
-to copy them: what is submitted next waits for that by itself.
+to copy them: what is submitted next waits for that by itself, but not for copies of
+steps that it does not need.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import vkbackend
 
@@ -184,12 +186,21 @@ class _Courier:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
         self._caller = threading.current_thread()
+        # What the queues of copies had got when as many exchanges had ended.
+        self.copies = [self._submitted()]
+
+    def _submitted(self) -> dict[Any, int]:
+        return {each: each.submitted for each in self._gpu.queues.beside_compute}
+
+    def _run_next(self) -> None:
+        self._exchanges[self._ended].run(self._gpu)
+        self.copies.append(self._submitted())
 
     def run_here(self, count: int) -> None:
         """Run exchanges, up to a number of all, once those before have ended."""
         self.wait(self._handed)
         while self._ended < count:
-            self._exchanges[self._ended].run(self._gpu)
+            self._run_next()
             # In this order, the thread has nothing to run at any moment.
             self._ended += 1
             self._handed = self._ended
@@ -239,7 +250,7 @@ class _Courier:
                 if self._closed:
                     return
             try:
-                self._exchanges[self._ended].run(self._gpu)
+                self._run_next()
             except BaseException as error:
                 with self._changed:
                     self._error = error
@@ -307,7 +318,8 @@ class SegmentedRecording:
                 courier.wait(segment.ended)
                 part = self._parts[number]
                 given = self._take(number) and changed
-                point = part.submit(() if number else copies, given)
+                after = courier.copies[segment.ended] if number else None
+                point = part.submit(() if number else copies, given, after)
                 # What the next segment needs has nothing to run beside.
                 needed = self._needed[number]
                 if needed:

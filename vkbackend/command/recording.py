@@ -8,7 +8,7 @@ order with everything else on the queue, and a host that runs ahead waits for no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vkbackend.driver.queue import (
@@ -106,7 +106,10 @@ class Recording:
 
     @retry_if_overtaken
     def submit(
-        self, copies: Sequence[Copy] = (), changed: bool = False
+        self,
+        copies: Sequence[Copy] = (),
+        changed: bool = False,
+        after: Mapping[Queue, int] | None = None,
     ) -> TimelinePoint:
         """Submit the commands once more; does not wait for the device.
 
@@ -119,6 +122,9 @@ class Recording:
             destination, offset, size. They must not touch one another.
         changed : bool, default False
             Whether `content` has changed.
+        after : mapping of Queue to int, optional
+            Submissions of the other queues that are waited for, by their last ones; by
+            default all.
 
         Returns
         -------
@@ -137,7 +143,7 @@ class Recording:
                 if changed:
                     assert prologue.content is not None
                     prologue.content[:] = self.content
-            waits = self._waits()
+            waits = self._waits(after)
             point = self._reserved_point = self._point = queue.reserve()
             self._unpublished[self] = None
             for source, _, destination, _, _ in copies:
@@ -167,12 +173,13 @@ class Recording:
         """Number of the last submission; 0 before the first."""
         return 0 if self._point is None else self._point.value
 
-    def _waits(self) -> dict[Queue, int]:
-        """Return semaphore waits for all work of the other queues, on any buffer."""
+    def _waits(self, after: Mapping[Queue, int] | None) -> dict[Queue, int]:
+        """Return semaphore waits for work of the other queues, on any buffer."""
         waits = _NO_WAITS
         for other in self._device.queues.beside_compute:
-            if other.completed < other.submitted and not other.reached(other.submitted):
-                waits = {**waits, other: other.submitted}
+            last = other.submitted if after is None else after.get(other, 0)
+            if other.completed < last and not other.reached(last):
+                waits = {**waits, other: last}
         return waits
 
     def settle(self) -> None:

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend
 import vkbackend.framework as fw
+from tests.vkbackend.command.test_transfer import with_transfer_queues
 from tests.vkbackend.gate import held
+from vkbackend.driver.physical_device import choose
+from vkbackend.driver.queue import Queue
 from vkbackend.framework import optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DistributedError
@@ -426,6 +430,73 @@ def test_all_is_submitted_before_anything_has_run(gpu: GpuDevice) -> None:
         gate.open()
         found = np.frombuffer(gpu.gpu.read(start[0], 0, 16), np.float32)
     assert found.tolist() == [0.0, 0.0, 1.0, 2.0]
+
+
+@pytest.mark.device
+def test_a_segment_waits_for_the_copies_of_the_steps_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not for those of a step that has begun, and is needed later."""
+    device = with_transfer_queues(vkbackend.Device(choose()))
+    begun = threading.Event()
+
+    class Copied(HostStep):
+        def __init__(self, outward: bool) -> None:
+            self.outward = outward
+
+        def run(self, data: np.ndarray) -> np.ndarray:
+            raise AssertionError("the device makes the elements")
+
+        def run_on_device(self, device: Any, source: Any, target: Any) -> bool:
+            device.settle()
+            device.transfer.copy(source[:2], target[:2], source[2], self.outward)
+            if self.outward:
+                begun.set()
+            return True
+
+    sent, send = [], Queue._send
+    submit = vkbackend.Recording.submit
+
+    def noted(self: Queue, *given: Any) -> None:
+        sent.append((self.name, [each.name for each in given[2]]))
+        send(self, *given)
+
+    def late(self: vkbackend.Recording, *given: Any) -> Any:
+        if sent:
+            assert begun.wait(60)
+        return submit(self, *given)
+
+    buffers = [device.allocate(16) for _ in range(6)]
+    start, taken, made, given, more, end = buffers
+    builder = SegmentBuilder(device)
+    builder.launch([start], [taken, given])
+    builder.batch.copy(start, taken, 0, 0, 16)
+    builder.batch.copy(start, given, 0, 0, 16)
+    builder.exchange(Exchange(Copied(False), fw.float32, (taken, 0, 16), (made, 0, 16)))
+    builder.exchange(Exchange(Copied(True), fw.float32, (given, 0, 16), (more, 0, 16)))
+    builder.launch([made], [end])
+    builder.batch.copy(made, end, 0, 0, 8)
+    builder.launch([more], [end])
+    builder.batch.copy(more, end, 0, 8, 8)
+    builder.finish()
+    builder.homes.clear()  # copies have no arguments
+    recording = SegmentedRecording(builder)
+    device.upload(np.arange(4, dtype=np.float32), start)
+    device.synchronize()
+    monkeypatch.setattr(Queue, "_send", noted)
+    monkeypatch.setattr(vkbackend.Recording, "submit", late)
+    with held(device.compute_queue) as gate:
+        sent.clear()
+        recording.submit()
+        assert [waits for name, waits in sent if name == "compute"] == [
+            [],
+            ["transfer"],
+            ["transfer", "readback"],
+        ]
+        gate.open()
+    found = np.frombuffer(device.read(end), np.float32)
+    assert found.tolist() == [0.0, 1.0, 0.0, 1.0]
+    device.close()
 
 
 def _memory(x: fw.Tensor) -> Any:
