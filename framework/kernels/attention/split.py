@@ -113,7 +113,7 @@ class SplitTile(NamedTuple):
         tile = max(self.span * (self.words | 1), self.invocations * quads)
         own = self.rows * self.words * quads
         scores = self.rows * (self.invocations + 32 // self.rows) + self.rows
-        return WORD * (tile + own) + 4 * (scores + self.invocations)
+        return WORD * (tile + own) + 4 * (scores + self.invocations + 1)
 
 
 def split_tile(
