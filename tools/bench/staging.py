@@ -106,6 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
     parser.add_argument("--chunks", type=int, nargs="+", default=CHUNKS, help="MiB")
+    parser.add_argument(
+        "--staged", action="store_true", help="upload by staging memory alone"
+    )
     given = parser.parse_args(arguments)
     size = given.size * _MEBIBYTE
     device = vkbackend.open_device()
@@ -120,7 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for threads in given.threads:
             for chunk in given.chunks:
                 staging = dataclasses.replace(
-                    was, threads=threads, chunk_size=chunk * _MEBIBYTE
+                    was,
+                    threads=threads,
+                    chunk_size=chunk * _MEBIBYTE,
+                    most_mapped=0 if given.staged else was.most_mapped,
                 )
                 device.transfer.restage(staging)
                 found = rates(device, size, given.rounds)

@@ -58,8 +58,9 @@ class Transfer:
     The path depends on the memory. *Mapped and cached* (software and integrated
     devices): the host copies, after waiting for the work that uses the buffer. *Mapped,
     not cached* (a discrete device's memory through its BAR): the host writes idle
-    buffers and reads a few bytes; queues for copies do the rest, with semaphore waits
-    for pending work. *Not mapped*: these queues copy all.
+    buffers, up to a size where `staging` has one, and reads a few bytes; queues for
+    copies do the rest, with semaphore waits for pending work. *Not mapped*: these
+    queues copy all.
 
     A large read goes straight into pinned memory, which the reader gets. Where there is
     none, and into a caller's memory, it is pipelined through staging chunks: the host
@@ -125,7 +126,11 @@ class Transfer:
         counters.uploads += 1
         counters.upload_bytes += len(data)
         block = buffer.span.region.block
-        if block.mapped is None or (not block.cached and latest(buffer.points())):
+        most = self.staging.most_mapped
+        large = most is not None and len(data) > most
+        if block.mapped is None or (
+            not block.cached and (large or latest(buffer.points()))
+        ):
             self._stage_upload(data, buffer, offset)
             return
         wait_all(buffer.points())

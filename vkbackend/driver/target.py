@@ -35,6 +35,9 @@ class Staging:
         Most threads that share what the host copies, the caller's included.
     slice_size : int
         Bytes that a thread copies at a time: 60 us or more, handing over takes a few.
+    most_mapped : int or None
+        Bytes up to which the host writes memory of a card that nothing uses where that
+        is mapped; more goes through staging memory. None writes all of it there.
     """
 
     chunk_size: int = 4 << 20
@@ -42,6 +45,7 @@ class Staging:
     read_chunks: int = 4
     threads: int = 8
     slice_size: int = 512 << 10
+    most_mapped: int | None = None
 
 
 CARD_STAGING = Staging(chunk_size=16 << 20)

@@ -92,6 +92,23 @@ def test_idle_buffers_are_written_directly(monkeypatch: pytest.MonkeyPatch) -> N
     device.close()
 
 
+@pytest.mark.device
+def test_large_uploads_may_go_through_staging(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Device(choose())
+    disguise(device, monkeypatch, cached=False)
+    device.transfer.restage(dataclasses.replace(device.transfer.staging, most_mapped=8))
+    buffer = device.allocate(400)
+    mapped = buffer.span.region.block.mapped is not None
+    for size in (8, 9):
+        before = device.counters.snapshot()
+        device.upload(bytes(range(size)), buffer)
+        direct = mapped and size == 8
+        assert (device.counters - before).submits == (0 if direct else 1)
+        device.synchronize()
+        assert bytes(device.read(buffer, 0, size)) == bytes(range(size))
+    device.close()
+
+
 @pytest.mark.core
 @pytest.mark.parametrize("size", [1, 5, 4096, 100_003])
 def test_staged_round_trip(staged: Device, size: int) -> None:
