@@ -99,7 +99,30 @@ def cofactors(x: torch.Tensor) -> torch.Tensor:
     return torch.linalg.det(x)[..., None, None] * torch.linalg.inv(x).mT
 
 
+SMALL = (sample((2, 5, 5)), sample((1, 1, 1)), sample((0, 3, 3)))
+SMALL_WITH_SIDE = tuple(
+    Sample((Draw(shape, -1, 1), Draw((*shape[:-1], 2))))
+    for shape in ((2, 5, 5), (1, 1, 1), (0, 3, 3))
+)
+
+
 FACTORIZATIONS = {
+    "small_cholesky": Case(
+        lambda x: REGISTRY["small_cholesky"](symmetric(x)),
+        SMALL,
+        None,
+        lambda x: torch.linalg.cholesky(symmetric(x)),
+        scale=50,
+        gradient=False,
+    ),
+    "triangular_solve": Case(
+        lambda a, b: REGISTRY["triangular_solve"](regular(a), b, True, False),
+        SMALL_WITH_SIDE,
+        None,
+        lambda a, b: torch.linalg.solve_triangular(regular(a), b, upper=True),
+        scale=50,
+        gradient=False,
+    ),
     "cholesky_factor": row(
         "cholesky_factor", torch.linalg.cholesky, MATRICES, symmetric, False
     ),

@@ -81,9 +81,12 @@ class TraceHooks:
     ----------
     replayable : bool
         Whether all events so far can be replayed.
+    refuses_reads : bool
+        Whether results cannot be read while it runs, as they are not computed.
     """
 
     replayable = True
+    refuses_reads = False
 
     def on_node(self, device: GpuDevice, node: Node) -> None:
         """Record a node; an override makes it pending."""
@@ -160,6 +163,12 @@ fork_safety.renew(sys.modules[__name__], "_counting", threading.RLock)
 def listener() -> TraceHooks | None:
     """Return the trace that runs in this thread."""
     return _local.top.value if running else None
+
+
+def reads_are_refused() -> bool:
+    """Return whether the trace that runs in this thread refuses to read results."""
+    trace = listener()
+    return trace is not None and trace.refuses_reads
 
 
 class listening(SettingScope):  # noqa: N801 - used as a function

@@ -94,6 +94,8 @@ class Trace(TraceHooks):
         Whether the trace ends where a replay could not go on, without an error.
     """
 
+    refuses_reads = True
+
     def __init__(
         self, symbols: SymbolTable | None = None, breaks: bool = False
     ) -> None:

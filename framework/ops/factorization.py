@@ -1,8 +1,10 @@
 """Factorisations of matrices, and what they solve.
 
-The matrices are the last two dimensions. They are factorised by NumPy on the host: the
-elements of a device's tensor are read, which waits for them and which a function under
-`fw.jit` refuses, and the results go back. The gradients are products and solutions.
+The matrices are the last two dimensions. Triangular systems and Cholesky factors in
+float32 are kernels of a GPU, see `triangular`. Others are computed by NumPy on the
+host: the elements of a device's tensor are read, which waits for them and which a
+function under `fw.jit` refuses, and the results go back. The gradients are products
+and solutions.
 Where there are several factors they are the rows of one result, one below the other.
 """
 
@@ -16,9 +18,11 @@ import numpy as np
 from ..base.dtype import COMPLEX, DType, float32, float64, int32
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
+from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
+from . import triangular
 from .elementwise.binary import mul
-from .elementwise.compare import eq, ne, where
+from .elementwise.compare import eq, isnan, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .indexing.masked import tril, triu
@@ -71,15 +75,24 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def cholesky_factor(x: Tensor, upper: bool) -> Tensor:
     """Return the lower triangular L of L L^H, by one triangle of `x`."""
+    if triangular.by_kernel(x):
+        found = triangular.cholesky(turned(x) if upper else x)
+        checked = not reads_are_refused()
+        if checked and isnan(diagonal(found, 0, -2, -1)).any().item():
+            raise _not_positive(x)
+        return found
     given = read(x)
     try:
         lower = np.swapaxes(given, -1, -2).conj() if upper else given
         return back(np.linalg.cholesky(lower), x)
     except np.linalg.LinAlgError:
-        raise LinAlgError(
-            f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each"
-            " must be"
-        ) from None
+        raise _not_positive(x) from None
+
+
+def _not_positive(x: Tensor) -> LinAlgError:
+    return LinAlgError(
+        f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each must be"
+    )
 
 
 @cholesky_factor.spec
@@ -99,16 +112,9 @@ def cholesky_factor_vjp(grad: Tensor, out: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def triangular_solution(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """Return X of A X = B for a triangle of A, its diagonal taken as 1 if `unit`."""
-    matrix, found = read(a), read(b).copy()
-    size = matrix.shape[-1]
-    with np.errstate(all="ignore"):
-        for i in reversed(range(size)) if upper else range(size):
-            known = slice(i + 1, size) if upper else slice(0, i)
-            row = matrix[..., i : i + 1, known] @ found[..., known, :]
-            found[..., i, :] -= row[..., 0, :]
-            if not unit:
-                found[..., i, :] /= matrix[..., i, i, None]
-    return back(found, b)
+    if triangular.by_kernel(b):
+        return triangular.solve(a, b, upper, unit)
+    return back(triangular.substituted(read(a), read(b).copy(), upper, unit), b)
 
 
 @triangular_solution.spec

@@ -1,0 +1,45 @@
+"""Kernels of linear algebra: triangular systems, Cholesky factors of small matrices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..base.shape import TensorSpec, ceil_div
+from ..ir.kernel_call import MAX_GROUPS, Argument, Dispatch, fold_grid
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+EDGE = 32
+"""Rows of a block, and columns of a workgroup, of `linalg/triangular_solve`."""
+
+WORKGROUP = 256
+
+SMALL = 64
+"""Rows of the largest matrix of `linalg/cholesky`, in 16 KiB of shared memory."""
+
+
+def solves_triangles(gpu: DeviceInfo, matrices: int) -> bool:
+    """Return whether a device has the kernels, for so many matrices."""
+    return gpu.max_workgroup_invocations >= WORKGROUP and matrices <= MAX_GROUPS
+
+
+def triangular_dispatch(
+    a: TensorSpec, b: TensorSpec, upper: bool, unit: bool
+) -> Dispatch:
+    """Return the dispatch that solves A X = B, of (matrices, n, n) and (..., k)."""
+    matrices, n, columns = b.shape
+    push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
+    push |= {"n": n, "columns": columns}
+    constants = {"LOCAL_X": WORKGROUP, "UPPER": int(upper), "UNIT": int(unit)}
+    grid = ceil_div(columns, EDGE), 1, matrices
+    return Dispatch("linalg/triangular_solve", grid, push, constants)
+
+
+def cholesky_dispatch(a: TensorSpec) -> Dispatch:
+    """Return the dispatch that factorises (matrices, n, n), of at most `SMALL` rows."""
+    matrices, n, _ = a.shape
+    assert n <= SMALL, f"cholesky: {n} rows are no small matrix"
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
+    constants = {"LOCAL_X": WORKGROUP, "N": n}
+    return Dispatch("linalg/cholesky", fold_grid(matrices), push, constants)

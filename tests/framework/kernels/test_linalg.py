@@ -1,0 +1,42 @@
+"""Launches of triangular systems and Cholesky factors."""
+
+import dataclasses
+
+import pytest
+
+import vkbackend
+from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.shape import TensorSpec
+from vkbackend.framework.ir.kernel_call import MAX_GROUPS
+from vkbackend.framework.kernels.linalg import (
+    SMALL,
+    cholesky_dispatch,
+    solves_triangles,
+    triangular_dispatch,
+)
+
+
+def matrices(*shape: int) -> TensorSpec:
+    return TensorSpec(shape, float32)
+
+
+def test_columns_and_matrices_have_workgroups() -> None:
+    step = triangular_dispatch(matrices(5, 70, 70), matrices(5, 70, 33), True, False)
+    assert step.grid == (2, 1, 5)
+    assert (step.push["n"], step.push["columns"]) == (70, 33)
+    assert (step.constants["UPPER"], step.constants["UNIT"]) == (1, 0)
+
+
+def test_each_small_matrix_has_a_workgroup() -> None:
+    step = cholesky_dispatch(matrices(7, 12, 12))
+    assert step.grid == (7, 1, 1)
+    assert step.constants["N"] == 12
+    with pytest.raises(AssertionError, match="no small matrix"):
+        cholesky_dispatch(matrices(1, SMALL + 1, SMALL + 1))
+
+
+def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
+    assert solves_triangles(device.info, MAX_GROUPS)
+    assert not solves_triangles(device.info, MAX_GROUPS + 1)
+    few = dataclasses.replace(device.info, max_workgroup_invocations=128)
+    assert not solves_triangles(few, 1)

@@ -1,0 +1,97 @@
+"""Triangular systems and Cholesky factors by kernels, beside PyTorch's."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import LinAlgError
+
+wide = pytest.mark.wide
+SIZES = [1, 33, 70, *(pytest.param(n, marks=wide) for n in (5, 32, 64, 65, 128, 200))]
+
+
+@pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+def drawn(batch: tuple[int, ...], size: int, columns: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(size)
+    a = rng.standard_normal((*batch, size, size)).astype("f4") / (4 * size**0.5)
+    b = rng.standard_normal((*batch, size, columns)).astype("f4")
+    return [a + np.eye(size, dtype="f4"), b]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("unit", [False, True])
+def test_triangular_systems(
+    size: int, upper: bool, unit: bool, quick: GpuDevice
+) -> None:
+    for batch, columns in (((), 1), ((2, 2), 40)):
+        a, b = drawn(batch, size, columns)
+        wanted = torch.linalg.solve_triangular(
+            torch.tensor(a), torch.tensor(b), upper=upper, unitriangular=unit
+        )
+        # The other triangle is not read.
+        other = np.tril(np.full_like(a, np.nan), -1)
+        given = a + (other if upper else np.swapaxes(other, -1, -2))
+        reads = quick.gpu.counters.host_reads
+        found = fw.linalg.solve_triangular(
+            fw.tensor(given, device=quick),
+            fw.tensor(b, device=quick),
+            upper=upper,
+            unitriangular=unit,
+        )
+        fw.eval(found)
+        assert quick.gpu.counters.host_reads == reads
+        assert_close(found, wanted.numpy(), scale=10)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("upper", [False, True])
+def test_cholesky_factors(size: int, upper: bool, quick: GpuDevice) -> None:
+    for batch in ((), (3,)):
+        (a, _) = drawn(batch, size, 1)
+        data = a @ np.swapaxes(a, -1, -2)
+        x = fw.tensor(data, device=quick, requires_grad=True)
+        wanted_x = torch.tensor(data, requires_grad=True)
+        found = fw.linalg.cholesky(x, upper=upper)
+        wanted = torch.linalg.cholesky(wanted_x, upper=upper)
+        assert_close(found, wanted.detach().numpy(), scale=10)
+        seed = np.random.default_rng(1).standard_normal(data.shape).astype("f4")
+        found.backward(fw.tensor(seed, device=quick))
+        wanted.backward(torch.tensor(seed))
+        assert x.grad is not None
+        assert wanted_x.grad is not None
+        assert_close(x.grad, wanted_x.grad.numpy(), scale=100)
+
+
+@pytest.mark.parametrize("place", [0, 40, 69])
+def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
+    data = np.eye(70, dtype="f4")
+    data[place, place] = -1
+    x = fw.tensor(np.stack([np.eye(70, dtype="f4"), data]), device=quick)
+    with pytest.raises(LinAlgError, match="not positive-definite"):
+        fw.linalg.cholesky(x)
+    assert fw.linalg.cholesky_ex(x).info.tolist() == [0, place + 1]
+
+
+def test_a_traced_function_solves(gpu: GpuDevice) -> None:
+    solve = fw.jit(lambda a, b: fw.cholesky_solve(b, fw.linalg.cholesky(a)))
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        a = rng.standard_normal((20, 20)).astype("f4")
+        a = a @ a.T + 20 * np.eye(20, dtype="f4")
+        b = rng.standard_normal((20, 3)).astype("f4")
+        found = solve(fw.tensor(a, device=gpu), fw.tensor(b, device=gpu))
+        np.testing.assert_allclose(found.numpy(), np.linalg.solve(a, b), atol=1e-5)
