@@ -106,13 +106,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, nargs="+", default=THREADS)
     parser.add_argument("--chunks", type=int, nargs="+", default=CHUNKS, help="MiB")
+    parser.add_argument("--idle-cores", type=int, help="that do not copy, not half")
     parser.add_argument(
         "--staged", action="store_true", help="upload by staging memory alone"
     )
     given = parser.parse_args(arguments)
     size = given.size * _MEBIBYTE
     device = vkbackend.open_device()
-    most = thread_count(max(given.threads))
+    most = thread_count(max(given.threads), given.idle_cores)
     print(f"{device.name}, {given.size} MiB, at most {most} threads for these cores")
     host = host_rates(size, given.rounds)
     print("GB/s (10^9 bytes)\n| threads, chunk | " + " | ".join(host) + " |")
@@ -125,6 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 staging = dataclasses.replace(
                     was,
                     threads=threads,
+                    idle_cores=given.idle_cores,
                     chunk_size=chunk * _MEBIBYTE,
                     most_mapped=0 if given.staged else was.most_mapped,
                 )

@@ -9,22 +9,27 @@ from typing import Any
 from vkbackend.driver.logical_device import LogicalDevice
 
 
-def thread_count(most: int) -> int:
+def thread_count(most: int, idle_cores: int | None = None) -> int:
     """Return how many threads copy, the caller's included: 1 where cores are few.
 
-    Half of the cores that the process may use: the others feed the device, and with one
-    or two cores handing over costs more than it gains.
+    By default half of the cores that the process may use: the others feed the device,
+    and with one or two cores handing over costs more than it gains.
 
     Parameters
     ----------
     most : int
         At least 1.
+    idle_cores : int, optional
+        Cores that do not copy, where half of them would be more.
     """
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min(most, cores // 2))
+    others = cores - cores // 2
+    if idle_cores is not None:
+        others = min(others, idle_cores)
+    return max(1, min(most, cores - others))
 
 
 class _Copy:

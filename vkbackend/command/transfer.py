@@ -97,7 +97,7 @@ class Transfer:
         self._uploads = Arena(
             self._memory, MemoryUsage.UPLOAD, staging.chunk_size, chunks
         )
-        threads = thread_count(staging.threads)
+        threads = thread_count(staging.threads, staging.idle_cores)
         self._threads = MemcpyThreads(self._logical, threads, staging.slice_size)
 
     def restage(self, staging: Staging) -> None:

@@ -38,6 +38,8 @@ class Staging:
     most_mapped : int or None
         Bytes up to which the host writes memory of a card that nothing uses where that
         is mapped; more goes through staging memory. None writes all of it there.
+    idle_cores : int or None
+        Cores that do not copy, where half of them would be more; None leaves half.
     """
 
     chunk_size: int = 4 << 20
@@ -46,6 +48,7 @@ class Staging:
     threads: int = 8
     slice_size: int = 512 << 10
     most_mapped: int | None = None
+    idle_cores: int | None = None
 
 
 CARD_STAGING = Staging(chunk_size=16 << 20)
