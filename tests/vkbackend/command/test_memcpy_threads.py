@@ -46,8 +46,8 @@ def test_thread_count(cores: int, count: int, monkeypatch: pytest.MonkeyPatch) -
         os, "sched_getaffinity", lambda _: set(range(cores)), raising=False
     )
     assert thread_count(8) == count
-    assert thread_count(64, 1) == max(1, cores - 1)
-    assert thread_count(64, 1000) == max(1, cores // 2)
+    assert thread_count(128, 1) == max(1, cores - 1)
+    assert thread_count(128, 1000) == max(1, cores // 2)
 
 
 @pytest.mark.parametrize("size", [1, SLICE, SLICE + 1, 40 * SLICE - 5])
