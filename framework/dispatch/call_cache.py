@@ -15,7 +15,7 @@ from ..base.symbolic_number import live
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import recorded_result, tensor_holding
 from ..ir.lazy_graph import (
-    EXACT_TUPLES,
+    EXACT_TYPES,
     INTEGERS,
     PLAIN,
     CacheKey,
@@ -64,7 +64,7 @@ def call_key(args: Sequence[Any]) -> tuple[CacheKey, list[TensorCore]]:
         kind = type(argument)
         if kind is tuple and INTEGERS.issuperset(map(type, argument)):
             key.append(argument)  # shapes and dims; other keys begin with a type
-        elif kind in PLAIN or (kind in EXACT_TUPLES and not live):
+        elif kind in PLAIN or (kind in EXACT_TYPES and not live):
             key += (kind, argument)
         else:
             mark = cache_key(argument)

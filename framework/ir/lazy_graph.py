@@ -379,9 +379,9 @@ PLAIN = frozenset({bool, int, str, type(None), DType})
 
 INTEGERS = frozenset({int})
 
-EXACT_TUPLES: set[type] = set()
-"""Classes of tuples whose equal values are interchangeable, too: their makers see to it
-that each field has one type."""
+EXACT_TYPES: set[type] = set()
+"""Classes of tuples and frozen records whose equal values are interchangeable, too:
+their makers see to it that each field has one type."""
 
 
 def cache_key(argument: object) -> CacheKey | None:
@@ -390,7 +390,7 @@ def cache_key(argument: object) -> CacheKey | None:
     It includes the type, as 1, 1.0 and True are equal.
     """
     kind = type(argument)
-    if kind in PLAIN:
+    if kind in PLAIN or kind in EXACT_TYPES:
         return kind, argument
     if isinstance(argument, float):
         # 0.0 and -0.0 are equal too.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.shape import TensorSpec
 from ...ir.kernel_call import divisor
-from ...ir.lazy_graph import EXACT_TUPLES
+from ...ir.lazy_graph import EXACT_TYPES
 from .window import Pair, Window
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Convolution(NamedTuple):
         return TensorSpec((out.shape[1], channels, *self.window.kernel), out.dtype)
 
 
-EXACT_TUPLES.add(Convolution)
+EXACT_TYPES.add(Convolution)
 
 
 class ConvCall(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from ...base.errors import ShapeError
 from ...base.shape import Shape, ceil_div
 from ...base.validation import as_int_or_ints
-from ...ir.lazy_graph import EXACT_TUPLES
+from ...ir.lazy_graph import EXACT_TYPES
 
 if TYPE_CHECKING:
     pass
@@ -118,7 +118,7 @@ class Window(NamedTuple):
         }
 
 
-EXACT_TUPLES.add(Window)
+EXACT_TYPES.add(Window)
 
 
 def pair(name: str, value: int | Shape, least: int, dims: int = 2) -> Pair:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -245,7 +246,7 @@ def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> 
     *outer, size = x.shape
     table = _table(x, n // 2)
     halves = constant(x, "roots", n, n // 2 + 1)
-    rows = reshape(x, (-1, size))
+    rows = reshape(x, (math.prod(outer), size))
     made = _fft_real(rows, table, halves, back, conjugated, scale, 1.0)
     return reshape(made, (*outer, n if back else n // 2 + 1))
 

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...ir.lazy_graph import EXACT_TYPES
+
 
 class Taps(NamedTuple):
     """Resampling rule: the weighted sums that make up a dimension.
@@ -254,3 +256,5 @@ class Smoothed:
 
 
 Rule = Averages | Shares | Linear | Smoothed
+
+EXACT_TYPES.update({Averages, Shares, Nearest, Linear, Cubic, Smoothed})

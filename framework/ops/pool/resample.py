@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...base.dtype import FLOAT, float32, float64
+from ...base.device import Device, GpuDevice, on_device_removed
+from ...base.dtype import FLOAT, DType, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
@@ -86,17 +87,29 @@ def resampled_rows(x: Tensor, rule: Rule, back: bool = False) -> Tensor:
 
     `back` takes the transpose of the rule, which is its gradient.
     """
-    small = max(rule.size, rule.out) <= MAX_CACHED_ROWS
-    rows = (_table if small else _table.__wrapped__)(rule, back)
-    table = type(x).from_host(rows, x.device, statistic_dtype(x.dtype))
-    return _resample(x, table, rule, back)
+    dtype, device = statistic_dtype(x.dtype), x.device
+    kind: Any = x.results
+    made = _kept_table if max(rule.size, rule.out) <= MAX_CACHED_ROWS else _table
+    generation = device.generation if isinstance(device, GpuDevice) else 0
+    return _resample(x, made(kind, device, generation, dtype, rule, back), rule, back)
 
 
-@functools.lru_cache(maxsize=64)
-def _table(rule: Rule, back: bool) -> np.ndarray:
-    """Return a rule's filter table, or that of its transpose."""
+def _table(
+    kind: type[Tensor],
+    device: Device,
+    generation: int,
+    dtype: DType,
+    rule: Rule,
+    back: bool,
+) -> Tensor:
+    """Return a rule's filter table, or that of its transpose, on a device."""
     taps = rule.taps()
-    return (taps.transposed(rule.size) if back else taps).table()
+    rows = (taps.transposed(rule.size) if back else taps).table()
+    return kind.from_host(rows, device, dtype)
+
+
+_kept_table = functools.lru_cache(maxsize=64)(_table)
+on_device_removed(_kept_table.cache_clear)
 
 
 def resampled(name: str, x: Tensor, rules: Mapping[int, Rule]) -> Tensor:
