@@ -1,9 +1,10 @@
-"""Norm prologue: RMS norms of few rows within the products that read them.
+"""Norm prologue: RMS norms of few rows within the kernels that read them.
 
-Each workgroup of such a product reads its rows whole. So it can as well take them as
-they are before the norm: it multiplies them with the norm's weight, sums up their
-squares beside the products, and scales its results. The normalised rows are never
-stored, and no kernel waits for one that has a workgroup for each row.
+Each workgroup of such a product, or of attention in a step of decoding, reads its rows
+whole. So it can as well take them as they are before the norm: it multiplies them with
+the norm's weight, sums up their squares beside the products, and scales its results.
+The normalised rows are never stored, and no kernel waits for one that has a workgroup
+for each row.
 """
 
 from __future__ import annotations
@@ -19,8 +20,15 @@ from .epilogue_fusion import FusedEpilogue, push_size
 from .glsl.epilogue import epilogue_size
 from .ir.program import MAX_PUSH
 
-KERNELS = ("quantized/gemv",)
-"""Kernels that take norms, of their argument `x`.
+KERNELS = {
+    "quantized/gemv": {"x": ("gamma", "eps", "NORMED")},
+    "attention/flash_split": {
+        "q": ("q_gamma", "q_eps", "Q_NORMED"),
+        "new_k": ("k_gamma", "k_eps", "K_NORMED"),
+    },
+}
+"""Kernels that take norms, of which arguments, and what these then have beside them:
+weight, number and macro.
 
 `matmul/gemv` does not: its invocations read rows in step with a matrix, and to read the
 norm's weight beside them takes longer than the norm's own kernel.
@@ -41,21 +49,30 @@ class NormPrologue(NamedTuple):
     norm : int
         Its node.
     rows : str
-        The product's operand that it makes.
+        The operand that it makes.
+    argument : str
+        What the kernel calls that.
     eps : float
         What is added to the mean of squares.
     """
 
     norm: int
     rows: str
+    argument: str
     eps: float
 
+    @property
+    def weight(self) -> str:
+        """What the weight is called among the operands of the kernel."""
+        return f"norm of {self.rows}"
+
     def dispatch(self, product: Dispatch) -> Dispatch:
-        """Return the product's dispatch, which reads the norm's operands."""
+        """Return the kernel's dispatch, which reads the norm's operands."""
+        gamma, eps, macro = KERNELS[product.kernel][self.argument]
         return dataclasses.replace(
             product,
-            push={**product.push, "gamma": "gamma", "eps": self.eps},
-            defines={**product.defines, "NORMED": "1"},
+            push={**product.push, gamma: self.weight, eps: self.eps},
+            defines={**product.defines, macro: "1"},
         )
 
 
@@ -65,8 +82,8 @@ def fuse_norms(
     fused: Mapping[int, FusedEpilogue],
     external: Collection[int],
     dispatches: Callable[[int], Sequence[Dispatch]],
-) -> dict[int, NormPrologue]:
-    """Return the norms that products take over, by the node of the product.
+) -> dict[int, list[NormPrologue]]:
+    """Return the norms that kernels take over, by the node of the kernel.
 
     Parameters
     ----------
@@ -78,7 +95,7 @@ def fuse_norms(
     external : collection of int
         Values, by `id`, with external references.
     dispatches : callable
-        Returns the dispatches of a product's node.
+        Returns the dispatches of a node; the last one takes the norms.
     """
     # Norms, and which result of one it is, by value.
     results = {
@@ -90,27 +107,39 @@ def fuse_norms(
     if not results:
         return {}
     epilogues = {row.product: row for row in fused.values()}
-    found: dict[int, NormPrologue] = {}
+    found: dict[int, list[NormPrologue]] = {}
     refused: set[int] = set()
     for number in [number for numbers in kernel_groups for number in numbers]:
         node = nodes[number]
         for norm, place in [results[id(v)] for v in node.values if id(v) in results]:
             eps = dict(nodes[norm].params)["eps"]
             # The other results are for gradients.
-            if place or not node.op.epilogue_dims or not isinstance(eps, float):
+            if place or not _may_take(node) or not isinstance(eps, float):
                 refused.add(norm)
                 continue
+            taken = found.setdefault(number, [])
+            *before, last = dispatches(number)
+            if before and node.op.epilogue_dims:
+                refused.add(norm)
+                continue
+            for each in taken:
+                last = each.dispatch(last)
             epilogue = epilogues.get(number)
-            rows = _rows_of(node, nodes[norm], dispatches(number), epilogue)
-            if rows is None or number in found:
+            rows = _rows_of(node, nodes[norm], last, epilogue)
+            if rows is None or any(each.norm == norm for each in taken):
                 refused.add(norm)
             else:
-                found[number] = NormPrologue(norm, rows, eps)
-    return {
-        number: prologue
-        for number, prologue in found.items()
-        if prologue.norm not in refused
+                taken.append(NormPrologue(norm, *rows, eps))
+    kept = {
+        number: [each for each in prologues if each.norm not in refused]
+        for number, prologues in found.items()
     }
+    return {number: prologues for number, prologues in kept.items() if prologues}
+
+
+def _may_take(node: Node) -> bool:
+    """Return whether a node's kernel may be one that takes norms."""
+    return bool(node.op.epilogue_dims) or node.op.name == "decode_attention"
 
 
 def _is_taken(node: Node, external: Collection[int]) -> bool:
@@ -129,24 +158,34 @@ def _is_taken(node: Node, external: Collection[int]) -> bool:
 
 
 def _rows_of(
-    node: Node,
-    norm: Node,
-    dispatches: Sequence[Dispatch],
-    epilogue: FusedEpilogue | None,
-) -> str | None:
-    """Return the operand of a product that is a norm's rows; None if it takes none."""
-    (product, *others), size = dispatches, ARGUMENTS
-    rows = product.push.get("x")
-    if product.kernel not in KERNELS or others or not isinstance(rows, str):
-        return None
-    if product.push["out_"] != "out":
-        return None
+    node: Node, norm: Node, kernel: Dispatch, epilogue: FusedEpilogue | None
+) -> tuple[str, str] | None:
+    """Return the operand that is a norm's rows, and what the kernel calls it, or None.
+
+    Each row is read from its beginning to its end.
+    """
+    arguments = KERNELS.get(kernel.kernel, {})
     names = node.op.tensor_names(node.params)
-    value, layout = node.inputs[names.index(rows)]
-    if not layout.is_contiguous or value is not norm.outputs[0]:
-        return None
-    if layout.numel != value.numel or layout.shape[-1] != norm.layouts[0].shape[-1]:
-        return None
-    if epilogue is not None:
-        size += epilogue_size(epilogue.kernel.program)
-    return rows if push_size(product) + size <= MAX_PUSH else None
+    for argument in arguments:
+        rows = kernel.push.get(argument)
+        if not isinstance(rows, str) or rows not in names:
+            continue
+        value, layout = node.inputs[names.index(rows)]
+        if value is not norm.outputs[0]:
+            continue
+        width = norm.layouts[0].shape[-1]
+        whole = layout.numel == value.numel and layout.shape[-1] == width
+        if node.op.epilogue_dims:
+            whole = whole and layout.is_contiguous and kernel.push["out_"] == "out"
+        starts = (layout.offset, *layout.strides[:-1])
+        along = layout.strides[-1] == 1 and not any(each % width for each in starts)
+        # All others of its arguments are in memory.
+        size = ARGUMENTS
+        if epilogue is not None:
+            size += epilogue_size(epilogue.kernel.program)
+        fits = push_size(kernel) + size <= MAX_PUSH or not node.op.epilogue_dims
+        others = [name for name in names if name != rows]
+        again = any(node.inputs[names.index(n)].value is value for n in others)
+        if whole and along and fits and not again:
+            return rows, argument
+    return None

@@ -246,7 +246,7 @@ class _Builder:
         self.table = NodeTable(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.name, varies=varies)
         self.calls: list[KernelCall] = []
-        self.norms: dict[int, NormPrologue] = {}
+        self.norms: dict[int, list[NormPrologue]] = {}
         # Equal groups of nodes, as those of a loop's steps are, have one kernel.
         self.cache = cache
         # Index slots of kernels: node, words of the call, argument.
@@ -266,7 +266,7 @@ class _Builder:
         fused = self._fuse_epilogues(kernel_groups, live_out) if fusing else {}
         products = {row.product for row in fused.values()}
         self.norms = self._fuse_norms(kernel_groups, fused) if fusing else {}
-        products.update([row.norm for row in self.norms.values()])
+        products.update([row.norm for rows in self.norms.values() for row in rows])
         kernel_groups = [
             kernel_group
             for kernel_group in kernel_groups
@@ -335,7 +335,7 @@ class _Builder:
 
     def _fuse_norms(
         self, kernel_groups: list[list[int]], fused: dict[int, FusedEpilogue]
-    ) -> dict[int, NormPrologue]:
+    ) -> dict[int, list[NormPrologue]]:
         epilogues = {row.product: row for row in fused.values()}
 
         def dispatches(number: int) -> Sequence[Dispatch]:
@@ -350,10 +350,10 @@ class _Builder:
         """Add each norm that products take over to the first one's kernel group."""
         named = set()
         for kernel_group in self.plan.kernel_groups:
-            norm = self.norms.get(kernel_group[0])
-            if norm is not None and norm.norm not in named:
-                named.add(norm.norm)
-                kernel_group.insert(0, norm.norm)
+            for norm in self.norms.get(kernel_group[0], ()):
+                if norm.norm not in named:
+                    named.add(norm.norm)
+                    kernel_group.insert(0, norm.norm)
 
     def _kernel_groups(self, numbers: list[int]) -> list[list[int]]:
         """Return the kernel groups of nodes."""
@@ -466,7 +466,8 @@ class _Builder:
             outputs["out"] = (self.slots[id(results[0])], 0)
             allocate, dispatches = self._memory(results), fused.dispatches
         if number in self.norms:
-            dispatches = [self._with_norm(number, dispatches[0], inputs)]
+            last = self._with_norms(number, dispatches[-1], inputs)
+            dispatches = [*dispatches[:-1], last]
         scratch: dict[Scratch, Address] = {}
         changed: dict[int, int | None] = {}
         for dispatch in dispatches:
@@ -495,18 +496,23 @@ class _Builder:
                 self.index_slots.append((number, words, name, wanted))
             allocate = []
 
-    def _with_norm(
-        self, number: int, product: Dispatch, inputs: dict[str, Address]
+    def _with_norms(
+        self, number: int, last: Dispatch, inputs: dict[str, Address]
     ) -> Dispatch:
-        """Return a product's dispatch with its norm, whose operands join `inputs`."""
-        norm = self.norms[number]
-        (_, rows), (_, gamma) = self._operands(self.nodes[norm.norm])
-        slots = self.table.reads[norm.norm]
-        inputs |= {norm.rows: (slots[0], rows), "gamma": (slots[1], gamma)}
-        key = "norm", id(product), norm.eps
-        found = self.cache.dispatches[key]
+        """Return a dispatch with its norms, whose operands join `inputs`."""
+        norms = self.norms[number]
+        for norm in norms:
+            (_, rows), (_, gamma) = self._operands(self.nodes[norm.norm])
+            slots, (_, within) = self.table.reads[norm.norm], inputs[norm.rows]
+            inputs[norm.rows] = slots[0], rows + within
+            inputs[norm.weight] = slots[1], gamma
+        key = "norm", id(last), *((each.argument, each.eps) for each in norms)
+        found = self.cache.dispatches.get(key)
         if found is None:
-            found = self.cache.dispatches[key] = [norm.dispatch(product), product]
+            normed = last
+            for norm in norms:
+                normed = norm.dispatch(normed)
+            found = self.cache.dispatches[key] = [normed, last]
         return found[0]
 
     def _operands(self, node: Node) -> list[tuple[str, int]]:

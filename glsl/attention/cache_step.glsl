@@ -7,13 +7,26 @@
 // rotated by cosine and sine (1 or batch, queries, TURNED), as in
 // attention/extend_cache.comp. Only keys that a query sees are read: itself and those
 // before, the nearest `window` of them, if that is not 0, and after `padding` (batch)
-// ones. With PAGE k and v are (pages, key_heads, PAGE, HEAD), a sequence has its own
+// ones. With Q_NORMED, K_NORMED queries, new keys are taken as after an RMS norm over HEAD
+// with the weight q_gamma, k_gamma. With PAGE k and v are (pages, key_heads, PAGE, HEAD), a sequence has its own
 // `position`, and token t of it is in page `tables` (batch, keys / PAGE)[t / PAGE].
 // error: a position out of range; page_error: a page
 
 In new_k = all.new_k, new_v = all.new_v, cosine = all.cosine, sine = all.sine;
 IntIn position = all.position, padding = all.padding, tables = all.tables;
 float cap = all.cap;
+#ifdef Q_NORMED
+AccIn q_gamma = all.q_gamma;
+#define Q_GAMMA(column) q_gamma.at[column]
+#else
+#define Q_GAMMA(column) 1.0
+#endif
+#ifdef K_NORMED
+AccIn k_gamma = all.k_gamma;
+#define K_GAMMA(column) k_gamma.at[column]
+#else
+#define K_GAMMA(column) 1.0
+#endif
 
 // Where the sequence's own are: new vectors, angles, pages; the token of its first query.
 uint new_k_at = 0, new_v_at = 0, turns_at = 0, table = 0, newest = 0;
@@ -52,16 +65,26 @@ uvec4 value_word(uint offset, uint key, uint word) {
     return load_word(source, from, word, VALUE_HEAD);
 }
 
-// Element `column` of the vector from `from` on, rotated: the first half of what is
-// rotated pairs with the second.
-float rotated(In x, uint from, uint column, uint turns) {
-    float value = load(x, from + column);
+// The first half of what is rotated pairs with the second.
+uint pair_of(uint column) {
+    return column < TURNED / 2 ? column + TURNED / 2 : column - TURNED / 2;
+}
+
+float turned(float value, float other, uint column, uint turns) {
     if (column >= TURNED) return value;
-    bool first = column < TURNED / 2;
-    float other = load(x, from + (first ? column + TURNED / 2 : column - TURNED / 2));
-    float turn = load(sine, turns + column);
-    value = value * load(cosine, turns + column) + (first ? -other : other) * turn;
-    return ROUNDED(value);
+    other = column < TURNED / 2 ? -other : other;
+    return value * load(cosine, turns + column) + other * load(sine, turns + column);
+}
+
+// Element `column` of the query from `from` on, rotated, but not divided by its norm.
+float query_element(uint from, uint column, uint turns) {
+    uint pair = column < TURNED ? pair_of(column) : column;
+    float value = load(q, from + column) * Q_GAMMA(column);
+    float found = turned(value, load(q, from + pair) * Q_GAMMA(pair), column, turns);
+#ifndef Q_NORMED
+    found = ROUNDED(found);
+#endif
+    return found;
 }
 
 // What a word of a new key is made of, whose loads are in flight.
@@ -87,24 +110,57 @@ NewKey fetch_new_key(uint token, uint word) {
     return found;
 }
 
-uvec4 rotated_word(NewKey taken, uint token, uint word) {
-    if (word * VECTOR >= TURNED) return taken.own;
+#ifdef K_NORMED
+float squares_of(uvec4 word) {
+    float sum = 0.0;
+    [[unroll]] for (uint u = 0; u < QUADS; ++u) {
+        vec4 quad = quad_of(word, u);
+        sum += dot(quad, quad);
+    }
+    return sum;
+}
+
+vec4 k_gammas(uint word, uint u) {
+    uint column = word * VECTOR + 4 * u;
+    return vec4(k_gamma.at[min(column, HEAD - 1)], k_gamma.at[min(column + 1, HEAD - 1)],
+                k_gamma.at[min(column + 2, HEAD - 1)], k_gamma.at[min(column + 3, HEAD - 1)]);
+}
+#define K_GAMMAS(word, u) k_gammas(word, u)
+#else
+#define K_GAMMAS(word, u) 1.0
+#endif
+
+// A word of a new key, rotated, times `factor`.
+uvec4 rotated_word(NewKey taken, uint token, uint word, float factor) {
     vec4 quads[QUADS];
+    if (word * VECTOR >= TURNED) {
+#ifdef K_NORMED
+        [[unroll]] for (uint u = 0; u < QUADS; ++u)
+            quads[u] = factor * quad_of(taken.own, u) * K_GAMMAS(word, u);
+        return WORD_OF(quads);
+#else
+        return taken.own;
+#endif
+    }
     if (TURNED_WORDS != 0) {
-        float sign = word * VECTOR < TURNED / 2 ? -1.0 : 1.0;
+        uint half_ = TURNED / 2 / VECTOR, other_word = word < half_ ? word + half_ : word - half_;
+        float sign = word < half_ ? -factor : factor;
         [[unroll]] for (uint u = 0; u < QUADS; ++u) {
-            vec4 other = sign * quad_of(taken.other, u);
-            quads[u] = quad_of(taken.own, u) * quad_of(taken.cosine, u)
-                + other * quad_of(taken.sine, u);
+            vec4 own = factor * quad_of(taken.own, u) * K_GAMMAS(word, u);
+            vec4 other = sign * quad_of(taken.other, u) * K_GAMMAS(other_word, u);
+            quads[u] = own * quad_of(taken.cosine, u) + other * quad_of(taken.sine, u);
         }
         return WORD_OF(quads);
     }
     uint from = new_k_at + token * all.new_k_row;
     uint turns = turns_at + token * all.table_row;
     [[unroll]] for (uint e = 0; e < VECTOR; ++e) {
-        uint column = word * VECTOR + e;
-        float value = rotated(new_k, from, min(column, HEAD - 1), turns);
-        quads[e / 4][e % 4] = column < HEAD ? value : 0.0;
+        uint column = min(word * VECTOR + e, HEAD - 1);
+        uint pair = column < TURNED ? pair_of(column) : column;
+        float value = load(new_k, from + column) * K_GAMMA(column);
+        float other = load(new_k, from + pair) * K_GAMMA(pair);
+        value = factor * turned(value, other, column, turns);
+        quads[e / 4][e % 4] = word * VECTOR + e < HEAD ? value : 0.0;
     }
     return WORD_OF(quads);
 }

@@ -56,10 +56,20 @@ layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Pas
 layout(buffer_reference, std430, buffer_reference_align = 4) coherent buffer Finished {
     uint at[];
 };
+#ifdef Q_NORMED
+#define Q_NORM_FIELDS AccIn q_gamma; float q_eps;
+#else
+#define Q_NORM_FIELDS
+#endif
+#ifdef K_NORMED
+#define NORM_FIELDS Q_NORM_FIELDS AccIn k_gamma; float k_eps;
+#else
+#define NORM_FIELDS Q_NORM_FIELDS
+#endif
 #define OWN_FIELDS                                                                       \
     In new_k; In new_v; In cosine; In sine; Out out_; Passed sums; Passed statistics;    \
     Finished finished; IntIn position; IntIn padding; IntIn tables; IndexSlot error;     \
-    IndexSlot page_error; uint pages; uint slice_keys; uint slices; uint window;         \
+    IndexSlot page_error; NORM_FIELDS uint pages; uint slice_keys; uint slices; uint window;         \
     float cap; uint new_k_batch; uint new_k_head; uint new_k_row; uint new_v_batch;      \
     uint new_v_head; uint new_v_row; uint table_batch; uint table_row;
 #else
@@ -192,7 +202,7 @@ void main() {
         uint column = min(place % QUERY_PITCH, HEAD - 1);
 #ifdef CACHED
         uint turns = turns_at + own_row % queries * all.table_row;
-        loaded[n] = rotated(q, from, column, turns);
+        loaded[n] = query_element(from, column, turns);
 #else
         loaded[n] = load(q, from + column);
 #endif
@@ -232,6 +242,21 @@ void main() {
     uint true_row = min(first_row + row, rows - 1);
     uint mask_at = mask_base(batch, key_head * group + true_row / queries);
     mask_at += true_row % queries * mask_row;
+    float row_scale = scale;
+#ifdef Q_NORMED
+    uint row_at = q_base(batch, key_head * group + true_row / queries);
+    row_at += true_row % queries * q_row;
+    float row_squares = 0.0;
+    for (uint column = share; column < HEAD; column += SHARE) {
+        float value = load(q, row_at + column);
+        row_squares = fma(value, value, row_squares);
+    }
+    partial[at] = row_squares;
+    barrier();
+    row_squares = 0.0;
+    for (uint p = 0; p < SHARE; ++p) row_squares += partial[p * ROWS + row];
+    row_scale *= inversesqrt(row_squares / float(HEAD) + all.q_eps);
+#endif
     float greatest = -INFINITE, total = 0.0;
     vec4 results[ROWS][QUADS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r)
@@ -252,10 +277,21 @@ void main() {
         // The same invocations replace what the cache had in the place of new keys.
         uint until = min(first + SPAN, end);
         [[dont_unroll]] for (uint key = max(first, newest); key < until; ++key) {
-            if (line != (key - first) % LINES) continue;
+            bool is_own = line == (key - first) % LINES;
             uint token = key - newest;
-            if (token != 0) new_key = fetch_new_key(token, word);
-            uvec4 taken = rotated_word(new_key, token, word);
+            if (is_own && token != 0) new_key = fetch_new_key(token, word);
+            float factor = 1.0;
+#ifdef K_NORMED
+            barrier();
+            partial[at] = squares_of(new_key.own);
+            barrier();
+            float squares = 0.0;
+            for (uint w = 0; w < WORDS; ++w)
+                squares += partial[min(line * WORDS + w, THREADS - 1)];
+            factor = inversesqrt(squares / float(HEAD) + all.k_eps);
+#endif
+            if (!is_own) continue;
+            uvec4 taken = rotated_word(new_key, token, word, factor);
             tile[(key - first) * PITCH + word] = taken;
             if (writes) write_words(token, word, taken, k_at, v_at);
         }
@@ -288,7 +324,7 @@ void main() {
                 score = 0.0;
                 for (uint p = 0; p < PARTS; ++p)
                     score += parts[row * ROW_PITCH + p * SPAN + place];
-                score *= scale;
+                score *= row_scale;
 #ifdef CACHED
                 if (CAPPED != 0) score = cap * precise_tanh(score / cap);
                 uint own_place = newest + true_row % queries;

@@ -9,6 +9,7 @@ import vkbackend.framework as fw
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.ops.attention.decode import decode_attention
 from vkbackend.framework.scheduler.scheduler import unfused
 
 BOUND = {"float32": 2e-6, "float16": 2e-3, "bfloat16": 2e-2}
@@ -117,3 +118,57 @@ def test_a_norm_that_is_trained_is_computed(
     np.testing.assert_allclose(
         grad.numpy(), exact.detach().numpy(), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "head", "turned", "count"),
+    [
+        ("float32", 32, 32, 1),
+        ("float16", 64, 16, 3),
+        ("bfloat16", 10, 6, 2),
+        ("bfloat16", 128, 0, 1),
+    ],
+)
+def test_attention_takes_norms_of_heads(
+    gpu: GpuDevice,
+    dtype: str,
+    head: int,
+    turned: int,
+    count: int,
+    rng: np.random.Generator,
+) -> None:
+    skip_where_it_crashes(gpu.gpu.info)
+    if dtype != "float32" and not gpu.gpu.info.storage_16bit:
+        pytest.skip("the device cannot store 16-bit floats")
+
+    def drawn(*shape: int) -> fw.Tensor:
+        return fw.tensor(rng.standard_normal(shape), dtype, gpu)
+
+    norms = [nn.RMSNorm(head, eps).to(gpu) for eps in (1e-3, 1e-1)]
+    with fw.no_grad():
+        for each in norms:
+            each.weight.copy_(fw.tensor(rng.uniform(0.5, 2, head).astype(np.float32)))
+    q, k, v = (drawn(2, count, heads, head) * 3 for heads in (6, 2, 2))
+    angles = (drawn(2, count, turned), drawn(2, count, turned)) if turned else None
+    cache = [drawn(2, 2, 150, head) for _ in range(2)]
+    at = fw.tensor(130, device=gpu)
+
+    def call() -> tuple[fw.Tensor, ...]:
+        vectors = norms[0](q), norms[1](k), v
+        return decode_attention(
+            *(each.transpose(1, 2) for each in vectors),
+            angles,
+            *cache,
+            at,
+            None,
+            head**-0.5,
+        )
+
+    fw.eval(q, k, v, *cache, at, *(angles or ()), *(each.weight for each in norms))
+    got, kernels = counted(gpu, call)
+    with unfused(gpu):
+        wanted, more = counted(gpu, call)
+    # The norms; the cache that is still needed is copied in both.
+    assert kernels == more - 2
+    for one, other in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=BOUND[dtype], atol=4 * BOUND[dtype])

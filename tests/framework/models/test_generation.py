@@ -186,12 +186,12 @@ SIZES = {
 COUNTS = {
     "llama": (8, 5, 5),
     "qwen2": (10, 5, 7),
-    "qwen3": (10, 7, 7),
+    "qwen3": (8, 5, 5),
     "phi3": (8, 6, 6),
     "phi": (8, 6, 8),
     "gpt2": (7, 7, 7),
     "gemma2": (12, 9, 13),
-    "gemma3_text": (14, 11, 18),
+    "gemma3_text": (12, 9, 18),
 }
 FORMATS = ("float32", "q8_0", "bfloat16")
 IN_GATE = {("llama", "float32"), ("llama", "q8_0"), ("llama", "bfloat16")}
