@@ -15,7 +15,7 @@ import numpy as np
 
 import vkbackend
 
-from .device_pages import Copied, DevicePages
+from .device_pages import Copied, DevicePages, DeviceTake
 from .progress import READY, AnyOf, Reached, Steps, Task
 from .shared_pages import SharedPages, free_shared_bytes
 from .transport import (
@@ -185,7 +185,9 @@ class HostTransport(Transport):
         place = 0 if common else self.rank
         headers: list[Header] = []
         first, count = self._pieces, 1
-        filled = [(yield from self._fill(0, first, step, own, fill))]
+        # What a device gives itself it takes from where it is.
+        kept = self.rank if not common and isinstance(consume, DeviceTake) else None
+        filled = [(yield from self._fill(0, first, step, own, fill, kept))]
         self._put_header(first, mine)
         taken: list[list[vkbackend.TimelinePoint]] = []
         while len(taken) < count:
@@ -208,8 +210,8 @@ class HostTransport(Transport):
             # A device copies in both directions at once, and has its next copies before
             # it has ended these.
             for more in range(len(filled), min(count, piece + 1 + FILLED_AHEAD)):
-                points = yield from self._fill(more, first + more, step, own, fill)
-                filled.append(points)
+                points = self._fill(more, first + more, step, own, fill, kept)
+                filled.append((yield from points))
             if len(taken) == count and any(taken[-2:]):
                 # They refer to memory that its owner may let go of from here on.
                 del fill, consume
@@ -229,15 +231,24 @@ class HostTransport(Transport):
         return [Header.unpacked(slot) for slot in slots]
 
     def _fill(
-        self, piece: int, number: int, step: int, own: Sequence[int], fill: Fill
+        self,
+        piece: int,
+        number: int,
+        step: int,
+        own: Sequence[int],
+        fill: Fill,
+        kept: int | None,
     ) -> Steps:
-        """Fill a slot once it is free; results in the points of a device's copies."""
+        """Fill a slot once it is free; results in the points of a device's copies.
+
+        Not with the part that is kept, if one is.
+        """
         yield self._reached(self._read, number + 1 - SLOTS)
         _, data = self._slot(self.rank, number)
         points = []
         for k, size in enumerate(own):
             length = min(step, size - piece * step)
-            if length > 0:
+            if length > 0 and k != kept:
                 points.append(fill(k, piece * step, data[k * step : k * step + length]))
         return [each for each in points if each is not None]
 

@@ -269,5 +269,36 @@ def test_what_is_gathered_may_lie_among_all(
     assert own == [None] * 2
 
 
+def test_what_a_rank_gives_itself_does_not_leave_the_device(
+    monkeypatch: pytest.MonkeyPatch, importer: GpuDevice
+) -> None:
+    sizes: list[int] = []
+    copy = DevicePages.copy
+
+    def noted(self: DevicePages, *given: Any, outward: bool = False) -> TimelinePoint:
+        if outward:
+            sizes.append(given[2])
+        return copy(self, *given, outward=outward)
+
+    monkeypatch.setattr(DevicePages, "copy", noted)
+
+    def work(group: Group) -> list[float]:
+        rank, other = group.rank, 1 - group.rank
+        taken = (256 * (rank != 0), 256 * (rank != 1))
+        step = Move(group, Call("test"), (256, 256), taken, float32)
+        source, target = (importer.gpu.allocate(size) for size in (2048, 1024))
+        values = np.repeat(np.array([0, 1], np.float32), 256) + 10 * rank
+        importer.gpu.upload(values, source)
+        places = (source, 0, 2048), (target, 0, 1024)
+        assert step.run_on_device(importer.gpu, *places)
+        group.barrier()
+        found = np.frombuffer(importer.gpu.read(target), np.float32)
+        assert (found == rank + 10 * other).all()
+        return found[:1].tolist()
+
+    assert as_threads(monkeypatch, 2, 512).run(work) == [[10.0], [1.0]]
+    assert sizes == [256] * 8  # each rank gives 1 KiB, by half a slot
+
+
 def test_where_parts_begin() -> None:
     assert starts([3, 0, 2]) == [0, 3, 3]
