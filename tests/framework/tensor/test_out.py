@@ -80,7 +80,6 @@ T.exp(b[::2], out=b[1::2])
 T.exp(b, out=b)
 T.add(q, q.t(), out=q)
 T.cat([b[:4], b[4:8]], out=b[2:])
-T.mm(q.t(), q, out=q)
 T.softmax(b[:8], 0, out=b[1:9])
 b[1:9].add_(b[:8])
 b[1:9].copy_(b[:8])
@@ -123,3 +122,11 @@ def test_dtypes_and_overlaps_as_in_pytorch(call: str) -> None:
     for one, two in pairs:
         assert str(one.dtype) == str(two.dtype)
         np.testing.assert_allclose(one.numpy(), two.numpy(), 1e-6, 1e-6)
+
+
+def test_products_over_their_operands() -> None:
+    """PyTorch's BLAS reads what it has written, as its processor has it."""
+    q = fw.arange(16.0).reshape(4, 4) / 8
+    wanted = q.numpy().T @ q.numpy()
+    fw.mm(q.t(), q, out=q)
+    np.testing.assert_allclose(q.numpy(), wanted, 1e-6)
