@@ -148,8 +148,9 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the norm over the last dimension, of the shape of `x`."""
+        # Which multiplies in float32 whatever the dtype of `x`, and rounds once.
         weight = self.weight.to(float32) + 1.0
-        out = functional.rms_norm(x.to(float32), weight.shape, weight, self.eps)
+        out = functional.rms_norm(x, weight.shape, weight, self.eps)
         return out.to(x.dtype)
 
 

@@ -190,8 +190,8 @@ COUNTS = {
     "phi3": (8, 6, 6),
     "phi": (8, 6, 8),
     "gpt2": (7, 7, 7),
-    "gemma2": (12, 9, 13),
-    "gemma3_text": (12, 9, 18),
+    "gemma2": (12, 9, 9),
+    "gemma3_text": (12, 9, 9),
 }
 FORMATS = ("float32", "q8_0", "bfloat16")
 IN_GATE = {("llama", "float32"), ("llama", "q8_0"), ("llama", "bfloat16")}
