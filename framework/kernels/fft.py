@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.shape import ceil_div
 from ..ir.kernel_call import (
@@ -39,6 +39,12 @@ MOST_PASSES = 5
 NEIGHBOURS = 8
 """Invocations that must read neighbouring numbers, or else these are staged."""
 
+LEAST_BESIDE, BESIDE = 4, 8
+"""Columns of a workgroup, at least and if they fit: a sector of 32 bytes, and two."""
+
+MOST_TABLE = 1 << 14
+"""Numbers of a table that both transforms of a long row share."""
+
 MOST_AT_ONCE = 32
 """Numbers that one invocation transforms in a pass of its own."""
 
@@ -64,12 +70,16 @@ def takes_rows(n: int) -> bool:
     return n <= LONGEST_IN_PASSES and radices_of(n) is not None
 
 
+def _row_bytes(n: int) -> int:
+    """Return the bytes of a row in shared memory, with a place for each 16 numbers."""
+    return 8 * (n + n // 16 + 1)
+
+
 def fits_registers(gpu: DeviceInfo, n: int) -> bool:
     """Return whether numbers stay in registers and shared memory between passes."""
-    # 8 bytes a number, and one more for each 16 of them.
     return (
         gpu.target.cheap_barriers
-        and 8 * (n + n // 16 + 1) <= gpu.max_shared_memory
+        and _row_bytes(n) <= gpu.max_shared_memory
         and len(pass_radices(n, IN_REGISTERS)) <= MOST_PASSES
     )
 
@@ -99,15 +109,164 @@ def pass_radices(n: int, most: int = MOST_AT_ONCE) -> tuple[tuple[int, int], ...
     )
 
 
+def fits_columns(gpu: DeviceInfo, n: int) -> bool:
+    """Return whether columns of `n` numbers are transformed beside each other."""
+    return (
+        gpu.target.cheap_barriers
+        and takes_rows(n)
+        and LEAST_BESIDE * _row_bytes(n) <= gpu.max_shared_memory
+        and len(pass_radices(n, IN_REGISTERS)) <= MOST_PASSES
+    )
+
+
+@functools.lru_cache(maxsize=1024)
+def split_length(n: int, most: int) -> tuple[int, int] | None:
+    """Return two factors of a length, both at most `most`, nearly equal; None without.
+
+    Their tables are parts of one of `MOST_TABLE` numbers at most.
+    """
+    if not takes_rows(n):
+        return None
+    for first in range(min(most, math.isqrt(n)), 1, -1):
+        second = n // first
+        if n % first == 0 and second <= most and math.lcm(first, second) <= MOST_TABLE:
+            return first, second
+    return None
+
+
+def split_columns(gpu: DeviceInfo, n: int) -> tuple[int, int] | None:
+    """Return the sizes of the matrix as which a long row is transformed."""
+    most = (gpu.max_shared_memory // (8 * LEAST_BESIDE) - 1) * 16 // 17
+    found = split_length(n, most)
+    return found if found and all(fits_columns(gpu, each) for each in found) else None
+
+
+def table_size(gpu: DeviceInfo, n: int, columns: bool) -> int:
+    """Return how many numbers of a table the kernels read; 1 where they read none."""
+    if fits_columns(gpu, n) if columns else fits_registers(gpu, n):
+        return n
+    split = split_columns(gpu, n)
+    return math.lcm(*split) if split else 1
+
+
+def takes_columns(gpu: DeviceInfo, n: int) -> bool:
+    """Return whether rows that lie beside each other are transformed in place."""
+    return fits_columns(gpu, n) or split_columns(gpu, n) is not None
+
+
 def fft_dispatches(
     gpu: DeviceInfo, x: StridedSpec, inverse: bool, scale: float
 ) -> list[Dispatch]:
-    """Return the dispatches that transform the rows of (rows, n)."""
-    rows, n = x.shape
+    """Return the dispatches that transform (rows, n), or columns (outer, n, inner)."""
+    outer, n, *rest = x.shape
     assert takes_rows(n), f"fft: rows of {n} are a convolution's"
-    if n == 1 or fits_registers(gpu, n):
-        return [_in_registers(gpu, rows, n, scale, {"INVERSE": int(inverse)})]
-    return _passes(gpu, rows, n, inverse, scale)
+    sign = {"INVERSE": int(inverse)}
+    if rest and fits_columns(gpu, n):
+        (inner,) = rest
+        apart = n * inner, 0, inner
+        columns = Columns(apart, apart, 1, inner, n, n)
+        return [_beside(gpu, outer * inner, n, scale, sign, columns, "x", "out")]
+    if not rest and (n == 1 or fits_registers(gpu, n)):
+        return [_in_registers(gpu, outer, n, scale, sign)]
+    inner = rest[0] if rest else 1
+    return _long_rows(gpu, outer, n, inner, inverse, scale)
+
+
+def _long_rows(
+    gpu: DeviceInfo,
+    outer: int,
+    n: int,
+    inner: int,
+    inverse: bool,
+    scale: float,
+    source: str | Scratch = "x",
+    out: str | Scratch = "out",
+) -> list[Dispatch]:
+    """Return the dispatches that transform rows which do not fit into registers."""
+    split = split_columns(gpu, n)
+    if split:
+        sign = {"INVERSE": int(inverse)}
+        return _as_matrix(gpu, outer, split, inner, scale, sign, source, out)
+    assert inner == 1, f"fft: columns of {n} are not transformed in place"
+    return _passes(gpu, outer, n, inverse, scale, source, out)
+
+
+class Columns(NamedTuple):
+    """Rows beside each other, as columns of matrices: row (outer, mid, inner).
+
+    Attributes
+    ----------
+    source, out : (int, int, int)
+        Numbers from one outer, and one mid, to the next, and from number to number.
+    mids, inners : int
+        How many there are; those of `inners` are neighbours.
+    whole : int
+        Length of the row of which they are the columns of a matrix.
+    table : int
+        Numbers of the table.
+    """
+
+    source: tuple[int, int, int]
+    out: tuple[int, int, int]
+    mids: int
+    inners: int
+    whole: int
+    table: int
+
+
+def _as_matrix(
+    gpu: DeviceInfo,
+    outer: int,
+    sizes: tuple[int, int],
+    inner: int,
+    scale: float,
+    sign: Mapping[str, int],
+    source: str | Scratch,
+    out: str | Scratch,
+) -> list[Dispatch]:
+    """Return the dispatches that transform long rows as matrices.
+
+    Number j is in row j // columns. All columns are transformed, take factors, and then
+    the rows, whose number k is written as row k.
+
+    Source: Bailey, "FFTs in External or Hierarchical Memory", 1990.
+    """
+    rows, columns = sizes
+    whole, table = rows * columns, math.lcm(rows, columns)
+    between = Scratch("numbers", 8 * outer * whole * inner)
+    down = whole * inner, inner, columns * inner
+    first = Columns(down, down, columns, inner, whole, table)
+    along = whole * inner, columns * inner, inner
+    turned = whole * inner, inner, rows * inner
+    second = Columns(along, turned, rows, inner, whole, table)
+    count = outer * columns * inner, outer * rows * inner
+    factors = {"TWIDDLED": "1"}
+    staged = {"STAGED": str(int(inner < NEIGHBOURS))}
+    return [
+        _beside(gpu, count[0], rows, 1.0, sign, first, source, between, factors),
+        _beside(gpu, count[1], columns, scale, sign, second, between, out, staged),
+    ]
+
+
+def _beside(
+    gpu: DeviceInfo,
+    rows: int,
+    n: int,
+    scale: float,
+    sign: Mapping[str, int],
+    columns: Columns,
+    source: str | Scratch,
+    out: str | Scratch,
+    macros: Mapping[str, str] = NONE,
+) -> Dispatch:
+    """Return the dispatch that transforms rows which lie beside each other."""
+    push: dict[str, Argument] = {"x": source, "out_": out}
+    for name, apart in (("from", columns.source), ("to", columns.out)):
+        push |= {f"{name}[{k}]": number for k, number in enumerate(apart)}
+    push |= {"mids": columns.mids, "inners": columns.inners, "whole": columns.whole}
+    push["table_step"] = columns.table // n
+    macros = {"STAGED": "0", **macros, "STRIDED": "1"}
+    return _in_registers(gpu, rows, n, scale, sign, push, macros)
 
 
 def real_fft_dispatches(
@@ -156,8 +315,8 @@ def real_fft_dispatches(
         {"BACK": str(int(back))},
     )
     if back:
-        return [halves, *_passes(gpu, rows, n, True, scale, pairs)]
-    return [*_passes(gpu, rows, n, False, 1.0, "x", pairs), halves]
+        return [halves, *_long_rows(gpu, rows, n, 1, True, scale, pairs)]
+    return [*_long_rows(gpu, rows, n, 1, False, 1.0, "x", pairs), halves]
 
 
 def _in_registers(
@@ -176,10 +335,14 @@ def _in_registers(
     threads = min(ceil_div(n, max(sizes)), most)
     held = max(size * ceil_div(n // size, threads) for size in sizes)
     each = max(1, min(WORKGROUP, most) // threads)
-    each = max(1, min(each, gpu.max_shared_memory // (8 * (n + n // 16 + 1))))
-    defines = {"PASSES": str(len(radices)), "HELD": str(held), **macros}
+    if "STRIDED" in macros:
+        each = min(max(BESIDE, each), max(1, most // threads))
+    each = max(1, min(each, gpu.max_shared_memory // _row_bytes(n)))
+    if each < BESIDE:
+        each = 1 << each.bit_length() - 1
+    defines = {"STAGED": str(int(threads < NEIGHBOURS)), **macros}
+    defines |= {"PASSES": str(len(radices)), "HELD": str(held)}
     numbers: dict[str, Argument] = {"rows": rows, "scale": scale}
-    defines["STAGED"] = str(int(threads < NEIGHBOURS))
     for k, (first, second) in enumerate(radices):
         defines |= {f"FIRST_{k}": str(first), f"SECOND_{k}": str(second)}
     return Dispatch(

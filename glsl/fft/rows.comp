@@ -6,11 +6,18 @@
 // Real numbers, of which there are an even number, are taken as half as many complex
 // ones: those at even places are real parts.
 //
+// STRIDED rows lie beside each other, as the columns of a matrix: row (o, m, i) is of
+// numbers `step` apart. So a long row is transformed as a matrix: first its columns, whose
+// results take factors (TWIDDLED), then its rows, written as columns.
+//
 // grid    one workgroup for ROWS rows, with THREADS invocations each
 // in      x (rows, n) complex64; with REAL_IN (rows, 2 n) float32; with HALVES_IN (rows,
 //         n + 1) complex64; table, exp(-2 pi i k / n) for k below n; with real numbers,
 //         halves, exp(-pi i k / n) for k up to n; inner: a factor of the numbers between
-//         the first and the last of half a transform
+//         the first and the last of half a transform; with STRIDED the distances of
+//         rows and numbers, how many rows are beside each other (inners) and how many
+//         times (mids), the length of the whole row that factors are of, and the numbers
+//         of `table` for one of N
 // out     out_ (rows, n) complex64, times scale; with REAL_IN (rows, n + 1); with
 //         HALVES_IN (rows, 2 n) float32
 // consts  N: the length, a product of the radices; ROWS; THREADS; INVERSE: the conjugate
@@ -52,6 +59,15 @@ layout(push_constant, std430) uniform Push {
     Results out_;
     uint rows;
     float scale;
+#if STRIDED
+    // Distances of o, m and numbers
+    uint from[3];
+    uint to[3];
+    uint mids;
+    uint inners;
+    uint whole;
+    uint table_step;
+#endif
 #if REAL_IN || HALVES_IN
     float inner;
 #endif
@@ -66,16 +82,29 @@ uint place_of(uint row, uint number) {
     return row * ROW_PLACES + number + (number >> 4);
 }
 
-// exp(-2 pi i k / length) of a table, or its conjugate
+// exp(-2 pi i k / N), or its conjugate
 vec2 factor_of(Numbers table, uint k) {
+#if STRIDED
+    k *= push.table_step;
+#endif
     vec2 value = table.at[k];
     return INVERSE != 0 ? conjugate(value) : value;
 }
+
+#if STRIDED
+uint start_of(uint row, uint distances[3]) {
+    uint line = row / push.inners, outer = line / push.mids;
+    return outer * distances[0] + (line - outer * push.mids) * distances[1] + row -
+        line * push.inners;
+}
+#endif
 
 // What the first pass reads as number k of a row of the whole matrix
 vec2 given(Numbers x, uint row, uint k) {
 #if HALVES_IN
     return pair_of_half(x, push.halves, row * (N + 1u), k, N, push.inner);
+#elif STRIDED
+    return x.at[start_of(row, push.from) + k * push.from[2]];
 #else
     return x.at[row * N + k];
 #endif
@@ -83,10 +112,21 @@ vec2 given(Numbers x, uint row, uint k) {
 
 #if STAGED
 #define READ_FIRST(k) data[place_of(row, k)]
+#elif STRIDED
+#define READ_FIRST(k) x.at[begin_in + (k) * push.from[2]]
 #else
 #define READ_FIRST(k) given(x, first + row, k)
 #endif
-#if STAGED || REAL_IN
+#if STRIDED
+#if TWIDDLED
+#define FACTORED(k, value) product(value, root(mid * (k), push.whole))
+#else
+#define FACTORED(k, value) (value)
+#endif
+#define WRITE_LAST(k, value)                                                             \
+    out_.at[begin_out + (k) * push.to[2]] = push.scale * FACTORED(k, value)
+#define SHARED_LAST 0
+#elif STAGED || REAL_IN
 #define WRITE_LAST(k, value) data[place_of(row, k)] = value
 #define SHARED_LAST 1
 #else
@@ -144,9 +184,19 @@ void main() {
     Results out_ = push.out_;
     uint first = linear_workgroup() * ROWS;
     if (first >= push.rows) return;
+#if STRIDED
+    // Neighbouring invocations have neighbouring rows.
+    uint lane = gl_LocalInvocationIndex / ROWS;
+    uint row = gl_LocalInvocationIndex - lane * ROWS;
+    uint begin_in = start_of(first + row, push.from);
+    uint begin_out = start_of(first + row, push.to);
+    uint mid = (first + row) / push.inners % push.mids;
+    bool has_row = lane < THREADS && first + row < push.rows;
+#else
     uint row = gl_LocalInvocationIndex / THREADS;
     uint lane = gl_LocalInvocationIndex - row * THREADS;
     bool has_row = row < ROWS && first + row < push.rows;
+#endif
     vec2 held[HELD];
 #if STAGED || REAL_IN
     uint here = min(ROWS, push.rows - first);
@@ -219,7 +269,7 @@ void main() {
         out_.at[(first + own) * (N + 1u) + k] =
             push.scale * half_of_pairs(ahead, back, push.halves, k, N, push.inner);
     }
-#elif STAGED
+#elif STAGED && !STRIDED
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
         out_.at[first * N + i] = push.scale * data[place_of(i / N, i % N)];

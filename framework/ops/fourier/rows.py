@@ -14,9 +14,11 @@ from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.fft import (
+    LEAST_BESIDE,
     fft_dispatches,
-    fits_registers,
     real_fft_dispatches,
+    table_size,
+    takes_columns,
     takes_rows,
 )
 from ..elementwise.binary import mul
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
 
 @primitive(dtypes=COMPLEX, device_dtypes=(complex64,))
 def _fft_rows(x: Tensor, table: Tensor, inverse: bool, scale: float) -> Tensor:
-    """Return the transforms of rows (rows, n) times `scale`; `table` is `roots(n)`."""
+    """Return the transforms of rows (rows, n) times `scale`, or of (outer, n, inner).
+
+    `table` is that of `_table`.
+    """
 
 
 @_fft_rows.spec
@@ -192,11 +197,12 @@ def constant(x: Tensor, kind: str, n: int, size: int = 0) -> Tensor:
     return made
 
 
-def _table(x: Tensor, n: int) -> Tensor:
-    """Return the table that a kernel of rows reads; one number where it reads none."""
-    device = x.device
-    reads = isinstance(device, GpuDevice) and fits_registers(device.gpu.info, n)
-    return constant(x, "roots", n, n if reads else 1)
+def _table(x: Tensor, n: int, columns: bool = False) -> Tensor:
+    """Return the table that a kernel of rows, or columns, reads."""
+    device, size = x.device, n
+    if isinstance(device, GpuDevice):
+        size = table_size(device.gpu.info, n, columns)
+    return constant(x, "roots", size if size > 1 else n, size)
 
 
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
@@ -217,11 +223,24 @@ def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
 
 def along(x: Tensor, dim: int, inverse: bool, scale: float) -> Tensor:
     """Return the transforms of complex numbers along a dimension."""
+    shape = x.shape
+    n, inner = shape[dim], math.prod(shape[dim + 1 :])
+    if inner >= LEAST_BESIDE and x.numel() and _takes_columns(x, n):
+        columns = reshape(x, (math.prod(shape[:dim]), n, inner))
+        made = _fft_rows(columns, _table(x, n, True), inverse, scale)
+        return reshape(made, tuple(shape))
     last = x if dim == x.ndim - 1 else movedim(x, dim, -1)
     shape = last.shape
-    made = fft_rows(reshape(last, (-1 if x.numel() else 0, shape[-1])), inverse, scale)
+    made = fft_rows(reshape(last, (-1 if x.numel() else 0, n)), inverse, scale)
     made = reshape(made, tuple(shape))
     return made if dim == x.ndim - 1 else movedim(made, -1, dim)
+
+
+def _takes_columns(x: Tensor, n: int) -> bool:
+    device = x.device
+    if not isinstance(device, GpuDevice) or x.dtype is not complex64:
+        return False
+    return takes_columns(device.gpu.info, n)
 
 
 def takes_real_rows(x: Tensor, n: int) -> bool:

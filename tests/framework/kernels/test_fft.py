@@ -9,11 +9,14 @@ from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels.fft import (
     IN_REGISTERS,
+    LEAST_BESIDE,
     MOST_PASSES,
     fft_dispatches,
     fits_registers,
     pass_radices,
     radices_of,
+    split_length,
+    takes_columns,
     takes_rows,
 )
 
@@ -50,6 +53,34 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         assert only.constants["LOCAL_X"] == rows * only.constants["THREADS"] <= 1024
         assert rows * 8 * (n + n // 16 + 1) <= 49152
         assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
+
+
+def test_long_rows_are_matrices() -> None:
+    assert split_length(1 << 20, 1400) == (1024, 1024)
+    assert split_length(8192, 1400) == (64, 128)
+    assert split_length(2 * 17, 1400) is None
+    assert split_length(1 << 24, 1400) is None
+    # Their tables would share one of 9 * 8 * 7 * 5 * 11 * 13 numbers.
+    assert split_length(2520 * 143, 1400) is None
+
+
+def test_columns_lie_beside_each_other(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(
+        device.info, max_shared_memory=49152, kind="discrete", vendor_id=0x10DE
+    )
+    shape = (3, 256, 100)
+    x = StridedSpec(shape, complex64, Layout.contiguous(shape))
+    (only,) = fft_dispatches(info, x, False, 1.0)
+    rows = int(only.constants["ROWS"])
+    assert rows >= LEAST_BESIDE
+    assert only.grid[0] * rows >= 300
+    shape = (2, 4096, 7)
+    x = StridedSpec(shape, complex64, Layout.contiguous(shape))
+    first, second = fft_dispatches(info, x, False, 1.0)
+    assert first.constants["N"] * second.constants["N"] == 4096
+    assert (first.defines["TWIDDLED"], second.defines["STAGED"]) == ("1", "1")
+    software = dataclasses.replace(device.info, kind="software")
+    assert not takes_columns(software, 64)
 
 
 def test_passes_are_few_and_even() -> None:

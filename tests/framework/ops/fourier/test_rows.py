@@ -26,6 +26,37 @@ def test_rows_of_any_length(n: int, either: GpuDevice) -> None:
         assert_close(found, (0.5 * made).astype(np.complex64), scale=scale)
 
 
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((3, 16, 5), 1),
+        ((60, 12), 0),
+        ((2, 4, 8, 30), 1),
+        *(
+            pytest.param(shape, dim, marks=pytest.mark.wide)
+            for shape, dim in (
+                ((2, 100, 8), 1),
+                ((4, 256, 6), 1),
+                ((2, 2048, 4), 1),
+                ((2, 3000, 5), 1),
+                ((2, 8192, 8), 1),
+                ((1, 65536), 1),
+            )
+        ),
+    ],
+)
+def test_columns_of_any_length(
+    shape: tuple[int, ...], dim: int, either: GpuDevice
+) -> None:
+    drawn = np.random.default_rng(dim).uniform(-1, 1, (2, *shape))
+    x = (drawn[0] + 1j * drawn[1]).astype(np.complex64)
+    scale = 4 * shape[dim] ** 0.5
+    given = fw.tensor(x, device=either)
+    assert_close(fw.fft.fft(given, dim=dim), np.fft.fft(x, axis=dim), scale=scale)
+    made = np.fft.ifft(x, axis=dim, norm="ortho")
+    assert_close(fw.fft.ifft(given, dim=dim, norm="ortho"), made, scale=4)
+
+
 def test_a_replay_keeps_its_factors(gpu: GpuDevice) -> None:
     step = fw.jit(lambda x: fw.fft.ifft(fw.fft.fft(x) * 2).real)
     for k in range(3):
