@@ -5,6 +5,9 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from tests.framework.ops.large import change_model, forget_plans
+from tests.hardware import skip_where_it_crashes
+from vkbackend.framework import nn
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
@@ -260,3 +263,29 @@ def test_gated_products_of_16_bits(
     want = g / (1 + np.exp(-g)) * (floats @ second.T)
     rounding = 2.0**-8 if dtype == "bfloat16" else 2.0**-11
     np.testing.assert_allclose(got.float().numpy(), want, rtol=rounding, atol=2e-3)
+
+
+def test_products_of_one_operand_are_one_dispatch(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of sizes that alone would have other tiles; the largest that fills the device."""
+    skip_where_it_crashes(gpu.gpu.info)
+    fw.manual_seed(0)
+    sizes = (64, 32, 20)
+    layers = [
+        nn.QLinear.from_linear(nn.Linear(512, n, bias=False), "q8_0").to(gpu)
+        for n in sizes
+    ]
+    x = fw.randn(1, 512, device=gpu)
+    wanted = [layer(x).numpy() for layer in layers]
+    for groups, outputs in ((4, 16), (8, 16), (29, 4)):
+        change_model(monkeypatch, gemv_groups=groups)
+        forget_plans()
+        with gpu.gpu.profile() as profile:
+            found = [layer(x) for layer in layers]
+            fw.eval(*found)
+        (span,) = profile.spans
+        assert f"OUTPUTS={outputs} " in span.name
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one.numpy(), other, rtol=1e-5, atol=1e-6)
+    forget_plans()
