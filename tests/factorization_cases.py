@@ -115,6 +115,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "lu_panel": Case(
+        lambda x: REGISTRY["lu_panel"](x + eye(x, 9.0))[0],
+        SMALL,
+        None,
+        lambda x: torch.linalg.lu_factor(x + eye(x, 9.0))[0],
+        scale=50,
+        gradient=False,
+    ),
     "triangular_solve": Case(
         lambda a, b: REGISTRY["triangular_solve"](regular(a), b, True, False),
         SMALL_WITH_SIDE,

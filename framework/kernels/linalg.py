@@ -1,4 +1,4 @@
-"""Kernels of linear algebra: triangular systems, Cholesky factors of small matrices."""
+"""Kernels of linear algebra: triangular systems, Cholesky factors, LU of panels."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ WORKGROUP = 256
 
 SMALL = 64
 """Rows of the largest matrix of `linalg/cholesky`, in 16 KiB of shared memory."""
+
+
+PANEL = 32
+"""Columns of the panels that `linalg/lu_panel` factorises."""
 
 
 def solves_triangles(gpu: DeviceInfo, matrices: int) -> bool:
@@ -43,3 +47,13 @@ def cholesky_dispatch(a: TensorSpec) -> Dispatch:
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
     constants = {"LOCAL_X": WORKGROUP, "N": n}
     return Dispatch("linalg/cholesky", fold_grid(matrices), push, constants)
+
+
+def lu_dispatch(a: TensorSpec) -> Dispatch:
+    """Return the dispatch that factorises panels (panels, rows, columns)."""
+    panels, rows, columns = a.shape
+    assert columns <= PANEL, f"lu: {columns} columns are no panel"
+    push: dict[str, Argument] = {"a": "a", "factors": "factors", "order": "order"}
+    push |= {"sign_": "sign", "panels": panels, "rows": rows}
+    constants = {"LOCAL_X": WORKGROUP, "COLUMNS": columns}
+    return Dispatch("linalg/lu_panel", fold_grid(panels), push, constants)

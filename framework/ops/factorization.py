@@ -1,16 +1,15 @@
 """Factorisations of matrices, and what they solve.
 
-The matrices are the last two dimensions. Triangular systems and Cholesky factors in
-float32 are kernels of a GPU, see `triangular`. Others are computed by NumPy on the
-host: the elements of a device's tensor are read, which waits for them and which a
-function under `fw.jit` refuses, and the results go back. The gradients are products
-and solutions.
+The matrices are the last two dimensions. Triangular systems, Cholesky factors,
+solutions and determinants in float32 are kernels of a GPU, see `triangular`. Others are
+computed by NumPy on the host: the elements of a device's tensor are read, which waits
+for them and which a function under `fw.jit` refuses, and the results go back. The
+gradients are products and solutions.
 Where there are several factors they are the rows of one result, one below the other.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
 from .movement.slice import narrow
 from .source import fill_like
-from .view import expand, squeeze, transpose, unsqueeze
+from .view import expand, reshape, squeeze, transpose, unsqueeze
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -136,12 +135,22 @@ def triangular_solution_vjp(
 @composite(dtypes=WIDE)
 def linear_solution(a: Tensor, b: Tensor) -> Tensor:
     """Return X of A X = B, for batches of one shape."""
+    if triangular.by_kernel(b):
+        found = triangular.lu(a)
+        zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
+        if not reads_are_refused() and zero.any().item():
+            raise _singular(a)
+        return triangular.lu_solution(found, b)
     try:
         return back(np.linalg.solve(read(a), read(b)), b)
     except np.linalg.LinAlgError:
-        raise LinAlgError(
-            f"solve: a matrix of {tuple(a.shape)} is singular; each must be invertible"
-        ) from None
+        raise _singular(a) from None
+
+
+def _singular(a: Tensor) -> LinAlgError:
+    return LinAlgError(
+        f"solve: a matrix of {tuple(a.shape)} is singular; each must be invertible"
+    )
 
 
 @linear_solution.spec
@@ -155,40 +164,6 @@ def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, T
     return matmul(by_b, adjoint(out)) * -1.0, by_b
 
 
-def host_lu(
-    x: np.ndarray, pivot: bool = True
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return both factors in one matrix, the order of the rows, and the pivots."""
-    rows, columns = x.shape[-2:]
-    least = min(rows, columns)
-    a = x.reshape(math.prod(x.shape[:-2]), rows, columns).copy()
-    every = np.arange(len(a))
-    order = np.tile(np.arange(rows, dtype=np.int32), (len(a), 1))
-    pivots = np.zeros((len(a), least), np.int32)
-    with np.errstate(all="ignore"):
-        for j in range(least):
-            # LAPACK's choice, which is not by the size of a complex number.
-            size = np.abs(a[:, j:, j].real) + np.abs(a[:, j:, j].imag)
-            at = size.argmax(1) + j if pivot else np.full(len(a), j)
-            pivots[:, j] = at
-            for each in (a, order):
-                each[every, j], each[every, at] = (
-                    each[every, at],
-                    each[every, j].copy(),
-                )
-            top = a[:, j, j][:, None]
-            # Without pivots the first of a column may be its only zero.
-            nothing = (top == 0) & (pivot | (a[:, j + 1 :, j] == 0))
-            a[:, j + 1 :, j] /= np.where(nothing, 1, top)
-            a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 :]
-    batch = x.shape[:-2]
-    return (
-        a.reshape(x.shape),
-        order.reshape(*batch, rows),
-        pivots.reshape(*batch, least),
-    )
-
-
 def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the orders of first zero pivots, where they are, and regular matrices.
 
@@ -198,7 +173,7 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if x.is_meta:
         found = fill_like(x, x.layout.shape[:-2], 0, int32)
         return found, unsqueeze(unsqueeze(ne(found, 0), -1), -1), x
-    pivots = np.diagonal(host_lu(read(x))[0], 0, -2, -1)
+    pivots = np.diagonal(triangular.host_lu(read(x))[0], 0, -2, -1)
     info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
     found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
     bad = unsqueeze(unsqueeze(ne(found, 0), -1), -1)
@@ -208,7 +183,7 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 @composite(dtypes=WIDE)
 def lu_factors(x: Tensor) -> Tensor:
     """Return L below the diagonal, where it is 1, and U, of square L U; no pivots."""
-    return back(host_lu(read(x), pivot=False)[0], x)
+    return back(triangular.host_lu(read(x), pivot=False)[0], x)
 
 
 @lu_factors.spec
@@ -376,6 +351,10 @@ def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, No
 @composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
+    if triangular.by_kernel(x):
+        found = triangular.lu(x)
+        made = diagonal(found.compact, 0, -2, -1).prod(-1) * squeeze(found.sign, 1)
+        return reshape(made, x.layout.shape[:-2])
     return back(np.linalg.det(read(x)), x)
 
 
@@ -419,6 +398,13 @@ def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE, outputs=("out", "sign"))
 def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
+    if triangular.by_kernel(x):
+        found = triangular.lu(x)
+        pivots = diagonal(found.compact, 0, -2, -1)
+        signs = pivots.sign().prod(-1) * squeeze(found.sign, 1) + 0.0  # no -0.0
+        shape = x.layout.shape[:-2]
+        whole = reshape(pivots.abs().log().sum(-1), shape)
+        return whole, reshape(signs, shape)
     sign, size = np.linalg.slogdet(read(x))
     return back(size, x, x.dtype.to_real()), back(sign, x)
 

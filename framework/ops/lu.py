@@ -22,6 +22,7 @@ from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
 from .source import fill_like
+from .triangular import host_lu
 from .view import expand, unsqueeze
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     _matrix("lu_factor", A, square=False)
     if A.is_meta:
         return _without_data(A)
-    _, order, pivots = factors.host_lu(read(A), pivot)
+    _, order, pivots = host_lu(read(A), pivot)
     rows, columns = A.layout.shape[-2:]
     least = min(rows, columns)
     places = type(A).from_host(order.astype(np.int32), A.device, int32)

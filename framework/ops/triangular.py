@@ -1,30 +1,33 @@
-"""Triangular systems and Cholesky factors by kernels: batches, and large matrices."""
+"""Triangular systems, Cholesky and LU factors, by kernels: small and large ones."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..base.device import GpuDevice
-from ..base.dtype import float32
+from ..base.dtype import float32, int32
 from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
+    PANEL,
     SMALL,
     cholesky_dispatch,
+    lu_dispatch,
     solves_triangles,
     triangular_dispatch,
 )
-from .elementwise.binary import sub
+from .elementwise.binary import mul, sub
+from .indexing.scatter import gather
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.rearrange import pad
 from .movement.slice import narrow
-from .view import reshape, transpose
+from .view import expand, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -81,6 +84,32 @@ def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(a)
 
 
+@primitive(dtypes=(float32,), outputs=("factors", "order", "sign"))
+def _lu_panel(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return both factors of panels (panels, rows, columns), in one, with pivots.
+
+    And the row that has become each row, and the sign of these permutations.
+    """
+
+
+@_lu_panel.spec
+def _lu_panel_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    panels, rows, _ = a.shape
+    return a, TensorSpec((panels, rows), int32), TensorSpec((panels, 1), float32)
+
+
+@_lu_panel.kernel
+def _lu_panel_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
+    return lu_dispatch(a)
+
+
+@_lu_panel.reference
+def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    factors, order, pivots = host_lu(a)
+    exchanged = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
+    return factors, order, (1 - 2 * (exchanged % 2)).astype(np.float32)
+
+
 def substituted(
     matrix: np.ndarray, found: np.ndarray, upper: bool, unit: bool
 ) -> np.ndarray:
@@ -94,6 +123,40 @@ def substituted(
             if not unit:
                 found[..., i, :] /= matrix[..., i, i, None]
     return found
+
+
+def host_lu(
+    x: np.ndarray, pivot: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return both factors in one matrix, the order of the rows, and the pivots."""
+    rows, columns = x.shape[-2:]
+    least = min(rows, columns)
+    a = x.reshape(math.prod(x.shape[:-2]), rows, columns).copy()
+    every = np.arange(len(a))
+    order = np.tile(np.arange(rows, dtype=np.int32), (len(a), 1))
+    pivots = np.zeros((len(a), least), np.int32)
+    with np.errstate(all="ignore"):
+        for j in range(least):
+            # LAPACK's choice, which is not by the size of a complex number.
+            size = np.abs(a[:, j:, j].real) + np.abs(a[:, j:, j].imag)
+            at = size.argmax(1) + j if pivot else np.full(len(a), j)
+            pivots[:, j] = at
+            for each in (a, order):
+                each[every, j], each[every, at] = (
+                    each[every, at],
+                    each[every, j].copy(),
+                )
+            top = a[:, j, j][:, None]
+            # Without pivots the first of a column may be its only zero.
+            nothing = (top == 0) & (pivot | (a[:, j + 1 :, j] == 0))
+            a[:, j + 1 :, j] /= np.where(nothing, 1, top)
+            a[:, j + 1 :, j + 1 :] -= a[:, j + 1 :, j, None] * a[:, j, None, j + 1 :]
+    batch = x.shape[:-2]
+    return (
+        a.reshape(x.shape),
+        order.reshape(*batch, rows),
+        pivots.reshape(*batch, least),
+    )
 
 
 def by_kernel(x: Tensor) -> bool:
@@ -141,3 +204,74 @@ def cholesky(x: Tensor) -> Tensor:
             rest = sub(inner, matmul(transpose(turned, 1, 2), turned))
         parts.append(pad(column, (0, 0, start, 0)) if start else column)
     return reshape(cat(parts, 2) if len(parts) > 1 else parts[0], x.layout.shape)
+
+
+class Factors(NamedTuple):
+    """LU factors of square matrices with their rows in another order.
+
+    Attributes
+    ----------
+    compact : Tensor, shape (matrices, n, n)
+        L below the diagonal, where it is 1, and U.
+    order : Tensor, int32, shape (matrices, n)
+        The row of the matrix that has become each row.
+    sign : Tensor, shape (matrices, 1)
+        That of the permutation.
+    """
+
+    compact: Tensor
+    order: Tensor
+    sign: Tensor
+
+
+def lu(x: Tensor) -> Factors:
+    """Return the LU factors of square matrices by kernels, with partial pivoting.
+
+    By panels: a panel is factorised, the other columns take its order of rows, those
+    above are a triangular system, and a product is taken from the rest.
+
+    Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7.
+    """
+    size = x.layout.shape[-1]
+    rest = reshape(x, (-1, size, size))
+    lower = order = sign = None
+    rows: list[Tensor] = []
+    orders: list[Tensor] = []
+    for start in range(0, size, PANEL):
+        count, left = min(PANEL, size - start), size - start
+        made, turned, swaps = _lu_panel(narrow(rest, 2, 0, count))
+        sign = swaps if sign is None else mul(sign, swaps)
+        order = turned if order is None else _rows(order, turned)
+        blocks = [] if lower is None else [_rows(lower, turned)]
+        blocks.append(made)
+        below = cat(blocks, 2)
+        above = narrow(below, 1, 0, count)
+        orders.append(narrow(order, 1, 0, count))
+        if left > count:
+            beside = _rows(narrow(rest, 2, count, left - count), turned)
+            corner = narrow(made, 1, 0, count)
+            upper = solve(corner, narrow(beside, 1, 0, count), False, True)
+            above = cat([above, upper], 2)
+            under = narrow(made, 1, count, left - count)
+            inner = narrow(beside, 1, count, left - count)
+            rest = sub(inner, matmul(under, upper))
+            lower = narrow(below, 1, count, left - count)
+            order = narrow(order, 1, count, left - count)
+        rows.append(above)
+    assert sign is not None
+    return Factors(cat(rows, 1), cat(orders, 1), sign)
+
+
+def _rows(x: Tensor, order: Tensor) -> Tensor:
+    """Return the rows of (matrices, rows, ...) in another order for each matrix."""
+    if x.ndim == 2:
+        return gather(x, 1, order)
+    return gather(x, 1, expand(unsqueeze(order, 2), (*order.shape, x.shape[2])))
+
+
+def lu_solution(factors: Factors, b: Tensor) -> Tensor:
+    """Return X of A X = B, given the factors of A."""
+    size, columns = b.layout.shape[-2:]
+    side = _rows(reshape(b, (-1, size, columns)), factors.order)
+    half = solve(factors.compact, side, False, True)
+    return reshape(solve(factors.compact, half, True, False), b.layout.shape)

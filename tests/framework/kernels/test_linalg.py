@@ -9,8 +9,10 @@ from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS
 from vkbackend.framework.kernels.linalg import (
+    PANEL,
     SMALL,
     cholesky_dispatch,
+    lu_dispatch,
     solves_triangles,
     triangular_dispatch,
 )
@@ -33,6 +35,14 @@ def test_each_small_matrix_has_a_workgroup() -> None:
     assert step.constants["N"] == 12
     with pytest.raises(AssertionError, match="no small matrix"):
         cholesky_dispatch(matrices(1, SMALL + 1, SMALL + 1))
+
+
+def test_each_panel_has_a_workgroup() -> None:
+    step = lu_dispatch(matrices(3, 100, 32))
+    assert step.grid == (3, 1, 1)
+    assert (step.push["rows"], step.constants["COLUMNS"]) == (100, 32)
+    with pytest.raises(AssertionError, match="no panel"):
+        lu_dispatch(matrices(1, 100, PANEL + 1))
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:

@@ -86,6 +86,64 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
     assert fw.linalg.cholesky_ex(x).info.tolist() == [0, place + 1]
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_solutions_and_determinants(size: int, quick: GpuDevice) -> None:
+    for batch in ((), (2, 2)):
+        rng = np.random.default_rng(size)
+        data = rng.standard_normal((*batch, size, size)).astype("f4")
+        data[..., 0, 0] = 0 if size > 1 else 2  # which cannot be a pivot
+        side = rng.standard_normal((*batch, size, 3)).astype("f4")
+        a, b = (
+            fw.tensor(each, device=quick, requires_grad=True) for each in (data, side)
+        )
+        found = fw.linalg.solve(a, b)
+        exact = data.astype("f8")
+        made = found.detach().numpy().astype("f8")
+        # The error of a solution is one of the matrix (Golub and Van Loan, 3.4.6).
+        rest = np.abs(exact @ made - side).max()
+        assert (
+            rest < 4e-7 * size**0.5 * np.abs(exact).sum(-1).max() * np.abs(made).max()
+        )
+        sign, log = fw.linalg.slogdet(a)
+        wanted_sign, wanted_log = np.linalg.slogdet(exact)
+        np.testing.assert_array_equal(sign.detach().numpy(), wanted_sign)
+        assert_close(log, wanted_log.astype("f4"), scale=100)
+        with np.errstate(over="ignore"):
+            wanted = (wanted_sign * np.exp(wanted_log)).astype("f4")
+        np.testing.assert_allclose(fw.linalg.det(a).detach().numpy(), wanted, rtol=1e-3)
+        found.sum().backward()
+        by_b = np.linalg.solve(
+            np.swapaxes(data, -1, -2).astype("f8"), np.ones_like(exact)
+        )
+        assert b.grad is not None
+        np.testing.assert_allclose(
+            b.grad.numpy(), by_b, atol=1e-3 * np.abs(by_b).max(), rtol=1e-2
+        )
+
+
+@pytest.mark.parametrize(
+    "data", [np.zeros((2, 2)), np.zeros((40, 40)), [[1, 2], [2, 4]]]
+)
+def test_singular_matrices(data: object, quick: GpuDevice) -> None:
+    a = fw.tensor(np.asarray(data, "f4"), device=quick)
+    with pytest.raises(LinAlgError, match="singular"):
+        fw.linalg.solve(a, a)
+    assert fw.linalg.det(a).item() == 0
+    sign, log = fw.linalg.slogdet(a)
+    assert (sign.item(), log.item()) == (0, -np.inf)
+
+
+def test_a_traced_function_inverts(gpu: GpuDevice) -> None:
+    invert = fw.jit(lambda a: (fw.linalg.inv(a), fw.linalg.det(a)))
+    for seed in range(3):
+        data = np.random.default_rng(seed).standard_normal((12, 12)).astype("f4")
+        inverse, determinant = invert(fw.tensor(data, device=gpu))
+        np.testing.assert_allclose(inverse.numpy() @ data, np.eye(12), atol=1e-4)
+        np.testing.assert_allclose(
+            determinant.item(), np.linalg.det(data.astype("f8")), rtol=1e-4
+        )
+
+
 def test_a_traced_function_solves(gpu: GpuDevice) -> None:
     solve = fw.jit(lambda a, b: fw.cholesky_solve(b, fw.linalg.cholesky(a)))
     for seed in range(3):
