@@ -57,6 +57,8 @@ class Schedule:
     ----------
     units : sequence of FSDPUnit
         In the order of their modules; the outermost is the last, if there is one.
+    ended : sequence of FSDPUnit or None
+        In the order in which calls of them end. None finds it by their modules.
 
     Attributes
     ----------
@@ -64,12 +66,14 @@ class Schedule:
         Whether backward passes divide gradients; else they are added up whole.
     """
 
-    def __init__(self, units: Sequence[FSDPUnit]) -> None:
+    def __init__(
+        self, units: Sequence[FSDPUnit], ended: Sequence[FSDPUnit] | None = None
+    ) -> None:
         self.units = list(units)
         self.syncs = True
         # Of the last forward pass, by the beginnings and by the ends of calls.
         self._begun = self.units[::-1]
-        self._ended = _by_ends(self._begun)
+        self._ended = _by_ends(self._begun) if ended is None else list(ended)
         self._now_begun: list[FSDPUnit] = []
         self._now_ended: list[FSDPUnit] = []
         self._open: list[FSDPUnit] = []
@@ -85,7 +89,11 @@ class Schedule:
         """Return that of copies of the units."""
         made = object.__new__(Schedule)
         memo[id(self)] = made
-        made.__init__(deepcopy(self.units, memo))  # type: ignore[misc]  # made before
+        # A unit that is being copied itself has no module yet.
+        units = deepcopy(self.units, memo)
+        copies = {id(old): new for old, new in zip(self.units, units)}
+        ended = [copies[id(each)] for each in _by_ends(self.units[::-1])]
+        made.__init__(units, ended)  # type: ignore[misc]  # made before
         made.syncs = self.syncs
         return made
 
