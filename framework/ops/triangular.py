@@ -106,8 +106,8 @@ def _lu_panel_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
 @_lu_panel.reference
 def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     factors, order, pivots = host_lu(a)
-    exchanged = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
-    return factors, order, (1 - 2 * (exchanged % 2)).astype(np.float32)
+    swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
+    return factors, order, (1 - 2 * (swaps % 2)).astype(np.float32)
 
 
 def substituted(
