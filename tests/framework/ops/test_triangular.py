@@ -113,7 +113,7 @@ def test_solutions_and_determinants(size: int, quick: GpuDevice) -> None:
         np.testing.assert_allclose(fw.linalg.det(a).detach().numpy(), wanted, rtol=1e-3)
         found.sum().backward()
         by_b = np.linalg.solve(
-            np.swapaxes(data, -1, -2).astype("f8"), np.ones_like(exact)
+            np.swapaxes(data, -1, -2).astype("f8"), np.ones_like(side, "f8")
         )
         assert b.grad is not None
         np.testing.assert_allclose(
