@@ -130,6 +130,23 @@ def choose_type(
     )
 
 
+def unmapped_type(
+    types: tuple[MemoryType, ...], mapped: MemoryType, allowed: int
+) -> MemoryType | None:
+    """Return the type of a heap that is not mapped, where there is another that is.
+
+    NVIDIA's driver maps only half of a card: on an H200 of 139 GiB (580.159.04,
+    2026-11-29), allocations of mapped device memory failed from 70 GiB on.
+    """
+    if not mapped.flags & _MAPPED:
+        return None
+    for row in types:
+        same = row.heap == mapped.heap and allowed >> row.index & 1
+        if same and row.flags & _LOCAL and not row.flags & _MAPPED:
+            return row
+    return None
+
+
 @dataclass(eq=False)
 class Block:
     """Block of device memory: one allocation with one buffer over all of it.
@@ -537,8 +554,16 @@ class Memory:
         required = self._requirements(buffer)
         chosen = choose_type(self.types, use, required.memoryTypeBits)
         self._check_budget(required.size, chosen.heap)
+        own = extension is None
         extension = extension or _address_flags()
-        memory = self._allocate(required.size, chosen.index, name, extension)
+        try:
+            memory = self._allocate(required.size, chosen.index, name, extension)
+        except OutOfDeviceMemory:
+            other = unmapped_type(self.types, chosen, required.memoryTypeBits)
+            if other is None or use is not MemoryUsage.DEVICE or not own:
+                raise
+            chosen = other
+            memory = self._allocate(required.size, chosen.index, name, extension)
         try:
             address = self._bind(buffer, memory, name)
             mapped = (

@@ -1,5 +1,7 @@
 """Memory types for each use, on tables of real devices; blocks; budget."""
 
+import ctypes
+
 import pytest
 
 from vkbackend import Device
@@ -10,6 +12,7 @@ from vkbackend.memory.memory import (
     MemoryUsage,
     choose_type,
     gibibytes,
+    unmapped_type,
 )
 
 # Heap and property bits: 1 device-local, 2 host-visible, 4 coherent, 8 cached.
@@ -49,6 +52,49 @@ def test_choose_type_respects_the_buffer() -> None:
 def test_choose_type_fails_with_the_table() -> None:
     with pytest.raises(OutOfDeviceMemory, match=r"no type serves `upload`.*0x1"):
         choose_type((MemoryType(0, 0, 0x1),), MemoryUsage.UPLOAD, -1)
+
+
+@pytest.mark.parametrize(
+    ("table", "flags"),
+    [("NVIDIA H200", 0x1), ("lavapipe", None), ("AMD, no window", None)],
+)
+def test_memory_of_the_heap_that_is_not_mapped(table: str, flags: int | None) -> None:
+    rows = enumerate(TABLES[table])
+    types = tuple(MemoryType(index, heap, bits) for index, (heap, bits) in rows)
+    mapped = choose_type(types, MemoryUsage.DEVICE, -1)
+    other = unmapped_type(types, mapped, -1)
+    assert (other.flags if other else None) == flags
+
+
+def test_what_is_mapped_no_more_is_allocated_unmapped(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory, plain = device.memory, Memory._allocate
+    used: list[int] = []
+
+    def allocate(
+        self: Memory, size: int, index: int, name: str, extension: ctypes.Structure
+    ) -> int:
+        used.append(index)
+        if len(used) == 1:
+            raise OutOfDeviceMemory("vkAllocateMemory: no more is mapped")
+        return plain(self, size, index, name, extension)
+
+    types = memory.types
+    (chosen,) = [choose_type(types, MemoryUsage.DEVICE, -1)]
+    other = MemoryType(chosen.index, chosen.heap, 0x1)
+    monkeypatch.setattr(Memory, "_allocate", allocate)
+    monkeypatch.setattr("vkbackend.memory.memory.unmapped_type", lambda *_: other)
+    block = memory.allocate(1 << 16, MemoryUsage.DEVICE, "unmapped")
+    try:
+        assert block.mapped is None
+        assert used == [chosen.index, other.index]
+        monkeypatch.setattr("vkbackend.memory.memory.unmapped_type", lambda *_: None)
+        used.clear()
+        with pytest.raises(OutOfDeviceMemory, match="no more is mapped"):
+            memory.allocate(1 << 16, MemoryUsage.DEVICE, "none is left")
+    finally:
+        memory.free(block)
 
 
 @pytest.mark.parametrize(
