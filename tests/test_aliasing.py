@@ -29,6 +29,7 @@ NO_OPERAND = {
 OTHERWISE = {"fold", "logsigmoid", "slice_", "rope", "swiglu"}
 # Those whose elements are computed, and changes in place.
 COMPUTED = {
+    "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
     "complex", "conj", "imag", "istft", "polar", "stft", "view_as_complex",
     "view_as_real",
     "fill", "chain_matmul", "sum_to_size", "as_strided_scatter", "index_reduce",

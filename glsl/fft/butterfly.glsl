@@ -3,7 +3,7 @@
 // INVERSE: a constant, whether factors are conjugates.
 
 #include "lib/math/trigonometric.glsl"
-#include "product.glsl"
+#include "fft/product.glsl"
 
 // The longest transform of one step
 const uint MOST = 13;

@@ -15,7 +15,7 @@
 
 layout(constant_id = 3) const uint CONJUGATED = 0;
 
-#include "halves.glsl"
+#include "fft/halves.glsl"
 
 layout(push_constant, std430) uniform Push {
     Numbers x;

@@ -2,7 +2,7 @@
 //
 // CONJUGATED: a constant, whether halves of transforms are conjugated.
 
-#include "product.glsl"
+#include "fft/product.glsl"
 
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly
     buffer Numbers { vec2 at[]; };

@@ -52,7 +52,7 @@ layout(push_constant, std430) uniform Push {
     uint shift[2];
 } push;
 
-#include "butterfly.glsl"
+#include "fft/butterfly.glsl"
 
 const uint RADIX = FIRST * SECOND;
 void main() {

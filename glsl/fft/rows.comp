@@ -47,8 +47,8 @@ layout(constant_id = 7) const uint CONJUGATED = 0;
 #define HELD 2
 #endif
 
-#include "butterfly.glsl"
-#include "halves.glsl"
+#include "fft/butterfly.glsl"
+#include "fft/halves.glsl"
 
 layout(push_constant, std430) uniform Push {
     Numbers x;

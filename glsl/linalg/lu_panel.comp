@@ -5,6 +5,8 @@
 //         (panels, m): the row of the panel that has become each row; sign (panels, 1): -1
 //         where rows were exchanged an odd number of times, else 1
 // consts  COLUMNS
+// lint    scalar-load: a column of rows, or of a row what is below a pivot, begins at any
+//         element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
 #extension GL_EXT_buffer_reference : require

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 8
 """Rows of the kernel."""
 
-MOST_DEFAULT_ROWS = 0
-"""Rows up to which it is taken without a search: `gemv` is, until it was measured."""
+MOST_DEFAULT_ROWS = 1
+"""Rows up to which it is taken without a search; more were not measured."""
 
 
 def register_gemv(

@@ -110,7 +110,8 @@ def test_gates_are_taken_where_products_are(
     discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     takes_gate.cache_clear()
-    assert not takes_gate(discrete, float16, 1, 14336, 4096)
+    assert takes_gate(discrete, float16, 1, 14336, 4096)
+    assert not takes_gate(discrete, float16, 2, 14336, 4096)
     monkeypatch.setattr(module, "MOST_DEFAULT_ROWS", 2)
     takes_gate.cache_clear()
     assert takes_gate(discrete, float16, 2, 14336, 4096)
