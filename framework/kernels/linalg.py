@@ -16,7 +16,7 @@ EDGE = 32
 WORKGROUP = 256
 
 SMALL = 64
-"""Rows of the largest matrix of `linalg/cholesky`, in 16 KiB of shared memory."""
+"""Rows of the largest matrix of `linalg/cholesky`, in 17 KiB of shared memory."""
 
 
 PANEL = 32
@@ -25,7 +25,11 @@ PANEL = 32
 
 def solves_triangles(gpu: DeviceInfo, matrices: int) -> bool:
     """Return whether a device has the kernels, for so many matrices."""
-    return gpu.max_workgroup_invocations >= WORKGROUP and matrices <= MAX_GROUPS
+    return (
+        gpu.max_workgroup_invocations >= WORKGROUP
+        and gpu.max_shared_memory >= 4 * SMALL * (SMALL + 1)
+        and matrices <= MAX_GROUPS
+    )
 
 
 def triangular_dispatch(

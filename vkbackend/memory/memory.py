@@ -130,19 +130,25 @@ def choose_type(
     )
 
 
-def unmapped_type(
-    types: tuple[MemoryType, ...], mapped: MemoryType, allowed: int
+def second_type(
+    types: tuple[MemoryType, ...], use: MemoryUsage, first: MemoryType, allowed: int
 ) -> MemoryType | None:
-    """Return the type of a heap that is not mapped, where there is another that is.
+    """Return the type that serves where the driver has no more of the chosen one.
 
     NVIDIA's driver maps only half of a card: on an H200 of 139 GiB (580.159.04,
-    2026-11-29), allocations of mapped device memory failed from 70 GiB on.
+    2026-11-29), allocations of mapped device memory failed from 70 GiB on. Tensors are
+    as quick in the memory of that heap which is not mapped; arguments of kernels, which
+    the host writes, go to its own memory.
     """
-    if not mapped.flags & _MAPPED:
+    if not first.flags & _LOCAL or not first.flags & _MAPPED:
         return None
     for row in types:
-        same = row.heap == mapped.heap and allowed >> row.index & 1
-        if same and row.flags & _LOCAL and not row.flags & _MAPPED:
+        local, mapped = bool(row.flags & _LOCAL), row.flags & _MAPPED == _MAPPED
+        serves = {
+            MemoryUsage.DEVICE: row.heap == first.heap and local and not mapped,
+            MemoryUsage.ARGUMENTS: mapped and not local,
+        }
+        if allowed >> row.index & 1 and serves.get(use, False):
             return row
     return None
 
@@ -559,8 +565,9 @@ class Memory:
         try:
             memory = self._allocate(required.size, chosen.index, name, extension)
         except OutOfDeviceMemory:
-            other = unmapped_type(self.types, chosen, required.memoryTypeBits)
-            if other is None or use is not MemoryUsage.DEVICE or not own:
+            allowed = required.memoryTypeBits
+            other = second_type(self.types, use, chosen, allowed) if own else None
+            if other is None:
                 raise
             chosen = other
             memory = self._allocate(required.size, chosen.index, name, extension)

@@ -50,3 +50,5 @@ def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
     assert not solves_triangles(device.info, MAX_GROUPS + 1)
     few = dataclasses.replace(device.info, max_workgroup_invocations=128)
     assert not solves_triangles(few, 1)
+    small = dataclasses.replace(device.info, max_shared_memory=1 << 14)
+    assert not solves_triangles(small, 1)

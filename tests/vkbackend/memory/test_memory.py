@@ -12,7 +12,7 @@ from vkbackend.memory.memory import (
     MemoryUsage,
     choose_type,
     gibibytes,
-    unmapped_type,
+    second_type,
 )
 
 # Heap and property bits: 1 device-local, 2 host-visible, 4 coherent, 8 cached.
@@ -55,14 +55,24 @@ def test_choose_type_fails_with_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "flags"),
-    [("NVIDIA H200", 0x1), ("lavapipe", None), ("AMD, no window", None)],
+    ("table", "use", "flags"),
+    [
+        ("NVIDIA H200", "DEVICE", 0x1),
+        ("NVIDIA H200", "ARGUMENTS", 0x6),
+        ("NVIDIA H200", "UPLOAD", None),
+        ("NVIDIA, small window", "DEVICE", None),
+        ("NVIDIA, small window", "ARGUMENTS", 0x6),
+        ("lavapipe", "DEVICE", None),
+        ("AMD, no window", "DEVICE", None),
+    ],
 )
-def test_memory_of_the_heap_that_is_not_mapped(table: str, flags: int | None) -> None:
+def test_where_there_is_no_more_mapped_memory(
+    table: str, use: str, flags: int | None
+) -> None:
     rows = enumerate(TABLES[table])
     types = tuple(MemoryType(index, heap, bits) for index, (heap, bits) in rows)
-    mapped = choose_type(types, MemoryUsage.DEVICE, -1)
-    other = unmapped_type(types, mapped, -1)
+    first = choose_type(types, MemoryUsage[use], -1)
+    other = second_type(types, MemoryUsage[use], first, -1)
     assert (other.flags if other else None) == flags
 
 
@@ -84,12 +94,12 @@ def test_what_is_mapped_no_more_is_allocated_unmapped(
     (chosen,) = [choose_type(types, MemoryUsage.DEVICE, -1)]
     other = MemoryType(chosen.index, chosen.heap, 0x1)
     monkeypatch.setattr(Memory, "_allocate", allocate)
-    monkeypatch.setattr("vkbackend.memory.memory.unmapped_type", lambda *_: other)
+    monkeypatch.setattr("vkbackend.memory.memory.second_type", lambda *_: other)
     block = memory.allocate(1 << 16, MemoryUsage.DEVICE, "unmapped")
     try:
         assert block.mapped is None
         assert used == [chosen.index, other.index]
-        monkeypatch.setattr("vkbackend.memory.memory.unmapped_type", lambda *_: None)
+        monkeypatch.setattr("vkbackend.memory.memory.second_type", lambda *_: None)
         used.clear()
         with pytest.raises(OutOfDeviceMemory, match="no more is mapped"):
             memory.allocate(1 << 16, MemoryUsage.DEVICE, "none is left")
