@@ -141,6 +141,7 @@ class Elementwise(Op[P, R]):
         self.adapt: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
 
         self.call_cache: CallCache[CachedElementwise] = CallCache()
+        self._known = self.call_cache.get  # bound once, for each call
         self.host_calls: CallCache[CachedOnHost] = CallCache()
         self._describe()
 
@@ -266,7 +267,7 @@ class Elementwise(Op[P, R]):
                     parts.append(type(argument))
                     numbers += (argument,)
             key = tuple(parts)
-        cached = self.call_cache.get(key)
+        cached = self._known(key)
         if cached is None or cached.generation != cached.device.generation:
             return cast(R, self._slow_path(given, key))
         if numbers and not cached.plain:
