@@ -135,7 +135,7 @@ def triangular_solution_vjp(
 @composite(dtypes=WIDE)
 def linear_solution(a: Tensor, b: Tensor) -> Tensor:
     """Return X of A X = B, for batches of one shape."""
-    if triangular.by_kernel(b):
+    if triangular.lu_by_kernel(a):
         found = triangular.lu(a)
         zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
         if not reads_are_refused() and zero.any().item():
@@ -351,7 +351,7 @@ def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, No
 @composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         found = triangular.lu(x)
         made = diagonal(found.compact, 0, -2, -1).prod(-1) * squeeze(found.sign, 1)
         return reshape(made, x.layout.shape[:-2])
@@ -398,7 +398,7 @@ def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE, outputs=("out", "sign"))
 def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         found = triangular.lu(x)
         pivots = diagonal(found.compact, 0, -2, -1)
         signs = pivots.sign().prod(-1) * squeeze(found.sign, 1) + 0.0  # no -0.0

@@ -86,6 +86,15 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
     assert fw.linalg.cholesky_ex(x).info.tolist() == [0, place + 1]
 
 
+def test_a_large_matrix_alone_is_the_hosts(quick: GpuDevice) -> None:
+    for batch, size, reads in (((), 129, 1), ((), 8, 0), ((4,), 129, 0)):
+        x = fw.rand(*batch, size, size, device=quick)
+        fw.eval(x)
+        before = quick.gpu.counters.host_reads
+        fw.eval(fw.linalg.det(x))
+        assert quick.gpu.counters.host_reads == before + reads
+
+
 @pytest.mark.parametrize("size", SIZES)
 def test_solutions_and_determinants(size: int, quick: GpuDevice) -> None:
     for batch in ((), (2, 2)):
