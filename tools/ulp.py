@@ -60,8 +60,9 @@ CUDA C++ Programming Guide (12.6, table 13) states for the function that PyTorch
 counted from the rounded result: it stands for half a unit more.
 
 Errors of `remainder` and `floor_divide` are largest where a remainder is about to
-vanish: there an intermediate result is below 2^-126. Roots and quotients are GLSL's
-own, which a driver may compute to 2.5 or 3 units.
+vanish: there an intermediate result is below 2^-126. Quotients, reciprocals
+and square roots are rounded once, roots but for two of a million: see
+`glsl/lib/math/division.glsl`.
 """
 STRIDE = 1021
 SMALLEST_NORMAL = 2.0**-126

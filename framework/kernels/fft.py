@@ -49,6 +49,7 @@ MOST_AT_ONCE = 32
 """Numbers that one invocation transforms in a pass of its own."""
 
 NONE: Mapping[str, Any] = {}
+"""No further arguments, or macros."""
 
 PASS_WORKGROUP = 64
 """Invocations of a workgroup of such a pass."""

@@ -140,7 +140,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     Raises
     ------
     LinAlgError
-        If a matrix is singular.
+        If a matrix is singular; under `fw.jit` the result is not finite instead.
     ShapeError
         If shapes do not fit.
     """
@@ -213,7 +213,7 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
     Raises
     ------
     LinAlgError
-        If a matrix is singular.
+        If a matrix is singular; under `fw.jit` the result is not finite instead.
     """
     _matrix("inv", A)
     return factors.linear_solution(A, identity(A, A.layout.shape[-1]))
@@ -294,7 +294,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     Raises
     ------
     LinAlgError
-        If a matrix is not positive-definite.
+        If a matrix is not positive-definite; under `fw.jit` the result has NaN instead.
     """
     _matrix("cholesky", input)
     lower = factors.cholesky_factor(input, bool(upper))
