@@ -23,12 +23,12 @@ PANEL = 32
 """Columns of the panels that `linalg/lu_panel` factorises."""
 
 
-def solves_triangles(gpu: DeviceInfo, matrices: int) -> bool:
-    """Return whether a device has the kernels, for so many matrices."""
+def solves_triangles(gpu: DeviceInfo, matrices: int, columns: int) -> bool:
+    """Return whether a device has the kernels, for so many matrices and columns."""
     return (
         gpu.max_workgroup_invocations >= WORKGROUP
         and gpu.max_shared_memory >= 4 * SMALL * (SMALL + 1)
-        and matrices <= MAX_GROUPS
+        and max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
     )
 
 

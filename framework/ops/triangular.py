@@ -174,7 +174,7 @@ def by_kernel(x: Tensor) -> bool:
         return False
     info, matrices = device.gpu.info, math.prod(x.layout.shape[:-2])
     quick = info.target.cheap_barriers or reads_are_refused()
-    return quick and solves_triangles(info, matrices)
+    return quick and solves_triangles(info, matrices, x.layout.shape[-1])
 
 
 def lu_by_kernel(x: Tensor) -> bool:

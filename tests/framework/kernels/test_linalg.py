@@ -46,9 +46,10 @@ def test_each_panel_has_a_workgroup() -> None:
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
-    assert solves_triangles(device.info, MAX_GROUPS)
-    assert not solves_triangles(device.info, MAX_GROUPS + 1)
+    assert solves_triangles(device.info, MAX_GROUPS, 32 * MAX_GROUPS)
+    assert not solves_triangles(device.info, MAX_GROUPS + 1, 1)
+    assert not solves_triangles(device.info, 1, 32 * MAX_GROUPS + 1)
     few = dataclasses.replace(device.info, max_workgroup_invocations=128)
-    assert not solves_triangles(few, 1)
+    assert not solves_triangles(few, 1, 1)
     small = dataclasses.replace(device.info, max_shared_memory=1 << 14)
-    assert not solves_triangles(small, 1)
+    assert not solves_triangles(small, 1, 1)
