@@ -17,6 +17,7 @@ def test_the_accelerator_is_the_best_device() -> None:
         fw.accelerator.set_device_index(1)
 
 
+@pytest.mark.usefixtures("_no_collector")
 def test_memory_of_a_device(gpu: Any) -> None:
     accelerator = fw.accelerator
     before = accelerator.memory_allocated(gpu)

@@ -81,12 +81,14 @@ def test_what_is_mapped_no_more_is_allocated_unmapped(
 ) -> None:
     memory, plain = device.memory, Memory._allocate
     used: list[int] = []
+    names = ("unmapped", "none is left")
 
     def allocate(
         self: Memory, size: int, index: int, name: str, extension: ctypes.Structure
     ) -> int:
-        used.append(index)
-        if len(used) == 1:
+        if name in names:  # Other tests' tensors may be made by another thread.
+            used.append(index)
+        if name in names and len(used) == 1:
             raise OutOfDeviceMemory("vkAllocateMemory: no more is mapped")
         return plain(self, size, index, name, extension)
 

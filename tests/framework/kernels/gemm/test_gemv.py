@@ -19,6 +19,7 @@ from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
+from vkbackend.framework.kernels.gemm import register_gemv
 from vkbackend.framework.kernels.gemm.gemv import skinny_gemm
 
 GemmSize = tuple[int, int, int, int]
@@ -73,6 +74,7 @@ def kernels(
 ) -> Iterator[list[str]]:
     skip_where_it_crashes(device.info)
     change_model(monkeypatch, gemv_smallest=1, gemv_min_split_depth=32)
+    monkeypatch.setattr(register_gemv, "MOST_DEFAULT_ROWS", 0)
     yield from as_discrete(monkeypatch, "skinny_gemm", skinny_gemm)
 
 
