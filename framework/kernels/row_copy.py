@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.shape import Layout, ceil_div, collapse
 from ..codegen.ir.program import DIGIT_WORDS, MAX_UNIFORM
-from ..ir.kernel_call import Argument, BufferOffset, Dispatch, divisor, fold_grid
-from .linear import linear_dispatch
+from ..ir.kernel_call import (
+    Argument,
+    BufferOffset,
+    Dispatch,
+    StridedSpec,
+    divisor,
+    fold_grid,
+)
+from .linear import linear_dispatch, words_of
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -70,6 +78,29 @@ def reach(rows: Rows, steps: tuple[int, int]) -> int:
     """Return the words from the first row's first to the last row's last."""
     outer, inner = steps
     return (rows.outer - 1) * outer + (rows.inner - 1) * inner + rows.length
+
+
+def first_copy(
+    gpu: DeviceInfo, name: str, x: StridedSpec, source: str, out: str
+) -> Dispatch:
+    """Return the dispatch with which a result begins that has not its input's memory.
+
+    `name` is that of the op, for `words_of`; `source` and `out` are names of the input
+    and of the result, which later dispatches change.
+    """
+    words = words_of(name, x)
+    whole = Rows(words, 1, 1, (words, 0), (words, 0))
+    if copies_rows(gpu, whole):
+        found = row_dispatch(gpu, whole, source, out)
+    else:
+        push: dict[str, Argument] = {"x": source, "out_": out, "count": words}
+        aligned = x.layout.offset * x.dtype.itemsize % VECTOR == 0
+        wide = gpu.target.vec4_loads and aligned
+        each, defines = (VECTOR // WORD, {"VECTORS": "1"}) if wide else (1, {})
+        found = linear_dispatch(
+            "copy/words", ceil_div(words, each), push, defines=defines
+        )
+    return dataclasses.replace(found, copies=(source, out))
 
 
 def rows_of(layout: Layout, itemsize: int) -> tuple[Rows, int, int] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +13,9 @@ from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.attention.split import PAGE_SITE, SITE
-from ...kernels.linear import linear_dispatch, words_of
+from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import need_countable
+from ...kernels.row_copy import first_copy
 from ...kernels.shader_types import check_same_dtype, storage_defines
 from ..elementwise.unary import copy
 
@@ -179,15 +179,11 @@ def _extend_cache_kernel(
         },
         storage_defines(k.dtype),
     )
-    return [first_copy("keys", keys), first_copy("values", values), change]
-
-
-def first_copy(name: str, x: StridedSpec) -> Dispatch:
-    """Return the dispatch with which a new cache begins."""
-    words = words_of("extend_cache", x)
-    push: dict[str, Argument] = {"x": name, "out_": f"new_{name}", "count": words}
-    found = linear_dispatch("copy/words", words, push)
-    return dataclasses.replace(found, copies=(name, f"new_{name}"))
+    begun = [
+        first_copy(gpu, "extend_cache", x, name, f"new_{name}")
+        for name, x in (("keys", keys), ("values", values))
+    ]
+    return [*begun, change]
 
 
 @_extend_cache.reference

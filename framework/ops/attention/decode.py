@@ -17,11 +17,11 @@ from ...kernels.attention.split import (
     decode_dispatches,
     fits_cache,
 )
+from ...kernels.row_copy import first_copy
 from .cached import (
     attended,
     check_cache,
     extended,
-    first_copy,
     in_order,
     side_by_side,
 )
@@ -121,7 +121,11 @@ def _decode_attention_kernel(
     call = AttentionCall(gpu, q, keys, values, None, None, scale, False, 0.0, False)
     angles = None if cosine is None or sine is None else (cosine, sine)
     step = decode_dispatches(call, (k, v), angles, padding, tables, window, cap)
-    return [first_copy("keys", keys), first_copy("values", values), *step]
+    begun = [
+        first_copy(gpu, "decode_attention", x, name, f"new_{name}")
+        for name, x in (("keys", keys), ("values", values))
+    ]
+    return [*begun, *step]
 
 
 @_decode_attention.reference

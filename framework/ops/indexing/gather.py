@@ -13,7 +13,6 @@ a tensor is indexed, in `take`, `put` and `index_fill`. Elsewhere they name no r
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING, Final
 
@@ -47,6 +46,7 @@ from ...kernels.row_copy import (
     WORD,
     Rows,
     copies_rows,
+    first_copy,
     gathered_row_dispatch,
     gathered_vector_dispatch,
 )
@@ -411,20 +411,13 @@ def _put_kernel(
         ),
     ]
     if index.ndim == 1 and not base.shape[2] * base.dtype.itemsize % WORD:
-        return [_begun(base), *found, _over_rows(base, source, places, last)]
+        begun = first_copy(gpu, "put", base, "base", "out")
+        return [begun, *found, _over_rows(base, source, places, last)]
     winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
     winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
     # A missing entry is -1, which must not count from the end.
     chosen = _take_dispatch(source, winner, base, winners, UNCHECKED, from_end=False)
     return [*found, chosen]
-
-
-def _begun(base: TensorSpec) -> Dispatch:
-    """Return the dispatch with which a result begins that has not `base`'s memory."""
-    words = words_of("put", base)
-    push: dict[str, Argument] = {"x": "base", "out_": "out", "count": words}
-    found = linear_dispatch("copy/words", words, push)
-    return dataclasses.replace(found, copies=("base", "out"))
 
 
 def _over_rows(

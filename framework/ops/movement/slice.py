@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -28,8 +27,15 @@ from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...eager.base_tensor import TensorCore, strided
 from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
-from ...kernels.linear import linear_dispatch, word_dispatch, words_of
-from ...kernels.row_copy import WORD, Rows, copies_rows, row_dispatch
+from ...kernels.linear import linear_dispatch, word_dispatch
+from ...kernels.row_copy import (
+    VECTOR,
+    WORD,
+    Rows,
+    copies_rows,
+    first_copy,
+    row_dispatch,
+)
 from ..indexing.symbolic_index import (
     symbolic_index,
     symbolic_narrow,
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 SCATTER_DIMS = 6
-"""Dimensions of the shader `copy/slice_update`."""
+"""Dimensions of `copy/slice_update` and `copy/scatter_elements`."""
 
 
 @movement(dtypes=STORED)
@@ -135,14 +141,13 @@ def strided_scatter_kernel(
     gpu: DeviceInfo, base: StridedSpec, source: StridedSpec, layout: Layout
 ) -> Dispatch | list[Dispatch]:
     dims = _nested(layout)
-    itemsize = base.dtype.itemsize
-    parts = itemsize // WORD
-    if parts:
+    region = _Region(dims, layout.offset, base.dtype.itemsize).widened(
+        gpu, source.layout.offset
+    )
+    if region.is_storable(gpu):
         # Where the base's memory becomes the result's, the region alone is written.
-        return [
-            _copied(gpu, words_of("strided_scatter", base)),
-            *_region_dispatches(gpu, dims, layout, parts),
-        ]
+        copied = first_copy(gpu, "strided_scatter", base, "base", "out")
+        return [copied, *region.dispatches(gpu)]
     dims += [(1, 1, 0)] * (SCATTER_DIMS - len(dims))
     push: dict[str, int | str] = {"base": "base", "source": "source", "result": "out"}
     push |= {"count": base.numel, "offset": layout.offset}
@@ -151,45 +156,73 @@ def strided_scatter_kernel(
     return word_dispatch("copy/slice_update", "strided_scatter", base, push)
 
 
-def _copied(gpu: DeviceInfo, words: int) -> Dispatch:
-    """Return the dispatch with which a result begins that has not `base`'s memory."""
-    whole = Rows(words, 1, 1, (words, 0), (words, 0))
-    if copies_rows(gpu, whole):
-        found = row_dispatch(gpu, whole, "base", "out")
-    else:
-        push: dict[str, Argument] = {"x": "base", "out_": "out", "count": words}
-        found = linear_dispatch("copy/words", words, push)
-    return dataclasses.replace(found, copies=("base", "out"))
+class _Region(NamedTuple):
+    """Region that is stored, in elements of some bytes.
 
+    Attributes
+    ----------
+    dims : list of (int, int, int)
+        Those of `_nested`.
+    offset : int
+        The first element.
+    size : int
+        Bytes of an element.
+    """
 
-def _region_dispatches(
-    gpu: DeviceInfo, dims: Sequence[tuple[int, int, int]], layout: Layout, parts: int
-) -> list[Dispatch]:
-    """Return the dispatch that stores the source, of `parts` words for each element."""
-    if layout.numel == 0:
-        return []
-    out = BufferOffset("out", WORD * parts * layout.offset)
-    *around, (length, *steps) = dims or [(1, 1, 1)]
-    if steps == [1, 1] and len(around) <= 2:
-        (outer, *_), (inner, *_) = sizes = [*[(1, 0, 0)] * (2 - len(around)), *around]
-        targets, sources = ([parts * each[k] for each in sizes] for k in (1, 2))
-        rows = Rows(
-            parts * length,
-            outer,
-            inner,
-            (sources[0], sources[1]),
-            (targets[0], targets[1]),
-        )
-        if copies_rows(gpu, rows):
-            even = parts * layout.offset % 2 == 0
-            return [row_dispatch(gpu, rows, "source", out, even)]
-    push: dict[str, Argument] = {"source": "source", "out_": out}
-    push["count"] = layout.numel
-    for k in range(SCATTER_DIMS):
-        size, stride, step = dims[k] if k < len(dims) else (1, 0, 0)
-        push |= {f"size[{k}]": size, f"stride[{k}]": stride, f"step[{k}]": step}
-    constants = {"PARTS": parts, "DIMS": len(dims)}
-    return [linear_dispatch("copy/scatter_words", layout.numel, push, constants)]
+    dims: list[tuple[int, int, int]]
+    offset: int
+    size: int
+
+    def widened(self, gpu: DeviceInfo, source_offset: int) -> _Region:
+        """Return the region in the largest elements that it is of, up to a vector."""
+        dims, offset, size = self
+        most = VECTOR if gpu.target.vec4_loads else WORD
+        while size < most and dims and dims[-1][1:] == (1, 1):
+            *around, (length, _, _) = dims
+            starts = [number for dim in around for number in dim[1:]]
+            if any(number % 2 for number in (length, offset, source_offset, *starts)):
+                break
+            dims = [(count, a // 2, b // 2) for count, a, b in around]
+            dims.append((length // 2, 1, 1))
+            offset, source_offset, size = offset // 2, source_offset // 2, size * 2
+        return _Region(dims, offset, size)
+
+    def is_storable(self, gpu: DeviceInfo) -> bool:
+        """Return whether a shader may store single elements."""
+        return self.size >= WORD or getattr(gpu, f"storage_{8 * self.size}bit")
+
+    def dispatches(self, gpu: DeviceInfo) -> list[Dispatch]:
+        """Return the dispatch that stores the source, if the region has elements."""
+        dims, offset, size = self
+        count = math.prod([each[0] for each in dims])
+        if count == 0:
+            return []
+        out = BufferOffset("out", size * offset)
+        *around, (length, *steps) = dims or [(1, 1, 1)]
+        if steps == [1, 1] and len(around) <= 2 and size >= WORD:
+            parts = size // WORD
+            (outer, *_), (inner, *_) = sizes = [
+                *[(1, 0, 0)] * (2 - len(around)),
+                *around,
+            ]
+            targets, sources = ([parts * each[k] for each in sizes] for k in (1, 2))
+            rows = Rows(
+                parts * length,
+                outer,
+                inner,
+                (sources[0], sources[1]),
+                (targets[0], targets[1]),
+            )
+            if copies_rows(gpu, rows):
+                even = parts * offset % 2 == 0
+                return [row_dispatch(gpu, rows, "source", out, even)]
+        push: dict[str, Argument] = {"source": "source", "out_": out, "count": count}
+        for k in range(SCATTER_DIMS):
+            extent, stride, step = dims[k] if k < len(dims) else (1, 0, 0)
+            push |= {f"size[{k}]": extent, f"stride[{k}]": stride, f"step[{k}]": step}
+        constants, defines = {"DIMS": len(dims)}, {"BYTES": str(size)}
+        kernel = "copy/scatter_elements"
+        return [linear_dispatch(kernel, count, push, constants, defines)]
 
 
 @strided_scatter.vjp
