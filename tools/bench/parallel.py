@@ -1,9 +1,11 @@
 """Training steps of several processes beside those of each alone, replayed.
 
 `python -m vkbackend.tools.launch -n 2 -m vkbackend.tools.bench.parallel` prints a row
-for each model and way to divide it: the time of a step with and without the exchange,
-each the median of the slowest rank, their ratio (the efficiency), and the peak of the
-device's memory. All ranks compute at once either way, so that both share the machine.
+for each model and way to divide it: the time of a step, the median of the slowest rank,
+beside that of each rank alone, the median of their ratios (the efficiency), and the
+peak of the device's memory. Steps alone and divided ones are taken in turn, and all
+ranks compute at once either way, so that both meet the same machine; they are measured
+once their times have settled. Below each pair of rows are the times themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import truediv
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,10 @@ from vkbackend.framework import nn
 from .models import Sizes, resnet18, transformer
 
 _WARM = 4
+"""Steps in which a step is traced and replayed, before any time counts."""
+
+_WINDOW, _DRIFT = 3, 0.02
+"""Rounds whose best times are compared to see whether times fall, and by how much."""
 
 SMALL = Sizes(64, 16, 16, 2, 2, tied=True)
 GPT2_SMALL = Sizes(50257, 1024, 768, 12, 12, tied=True)
@@ -84,28 +91,8 @@ def step_of(model: Any, x: fw.Tensor, y: fw.Tensor) -> Callable[[], fw.Tensor]:
     return fw.jit(step)
 
 
-def seconds_of(
-    group: fw.distributed.Group, step: Callable[[], fw.Tensor], rounds: int
-) -> float:
-    """Return the median time of a step, of the slowest rank in each round."""
-    for _ in range(_WARM):
-        step().item()
-    times: list[float] = []
-    for _ in range(rounds):
-        group.barrier()
-        start = time.perf_counter()
-        step().item()
-        times.append(max(group.gather_objects(time.perf_counter() - start)))
-    return statistics.median(times)
-
-
-def measured(
-    group: fw.distributed.Group,
-    model: Model,
-    wrap: Callable[[Any], Any],
-    rounds: int,
-) -> tuple[float, int]:
-    """Return the time of a step, and the most bytes of the device's memory.
+class Timed:
+    """A training step of a model, and its times.
 
     Parameters
     ----------
@@ -114,21 +101,106 @@ def measured(
         One of `models`.
     wrap : callable
         What a module is made to before it is trained.
-    rounds : int
+
+    Attributes
+    ----------
+    times : list of float
+        Seconds of the measured steps, each of the slowest rank.
+    peak : int
+        Most bytes of the device's memory that it took, beside what was there before.
     """
-    build, data, dtype = model
-    # The step before lies in reference cycles, with its memory.
-    gc.collect()
-    fw.manual_seed(0)
-    device = group.device
-    made = wrap(build().to(device, getattr(fw, dtype)))
-    x, y = (fw.tensor(each, device=device) for each in data(group.rank))
-    x = x.to(getattr(fw, dtype)) if x.dtype.is_float else x
-    fw.eval(x, y)
-    fw.accelerator.empty_cache()
-    fw.accelerator.reset_peak_memory_stats(device)
-    seconds = seconds_of(group, step_of(made, x, y), rounds)
-    return seconds, fw.accelerator.max_memory_allocated(device)
+
+    def __init__(
+        self, group: fw.distributed.Group, model: Model, wrap: Callable[[Any], Any]
+    ) -> None:
+        self._group = group
+        build, data, dtype = model
+        # The step before lies in reference cycles, with its memory.
+        gc.collect()
+        device = group.device
+        fw.accelerator.empty_cache()
+        before = fw.accelerator.memory_allocated(device)
+        fw.accelerator.reset_peak_memory_stats(device)
+        fw.manual_seed(0)
+        made = wrap(build().to(device, getattr(fw, dtype)))
+        x, y = (fw.tensor(each, device=device) for each in data(group.rank))
+        x = x.to(getattr(fw, dtype)) if x.dtype.is_float else x
+        fw.eval(x, y)
+        self._step = step_of(made, x, y)
+        self.times: list[float] = []
+        for _ in range(_WARM):
+            self.seconds()
+        self.peak = fw.accelerator.max_memory_allocated(device) - before
+
+    def seconds(self) -> float:
+        """Take a step; return its time, of the slowest rank."""
+        self._group.barrier()
+        start = time.perf_counter()
+        self._step().item()
+        found: float = max(self._group.gather_objects(time.perf_counter() - start))
+        return found
+
+    @property
+    def median(self) -> float:
+        """Median of the times."""
+        return statistics.median(self.times)
+
+
+def settled(times: Sequence[float]) -> bool:
+    """Return whether the last times are no quicker than those before them.
+
+    Parameters
+    ----------
+    times : sequence of float
+        In order; all ranks have the same.
+
+    Examples
+    --------
+    >>> settled([9.0, 5.0, 3.0, 2.0, 1.5, 1.2]), settled([9.0, 1.1, 1.0, 1.1, 1.0, 1.1])
+    (False, True)
+    """
+    last, before = times[-_WINDOW:], times[-2 * _WINDOW : -_WINDOW]
+    full = len(before) == _WINDOW
+    return full and min(last) > (1 - _DRIFT) * min(before)
+
+
+def warm(steps: Sequence[Timed], seconds: float) -> int:
+    """Take steps in turn until the times of each have settled; return how many.
+
+    Parameters
+    ----------
+    steps : sequence of Timed
+    seconds : float
+        After so much time they count as settled, whatever they are.
+    """
+    times: list[list[float]] = [[] for _ in steps]
+    while sum([each for some in times for each in some]) < seconds:
+        for step, found in zip(steps, times):
+            found.append(step.seconds())
+        if all([settled(found) for found in times]):
+            break
+    return len(times[0])
+
+
+def measure(steps: Sequence[Timed], rounds: int) -> None:
+    """Time steps in turn, so that all see the same state of the machine.
+
+    Parameters
+    ----------
+    steps : sequence of Timed
+    rounds : int
+        Steps of each.
+    """
+    for step in steps:
+        step.times = []
+    for _ in range(rounds):
+        for step in steps:
+            step.times.append(step.seconds())
+
+
+def efficiency(alone: Timed, step: Timed) -> float:
+    """Return the median, over rounds, of the time alone by that of a step."""
+    return statistics.median(map(truediv, alone.times, step.times))
 
 
 def _repeated(module: Any) -> tuple[type, ...]:
@@ -153,6 +225,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", choices=("full", "small"))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
+        "--warm", type=float, default=5.0, help="most seconds until times have settled"
+    )
+    parser.add_argument(
         "--buckets", type=int, nargs="+", default=[25], help="MiB of a bucket"
     )
     given = parser.parse_args(arguments)
@@ -163,7 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{group.size} ranks, {group.device}, {group.transport}")
         print("| model | way | ms | efficiency | peak MiB |")
         print("| --- | --- | ---: | ---: | ---: |", flush=True)
-    ways: dict[str, Callable[[Any], Any]] = {"alone": lambda module: module}
+    ways: dict[str, Callable[[Any], Any]] = {}
     for size in given.buckets:
         ways[f"DataParallel, {size} MiB"] = partial(
             nn.DataParallel, group=group, bucket_bytes=size << 20
@@ -174,18 +249,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, model in models(small).items():
         if given.only not in name:
             continue
-        alone = 0.0
-        for way, wrap in ways.items():
-            if given.ways not in way and way != "alone":
-                continue
-            seconds, peak = measured(group, model, wrap, given.rounds)
-            alone = alone or seconds
+        chosen = {way: wrap for way, wrap in ways.items() if given.ways in way}
+        alone = Timed(group, model, lambda module: module)
+        for way, wrap in chosen.items():
+            step = Timed(group, model, wrap)
+            warmed = warm([alone, step], given.warm)
+            measure([alone, step], given.rounds)
             if group.rank == 0:
-                print(
-                    f"| {name} | {way} | {1e3 * seconds:.2f} |"
-                    f" {alone / seconds:.3f} | {peak / 2**20:.0f} |",
-                    flush=True,
-                )
+                _print_rows(name, way, alone, step, warmed)
+            del step
+
+
+def _print_rows(name: str, way: str, alone: Timed, step: Timed, warmed: int) -> None:
+    """Print what was found, and all times that it was found from."""
+    for kind, each in (("alone", alone), (way, step)):
+        print(
+            f"| {name} | {kind} | {1e3 * each.median:.2f} |"
+            f" {efficiency(alone, each):.3f} | {each.peak / 2**20:.0f} |",
+            flush=True,
+        )
+    for kind, each in (("alone", alone), (way, step)):
+        times = " ".join([f"{1e3 * seconds:.2f}" for seconds in each.times])
+        print(f"  {kind}, ms, after {warmed} rounds: {times}", flush=True)
 
 
 if __name__ == "__main__":
