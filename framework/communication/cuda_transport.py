@@ -152,13 +152,13 @@ class CudaTransport(HostTransport):
         yield self._reached(self._read, number + 1 - SLOTS)
         self._turns += 1
         mine = Header(call.name, call.shown, self._turns, tuple(own), given.offer)
-        self._put_header(number, mine)
+        told = self._put_header(number, mine)
         yield Copied(given.made)
         self._set(self._written[self.rank], number + 1)
         self._pieces += 1
         yield self._reached(self._written, number + 1)
         self._control.fence()
-        headers = self._headers(number)
+        headers = self._headers(number, mine, told)
         self._agree(headers, number + 1)
         if not all(each.offer for each in headers):
             self._set(self._read[self.rank], number + 1)

@@ -27,6 +27,7 @@ from .transport import (
     Header,
     MismatchError,
     Transport,
+    mismatch,
     rounds_of,
 )
 
@@ -98,6 +99,9 @@ class HostTransport(Transport):
         self._channel = MESSAGE_SLOTS * (HEADER + self._message_chunk)
         self._pages = SharedPages(comm, self._mailbox + count * self._channel)
         self._bytes: Bytes = np.frombuffer(self._pages.bytes, np.uint8)
+        self._slots = [
+            [self._slot(rank, piece) for piece in range(SLOTS)] for rank in range(count)
+        ]
         self._control = world.control
         own = self._control.allocate(3 + 2 * count)
         found = comm.allgather(own)
@@ -117,6 +121,7 @@ class HostTransport(Transport):
     def _close(self) -> None:
         self.world.at_end.remove(self._release)
         self._release()
+        self._slots.clear()
         self._bytes = np.empty(0, np.uint8)
         self._pages.close()
         self._control.give_back(self._own)
@@ -145,23 +150,22 @@ class HostTransport(Transport):
             if each.gpu.usable:
                 each.gpu.revoke(each.buffer)
 
-    def _slot(self, rank: int, piece: int) -> tuple[Bytes, Bytes]:
+    def _slot(self, rank: int, piece: int) -> tuple[memoryview, Bytes]:
         """Return the header and the data of a slot of a mailbox."""
         start = rank * (self._mailbox + self.size * self._channel)
-        start += piece % SLOTS * (HEADER + self._chunk)
-        return self._cut(start, self._chunk)
+        return self._cut(start + piece * (HEADER + self._chunk), self._chunk)
 
     def _message_slot(
         self, source: int, target: int, piece: int
-    ) -> tuple[Bytes, Bytes]:
+    ) -> tuple[memoryview, Bytes]:
         start = source * (self._mailbox + self.size * self._channel) + self._mailbox
         start += target * self._channel
         start += piece % MESSAGE_SLOTS * (HEADER + self._message_chunk)
         return self._cut(start, self._message_chunk)
 
-    def _cut(self, start: int, size: int) -> tuple[Bytes, Bytes]:
+    def _cut(self, start: int, size: int) -> tuple[memoryview, Bytes]:
         data = start + HEADER
-        return self._bytes[start:data], self._bytes[data : data + size]
+        return self._bytes[start:data].data, self._bytes[data : data + size]
 
     def _reached(self, counters: Iterable[int], least: int) -> Reached:
         return Reached(self._control, counters, least)
@@ -184,21 +188,40 @@ class HostTransport(Transport):
         mine = Header(call.name, call.shown, self._turns, own)
         place = 0 if common else self.rank
         headers: list[Header] = []
-        first, count = self._pieces, 1
+        first, count = self._pieces, rounds_of([mine], step)
         # What a device gives itself it takes from where it is.
         kept = self.rank if not common and isinstance(consume, DeviceTake) else None
-        filled = [(yield from self._fill(0, first, step, own, fill, kept))]
-        self._put_header(first, mine)
+        filled: list[list[vkbackend.TimelinePoint]] = []
+
+        def fill_next() -> None:
+            more = len(filled)
+            filled.append(self._fill(more, first + more, step, own, fill, kept))
+
+        slot = self._free(first)
+        if not slot.holds():
+            yield slot
+        fill_next()
+        told = self._put_header(first, mine)
         taken: list[list[vkbackend.TimelinePoint]] = []
         while len(taken) < count:
             piece, number = len(taken), self._pieces
-            yield Copied(filled[piece])
+            if filled[piece]:
+                # A device has its next copies before it has made this one.
+                ahead = min(count, piece + 1 + FILLED_AHEAD)
+                while len(filled) < ahead and self._free(first + len(filled)).holds():
+                    fill_next()
+                yield Copied(filled[piece])
             self._set(self._written[self.rank], number + 1)
             self._pieces += 1
-            yield self._reached(self._written, number + 1)
+            written = self._reached(self._written, number + 1)
+            if not written.holds():
+                yield written
             self._control.fence()
             if not piece:
-                headers = self._headers(number)
+                headers = self._headers(number, mine, told)
+                if mismatch(headers, self.ranks, self.rank):
+                    # The host may fill these slots next.
+                    yield Copied([each for points in filled for each in points])
                 self._agree(headers, number + 1)
                 if any(each.offer for each in headers):
                     # Those who would pull give through the pages, too: from the start.
@@ -209,26 +232,51 @@ class HostTransport(Transport):
             taken.append(self._take(piece, number, step, headers, place, consume))
             # A device copies in both directions at once, and has its next copies before
             # it has ended these.
-            for more in range(len(filled), min(count, piece + 1 + FILLED_AHEAD)):
-                points = self._fill(more, first + more, step, own, fill, kept)
-                filled.append((yield from points))
+            while len(filled) < min(count, piece + 1 + FILLED_AHEAD):
+                slot = self._free(first + len(filled))
+                if not slot.holds():
+                    yield slot
+                fill_next()
             if len(taken) == count and any(taken[-2:]):
                 # They refer to memory that its owner may let go of from here on.
                 del fill, consume
                 yield READY
             if piece:
-                yield Copied(taken[piece - 1])
+                if taken[piece - 1]:
+                    yield Copied(taken[piece - 1])
                 self._set(self._read[self.rank], number)
-        yield Copied(taken[-1])
+        if taken[-1]:
+            yield Copied(taken[-1])
         self._set(self._read[self.rank], first + count)
 
-    def _put_header(self, number: int, header: Header) -> None:
-        _put(self._slot(self.rank, number)[0], header.packed())
+    def _put_header(self, number: int, header: Header) -> bytes:
+        """Write the header of a piece that is the first; return it as it is there."""
+        data = header.packed()
+        self._slots[self.rank][number % SLOTS][0][: len(data)] = data
+        return data
 
-    def _headers(self, number: int) -> list[Header]:
-        """Return the headers of all ranks, of a piece that is the first."""
-        slots = [self._slot(rank, number)[0] for rank in range(self.size)]
-        return [Header.unpacked(slot) for slot in slots]
+    def _headers(self, number: int, mine: Header, told: bytes) -> list[Header]:
+        """Return the headers of all ranks, of a piece that is the first.
+
+        Parameters
+        ----------
+        number : int
+            Of the piece.
+        mine : Header
+            This rank's.
+        told : bytes
+            The same as `_put_header` has returned it.
+        """
+        slots = [each[number % SLOTS][0] for each in self._slots]
+        size = len(told)
+        # One that says the same, as most do, is not read.
+        return [
+            mine if slot[:size] == told else Header.unpacked(slot) for slot in slots
+        ]
+
+    def _free(self, number: int) -> Reached:
+        """Return the condition that a piece can be filled: all have read its slot."""
+        return self._reached(self._read, number + 1 - SLOTS)
 
     def _fill(
         self,
@@ -238,13 +286,12 @@ class HostTransport(Transport):
         own: Sequence[int],
         fill: Fill,
         kept: int | None,
-    ) -> Steps:
-        """Fill a slot once it is free; results in the points of a device's copies.
+    ) -> list[vkbackend.TimelinePoint]:
+        """Fill a slot that is free; return the points of a device's copies.
 
         Not with the part that is kept, if one is.
         """
-        yield self._reached(self._read, number + 1 - SLOTS)
-        _, data = self._slot(self.rank, number)
+        _, data = self._slots[self.rank][number % SLOTS]
         points = []
         for k, size in enumerate(own):
             length = min(step, size - piece * step)
@@ -266,7 +313,7 @@ class HostTransport(Transport):
         for rank, header in enumerate(headers):
             length = min(step, header.sizes[place] - piece * step)
             if length > 0:
-                _, data = self._slot(rank, number)
+                _, data = self._slots[rank][number % SLOTS]
                 start = place * step
                 points.append(consume(rank, piece * step, data[start : start + length]))
         return [each for each in points if each is not None]
@@ -291,7 +338,8 @@ class HostTransport(Transport):
             yield self._reached([received], max(0, number + 1 - MESSAGE_SLOTS))
             head, room = self._message_slot(self.rank, target, number)
             if not piece:
-                _put(head, header.packed())
+                packed = header.packed()
+                head[: len(packed)] = packed
             part = data[piece * step : (piece + 1) * step]
             room[: part.size] = part
             self._set(sent, number + 1)
@@ -361,7 +409,3 @@ class HostTransport(Transport):
                     f"rank {rank} has given up the group, as an operation failed there"
                 )
         return ""
-
-
-def _put(room: Bytes, data: bytes) -> None:
-    room[: len(data)] = np.frombuffer(data, np.uint8)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.rank_threads import as_threads
+from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication import host_transport
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import chunk_sizes
@@ -96,3 +97,72 @@ def test_pieces_are_filled_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     order = ["fill 0", "take 0", "fill 1", "fill 2", "take 1", "fill 3", "take 2"]
     order += ["fill 4", "take 3", "fill 5", "take 4", "take 5"]
     assert as_threads(monkeypatch, 2, 512).run(work) == [2 * order] * 2
+
+
+class _Made:
+    """What a device has told to be made, and has made once it is waited for."""
+
+    def __init__(self, events: list[str], name: str) -> None:
+        self.events, self.name = events, name
+
+    def wait(self, timeout_seconds: float) -> bool:
+        self.events.append(self.name)
+        return True
+
+
+def test_a_device_has_its_next_copies_before_it_has_made_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the first piece on, also while the other ranks have not come yet."""
+    data = np.arange(6 * 512, dtype=np.uint8)
+
+    def work(group: Group) -> list[str]:
+        events: list[str] = []
+        out = np.zeros_like(data)
+
+        def fill(part: int, start: int, chunk: np.ndarray) -> Any:
+            events.append(f"fill {start // 512}")
+            chunk[:] = data[start : start + chunk.size] + group.rank
+            return _Made(events, f"filled {start // 512}")
+
+        def consume(rank: int, start: int, chunk: np.ndarray) -> Any:
+            if rank == group.rank:
+                return None
+            events.append(f"take {start // 512}")
+            out[start : start + chunk.size] = chunk
+            return _Made(events, f"taken {start // 512}")
+
+        group.exchange(Call("test"), data.nbytes, fill, consume)
+        group.barrier()
+        assert (out == data + (1 - group.rank)).all()
+        return events
+
+    for events in as_threads(monkeypatch, 2, 512).run(work):
+        assert events[:5] == ["fill 0", "fill 1", "fill 2", "filled 0", "take 0"]
+        for piece in range(4):
+            # Two copies out beside each copy in, from the first one to the end.
+            later = events.index(f"fill {piece + 2}")
+            assert later < events.index(f"filled {piece}") + 3
+            assert later < events.index(f"taken {piece}")
+        assert events[-1] == "taken 5"
+
+
+def test_what_was_filled_ahead_is_over_before_ranks_are_told_to_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A device may still write slots that the host fills in the next exchange."""
+
+    def work(group: Group) -> list[str]:
+        events: list[str] = []
+
+        def fill(part: int, start: int, chunk: np.ndarray) -> Any:
+            return _Made(events, f"filled {start // 512}")
+
+        call = Call("test", f"what rank {group.rank} asks for")
+        with pytest.raises(DistributedError, match="all must ask for the same"):
+            group.exchange(call, 3 * 512, fill, lambda *given: None)
+        group.barrier()
+        return events
+
+    made = ["filled 0", *[f"filled {piece}" for piece in range(3)]]
+    assert as_threads(monkeypatch, 2, 512).run(work) == [made] * 2
