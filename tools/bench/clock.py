@@ -11,6 +11,9 @@ from vkbackend.framework import Tensor
 
 Run = Callable[[], Sequence[Tensor]]
 
+_WINDOW, _DRIFT = 3, 0.02
+"""Rounds whose best times are compared to see whether times fall, and by how much."""
+
 
 def device_seconds(gpu: vkbackend.Device, run: Run, repeat: int) -> float:
     """Return the device's time for one run; its batches are submitted repeated."""
@@ -29,3 +32,21 @@ def wall_seconds(gpu: vkbackend.Device, run: Run, repeat: int) -> float:
         fw.eval(*kept)
     gpu.synchronize()
     return (time.perf_counter() - start) / repeat
+
+
+def settled(times: Sequence[float]) -> bool:
+    """Return whether the last times are no quicker than those before them.
+
+    Parameters
+    ----------
+    times : sequence of float
+        In order; all ranks have the same.
+
+    Examples
+    --------
+    >>> settled([9.0, 5.0, 3.0, 2.0, 1.5, 1.2]), settled([9.0, 1.1, 1.0, 1.1, 1.0, 1.1])
+    (False, True)
+    """
+    last, before = times[-_WINDOW:], times[-2 * _WINDOW : -_WINDOW]
+    full = len(before) == _WINDOW
+    return full and min(last) > (1 - _DRIFT) * min(before)

@@ -24,13 +24,11 @@ import numpy as np
 import vkbackend.framework as fw
 from vkbackend.framework import nn
 
+from .clock import settled
 from .models import Sizes, resnet18, transformer
 
 _WARM = 4
 """Steps in which a step is traced and replayed, before any time counts."""
-
-_WINDOW, _DRIFT = 3, 0.02
-"""Rounds whose best times are compared to see whether times fall, and by how much."""
 
 SMALL = Sizes(64, 16, 16, 2, 2, tied=True)
 GPT2_SMALL = Sizes(50257, 1024, 768, 12, 12, tied=True)
@@ -144,24 +142,6 @@ class Timed:
     def median(self) -> float:
         """Median of the times."""
         return statistics.median(self.times)
-
-
-def settled(times: Sequence[float]) -> bool:
-    """Return whether the last times are no quicker than those before them.
-
-    Parameters
-    ----------
-    times : sequence of float
-        In order; all ranks have the same.
-
-    Examples
-    --------
-    >>> settled([9.0, 5.0, 3.0, 2.0, 1.5, 1.2]), settled([9.0, 1.1, 1.0, 1.1, 1.0, 1.1])
-    (False, True)
-    """
-    last, before = times[-_WINDOW:], times[-2 * _WINDOW : -_WINDOW]
-    full = len(before) == _WINDOW
-    return full and min(last) > (1 - _DRIFT) * min(before)
 
 
 def warm(steps: Sequence[Timed], seconds: float) -> int:

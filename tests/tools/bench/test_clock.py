@@ -10,7 +10,7 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework import Tensor
 from vkbackend.tools.bench import clock
-from vkbackend.tools.bench.clock import device_seconds, wall_seconds
+from vkbackend.tools.bench.clock import device_seconds, settled, wall_seconds
 from vkbackend.tools.bench.workload import Bench
 
 
@@ -58,3 +58,13 @@ def test_time_on_the_device_is_that_of_one_run() -> None:
     # The device repeats the work, of which it is told once.
     assert asked == [(4, False)]
     assert len(runs) == 1
+
+
+def test_times_have_settled_once_they_fall_no_more() -> None:
+    assert not settled([])
+    assert not settled([1.0] * 5)
+    assert settled([1.0] * 6)
+    # One that is late by chance says nothing, and of those before only some count.
+    assert settled([9.0, 1.1, 1.0, 1.1, 5.0, 1.0, 1.2])
+    assert not settled([9.0, 5.0, 3.0, 2.0, 1.5, 1.2])
+    assert settled([1.0, 1.0, 1.0, 3.0, 3.0, 3.0])

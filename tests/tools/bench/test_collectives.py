@@ -22,3 +22,13 @@ def test_a_row_for_each_size(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"1 ranks, {gpu}, none: this process is alone"
     assert [line.split()[1] for line in lines[3:]] == ["4096", "16384"]
+    assert all(len(line.split("|")) == 9 for line in lines[1:])
+
+
+def test_times_count_once_they_have_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of little, of which there are more."""
+    group, taken = alone(), iter([9.0, 8.0, 7.0, 6.0, *[5.0, 4.0] * 9])
+    monkeypatch.setattr(group, "gather_objects", lambda value: [next(taken), 1.0])
+    calls: list[int] = []
+    assert collectives.seconds_of(group, lambda: calls.append(0), 3) == 4.0
+    assert len(calls) == 12
