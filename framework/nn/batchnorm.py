@@ -9,6 +9,7 @@ import numpy as np
 from .. import ops
 from ..autograd.engine import no_grad
 from ..base import inference, trace_hooks
+from ..base.device import CPU
 from ..base.docstring import shares_parameters
 from ..base.dtype import DTypeLike, int64
 from ..base.errors import ShapeError
@@ -65,7 +66,7 @@ class NormBase(Module):
         tracked = track_running_stats
         mean = zeros(num_features, **made) if tracked else None
         variance = ones(num_features, **made) if tracked else None
-        count = zeros((), int64) if tracked else None
+        count = zeros((), dtype=int64, device=CPU) if tracked else None
         self.register_buffer("running_mean", mean)
         self.register_buffer("running_var", variance)
         # Python reads it where `momentum` is None, so it never leaves the host.

@@ -16,7 +16,7 @@ from weakref import WeakSet
 
 from ..autograd.engine import no_grad
 from ..base import trace_hooks
-from ..base.device import GpuDevice
+from ..base.device import CPU, GpuDevice
 from ..base.dtype import int64
 from ..base.public_names import defined_names as _defined_names
 from ..eager.base_tensor import evaluate
@@ -215,7 +215,9 @@ class AveragedModel(Module):
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
-        self.register_buffer("n_averaged", zeros((), int64), on_host=True)
+        self.register_buffer(
+            "n_averaged", zeros((), dtype=int64, device=CPU), on_host=True
+        )
         self.avg_fn = avg_fn
         self.multi_avg_fn = multi_avg_fn
         self.use_buffers = use_buffers

@@ -120,7 +120,9 @@ class Timed:
         before = fw.accelerator.memory_allocated(device)
         fw.accelerator.reset_peak_memory_stats(device)
         fw.manual_seed(0)
-        made = wrap(build().to(device, getattr(fw, dtype)))
+        # Made there, or the host would draw all parameters first.
+        with fw.device(device):
+            made = wrap(build().to(getattr(fw, dtype)))
         x, y = (fw.tensor(each, device=device) for each in data(group.rank))
         x = x.to(getattr(fw, dtype)) if x.dtype.is_float else x
         fw.eval(x, y)

@@ -66,6 +66,20 @@ def test_the_count_of_batches_stays_on_the_host(place: Device) -> None:
     assert layer.running_mean.device is place
 
 
+def test_the_count_of_batches_is_made_on_the_host(place: Device) -> None:
+    """Also where others are made on a device by default, and a replay counts on."""
+    with fw.device(place):
+        layer = nn.BatchNorm1d(3)
+    assert layer.running_mean is not None
+    assert layer.running_mean.device == place
+    assert layer.num_batches_tracked is not None
+    assert not layer.num_batches_tracked.is_gpu
+    x, step = fw.ones(4, 3, device=place), fw.jit(layer)
+    for _ in range(4):
+        step(x)
+    assert layer.num_batches_tracked.item() == 4
+
+
 def test_reset() -> None:
     layer = nn.BatchNorm1d(1)
     fresh = {name: tensor.tolist() for name, tensor in layer.state_dict().items()}
