@@ -99,7 +99,11 @@ def exchange_of(group: fw.distributed.Group, size: int) -> Callable[[], None]:
     """
     pages = group.pages_of(group.device)
     if pages is None:
-        return group.barrier
+
+        def meet() -> None:
+            group.barrier()
+
+        return meet
     gpu, count = group.device.gpu, group.size
     source, target = (
         group.allocate(gpu, each) or gpu.allocate(each) for each in (size, size * count)

@@ -182,7 +182,8 @@ def measure(steps: Sequence[Timed], rounds: int) -> None:
 
 def efficiency(alone: Timed, step: Timed) -> float:
     """Return the median, over rounds, of the time alone by that of a step."""
-    return statistics.median(map(truediv, alone.times, step.times))
+    found: float = statistics.median(map(truediv, alone.times, step.times))
+    return found
 
 
 def _repeated(module: Any) -> tuple[type, ...]:
