@@ -336,7 +336,8 @@ class Device:
         """Write host bytes into a buffer; `data` may be changed afterwards.
 
         Waits for the work that uses the buffer on devices that share the host's memory
-        (software and integrated ones); on others it does not wait.
+        (software and integrated ones); on others only where much lies in memory that
+        `read` has returned, which the device copies by itself.
 
         Parameters
         ----------

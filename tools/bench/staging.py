@@ -65,9 +65,16 @@ def rates(device: vkbackend.Device, size: int, rounds: int) -> Rates:
         device.read(other, out=out)
         device.synchronize()
 
+    def upload_pinned() -> None:
+        device.upload(pinned, buffer)
+        device.synchronize()
+
     other = device.allocate(size)
+    pinned = np.frombuffer(device.transfer.pinned(size), np.uint8)
+    pinned[:] = data
     found = {
         "upload": rate_of(upload, size, rounds),
+        "upload pinned": rate_of(upload_pinned, size, rounds),
         "read": rate_of(lambda: device.read(buffer), size, rounds),
         "read into": rate_of(lambda: device.read(buffer, out=out), size, rounds),
     }
@@ -83,6 +90,7 @@ def host_rates(size: int, rounds: int) -> Rates:
     out = np.zeros_like(data)
     return {
         "upload": rate_of(lambda: np.copyto(out, data), size, rounds),
+        "upload pinned": rate_of(lambda: np.copyto(out, data), size, rounds),
         "read": rate_of(data.copy, size, rounds),
         "read into": rate_of(lambda: np.copyto(out, data), size, rounds),
         "both": rate_of(lambda: np.copyto(out, data), size, rounds),

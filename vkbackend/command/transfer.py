@@ -30,6 +30,9 @@ from .memcpy_threads import MemcpyThreads, thread_count
 # H200, 256 bytes take 4 us, 1 KiB 30 us, and a staged copy 50 us.
 _UNCACHED_READ = 256
 
+_PINNED_UPLOAD = 1 << 20
+"""Bytes from which pinned memory is not copied by the host: waiting takes longer."""
+
 _SMALL_READ = 128 << 10
 """Bytes up to which fresh memory costs nothing: the C library keeps it at hand."""
 
@@ -60,7 +63,8 @@ class Transfer:
     not cached* (a discrete device's memory through its BAR): the host writes idle
     buffers, up to a size where `staging` has one, and reads a few bytes; queues for
     copies do the rest, with semaphore waits for pending work. *Not mapped*: these
-    queues copy all.
+    queues copy all. Much that lies in pinned memory, they copy to an idle buffer
+    straight from there.
 
     A large read goes straight into pinned memory, which the reader gets. Where there is
     none, and into a caller's memory, it is pipelined through staging chunks: the host
@@ -120,12 +124,20 @@ class Transfer:
         """Write bytes into a buffer; `data` may be changed afterwards.
 
         Waits for the work that uses the buffer if its memory is mapped and cached;
-        otherwise only when staging memory has run out.
+        otherwise only when staging memory has run out, and for its own copy from pinned
+        memory.
         """
         counters = self._logical.counters
         counters.uploads += 1
         counters.upload_bytes += len(data)
         block = buffer.span.region.block
+        if (
+            len(data) >= _PINNED_UPLOAD
+            and not (block.cached and block.mapped is not None)
+            and not latest(buffer.points())
+            and self._upload_pinned(data, buffer, offset)
+        ):
+            return
         most = self.staging.most_mapped
         large = most is not None and len(data) > most
         if block.mapped is None or (
@@ -138,6 +150,53 @@ class Transfer:
         buffer.last_write = None
         buffer.last_reads = ()
         self._copy_from_host(block, buffer.span.offset + offset, data)
+
+    @property
+    def pins(self) -> bool:
+        """Whether copies from pinned memory are quicker: the device has its own."""
+        return self._logical.info.kind == "discrete" and self._results.imports
+
+    def pinned(self, size: int) -> memoryview:
+        """Return writable host memory, pinned if it can be, for as long as it is used.
+
+        Parameters
+        ----------
+        size : int
+            Bytes, at least one.
+        """
+        with self._logical.lock:
+            self._check_open("pinned")
+            return self._results.allocate(size)[1]
+
+    def is_pinned(self, data: memoryview) -> bool:
+        """Return whether the device's queues for copies reach some host memory."""
+        with self._logical.lock:
+            return self._results.holding(_address_of(data), len(data)) is not None
+
+    def _upload_pinned(self, data: memoryview, buffer: Buffer, offset: int) -> bool:
+        """Copy from pinned memory to an idle buffer, and wait; False if it is none."""
+        with self._logical.lock:
+            self._check_open("upload")
+            found = self._results.holding(_address_of(data), len(data))
+            if found is None:
+                return False
+            block, start = found
+            assert block.imported is not None
+
+            def mark(point: TimelinePoint) -> None:
+                # An interrupt below may leave the memory to others.
+                block.point = point
+                buffer.mark_written(point)
+
+            target = buffer.span.region.block.buffer, buffer.span.offset + offset
+            source = block.imported.buffer, start
+            self._submit(
+                self._queues.transfer, source, target, len(data), buffer.points(), mark
+            )
+            point = block.point
+        assert point is not None
+        point.wait()
+        return True
 
     def _stage_upload(self, data: memoryview, buffer: Buffer, offset: int) -> None:
         target = buffer.span.region.block.buffer
@@ -282,12 +341,8 @@ class Transfer:
                 self._raise_closed("upload")
             mapped[start : start + size] = data
             return
-        # Read-only memory has no address for ctypes.
-        import numpy as np  # the device layer starts without it
-
-        source = np.frombuffer(data, np.uint8)
         self._copy_unlocked(
-            "upload", block, start, size, source.ctypes.data, to_host=False
+            "upload", block, start, size, _address_of(data), to_host=False
         )
 
     def _copy_unlocked(
@@ -453,3 +508,11 @@ class Transfer:
         for chunk in self._chunks:
             self._memory.free(chunk.block)
         self._chunks.clear()
+
+
+def _address_of(data: memoryview) -> int:
+    """Return where bytes are; read-only ones have no address for ctypes."""
+    import numpy as np  # the device layer starts without it
+
+    found: int = np.frombuffer(data, np.uint8).ctypes.data
+    return found

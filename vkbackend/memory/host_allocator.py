@@ -1,4 +1,4 @@
-"""Caching allocator of host memory for reads, pinned where the device can import it.
+"""Caching allocator of host memory of transfers, pinned where a device can import it.
 
 The first touch of fresh memory takes longer than the link to a discrete device needs
 for the bytes (1.9 GB/s against 48 beside an NVIDIA H200), so memory whose reader has
@@ -107,6 +107,26 @@ class HostAllocator:
         if pinned and cached:
             self._import(block)
         return block, block.view()[:size]
+
+    def holding(self, address: int, size: int) -> tuple[HostBlock, int] | None:
+        """Return the block that has bytes within reach of the device, and where there.
+
+        Parameters
+        ----------
+        address, size : int
+            Of bytes of this process, which somebody refers to.
+
+        Returns
+        -------
+        tuple of (HostBlock, int), or None
+            None if they are not all in one.
+        """
+        for block in self._all():
+            start = address - block.pages.address
+            if 0 <= start <= block.size - size:
+                imported = block.imported is not None and not block.imported.freed
+                return (block, start) if imported else None
+        return None
 
     def _find(self, size: int) -> tuple[HostBlock, bool]:
         """Return an idle block, and whether it is kept."""

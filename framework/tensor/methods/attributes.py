@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import ops
-from ...base.device import CPU, META
+from ...base.device import CPU, META, opened_devices
 from ...base.errors import ShapeError
-from ...base.shape import normalize_dim
+from ...base.shape import Layout, normalize_dim
 from ...dispatch.diagnosis import explained
 from ...eager.base_tensor import need_tensors
 from ..inplace import assign
@@ -215,24 +215,42 @@ class AttributeMethods:
         """
 
     def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-        """Return the tensor itself: staging memory is the library's own.
+        """Return a copy in host memory that a card reaches, which it copies by itself.
+
+        Moving it to the card then takes no copy by the host; nor does moving what was
+        read from a card, as by `cpu()`, which is in such memory already. The tensor
+        itself is returned if that gains nothing: where it is pinned, on a device or on
+        the tape, and where no card with memory of its own is in use.
 
         Parameters
         ----------
         device : object
-            Without effect.
+            Without effect: it is the first card in use.
         """
-        return self
+        cards = [each.gpu for each in opened_devices() if each.gpu.transfer.pins]
+        taped = self.requires_grad or not self.numel()
+        if not cards or taped or not self.is_cpu or self.is_pinned():
+            return self
+        elements = self.stored().reshape(-1)
+        pinned = cards[0].transfer.pinned(elements.nbytes)
+        room = np.frombuffer(pinned, elements.dtype)
+        np.copyto(room, elements)
+        layout = Layout.contiguous(tuple(self.shape))
+        return type(self).from_stored(room, layout, CPU, self.dtype)
 
     def is_pinned(self: Tensor, device: Any = None) -> bool:
-        """Return False; see `pin_memory`.
+        """Return whether a card in use reaches the elements; see `pin_memory`.
 
         Parameters
         ----------
         device : object
             Without effect.
         """
-        return False
+        buffer = self.array.value.buffer
+        if not self.is_cpu or not isinstance(buffer, np.ndarray) or not buffer.size:
+            return False
+        data = buffer.view(np.uint8).data
+        return any(each.gpu.transfer.is_pinned(data) for each in opened_devices())
 
     def is_shared(self: Tensor) -> bool:
         """Return False: no storage is shared with other processes."""

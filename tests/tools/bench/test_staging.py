@@ -20,4 +20,5 @@ def test_a_row_for_each_way(
     names = [line.split("|")[1].strip() for line in lines[4:7]]
     assert names == ["NumPy's copy", "1, 1 MiB", "2, 1 MiB"]
     kinds = [line.split(":")[0] for line in lines[7:]]
-    assert kinds == ["best upload", "best read", "best read into", "best both"]
+    ways = ["upload", "upload pinned", "read", "read into", "both"]
+    assert kinds == [f"best {way}" for way in ways]

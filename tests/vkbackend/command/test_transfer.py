@@ -257,6 +257,65 @@ def test_memory_of_dropped_results_is_used_again(results: Device) -> None:
 
 
 @pytest.mark.core
+def test_pinned_memory_is_copied_by_the_device(
+    results: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results of reads, and what is asked for; a part of it, and as it is then."""
+    engine, copied = results.transfer, []
+    stage, copy = engine._stage_upload, engine._copy_from_host
+
+    def note(inner: Callable[..., None]) -> Callable[..., None]:
+        def noted(*arguments: Any) -> None:
+            copied.append(inner.__name__)
+            inner(*arguments)
+
+        return noted
+
+    monkeypatch.setattr(engine, "_stage_upload", note(stage))
+    monkeypatch.setattr(engine, "_copy_from_host", note(copy))
+    x = filled(results, np.arange(MANY // 2, dtype=np.uint32))
+    y, few = results.allocate(2 * MANY), results.allocate(64)
+    asked = np.frombuffer(engine.pinned(2 * MANY), np.uint32)
+    asked[:] = np.arange(MANY // 2)
+    for source in (words(results, x), asked):
+        assert engine.is_pinned(memoryview(source).cast("B")) is engine._results.imports
+        for first in (0, 5):
+            copied.clear()
+            part = source[first : first + MANY // 4]
+            results.upload(part, y, 4 * first)
+            expected = part.copy()
+            part[:] = 0
+            assert bool(copied) is not engine._results.imports
+            assert (words(results, y)[first:][: len(part)] == expected).all()
+        copied.clear()
+        results.upload(source[:16], few)
+        assert copied
+    own = np.ones(MANY // 4, np.uint32)
+    assert not engine.is_pinned(memoryview(own).cast("B"))
+    copied.clear()
+    results.upload(own, y)
+    assert copied
+
+
+@pytest.mark.device
+def test_an_upload_from_pinned_memory_does_not_wait_for_kernels(
+    staged: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bytes go through staging memory where the buffer is in use."""
+    source = np.frombuffer(staged.transfer.pinned(MANY), np.uint32)
+    source[:] = 5
+    y = staged.allocate(MANY)
+    with held(staged.compute_queue) as gate:
+        batch = staged.batch()
+        batch.fill(y, 1)
+        batch.submit()
+        staged.upload(source, y)
+        source[:] = 6
+        gate.open()
+    assert (words(staged, y) == 5).all()
+
+
+@pytest.mark.core
 def test_results_outlive_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     device = with_transfer_queues(Device(choose()))
     disguise(device, monkeypatch, mapped=None)

@@ -142,6 +142,19 @@ def test_a_lost_device_is_said() -> None:
         allocator.allocate(MIB)
 
 
+def test_blocks_are_found_by_addresses_within() -> None:
+    allocator, _ = make()
+    block, view = allocate(allocator, MIB)
+    address = np.frombuffer(view, np.uint8).ctypes.data
+    assert allocator.holding(address, MIB) == (block, 0)
+    assert allocator.holding(address + 5, MIB - 5) == (block, 5)
+    assert allocator.holding(address - 1, 2) is None
+    assert allocator.holding(address + block.size - 1, 2) is None
+    plain, other = allocator.allocate(3 * MIB, pinned=False)
+    assert allocator.holding(np.frombuffer(other, np.uint8).ctypes.data, 1) is None
+    assert plain.imported is None
+
+
 def test_trim_keeps_what_is_lent() -> None:
     allocator, memory = make()
     _, view = allocate(allocator, MIB)

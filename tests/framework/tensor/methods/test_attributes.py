@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import vkbackend.framework as fw
+from vkbackend.command.transfer import Transfer
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 
@@ -88,3 +90,26 @@ def test_on_a_device(gpu: GpuDevice) -> None:
     with pytest.raises(NotImplementedError, match=r"^share_memory_: tensors cannot"):
         x.share_memory_()
     assert x.is_set_to(x.detach())
+
+
+def test_pinned_memory(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what is on the host, where a card is in use, as the device is said to be."""
+    if not gpu.gpu.transfer._results.imports:
+        pytest.skip("the driver imports no host memory")
+    x = fw.arange(60_000, dtype=fw.float32).reshape(200, 300)
+    assert x.pin_memory() is x
+    monkeypatch.setattr(Transfer, "pins", property(lambda self: self._results.imports))
+    for each in (x, x.T, x.to(fw.bfloat16), x.to(fw.int64)[3:7, ::2]):
+        assert not each.is_pinned()
+        pinned = each.pin_memory()
+        assert pinned.is_pinned()
+        assert pinned.pin_memory() is pinned
+        assert pinned.dtype is each.dtype
+        np.testing.assert_array_equal(pinned.numpy(), each.numpy())
+        there = pinned.to(gpu)
+        np.testing.assert_array_equal(there.numpy(), each.numpy())
+        assert there.pin_memory() is there
+        assert not there.is_pinned()
+    weight, nothing = fw.ones(3, requires_grad=True), fw.ones(0)
+    assert weight.pin_memory() is weight
+    assert nothing.pin_memory() is nothing
