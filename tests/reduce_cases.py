@@ -383,6 +383,35 @@ SCANS = {
         scale=100,  # products up to 2^13
         bad=(no_dimension("cumprod", ops.cumprod),),
     ),
+    "logcumsumexp": Case(
+        ops.logcumsumexp,
+        (
+            *ALONG,
+            sample((2, 5001), dim=1),
+            sample((5001, 2), dim=0),
+            sample((1,), dim=0),
+        ),
+        torch=torch.logcumsumexp,
+        scale=40,  # thousands of terms in another order, and differences of such sums
+        bad=(no_dimension("logcumsumexp", ops.logcumsumexp),),
+    ),
+    "running_extreme": Case(
+        lambda x, dim, least=False: tuple(
+            (ops.cummin if least else ops.cummax)(x, dim)
+        ),
+        (
+            *ALONG,
+            sample((7, 11), dim=0, least=True),
+            sample((2, 5001), dim=1),
+            sample((5001, 2), dim=0, least=True),
+            sample((1,), dim=0),
+        ),
+        torch=lambda x, dim, least=False: tuple(
+            (torch.cummin if least else torch.cummax)(x, dim)
+        ),
+        exact=True,
+        bad=(no_dimension("cummax", ops.cummax),),
+    ),
 }
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.dtype import float32
+from ..base.dtype import DType, float32, int32
 from ..base.shape import ceil_div
 from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, fold_grid
 from .gpu_model import model_of
 from .linear import linear_dispatch, linear_workgroup
 from .reduce import SOFTWARE_WORKGROUP, need_countable
-from .shader_types import acc_size, shuffle_defines, storage_defines
+from .shader_types import (
+    acc_size,
+    place_defines,
+    shuffle_defines,
+    storage_defines,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -35,6 +41,21 @@ SOFTWARE_SEGMENT_CHUNK = 64
 """Entries per invocation and pass of a segment sum; the next adds up its carries."""
 
 
+ONE_RESULT: Mapping[str, str] = {"out_": "out"}
+
+OPERATIONS: Mapping[str, tuple[Mapping[str, str], Mapping[str, int]]] = {
+    "sum": ({}, {"PRODUCT": 0}),
+    "product": ({}, {"PRODUCT": 1}),
+    "logsumexp": ({"LOGSUM": "1"}, {}),
+    "max": ({"EXTREME": "1"}, {"LEAST": 0}),
+    "min": ({"EXTREME": "1"}, {"LEAST": 1}),
+}
+"""Macros and constants of `scan/state.glsl`."""
+
+TILE_BYTES = 4 * ROW_GROUP * (ROW_ITEMS + 1)
+"""Shared memory of a tile of words; wider ones are of fewer invocations."""
+
+
 class ScanCall(NamedTuple):
     """Scan at one level of the hierarchy.
 
@@ -43,44 +64,77 @@ class ScanCall(NamedTuple):
     gpu : DeviceInfo
     x : StridedSpec
         (outer, count, inner).
+    operation : str
+        One of `OPERATIONS`.
+    reverse : bool
+        From the end to the front.
+    results : mapping of str to str
+        The node's result for "out_", elements, and for "places" of extremes.
+    places : DType
+        Of the places.
     size : int
         Elements of a chunk.
-    product, reverse : bool
-        Products instead of sums; from the end to the front.
     """
 
     gpu: DeviceInfo
     x: StridedSpec
-    size: int
-    product: bool
+    operation: str
     reverse: bool
+    results: Mapping[str, str]
+    places: DType
+    size: int
+
+    @property
+    def state_size(self) -> int:
+        """Bytes of a state."""
+        fields = 1 if self.operation in ("sum", "product") else 2
+        return fields * acc_size(self.x.dtype)
 
     def memory(self, name: str, rows: int) -> Scratch:
-        """Return scratch memory for a number of values per row."""
+        """Return scratch memory for a number of states per row."""
         outer, _, inner = self.x.shape
-        return Scratch(f"{name}{rows}", outer * rows * inner * acc_size(self.x.dtype))
+        return Scratch(f"{name}{rows}", outer * rows * inner * self.state_size)
+
+    def arguments(
+        self,
+        level: int,
+        source: str | Scratch,
+        target: Scratch | None,
+        carry: Scratch | None,
+        totals: bool,
+    ) -> tuple[dict[str, Argument], dict[str, int], dict[str, str]]:
+        """Return arguments, constants and macros of a pass over a level.
+
+        Without a target it writes the results; only the lowest level is reversed.
+        """
+        macros, more = OPERATIONS[self.operation]
+        push: dict[str, Argument] = {"x": source}
+        push["carry"] = source if carry is None else carry
+        push |= self.results if target is None else {"out_": target}
+        constants = {"TOTALS": int(totals), "HAS_CARRY": int(carry is not None), **more}
+        constants["REVERSE"] = int(self.reverse and level == 0)
+        defines = {**storage_defines(self.x.dtype), **macros}
+        defines |= {"FROM_STATES": "1"} if level else {}
+        defines |= {"TO_STATES": "1"} if target is not None else {}
+        if "places" in self.results and target is None:
+            defines |= place_defines(self.places)
+        return push, constants, defines
 
     def dispatch(
         self,
         level: int,
         rows: int,
         source: str | Scratch,
-        target: str | Scratch,
-        carry: str | Scratch | None = None,
+        target: Scratch | None,
+        carry: Scratch | None = None,
         totals: bool = False,
     ) -> Dispatch:
-        """Return one dispatch over `rows` of a level; only the lowest is reversed."""
+        """Return one dispatch over `rows` of a level."""
         outer, _, inner = self.x.shape
         chunks = ceil_div(rows, self.size)
-        push: dict[str, Argument] = {"x": source, "out_": target}
-        push["carry"] = source if carry is None else carry
+        push, constants, defines = self.arguments(level, source, target, carry, totals)
         push |= {"outer": outer, "count": rows, "inner": inner}
         push |= {"chunks": chunks, "chunk_size": self.size}
-        constants = {"TOTALS": int(totals)}
-        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(self.product)}
-        constants |= {"REVERSE": int(self.reverse and level == 0)}
-        inside = level > 0
-        defines = storage_defines(self.x.dtype, in_acc=inside, out_acc=inside or totals)
         columns, workgroup = outer * chunks * inner, linear_workgroup(self.gpu)
         return linear_dispatch(
             "scan/scan", columns, push, constants, defines, workgroup
@@ -88,22 +142,28 @@ class ScanCall(NamedTuple):
 
 
 def scan_dispatches(
-    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    operation: str,
+    reverse: bool = False,
+    results: Mapping[str, str] = ONE_RESULT,
+    places: DType = int32,
 ) -> list[Dispatch]:
-    """Return the dispatches that scan (outer, count, inner) into "out".
+    """Return the dispatches that scan (outer, count, inner).
 
     Rows are split into chunks; chunk totals are scanned likewise, and carried into the
-    next chunk.
+    next chunk. Parameters are as in `ScanCall`.
     """
     need_countable("scan", x)
     outer, count, inner = x.shape
+    scan = ScanCall(gpu, x, operation, reverse, results, places, CHUNK)
     if inner == 1 and count > SHORT_ROW and gpu.target.cheap_barriers:
-        return _row_scan(gpu, x, product, reverse)
+        return _row_scan(scan)
     size = CHUNK
     if gpu.target.loop_limit is not None:
         enough = outer * inner >= SOFTWARE_WORKGROUP
         size = gpu.target.loop_limit if enough else SOFTWARE_CHUNK
-    scan = ScanCall(gpu, x, size, product, reverse)
+    scan = scan._replace(size=size)
     levels: list[tuple[str | Scratch, int]] = [("x", count)]
     steps: list[Dispatch] = []
     while levels[-1][1] > size:
@@ -112,24 +172,22 @@ def scan_dispatches(
         totals = scan.memory("totals", chunks)
         steps.append(scan.dispatch(len(levels) - 1, rows, source, totals, totals=True))
         levels.append((totals, chunks))
-    carry: str | Scratch | None = None
+    carry: Scratch | None = None
     for level in reversed(range(len(levels))):
         source, rows = levels[level]
-        target = scan.memory("scanned", rows) if level else "out"
+        target = scan.memory("scanned", rows) if level else None
         steps.append(scan.dispatch(level, rows, source, target, carry))
         carry = target
     return steps
 
 
-def _row_scan(
-    gpu: DeviceInfo, x: StridedSpec, product: bool, reverse: bool
-) -> list[Dispatch]:
-    """Return the dispatches that scan contiguous rows (outer, count, 1) into "out".
+def _row_scan(scan: ScanCall) -> list[Dispatch]:
+    """Return the dispatches that scan contiguous rows (outer, count, 1).
 
     A group of invocations reads a row from tile to tile. Few long rows are split into
     chunks: their totals, the totals scanned, then all elements with what came before.
     """
-    outer, count, _ = x.shape
+    gpu, (outer, count, _) = scan.gpu, scan.x.shape
     most = min(ROW_GROUP, gpu.max_workgroup_invocations)
     tile = most * ROW_ITEMS
     wanted = ceil_div(model_of(gpu).full_reduction_groups, max(outer, 1))
@@ -140,32 +198,33 @@ def _row_scan(
     def dispatch(
         level: int,
         source: str | Scratch,
-        target: str | Scratch,
-        carry: str | Scratch | None = None,
+        target: Scratch | None,
+        carry: Scratch | None = None,
         totals: bool = False,
     ) -> Dispatch:
         rows, parts, length = (chunks, 1, chunks) if level else (count, chunks, size)
-        group = min(most, 1 << (ceil_div(length, ROW_ITEMS) - 1).bit_length())
-        push: dict[str, Argument] = {"x": source, "out_": target}
-        push["carry"] = source if carry is None else carry
+        push, constants, defines = scan.arguments(level, source, target, carry, totals)
+        staged = scan.state_size if level else acc_size(scan.x.dtype)
+        staged += 4 if "places" in push else 0
+        invocations = most
+        while invocations * staged * (ROW_ITEMS + 1) > 2 * TILE_BYTES:
+            invocations //= 2
+        group = 1 << (ceil_div(length, ROW_ITEMS) - 1).bit_length()
+        group = min(invocations, group)
         push |= {"outer": outer, "count": rows, "chunks": parts, "chunk_size": length}
-        constants = {"LOCAL_X": most, "TOTALS": int(totals), "GROUP": group}
-        constants |= {"HAS_CARRY": int(carry is not None), "PRODUCT": int(product)}
-        constants["REVERSE"] = int(reverse and level == 0)
-        inside = level > 0
-        defines = storage_defines(x.dtype, in_acc=inside, out_acc=inside or totals)
-        defines = {**defines, **shuffle_defines(gpu, defines, most)}
-        grid = fold_grid(ceil_div(outer * parts, most // group))
+        constants |= {"LOCAL_X": invocations, "GROUP": group}
+        defines |= shuffle_defines(gpu, defines, invocations)
+        grid = fold_grid(ceil_div(outer * parts, invocations // group))
         return Dispatch("scan/scan_rows", grid, push, constants, defines)
 
     if chunks == 1:
-        return [dispatch(0, "x", "out")]
-    memory = outer * chunks * acc_size(x.dtype)
+        return [dispatch(0, "x", None)]
+    memory = outer * chunks * scan.state_size
     totals, scanned = Scratch("totals", memory), Scratch("scanned", memory)
     return [
         dispatch(0, "x", totals, totals=True),
         dispatch(1, totals, scanned),
-        dispatch(0, "x", "out", carry=scanned),
+        dispatch(0, "x", None, carry=scanned),
     ]
 
 

@@ -438,14 +438,14 @@ from .reduce.distance import (
     pdist as pdist,
     renorm as renorm,
 )
+from .reduce.logcumsumexp import logcumsumexp as logcumsumexp
+from .reduce.running_extreme import cummax as cummax
+from .reduce.running_extreme import cummin as cummin
 from .reduce.statistics import (
     aminmax as aminmax,
     corrcoef as corrcoef,
     cov as cov,
-    cummax as cummax,
-    cummin as cummin,
     cumulative_trapezoid as cumulative_trapezoid,
-    logcumsumexp as logcumsumexp,
     trapezoid as trapezoid,
 )
 from .selection.membership import (

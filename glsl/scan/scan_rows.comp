@@ -1,11 +1,13 @@
-// Scan (prefix sums or products) along contiguous rows, tile by tile
+// Scan along contiguous rows, tile by tile
 // grid    one group of GROUP invocations per chunk of each row, linear over
 //         (outer, chunks)
-// in      x (outer, count) T; if HAS_CARRY, carry (outer, chunks) ACC: the result at the
-//         end of each chunk
-// out     out_ (outer, count) T; if TOTALS instead (outer, chunks), the total of each
-// consts  TOTALS, HAS_CARRY; PRODUCT; REVERSE: from the end to the front; GROUP: a power
-//         of two, which divides the workgroup
+// in      x (outer, count) of T, or of states with FROM_STATES; if HAS_CARRY, carry
+//         (outer, chunks): the state at the end of each chunk
+// out     out_ (outer, count) of T, or of states with TO_STATES; if TOTALS instead
+//         (outer, chunks) of states, the total of each; with EXTREME places
+//         (outer, count), unless states are written
+// consts  TOTALS, HAS_CARRY; REVERSE: from the end to the front; GROUP: a power of two,
+//         which divides the workgroup; those of scan/state.glsl
 // source  Blelloch, Prefix Sums and Their Applications, 1990
 // lint    scalar-load: neighbours load neighbours
 #version 460
@@ -16,17 +18,21 @@
 #endif
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
+#include "lib/place_buffers.glsl"
+#include "scan/state.glsl"
 
 layout(constant_id = 3) const uint TOTALS = 0;
 layout(constant_id = 4) const uint HAS_CARRY = 0;
-layout(constant_id = 5) const uint PRODUCT = 0;
 layout(constant_id = 6) const uint REVERSE = 0;
 layout(constant_id = 7) const uint GROUP = 1;
 
 layout(push_constant, std430) uniform Push {
-    In x;
-    AccIn carry;
-    Out out_;
+    SOURCE x;
+    StatesIn carry;
+    TARGET out_;
+#if defined(EXTREME) && !defined(TO_STATES)
+    PlaceOut places;
+#endif
     uint outer;
     uint count;
     uint chunks;
@@ -39,33 +45,45 @@ const uint TILE = GROUP * ITEMS;
 const uint PADDED = GROUP * (ITEMS + 1);
 const uint GROUPS = gl_WorkGroupSize.x / GROUP;
 
-shared ACC tiles[gl_WorkGroupSize.x * (ITEMS + 1)];
-shared ACC totals[gl_WorkGroupSize.x];
+// What is read, then what is written: states where that is of states, too.
+shared STAGED tiles[gl_WorkGroupSize.x * (ITEMS + 1)];
+#if defined(EXTREME) && !defined(TO_STATES)
+shared uint tile_places[gl_WorkGroupSize.x * (ITEMS + 1)];
+#endif
+shared State totals[gl_WorkGroupSize.x];
 
-ACC neutral() { return PRODUCT != 0 ? ACC(1) : ACC(0); }
-ACC joined(ACC a, ACC b) { return PRODUCT != 0 ? a * b : a + b; }
+void store_tile(uint at, State state) {
+#if defined(FROM_STATES)
+    tiles[at] = state;
+#else
+    tiles[at] = value_of(state);
+#if defined(EXTREME) && !defined(TO_STATES)
+    tile_places[at] = state.place;
+#endif
+#endif
+}
 
 // Returns what comes before this invocation's total in its group; `all`: the group's.
 #ifdef SHUFFLES
 // Subgroups are full, and their invocations in order.
 uint self = gl_SubgroupID * gl_SubgroupSize + gl_SubgroupInvocationID;
-ACC before_own(ACC own, out ACC all) {
+State before_own(State own, out State all) {
     uint lane = gl_SubgroupInvocationID, width = min(GROUP, gl_SubgroupSize);
     uint place = lane % width;
-    ACC up_to = own;
+    State up_to = own;
     for (uint apart = 1; apart < width; apart *= 2) {
-        ACC other = subgroupShuffle(up_to, lane - min(apart, place));
+        State other = shuffled(up_to, lane - min(apart, place));
         if (place >= apart) up_to = joined(other, up_to);
     }
-    ACC before = subgroupShuffle(up_to, lane - min(1u, place));
+    State before = shuffled(up_to, lane - min(1u, place));
     if (place == 0) before = neutral();
-    all = subgroupShuffle(up_to, lane - place + width - 1);
+    all = shuffled(up_to, lane - place + width - 1);
     if (GROUP > gl_SubgroupSize) {
         if (place == 0) totals[gl_SubgroupID] = all;
         barrier();
         uint subgroups = GROUP / gl_SubgroupSize;
         uint first = gl_SubgroupID / subgroups * subgroups;
-        ACC earlier = neutral();
+        State earlier = neutral();
         all = neutral();
         for (uint i = first; i < first + subgroups; ++i) {
             if (i == gl_SubgroupID) earlier = all;
@@ -77,24 +95,30 @@ ACC before_own(ACC own, out ACC all) {
 }
 #else
 uint self = gl_LocalInvocationIndex;
-ACC before_own(ACC own, out ACC all) {
+State before_own(State own, out State all) {
     uint place = self % GROUP;
     totals[self] = own;
     barrier();
     for (uint apart = 1; apart < GROUP; apart *= 2) {
-        ACC other = place >= apart ? totals[self - apart] : neutral();
+        State other = neutral();
+        if (place >= apart) other = totals[self - apart];
         barrier();
         if (place >= apart) totals[self] = joined(other, totals[self]);
         barrier();
     }
     all = totals[self - place + GROUP - 1];
-    return place > 0 ? totals[self - 1] : neutral();
+    State before = neutral();
+    if (place > 0) before = totals[self - 1];
+    return before;
 }
 #endif
 
 void main() {
-    In x = push.x;
-    Out out_ = push.out_;
+    SOURCE x = push.x;
+    TARGET out_ = push.out_;
+#if defined(EXTREME) && !defined(TO_STATES)
+    PlaceOut places = push.places;
+#endif
     uint count = push.count, chunks = push.chunks, chunk_size = push.chunk_size;
     uint slot = self / GROUP, part = self % GROUP;
     uint line = linear_workgroup() * GROUPS + slot;
@@ -105,46 +129,62 @@ void main() {
     // Where elements begin, and their distance.
     uint base = row * count + (REVERSE != 0 ? count - 1 : 0);
 
-    ACC running = neutral();
+    State running = neutral();
     if (HAS_CARRY != 0 && live && chunk > 0) running = push.carry.at[line - 1];
     for (uint done = 0; done < chunk_size; done += TILE) {
         uint first = begin + done;
-        ACC loaded[ITEMS];
+        STAGED loaded[ITEMS];
         [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
             uint k = first + i * GROUP + part;
-            loaded[i] = neutral();
-            if (k < end) loaded[i] = load(x, REVERSE != 0 ? base - k : base + k);
+            if (k < end) loaded[i] = staged_element(x, REVERSE != 0 ? base - k : base + k);
         }
         if (TOTALS != 0) {
-            [[unroll]] for (uint i = 0; i < ITEMS; ++i) running = joined(running, loaded[i]);
+            [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+                uint k = first + i * GROUP + part;
+                if (k < end) running = joined(running, staged_state(loaded[i], k));
+            }
             continue;
         }
         uint tile = slot * PADDED;
         [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
             uint k = i * GROUP + part;
-            tiles[tile + k + k / ITEMS] = loaded[i];
+            if (first + k < end) tiles[tile + k + k / ITEMS] = loaded[i];
         }
         barrier();
-        uint own = tile + part * (ITEMS + 1);
-        ACC up_to = neutral();
+        uint own = tile + part * (ITEMS + 1), own_first = first + part * ITEMS;
+        State up_to = neutral(), states[ITEMS];
         [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
-            up_to = joined(up_to, tiles[own + i]);
-            loaded[i] = up_to;
+            if (own_first + i < end)
+                up_to = joined(up_to, staged_state(tiles[own + i], own_first + i));
+            states[i] = up_to;
         }
-        ACC all;
-        ACC before = joined(running, before_own(up_to, all));
-        [[unroll]] for (uint i = 0; i < ITEMS; ++i) tiles[own + i] = joined(before, loaded[i]);
+        State all;
+        State before = joined(running, before_own(up_to, all));
+        [[unroll]] for (uint i = 0; i < ITEMS; ++i)
+            store_tile(own + i, joined(before, states[i]));
         running = joined(running, all);
         barrier();
         [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
             uint k = i * GROUP + part, at = first + k;
-            if (at < end) store(out_, REVERSE != 0 ? base - at : base + at, tiles[tile + k + k / ITEMS]);
+            uint from = tile + k + k / ITEMS, to = REVERSE != 0 ? base - at : base + at;
+            if (at < end) {
+#if defined(TO_STATES) && defined(FROM_STATES)
+                out_.at[to] = tiles[from];
+#elif !defined(TO_STATES)
+                store(out_, to, tiles[from]);
+#ifdef EXTREME
+                store_place(places, to, tile_places[from]);
+#endif
+#endif
+            }
         }
         barrier();
     }
+#ifdef TO_STATES
     if (TOTALS != 0) {
-        ACC all;
+        State all;
         before_own(running, all);
-        if (live && part == 0) store(out_, line, all);
+        if (live && part == 0) out_.at[line] = all;
     }
+#endif
 }

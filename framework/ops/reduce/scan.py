@@ -56,7 +56,7 @@ def _cumsum_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 @_cumsum.kernel
 def _cumsum_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
-    return scan_dispatches(gpu, x, product=False, reverse=reverse)
+    return scan_dispatches(gpu, x, "sum", reverse)
 
 
 @_cumsum.vjp
@@ -81,7 +81,7 @@ def _cumprod_spec(x: TensorSpec, reverse: bool) -> TensorSpec:
 
 @_cumprod.kernel
 def _cumprod_kernel(gpu: DeviceInfo, x: StridedSpec, reverse: bool) -> list[Dispatch]:
-    return scan_dispatches(gpu, x, product=True, reverse=reverse)
+    return scan_dispatches(gpu, x, "product", reverse)
 
 
 @_cumprod.vjp
@@ -109,19 +109,27 @@ def _recorded_cumprod_vjp(
     """Return the gradient of running products in sums and products alone.
 
     The sum over j from k on of grad[j] x[k + 1] ... x[j] is that from k + 1 on times
-    x[k + 1], plus grad[k]: a linear recurrence, whose steps are taken in doubling
-    strides as in `_complex_running_product`.
+    x[k + 1], plus grad[k].
     """
-    size, stride = x.shape[1], 1
-    factor, total = _shifted(x, -1, 0.0, reverse), grad
+    total = linear_recurrence(shifted(x, -1, 0.0, reverse), grad, reverse)
+    return total * shifted(out, 1, 1.0, reverse)
+
+
+def linear_recurrence(factor: Tensor, total: Tensor, reverse: bool) -> Tensor:
+    """Return sums of which each is `total` and `factor` times the one behind it.
+
+    Along the middle dimension, from its end on, or from its front if `reverse`. Steps
+    are taken in doubling strides as in `_complex_running_product`.
+    """
+    size, stride = factor.shape[1], 1
     while stride < size:
-        total = total + factor * _shifted(total, -stride, 0.0, reverse)
-        factor = factor * _shifted(factor, -stride, 0.0, reverse)
+        total = total + factor * shifted(total, -stride, 0.0, reverse)
+        factor = factor * shifted(factor, -stride, 0.0, reverse)
         stride *= 2
-    return total * _shifted(out, 1, 1.0, reverse)
+    return total
 
 
-def _shifted(x: Tensor, by: int, filling: float, reverse: bool) -> Tensor:
+def shifted(x: Tensor, by: int, filling: float, reverse: bool) -> Tensor:
     """Return `x` moved along the middle dimension, `filling` where it leaves places.
 
     Backwards if `by` is below 0, and the other way round if `reverse`.

@@ -21,21 +21,17 @@ from ...base.errors import DomainError, DTypeError, ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import add, div, mul, sub
 from ..elementwise.cast import cast, need_float, refuse_bool
-from ..elementwise.compare import clamp, eq, ge, isnan, le, logical_or, where
-from ..elementwise.complex_numbers import conj, numbers_of, pairs_of, real_of
-from ..elementwise.exponential import exp, log
-from ..elementwise.unary import abs, lazy_copy, sqrt
+from ..elementwise.compare import clamp
+from ..elementwise.complex_numbers import conj, numbers_of, pairs_of
+from ..elementwise.unary import sqrt
 from ..indexing.scatter import gather
 from ..matmul.matmul import matmul
-from ..movement.concat import cat
 from ..movement.slice import narrow, select
 from ..source import arange_like, fill_like
-from ..view import expand, reshape, squeeze, transpose, unsqueeze
-from .common import as_places, place_dtype
-from .minmax import ValuesIndices, amax, amin
+from ..view import reshape, squeeze, transpose, unsqueeze
+from .minmax import amax, amin
 from .scan import cumsum, diff
 from .sum import sum
-from .variance import _need_float
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -278,113 +274,3 @@ def cumulative_trapezoid(
     if x is None:
         return cumsum(_by_number(mul, areas, dx / 2), at)
     return _by_number(div, cumsum(areas, at), 2.0)
-
-
-def _running(
-    name: str, x: Tensor, dim: int, better: Callable[[Tensor, Tensor], Tensor]
-) -> ValuesIndices:
-    """Return running extremes and where they are, by distances that double.
-
-    Source: Hillis and Steele, "Data Parallel Algorithms", 1986.
-    """
-    at = normalize_dim(name, dim, len(x.layout.shape) or 1)
-    if len(x.layout.shape) == 0:
-        return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, place_dtype(x)))
-    values = x.detach()
-    size = x.layout.shape[at]
-    along = (size,) + (1,) * (len(x.layout.shape) - 1 - at)
-    places = expand(arange_like(x, along, 0, 1, int32), x.layout.shape)
-    step = 1
-    while step < size:
-        rest = size - step
-        pairs = [
-            (narrow(each, at, step, rest), narrow(each, at, 0, rest))
-            for each in (values, places)
-        ]
-        (later, earlier), (later_at, earlier_at) = pairs
-        kept = better(later, earlier)
-        if x.dtype.is_float:
-            # The first NaN takes every place behind it but that of a later NaN.
-            kept = logical_or(isnan(later), where(isnan(earlier), False, kept))
-        values, places = (
-            cat([narrow(whole, at, 0, step), where(kept, new, old)], at)
-            for whole, (new, old) in zip(
-                (values, places), ((later, earlier), (later_at, earlier_at))
-            )
-        )
-        step *= 2
-    return ValuesIndices(_taken(x, at, places), as_places(places))
-
-
-def _taken(x: Tensor, dim: int, places: Tensor) -> Tensor:
-    return gather(x, dim, places) if x.numel() else lazy_copy(x)
-
-
-@shown_as("CummaxBackward0", "input")
-def cummax(input: Tensor, dim: int) -> ValuesIndices:
-    """Return the largest element up to each along a dimension, and where it is.
-
-    Parameters
-    ----------
-    input : Tensor
-    dim : int
-
-    Returns
-    -------
-    ValuesIndices, shape of `input`
-        (values, indices): of equal ones the last; NaN is above every number. Indices
-        are as `sort` gives them.
-    """
-    return _running("cummax", input, dim, ge)
-
-
-@shown_as("CumminBackward0", "input")
-def cummin(input: Tensor, dim: int) -> ValuesIndices:
-    """Return the smallest element up to each along a dimension, and where it is.
-
-    Parameters
-    ----------
-    input : Tensor
-    dim : int
-
-    Returns
-    -------
-    ValuesIndices, shape of `input`
-        (values, indices): of equal ones the last; NaN is below every number. Indices
-        are as `sort` gives them.
-    """
-    return _running("cummin", input, dim, le)
-
-
-@shown_as("LogcumsumexpBackward0", "input")
-def logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """Return log(cumsum(exp(input))) along a dimension, without overflow.
-
-    Parameters
-    ----------
-    input : Tensor, float or complex
-        Any shape.
-    dim : int
-        The dimension.
-    """
-    if not input.dtype.is_complex:
-        _need_float("logcumsumexp", input)
-    at = normalize_dim("logcumsumexp", dim, len(input.layout.shape) or 1)
-    if len(input.layout.shape) == 0 or input.numel() == 0:
-        return lazy_copy(input)
-    most = cummax(real_of(input.detach()), at).values
-    base = where(eq(abs(most), math.inf), 0.0, most)
-    total = exp(sub(input, base))
-    size, step = input.layout.shape[at], 1
-    # By distances that double; each sum is over exp(its base).
-    while step < size:
-        rest = size - step
-        (later, earlier), (new, old) = (
-            (narrow(each, at, step, rest), narrow(each, at, 0, rest))
-            for each in (total, base)
-        )
-        joined = add(later, mul(earlier, exp(sub(old, new))))
-        total = cat([narrow(total, at, 0, step), joined], at)
-        step *= 2
-    none = eq(total, 0.0)
-    return where(none, -math.inf, add(log(where(none, 1.0, total)), base))

@@ -26,7 +26,7 @@ from ..movement.concat import cat
 from ..movement.slice import narrow
 from ..reduce.common import place_dtype
 from ..reduce.minmax import ValuesIndices, argmax
-from ..reduce.statistics import cummax
+from ..reduce.running_extreme import cummax
 from ..reduce.sum import sum
 from ..source import arange_like, fill_like
 from ..view import another, expand, flatten, movedim, reshape, unsqueeze

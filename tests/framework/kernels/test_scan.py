@@ -27,7 +27,7 @@ def test_levels_on_a_gpu(device: vkbackend.Device) -> None:
     info = dataclasses.replace(device.info, kind="discrete")
     shape = (1, CHUNK**2 + 1, 2)
     x = StridedSpec(shape, float32, Layout.contiguous(shape))
-    steps = scan_dispatches(info, x, product=False, reverse=True)
+    steps = scan_dispatches(info, x, "sum", reverse=True)
     assert [step.push["count"] for step in steps] == [
         CHUNK**2 + 1,
         CHUNK + 1,
@@ -69,12 +69,12 @@ def test_few_long_rows_are_scanned_in_chunks(discrete: vkbackend.DeviceInfo) -> 
     for outer, count, steps in ((1, 1 << 24, 3), (4096, 4096, 1), (1, 2048, 1)):
         shape = (outer, count, 1)
         x = StridedSpec(shape, float32, Layout.contiguous(shape))
-        found = scan_dispatches(discrete, x, product=False, reverse=False)
+        found = scan_dispatches(discrete, x, "sum")
         assert len(found) == steps
         assert found[-1].push["chunks"] * found[-1].push["chunk_size"] >= count
     shape = (1 << 20, 64, 1)
     x = StridedSpec(shape, float32, Layout.contiguous(shape))
-    (only,) = scan_dispatches(discrete, x, product=False, reverse=False)
+    (only,) = scan_dispatches(discrete, x, "sum")
     assert only.constants["GROUP"] * ROW_ITEMS == 64  # no invocation is idle
 
 
