@@ -42,7 +42,7 @@ class DataParallel(Module):
         By default that of all processes, which `fw.distributed.init` returns. Alone
         the module is called as it is.
     bucket_bytes : int, default 25 MiB
-        Gradients that are exchanged at once.
+        Gradients that are exchanged at once, at most; the last buckets are smaller.
     broadcast_buffers : bool, default True
         Whether, in training, each call begins with the buffers of rank 0, as running
         statistics are; not those on the host beside others on a device, which count.

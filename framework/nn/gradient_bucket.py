@@ -72,7 +72,9 @@ def pieces(flat: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     return found
 
 
-def buckets_of(tensors: Sequence[Tensor], limit: int) -> list[list[int]]:
+def buckets_of(
+    tensors: Sequence[Tensor], limit: int, least: int | None = None
+) -> list[list[int]]:
     """Return places of tensors by the buckets that they are exchanged in.
 
     Parameters
@@ -81,21 +83,34 @@ def buckets_of(tensors: Sequence[Tensor], limit: int) -> list[list[int]]:
         In the order in which they are ready.
     limit : int
         Bytes that a bucket has at most, if it has more than one tensor.
+    least : int, optional
+        Then buckets become smaller towards the end, down to so many bytes: each has at
+        most half of what is left. What is ready when nothing is left to compute is
+        exchanged while all wait, so the last bucket is to be small. Tensors above the
+        limit do not count: they have buckets of their own.
 
     Returns
     -------
     list of list of int
         Each of one dtype and device, in the order in which they are complete.
     """
-    opened: dict[Any, tuple[list[int], int]] = {}
+    sizes = [each.numel() * each.element_size() for each in tensors]
+    keys: list[Any] = [(each.dtype, each.device) for each in tensors]
+    left: dict[Any, int] = {}
+    for key, size in zip(keys, sizes):
+        left[key] = left.get(key, 0) + size * (size <= limit)
+    opened: dict[Any, tuple[list[int], int, int]] = {}
     found: list[list[int]] = []
-    for place, each in enumerate(tensors):
-        key = each.dtype, each.device
-        size = each.numel() * each.element_size()
-        bucket, used = opened.get(key, ([], 0))
-        if not bucket or used + size > limit:
-            bucket, used = [], 0
+    for place, (key, size) in enumerate(zip(keys, sizes)):
+        bucket, used, most = opened.get(key, ([], 0, 0))
+        # One of less than the least takes another tensor.
+        short = used < (least or 0) and used + size <= limit
+        if not bucket or (used + size > most and not short):
+            bucket, used, most = [], 0, limit
+            if least is not None:
+                most = min(limit, max(least, left[key] // 2))
             found.append(bucket)
         bucket.append(place)
-        opened[key] = bucket, used + size
+        left[key] -= size * (size <= limit)
+        opened[key] = bucket, used + size, most
     return sorted(found, key=lambda bucket: bucket[-1])

@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 BUCKET_BYTES = 25 << 20
 """Size of a bucket, PyTorch's."""
 
+LAST_BYTES = 1 << 20
+"""Size down to which the last buckets become smaller: an exchange of fewer bytes takes
+about as long."""
+
 
 class Reducer:
     """Replaces gradients of parameters by their means over the ranks of a group.
 
     Parameters are in buckets, in the reverse of their order, which is about that of a
-    backward pass. Once all gradients of a bucket have been accumulated its computation
+    backward pass; the last ones are smaller, as little is left to compute beside their
+    exchange. Once all gradients of a bucket have been accumulated its computation
     is submitted, and the bucket before it is exchanged meanwhile. All ranks exchange
     the same buckets in the same order, whatever parameters they used: the rest follows
     at the end of the pass.
@@ -44,7 +49,8 @@ class Reducer:
     parameters : sequence of (str, Parameter)
         With their names, for messages; those that require gradients.
     bucket_bytes : int
-        Bytes that a bucket has at most, if it has more than one parameter.
+        Bytes that a bucket has at most, if it has more than one parameter; see
+        `buckets_of`.
 
     Attributes
     ----------
@@ -69,7 +75,7 @@ class Reducer:
         ordered = list(parameters)[::-1]
         self._names = [name for name, _ in ordered]
         self._parameters = [each for _, each in ordered]
-        self.buckets = buckets_of(self._parameters, bucket_bytes)
+        self.buckets = buckets_of(self._parameters, bucket_bytes, LAST_BYTES)
         self._bucket_of = {
             place: index
             for index, bucket in enumerate(self.buckets)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 GIGA = 1e9
 BUCKET = 25 * 2**20
-"""Bytes of gradients that are exchanged together."""
+"""Bytes of gradients that are exchanged together, at most."""
 
 # Two H200 of one host, driver 580.159.04, 2026-11-22; bytes a second.
 CARD = 57 * GIGA
@@ -55,18 +55,21 @@ class Step:
         Of a step without exchange.
     gradients : float
         Bytes.
+    last : float, default 25 MiB
+        Those of the last bucket, which is complete when nothing is left to compute.
     """
 
     name: str
     seconds: float
     gradients: float
+    last: float = BUCKET
 
 
 # `gpt2s_bf16_compiled_b8t1024` and `resnet18_bf16_b64` of results/nvidia-h200.jsonl;
-# gradients are float32.
+# gradients are float32. Words are a bucket by themselves.
 STEPS = (
-    Step("GPT-2 small, 8 x 1024 tokens", 45.078e-3, 124.44e6 * 4),
-    Step("ResNet-18, 64 images", 13.733e-3, 11.69e6 * 4),
+    Step("GPT-2 small, 8 x 1024 tokens", 45.078e-3, 124.44e6 * 4, 50257 * 768 * 4),
+    Step("ResNet-18, 64 images", 13.733e-3, 11.69e6 * 4, 2**20),
 )
 
 
@@ -129,9 +132,9 @@ class Layout:
         step : Step
         """
         whole = self.exchange(step.gradients)
-        buckets = max(1.0, step.gradients / BUCKET)
         # The last bucket is complete when nothing is left to compute beside it.
-        hidden = min(whole, BACKWARD * step.seconds) * (1 - 1 / buckets)
+        early = 1 - min(1.0, step.last / step.gradients)
+        hidden = min(whole, BACKWARD * step.seconds) * early
         is_pulled = self.transport == "cuda" and self.machines == 1
         slowed = SLOWED_BY_PULLS if is_pulled else SLOWED_BY_COPIES
         return whole - hidden + hidden * (slowed - 1)

@@ -66,3 +66,22 @@ def test_buckets_have_a_size_and_one_dtype() -> None:
     tensors.append(fw.zeros(1, dtype=fw.float64))
     assert buckets_of(tensors, 32) == [[0, 2], [3], [4, 5], [1, 6]]
     assert buckets_of([], 32) == []
+
+
+def test_the_last_buckets_are_small() -> None:
+    """Each has half of what is left, until it is little; what is large counts apart."""
+    tensors = [fw.zeros(2) for _ in range(64)]
+    found = buckets_of(tensors, 128, 16)
+    assert [len(each) for each in found] == [16, 16, 16, 8, 4, 2, 2]
+    assert [place for each in found for place in each] == list(range(64))
+    # As of tied words of a model, whose gradient is complete at the end.
+    large = [*tensors, fw.zeros(1000)]
+    assert buckets_of(large, 128, 16) == [*found, [64]]
+    assert [len(each) for each in buckets_of(tensors, 8, 16)] == [1] * 64
+    assert [len(each) for each in buckets_of(tensors, 1 << 20, 1 << 20)] == [64]
+    uneven = [fw.zeros(each) for each in (8, 8, 1, 6, 3, 5, 2)]
+    assert buckets_of(uneven, 64, 16) == [[0, 1], [2, 3], [4, 5], [6]]
+    # Those of one dtype do not count for another.
+    both = [each for one in tensors for each in (one, fw.zeros(1, dtype=fw.int32))]
+    places = [each for each in buckets_of(both, 128, 16) if not each[0] % 2]
+    assert [len(each) for each in places] == [len(each) for each in found]
