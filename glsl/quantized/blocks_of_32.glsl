@@ -25,40 +25,69 @@ struct Piece {
     float offset;
 };
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+struct Loaded {
+    uint head;
+#if !HAS_OFFSET
+    uint high;
+#endif
+    uvec4 words;
+    uint last;
+};
+
+#if FORMAT == FORMAT_Q4_0
+#define BLOCK_BYTES 18
+#elif FORMAT == FORMAT_Q4_1
+#define BLOCK_BYTES 20
+#elif FORMAT == FORMAT_Q5_0
+#define BLOCK_BYTES 22
+#else
+#define BLOCK_BYTES 24
+#endif
+
+Loaded load_piece(Blocks blocks, uint row, uint number, uint table) {
+    uint first = (row + number * BLOCK_BYTES) / 4;
+    Loaded loaded;
+    loaded.head = blocks.at[first];
+    loaded.last = 0;
+#if !HAS_OFFSET
+    loaded.high = 0;
+#endif
+#if FORMAT == FORMAT_Q5_0
+    loaded.last = blocks.at[first + 5];
+#elif FORMAT == FORMAT_Q5_1
+    first += 1;
+    loaded.high = blocks.at[first];
+#endif
+    loaded.words = uvec4(blocks.at[first + 1], blocks.at[first + 2],
+                         blocks.at[first + 3], blocks.at[first + 4]);
+    return loaded;
+}
+
+Piece decoded(Loaded loaded, uint row, uint number) {
     Piece piece;
     piece.high = 0;
     piece.shift[0] = 0.0;
     piece.offset = 0.0;
+    uint head = loaded.head;
+    uvec4 words = loaded.words;
 #if HAS_OFFSET
-    const uint SIZE = FORMAT == FORMAT_Q4_0 ? 18 : 22;
-    uint start = row + number * SIZE, first = start / 4;
-    bool odd = (start & 2) != 0;
-    uint head = blocks.at[first];
-    uvec4 words = uvec4(blocks.at[first + 1], blocks.at[first + 2],
-                        blocks.at[first + 3], blocks.at[first + 4]);
+    bool odd = (row + number * BLOCK_BYTES & 2) != 0;
     piece.scale[0] = unpackHalf2x16(odd ? head >> 16 : head).x;
 #if FORMAT == FORMAT_Q4_0
     piece.offset = 8.0;
     piece.nibbles = odd ? words : uvec4(head, words.xyz) >> 16 | words << 16;
 #else
     piece.offset = 16.0;
-    uint last = blocks.at[first + 5];
     piece.high = odd ? words.x : head >> 16 | words.x << 16;
-    uvec4 next = uvec4(words.yzw, last);
+    uvec4 next = uvec4(words.yzw, loaded.last);
     piece.nibbles = odd ? next : words >> 16 | next << 16;
 #endif
 #else
-    uint first = (row + number * (FORMAT == FORMAT_Q4_1 ? 20 : 24)) / 4;
-    vec2 scales = unpackHalf2x16(blocks.at[first]);
+    vec2 scales = unpackHalf2x16(head);
     piece.scale[0] = scales.x;
     piece.shift[0] = scales.y;
-#if FORMAT == FORMAT_Q5_1
-    first += 1;
-    piece.high = blocks.at[first];
-#endif
-    piece.nibbles = uvec4(blocks.at[first + 1], blocks.at[first + 2],
-                          blocks.at[first + 3], blocks.at[first + 4]);
+    piece.high = loaded.high;
+    piece.nibbles = words;
 #endif
     return piece;
 }

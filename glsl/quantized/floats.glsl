@@ -11,8 +11,16 @@ struct Piece {
     uvec4 words;
 };
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+#define Loaded Piece
+
+Piece load_piece(Blocks blocks, uint row, uint number, uint table) {
     return Piece(blocks.at[row + number]);
+}
+
+Piece decoded(Piece loaded, uint row, uint number) { return loaded; }
+
+Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+    return load_piece(blocks, row, number, table);
 }
 
 uint vector_place(uint number, uint v) { return number; }

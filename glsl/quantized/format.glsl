@@ -6,9 +6,13 @@
 // where the RUNS runs of a piece have their own scale and shift.
 //
 //   Blocks             bytes in memory, as words or as vectors of 16 bytes
+//   load_piece(Blocks, row, number, table)
+//                      what a piece of the row that starts at byte `row` is made of;
+//                      `table` is where a row of int4 has scales, in bytes from its start
+//   decoded(Loaded, row, number)
+//                      the piece
 //   fetch(Blocks, row, number, table)
-//                      a piece of the row that starts at byte `row`; `table` is where a
-//                      row of int4 has scales, in bytes from its start
+//                      both, of a piece that is used at once
 //   codes(piece, i)    four codes, one in each byte; with SIGNED_CODES signed ones
 //   quad_place(number, i)
 //                      where these are in their row, in elements divided by four
@@ -41,18 +45,26 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly
     buffer Blocks { uint at[]; };
 
-// The 16 bits at an even byte.
-uint half_word(Blocks blocks, uint start) {
-    return blocks.at[start / 4] >> 8 * (start & 2) & 0xffffu;
+// The 16 bits at an even byte, of the word that has them.
+uint half_word(uint word, uint start) { return word >> 8 * (start & 2) & 0xffffu; }
+
+// The words that four from an even byte on lie in; nothing is read beyond the word of
+// the last byte.
+struct FiveWords {
+    uvec4 first;
+    uint last;
+};
+
+FiveWords load_words(Blocks blocks, uint start) {
+    uint first = start / 4, odd = start >> 1 & 1;
+    return FiveWords(uvec4(blocks.at[first], blocks.at[first + 1], blocks.at[first + 2],
+                           blocks.at[first + 3]),
+                     blocks.at[first + 3 + odd]);
 }
 
-// Four words from an even byte on; nothing is read beyond the word of the last byte.
-uvec4 four_words(Blocks blocks, uint start) {
-    uint first = start / 4, odd = start >> 1 & 1;
-    uvec4 low = uvec4(blocks.at[first], blocks.at[first + 1], blocks.at[first + 2],
-                      blocks.at[first + 3]);
-    uvec4 high = uvec4(low.yzw, blocks.at[first + 3 + odd]);
-    return odd != 0 ? low >> 16 | high << 16 : low;
+uvec4 four_words(FiveWords words, uint start) {
+    uvec4 high = uvec4(words.first.yzw, words.last);
+    return (start & 2) != 0 ? words.first >> 16 | high << 16 : words.first;
 }
 #endif
 
@@ -67,6 +79,10 @@ uvec4 four_words(Blocks blocks, uint start) {
 #else
 #include "quantized/rows.glsl"
 #endif
+
+Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+    return decoded(load_piece(blocks, row, number, table), row, number);
+}
 
 const uint QUADS = PIECE / 4;
 const uint RUN = QUADS / RUNS;  // quads of a run

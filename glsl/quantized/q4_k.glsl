@@ -38,19 +38,37 @@ uvec2 scale_pairs(uvec4 head, uint pair) {
     return pair < 2 ? at.xy & 0x3f3fu : late;
 }
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
+struct Loaded {
+    uvec4 head;
+    uvec4 nibbles;
+#if FORMAT == FORMAT_Q5_K
+    uvec4 high;
+#endif
+};
+
+Loaded load_piece(Blocks blocks, uint row, uint number, uint table) {
     const uint HIGH = FORMAT == FORMAT_Q5_K ? 2 : 0;  // vectors
     uint block = row / 16 + number / 8 * (9 + HIGH);
     uint part = number % 8;
-    uvec4 head = blocks.at[block];
+    Loaded loaded;
+    loaded.head = blocks.at[block];
+    loaded.nibbles = blocks.at[block + 1 + HIGH + part];
+#if FORMAT == FORMAT_Q5_K
+    loaded.high = blocks.at[block + 1 + part % 2];
+#endif
+    return loaded;
+}
+
+Piece decoded(Loaded loaded, uint row, uint number) {
+    uint part = number % 8;
     Piece piece;
-    piece.nibbles = blocks.at[block + 1 + HIGH + part];
+    piece.nibbles = loaded.nibbles;
     piece.high = uvec4(0);
 #if FORMAT == FORMAT_Q5_K
-    piece.high = blocks.at[block + 1 + part % 2] >> part / 2 * 2;
+    piece.high = loaded.high >> part / 2 * 2;
 #endif
-    piece.integers = scale_pairs(head, part / 2);
-    piece.factors = unpackHalf2x16(head.x) * vec2(1.0, -1.0);
+    piece.integers = scale_pairs(loaded.head, part / 2);
+    piece.factors = unpackHalf2x16(loaded.head.x) * vec2(1.0, -1.0);
     [[unroll]] for (uint run = 0; run < RUNS; ++run) {
         piece.scale[run] = piece.factors.x * float(integer_scale(piece, run));
         piece.shift[run] = piece.factors.y * float(integer_shift(piece, run));

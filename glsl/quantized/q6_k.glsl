@@ -17,17 +17,40 @@ struct Piece {
     float offset;
 };
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
-    uint start = row + number / 8 * 210;
-    uint part = number % 8, upper = part / 4, within = part % 4;
+struct Loaded {
+    FiveWords nibbles;
+    FiveWords high;
+    uint scale;
+    uint scales[RUNS];
+};
+
+uint block_start(uint row, uint number) { return row + number / 8 * 210; }
+
+// Where the scale of a run is, in bytes.
+uint scale_place(uint start, uint part, uint run) {
+    return start + 192 + 8 * (part / 4) + part % 4 + 4 * run;
+}
+
+Loaded load_piece(Blocks blocks, uint row, uint number, uint table) {
+    uint start = block_start(row, number), part = number % 8;
+    Loaded loaded;
+    loaded.nibbles = load_words(blocks, start + 16 * part);
+    uint high = start + 128 + 32 * (part / 4) + 16 * (part % 2);
+    loaded.high = load_words(blocks, high);
+    loaded.scale = blocks.at[(start + 208) / 4];
+    [[unroll]] for (uint run = 0; run < RUNS; ++run)
+        loaded.scales[run] = blocks.at[scale_place(start, part, run) / 4];
+    return loaded;
+}
+
+Piece decoded(Loaded loaded, uint row, uint number) {
+    uint start = block_start(row, number), part = number % 8;
     Piece piece;
-    piece.nibbles = four_words(blocks, start + 16 * part);
-    uint high = start + 128 + 32 * upper + 16 * (within % 2);
-    piece.high = four_words(blocks, high) >> within / 2 * 2;
-    float d = unpackHalf2x16(half_word(blocks, start + 208)).x;
+    piece.nibbles = four_words(loaded.nibbles, start);
+    piece.high = four_words(loaded.high, start) >> part % 4 / 2 * 2;
+    float d = unpackHalf2x16(half_word(loaded.scale, start + 208)).x;
     [[unroll]] for (uint run = 0; run < RUNS; ++run) {
-        uint at = start + 192 + 8 * upper + within + 4 * run;
-        uint bits = blocks.at[at / 4] >> 8 * (at & 3);
+        uint bits = loaded.scales[run] >> 8 * (scale_place(start, part, run) & 3);
         piece.scale[run] = d * float(int(bits << 24) >> 24);
         piece.shift[run] = 0.0;
     }

@@ -15,13 +15,26 @@ struct Piece {
     float offset;
 };
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
-    uint start = row + number / 2 * 34;
+struct Loaded {
+    uint scale;
+    FiveWords words;
+};
+
+uint block_start(uint row, uint number) { return row + number / 2 * 34; }
+
+Loaded load_piece(Blocks blocks, uint row, uint number, uint table) {
+    uint start = block_start(row, number);
+    return Loaded(blocks.at[start / 4],
+                  load_words(blocks, start + 2 + number % 2 * 16));
+}
+
+Piece decoded(Loaded loaded, uint row, uint number) {
+    uint start = block_start(row, number);
     Piece piece;
-    piece.scale[0] = unpackHalf2x16(half_word(blocks, start)).x;
+    piece.scale[0] = unpackHalf2x16(half_word(loaded.scale, start)).x;
     piece.shift[0] = 0.0;
     piece.offset = 0.0;
-    piece.words = four_words(blocks, start + 2 + number % 2 * 16);
+    piece.words = four_words(loaded.words, start + 2);
     return piece;
 }
 

@@ -24,21 +24,34 @@ struct Piece {
     float offset;
 };
 
-Piece fetch(Blocks blocks, uint row, uint number, uint table) {
-    Piece piece;
-    piece.shift[0] = 0.0;
+struct Loaded {
+    uvec4 scales;
+    uvec4 words;
+};
+
+Loaded load_piece(Blocks blocks, uint row, uint number, uint table) {
 #if FORMAT == FORMAT_INT8
-    piece.scale[0] = uintBitsToFloat(blocks.at[row / 16].x);
-    piece.offset = 0.0;
-    piece.words = blocks.at[row / 16 + 1 + number];
+    return Loaded(blocks.at[row / 16], blocks.at[row / 16 + 1 + number]);
 #else
     uint group = number * PIECE / GROUP;
-    uvec4 four = blocks.at[(row + table) / 16 + group / 4];
-    uvec2 two = group % 4 < 2 ? four.xy : four.zw;
+    return Loaded(blocks.at[(row + table) / 16 + group / 4],
+                  blocks.at[row / 16 + number]);
+#endif
+}
+
+Piece decoded(Loaded loaded, uint row, uint number) {
+    Piece piece;
+    piece.shift[0] = 0.0;
+    piece.words = loaded.words;
+#if FORMAT == FORMAT_INT8
+    piece.scale[0] = uintBitsToFloat(loaded.scales.x);
+    piece.offset = 0.0;
+#else
+    uint group = number * PIECE / GROUP;
+    uvec2 two = group % 4 < 2 ? loaded.scales.xy : loaded.scales.zw;
     vec2 entry = unpackHalf2x16(group % 2 == 0 ? two.x : two.y);
     piece.scale[0] = entry.x;
     piece.offset = entry.y;
-    piece.words = blocks.at[row / 16 + number];
 #endif
     return piece;
 }
