@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.dtype import DType, float32
 from ..base.errors import ShapeError
@@ -29,8 +29,44 @@ if TYPE_CHECKING:
 MOST_ROWS = 2
 """Rows of activations of one pass over the weights."""
 
-MOST_INVOCATIONS = 512
-"""Invocations of a workgroup with one row at most; more rows share them."""
+
+class GemvTuning(NamedTuple):
+    """Constants of the GEMV for a kind of weights; all measured in steps of decoding.
+
+    Attributes
+    ----------
+    invocations : int
+        Of a workgroup with one row at most; more rows share them.
+    fill : int
+        How many times `gemv_groups` workgroups there are to be, if columns suffice.
+    together : int
+        Elements of an invocation whose loads are in flight, of several columns. More
+        take more instructions, which each launch of a decoding step reads anew.
+    ahead : int
+        Which columns' loads come before those of the activations; `NO_COLUMNS`,
+        `FIRST_COLUMNS` or `ALL_COLUMNS`.
+    """
+
+    invocations: int
+    fill: int
+    together: int
+    ahead: int
+
+
+NO_COLUMNS, FIRST_COLUMNS, ALL_COLUMNS = range(3)
+"""No column's loads, those of the first ones, or also those of the next columns before
+the products of each."""
+
+FLOATS = GemvTuning(256, 2, 64, NO_COLUMNS)
+OF_NIBBLES = GemvTuning(512, 1, 128, ALL_COLUMNS)
+OF_BYTES = GemvTuning(512, 1, 64, NO_COLUMNS)
+"""Of 16-bit floats, of formats with four bits an element, and of those with more."""
+
+NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
+"""Formats with four bits an element."""
+
+SHUFFLES = False
+"""Whether subgroups add up columns by shuffles."""
 
 MOST_IDLE = 1 / 8
 """Share of invocations without a piece, beyond the least, for larger workgroups."""
@@ -43,10 +79,6 @@ OUTPUTS = (16, 8, 4)
 
 GATES = ("silu", "gelu_tanh")
 """Functions of a gate, by number."""
-
-TOGETHER = 64
-"""Elements of an invocation whose loads are in flight, of several columns. More take
-more instructions, which each launch of a decoding step reads anew."""
 
 DEQUANTIZE_WORKGROUP = 128
 
@@ -123,8 +155,9 @@ def gemv_dispatch(
     if numbers is not None:
         share, rows = numbers.shape[0] // rows, numbers.shape[0]
     passes = ceil_div(rows, taken)
-    local = _workgroup(gpu, pieces, taken, matrices)
-    wanted = model_of(gpu).gemv_groups
+    invocations, fill, together, ahead = _tuning(kind)
+    local = _workgroup(gpu, pieces, taken, matrices, invocations)
+    wanted = fill * model_of(gpu).gemv_groups
     possible = [
         each
         for each in OUTPUTS
@@ -133,15 +166,16 @@ def gemv_dispatch(
     ] or [OUTPUTS[-1]]
     filling = (each for each in possible if ceil_div(columns, each) * passes >= wanted)
     outputs = next(filling, possible[-1])
-    batch = max(1, TOGETHER // piece)
+    batch = max(1, together // piece)
     rounds = ceil_div(pieces, local) * matrices * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
     push: dict[str, Argument] = {"x": names[0], "blocks": names[1], "out_": "out"}
     push |= {"bias": "bias" if has_bias else names[0]}
     push |= {"rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
-    constants = {"LOCAL_X": local, "ROWS": taken, "OUTPUTS": outputs}
-    constants |= {"BATCH": min(batch, outputs), "HAS_BIAS": int(has_bias)}
+    shuffles = _shuffles(gpu, local)
+    constants = {"LOCAL_X": local, "ROWS": taken, "AHEAD": ahead}
+    constants |= {"HAS_BIAS": int(has_bias)}
     defines: dict[str, str] = {**storage_defines(x.dtype), "FLOATS": "1"}
     if kind:
         constants |= group_constant(kind)
@@ -155,30 +189,51 @@ def gemv_dispatch(
         push |= {"numbers": "numbers", "error": slot}
         push |= {"matrices": blocks.shape[0], "share": share}
         defines["GATHERED"] = "1"
+    if shuffles:
+        defines["SHUFFLES"] = "1"
+
+    def tile(each: int) -> dict[str, int]:
+        """Return the constants with as many columns for a workgroup."""
+        own = {**constants, "OUTPUTS": each, "BATCH": min(batch, each)}
+        if shuffles:
+            shares = min(shuffles, local // (each * matrices))
+            own["SHARES"] = 1 << (shares.bit_length() - 1)
+        return own
+
     joins = passes == 1 and numbers is None
-    tiles = tuple(
-        (
-            fold_grid(ceil_div(columns, each)),
-            {**constants, "OUTPUTS": each, "BATCH": min(batch, each)},
-        )
-        for each in possible
-    )
+    tiles = tuple((fold_grid(ceil_div(columns, each)), tile(each)) for each in possible)
     return Dispatch(
         "quantized/gemv",
         fold_grid(ceil_div(columns, outputs), passes),
         push,
-        constants,
+        tile(outputs),
         defines,
         joins=joins,
         joined=JoinedTiles(wanted, tiles) if joins and len(tiles) > 1 else None,
     )
 
 
-def _workgroup(gpu: DeviceInfo, pieces: int, rows: int, matrices: int) -> int:
+def _tuning(kind: QuantizedFormat | None) -> GemvTuning:
+    if kind is None:
+        return FLOATS
+    return OF_NIBBLES if kind.family in NIBBLES else OF_BYTES
+
+
+def _shuffles(gpu: DeviceInfo, local: int) -> int:
+    """Return the size of subgroups that add up columns, which are full, or 0."""
+    size = gpu.subgroup_size
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == size
+    full = gpu.subgroup_shuffle and alike and local % size == 0
+    return size if SHUFFLES and full else 0
+
+
+def _workgroup(
+    gpu: DeviceInfo, pieces: int, rows: int, matrices: int, invocations: int
+) -> int:
     """Return the invocations of a workgroup: many, few of which are without a piece."""
     least = OUTPUTS[-1] * matrices
     step = max(least, gpu.subgroup_size)
-    most = max(step, MOST_INVOCATIONS // rows)
+    most = max(step, invocations // rows)
     most = min(most, gpu.max_workgroup_invocations, step * pieces)
     covered = {
         local: ceil_div(pieces, local) * local

@@ -16,7 +16,7 @@ from ...ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from ..quantized import dequantize_dispatch
+from ..quantized import NIBBLES, dequantize_dispatch
 from .grouped import ROW_SITE, grouped_rows_dispatches
 from .select import decoded_gemm
 from .skinny import MOST_ROWS, skinny_coopmat
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 MOST_ROWS_OF_NIBBLES, MOST_ROWS_OF_BYTES = 256, 128
 """Rows up to which decoding on load, for each tile of rows anew, is quicker than a
 temporary copy: of formats with four bits an element, and of those with more."""
-
-NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
 
 
 def decoding_gemm(

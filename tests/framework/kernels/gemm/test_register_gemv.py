@@ -15,15 +15,25 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import DType, bfloat16, float16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
+from vkbackend.framework.kernels import quantized
 from vkbackend.framework.kernels.gemm import register_gemv as module
 from vkbackend.framework.kernels.gemm.register_gemv import register_gemv, takes_gate
 
 BOUND = {"float16": 1e-3, "bfloat16": 8e-3}
 
 
-@pytest.fixture
-def kernels(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+@pytest.fixture(
+    params=[None, (quantized.FIRST_COLUMNS, True), (quantized.ALL_COLUMNS, True)],
+    ids=["default", "first-shuffles", "all-shuffles"],
+)
+def kernels(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[list[str]]:
     """Return the kernels of products of few rows, which are taken without a search."""
+    if request.param:
+        ahead, shuffles = request.param
+        monkeypatch.setattr(quantized, "FLOATS", quantized.FLOATS._replace(ahead=ahead))
+        monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
     skip_where_it_crashes(gpu.gpu.info)
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the device cannot store 16-bit floats")
@@ -91,9 +101,9 @@ def answered(
 def test_which_products(discrete: DeviceInfo) -> None:
     (dispatch,) = answered(discrete) or []
     assert dispatch.kernel == "quantized/gemv"
-    assert dispatch.constants["OUTPUTS"] == 16
+    assert dispatch.constants["OUTPUTS"] == 8
     assert dispatch.constants["BATCH"] == 8
-    assert dispatch.constants["LOCAL_X"] == 512
+    assert dispatch.constants["LOCAL_X"] == 256
     assert dispatch.push["row_size"] == 512
     assert answered(discrete, line=4104) is not None
     assert answered(discrete, line=4100) is None

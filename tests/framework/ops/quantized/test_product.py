@@ -12,6 +12,7 @@ from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.base.quantized_format import FORMATS
+from vkbackend.framework.kernels import quantized
 from vkbackend.framework.ops.quantized import product
 from vkbackend.framework.ops.quantized.decode import decode
 from vkbackend.framework.ops.quantized.encode import encode
@@ -55,6 +56,42 @@ def test_few_rows(name: str, make: Make, rng: np.random.Generator) -> None:
     x = rng.standard_normal((1, elements.shape[1])).astype(np.float32)
     got = quantized_linear(make(x), make(given), None, name).numpy()
     np.testing.assert_allclose(got, x @ elements.T, rtol=1e-5, atol=1e-4)
+
+
+VARIANTS = [
+    (quantized.NO_COLUMNS, True),
+    (quantized.FIRST_COLUMNS, False),
+    (quantized.ALL_COLUMNS, True),
+]
+
+
+@pytest.mark.parametrize(("ahead", "shuffles"), VARIANTS)
+@pytest.mark.parametrize("name", FORMATS)
+def test_order_of_loads_and_sums(
+    name: str,
+    ahead: int,
+    shuffles: bool,
+    half_place: Device,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Columns' loads before others, and sums by shuffles: with a gate, and without."""
+    for kind in ("OF_NIBBLES", "OF_BYTES"):
+        tuning = getattr(quantized, kind)._replace(ahead=ahead)
+        monkeypatch.setattr(quantized, kind, tuning)
+    monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
+    forget_plans()
+    (given, first), (gate, second) = (weights(name, 37, 9, rng) for _ in range(2))
+    rows = rng.standard_normal((3, first.shape[1])) / 8
+    x = fw.tensor(rows, "float16", half_place)
+    given, gate = (fw.tensor(each, device=half_place) for each in (given, gate))
+    product = quantized_linear(x, given, None, name).float().numpy()
+    gated = gated_quantized_linear(x, gate, given, name, "silu").float().numpy()
+    forget_plans()
+    floats = x.float().numpy().astype(np.float64)
+    want, g = floats @ first.T, floats @ second.T
+    np.testing.assert_allclose(product, want, rtol=2.0**-10, atol=2e-3)
+    np.testing.assert_allclose(gated, g / (1 + np.exp(-g)) * want, rtol=2e-3, atol=4e-3)
 
 
 def check_rows(rows: int, dtype: str, most: float, place: Device) -> None:
