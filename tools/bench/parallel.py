@@ -1,11 +1,13 @@
 """Training steps of several processes beside those of each alone, replayed.
 
 `python -m vkbackend.tools.launch -n 2 -m vkbackend.tools.bench.parallel` prints a row
-for each model and way to divide it: the time of a step, the median of the slowest rank,
-beside that of each rank alone, the median of their ratios (the efficiency), and the
-peak of the device's memory. Steps alone and divided ones are taken in turn, and all
-ranks compute at once either way, so that both meet the same machine; they are measured
-once their times have settled. Below each pair of rows are the times themselves.
+for each model and way to divide it: the time of a step, the median of the slowest rank;
+the median of the times alone by it (the efficiency); tokens or images a second of all
+ranks; the time of the exchange of gradients by itself, and how much of that the step is
+longer than one alone; the peak of the device's memory. Steps alone and divided ones are
+taken in turn, and all ranks compute at once either way, so that both meet the same
+machine; they are measured once their times have settled. Below each pair of rows are
+the times themselves. `--peer` adds PyTorch's steps, alone and by its own DDP.
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from operator import truediv
-from typing import Any
+from operator import sub, truediv
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +27,7 @@ import vkbackend.framework as fw
 from vkbackend.framework import nn
 
 from .clock import settled
+from .collectives import seconds_of
 from .models import Sizes, resnet18, transformer
 
 _WARM = 4
@@ -33,8 +36,26 @@ _WARM = 4
 SMALL = Sizes(64, 16, 16, 2, 2, tied=True)
 GPT2_SMALL = Sizes(50257, 1024, 768, 12, 12, tied=True)
 
-Model = tuple[Callable[[], Any], Callable[[int], tuple[np.ndarray, np.ndarray]], str]
-"""What builds it, inputs and targets of a rank, and the dtype of its parameters."""
+
+class Model(NamedTuple):
+    """A model that is trained.
+
+    Attributes
+    ----------
+    build : callable
+        Makes it by a library, `vkbackend.framework` or `torch`.
+    data : callable
+        Returns inputs and targets of a rank.
+    dtype : str
+        Of its parameters.
+    items : int
+        Tokens, or images, of a rank's step.
+    """
+
+    build: Callable[[Any], Any]
+    data: Callable[[int], tuple[np.ndarray, np.ndarray]]
+    dtype: str
+    items: int
 
 
 def _text(sizes: Sizes, batch: int, dtype: str) -> Model:
@@ -43,7 +64,10 @@ def _text(sizes: Sizes, batch: int, dtype: str) -> Model:
         shape = batch, sizes.length
         return rng.integers(0, sizes.words, shape), rng.integers(0, sizes.words, shape)
 
-    return lambda: transformer(fw, sizes), data, dtype
+    def build(library: Any) -> Any:
+        return transformer(library, sizes)
+
+    return Model(build, data, dtype, batch * sizes.length)
 
 
 def _images(batch: int, size: int, width: int) -> Model:
@@ -52,7 +76,10 @@ def _images(batch: int, size: int, width: int) -> Model:
         images = rng.standard_normal((batch, 3, size, size)).astype(np.float32)
         return images, rng.integers(0, 10, batch)
 
-    return lambda: resnet18(fw, 10, width), data, "float32"
+    def build(library: Any) -> Any:
+        return resnet18(library, 10, width)
+
+    return Model(build, data, "float32", batch)
 
 
 def models(small: bool) -> dict[str, Model]:
@@ -90,15 +117,14 @@ def step_of(model: Any, x: fw.Tensor, y: fw.Tensor) -> Callable[[], fw.Tensor]:
 
 
 class Timed:
-    """A training step of a model, and its times.
+    """A training step, and its times.
 
     Parameters
     ----------
     group : Group
-    model : tuple
-        One of `models`.
-    wrap : callable
-        What a module is made to before it is trained.
+        The ranks that take it.
+    step : callable
+        Returns the loss, of which `item` waits for it.
 
     Attributes
     ----------
@@ -106,31 +132,14 @@ class Timed:
         Seconds of the measured steps, each of the slowest rank.
     peak : int
         Most bytes of the device's memory that it took, beside what was there before.
+    exchange : float
+        Seconds of its exchange of gradients by itself; 0 if that is not known.
     """
 
-    def __init__(
-        self, group: fw.distributed.Group, model: Model, wrap: Callable[[Any], Any]
-    ) -> None:
-        self._group = group
-        build, data, dtype = model
-        # The step before lies in reference cycles, with its memory.
-        gc.collect()
-        device = group.device
-        fw.accelerator.empty_cache()
-        before = fw.accelerator.memory_allocated(device)
-        fw.accelerator.reset_peak_memory_stats(device)
-        fw.manual_seed(0)
-        # Made there, or the host would draw all parameters first.
-        with fw.device(device):
-            made = wrap(build().to(getattr(fw, dtype)))
-        x, y = (fw.tensor(each, device=device) for each in data(group.rank))
-        x = x.to(getattr(fw, dtype)) if x.dtype.is_float else x
-        fw.eval(x, y)
-        self._step = step_of(made, x, y)
+    def __init__(self, group: fw.distributed.Group, step: Callable[[], Any]) -> None:
+        self._group, self._step = group, step
         self.times: list[float] = []
-        for _ in range(_WARM):
-            self.seconds()
-        self.peak = fw.accelerator.max_memory_allocated(device) - before
+        self.peak, self.exchange = 0, 0.0
 
     def seconds(self) -> float:
         """Take a step; return its time, of the slowest rank."""
@@ -144,6 +153,68 @@ class Timed:
     def median(self) -> float:
         """Median of the times."""
         return statistics.median(self.times)
+
+
+def timed(
+    group: fw.distributed.Group,
+    model: Model,
+    wrap: Callable[[Any], Any],
+    rounds: int = 0,
+) -> Timed:
+    """Return a step of a model that has been traced and replayed.
+
+    Parameters
+    ----------
+    group : Group
+    model : Model
+    wrap : callable
+        What a module is made to before it is trained.
+    rounds : int, default 0
+        Times that the exchange is measured by itself, if there is one in buckets.
+    """
+    # The step before lies in reference cycles, with its memory.
+    gc.collect()
+    device = group.device
+    fw.accelerator.empty_cache()
+    before = fw.accelerator.memory_allocated(device)
+    fw.accelerator.reset_peak_memory_stats(device)
+    fw.manual_seed(0)
+    # Made there, or the host would draw all parameters first.
+    with fw.device(device):
+        made = wrap(model.build(fw).to(getattr(fw, model.dtype)))
+    x, y = (fw.tensor(each, device=device) for each in model.data(group.rank))
+    x = x.to(getattr(fw, model.dtype)) if x.dtype.is_float else x
+    fw.eval(x, y)
+    step = Timed(group, step_of(made, x, y))
+    for _ in range(_WARM):
+        step.seconds()
+    step.peak = fw.accelerator.max_memory_allocated(device) - before
+    if rounds and isinstance(made, nn.DataParallel):
+        step.exchange = exchange_seconds(group, made, rounds)
+    return step
+
+
+def exchange_seconds(
+    group: fw.distributed.Group, module: nn.DataParallel, rounds: int
+) -> float:
+    """Return the time in which gradients are averaged beside which nothing runs.
+
+    Parameters
+    ----------
+    group : Group
+    module : DataParallel
+        Whose buckets are exchanged.
+    rounds : int
+    """
+    flats = []
+    ordered = [each for each in module.parameters() if each.requires_grad][::-1]
+    for bucket in module.reducer.buckets:
+        own = [ordered[place] for place in bucket]
+        count = sum([each.numel() for each in own])
+        flats.append(fw.zeros(count, dtype=own[0].dtype, device=own[0].device))
+    fw.eval(*flats)
+    step = fw.jit(lambda: [group.all_mean(each * 2) for each in flats])
+    return seconds_of(group, step, rounds)
 
 
 def warm(steps: Sequence[Timed], seconds: float) -> int:
@@ -186,7 +257,7 @@ def efficiency(alone: Timed, step: Timed) -> float:
     return found
 
 
-def _repeated(module: Any) -> tuple[type, ...]:
+def repeated(module: Any) -> tuple[type, ...]:
     """Return the classes of the blocks that a model is a stack of."""
     names = "Block", "Residual"
     found = {type(each) for each in module.modules()}
@@ -205,6 +276,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--transport", default="any")
     parser.add_argument("--only", default="", help="part of a model's name")
     parser.add_argument("--ways", default="", help="part of a way's name")
+    parser.add_argument(
+        "--peer", action="store_true", help="beside PyTorch's DistributedDataParallel"
+    )
     parser.add_argument("--size", choices=("full", "small"))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
@@ -219,41 +293,100 @@ def main(arguments: Sequence[str] | None = None) -> None:
     small = software if given.size is None else given.size == "small"
     if group.rank == 0:
         print(f"{group.size} ranks, {group.device}, {group.transport}")
-        print("| model | way | ms | efficiency | peak MiB |")
-        print("| --- | --- | ---: | ---: | ---: |", flush=True)
+        print(
+            "| model | way | ms | efficiency | items/s | exchange alone, ms |"
+            " visible of it | peak MiB |"
+        )
+        print("| --- | --- " + "| ---: " * 6 + "|", flush=True)
     ways: dict[str, Callable[[Any], Any]] = {}
     for size in given.buckets:
         ways[f"DataParallel, {size} MiB"] = partial(
             nn.DataParallel, group=group, bucket_bytes=size << 20
         )
     ways["FSDP"] = lambda module: nn.FSDP(
-        module, group, auto_wrap_policy=_repeated(module)
+        module, group, auto_wrap_policy=repeated(module)
     )
     for name, model in models(small).items():
         if given.only not in name:
             continue
         chosen = {way: wrap for way, wrap in ways.items() if given.ways in way}
-        alone = Timed(group, model, lambda module: module)
+        alone = timed(group, model, lambda module: module)
         for way, wrap in chosen.items():
-            step = Timed(group, model, wrap)
-            warmed = warm([alone, step], given.warm)
-            measure([alone, step], given.rounds)
-            if group.rank == 0:
-                _print_rows(name, way, alone, step, warmed)
+            step = timed(group, model, wrap, given.rounds)
+            _compare(group, name, model, {"alone": alone, way: step}, given)
             del step
+        del alone
+        if given.peer:
+            steps = peer_steps(group, model)
+            _compare(group, name, model, steps, given)
 
 
-def _print_rows(name: str, way: str, alone: Timed, step: Timed, warmed: int) -> None:
-    """Print what was found, and all times that it was found from."""
-    for kind, each in (("alone", alone), (way, step)):
+def peer_steps(group: fw.distributed.Group, model: Model) -> dict[str, Timed]:
+    """Return the steps of PyTorch, alone and by its `DistributedDataParallel`.
+
+    Parameters
+    ----------
+    group : Group
+        The same ranks; its device is that of the local rank.
+    model : Model
+    """
+    from .parallel_peer import TorchRanks
+
+    ranks = TorchRanks(group)
+    steps = {
+        f"{ranks.name} alone": Timed(group, ranks.step(model, shared=False)),
+        f"{ranks.name} DDP, {ranks.backend}": Timed(group, ranks.step(model)),
+    }
+    for each in steps.values():
+        for _ in range(_WARM):
+            each.seconds()
+    return steps
+
+
+def _compare(
+    group: fw.distributed.Group,
+    name: str,
+    model: Model,
+    steps: dict[str, Timed],
+    given: argparse.Namespace,
+) -> None:
+    """Measure a step alone, and another one, in turn; print what is found."""
+    both = list(steps.values())
+    warmed = warm(both, given.warm)
+    measure(both, given.rounds)
+    if group.rank == 0:
+        print_rows(name, model.items * group.size, steps, warmed)
+
+
+def print_rows(name: str, items: int, steps: dict[str, Timed], warmed: int) -> None:
+    """Print what was found, and all times that it was found from.
+
+    Parameters
+    ----------
+    name : str
+        Of the model.
+    items : int
+        Of all ranks' steps.
+    steps : dict of str to Timed
+        The first is that alone.
+    warmed : int
+        Rounds before those that count.
+    """
+    alone, *_ = steps.values()
+    for way, each in steps.items():
+        visible = "", ""
+        if each.exchange:
+            late = statistics.median(map(sub, each.times, alone.times))
+            visible = f"{1e3 * each.exchange:.2f}", f"{late / each.exchange:.3f}"
         print(
-            f"| {name} | {kind} | {1e3 * each.median:.2f} |"
-            f" {efficiency(alone, each):.3f} | {each.peak / 2**20:.0f} |",
+            f"| {name} | {way} | {1e3 * each.median:.2f} |"
+            f" {efficiency(alone, each):.3f} | {items / each.median:.0f} |"
+            f" {visible[0]} | {visible[1]} | {each.peak / 2**20:.0f} |",
             flush=True,
         )
-    for kind, each in (("alone", alone), (way, step)):
+    for way, each in steps.items():
         times = " ".join([f"{1e3 * seconds:.2f}" for seconds in each.times])
-        print(f"  {kind}, ms, after {warmed} rounds: {times}", flush=True)
+        print(f"  {way}, ms, after {warmed} rounds: {times}", flush=True)
 
 
 if __name__ == "__main__":

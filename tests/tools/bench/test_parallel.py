@@ -33,6 +33,9 @@ def test_a_row_for_each_way(
     ]
     assert rows[0][3] == rows[2][3] == "1.000"
     assert all(float(row[2]) > 0 for row in rows)
+    assert all(len(row) == 8 for row in rows)
+    # Only gradients in buckets have an exchange of their own.
+    assert [bool(row[5]) for row in rows] == [False, True, False, False]
     times = [line.split(": ") for line in lines[3:] if not line.startswith("|")]
     kinds = [each[0].split(", ms")[0].strip() for each in times]
     assert kinds == [row[1] for row in rows]
@@ -43,8 +46,8 @@ class _Counted(parallel.Timed):
     """A step that takes what it is told to."""
 
     def __init__(self, name: str, taken: list[str], times: list[float]) -> None:
+        super().__init__(alone(), lambda: None)
         self.name, self.taken, self.left = name, taken, iter(times)
-        self.times: list[float] = []
 
     def seconds(self) -> float:
         self.taken.append(self.name)
