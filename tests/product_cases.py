@@ -93,6 +93,20 @@ PRODUCTS = {
             ),
         ),
     ),
+    "dot": Case(
+        ops.dot,
+        (sample((13,), (13,)), sample((0,), (0,)), sample((1,), (1,))),
+        np.dot,
+        torch.dot,
+        scale=10,
+        bad=(
+            Bad(
+                lambda ones: ops.dot(ones(2, 2), ones(2)),
+                ShapeError,
+                "dot: a is (2, 2); it must be 1-D",
+            ),
+        ),
+    ),
     "linear": Case(
         ops.linear,
         (

@@ -121,7 +121,12 @@ class ReductionKernel(NamedTuple):
 
 
 def sum_like(
-    operation: str, x: DType, out: DType, scale: float = 1, mapping: str = ""
+    operation: str,
+    x: DType,
+    out: DType,
+    scale: float = 1,
+    mapping: str = "",
+    other: str = "",
 ) -> ReductionKernel:
     """Return the reduction to a sum, product or extreme.
 
@@ -136,18 +141,24 @@ def sum_like(
         Factor of the result.
     mapping : str
         One of `MAPS`.
+    other : str
+        Operand of the layout of `x`, if what is reduced are the products of both.
     """
     constants = {"OPERATION": OPERATIONS.index(operation), "MAP": MAPS.index(mapping)}
     wide = {"WIDE": "1"} if out is int64 and x is not int64 else {}
     grows = x.is_float and out is not x
     plain = storage_defines(out) if wide or grows else storage_defines(x, in_acc=True)
     results: dict[str, Argument] = {"out_": "out", "scale": scale}
+    pair: dict[str, Argument] = {"y": other} if other else {}
+    paired = {"PAIRED": "1"} if other else {}
+    only = {**storage_defines(x, out_acc=grows), **wide, **paired}
+    first = {**storage_defines(x, out_acc=True), **wide, **paired}
     return ReductionKernel(
         "reduce/reduce",
         8 if wide else acc_size(x),
         "out_",
-        PassSpec(results, constants, {**storage_defines(x, out_acc=grows), **wide}),
-        PassSpec({"scale": 1}, constants, {**storage_defines(x, out_acc=True), **wide}),
+        PassSpec({**results, **pair}, constants, only),
+        PassSpec({"scale": 1, **pair}, constants, first),
         PassSpec(results, {**constants, "MAP": 0}, plain),
     )
 
@@ -238,6 +249,7 @@ def reduce_dispatches(
     x: StridedSpec,
     dims: tuple[int, ...],
     wanted: int | None = None,
+    other: StridedSpec | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches that reduce `x` over `dims`, one or two.
 
@@ -254,11 +266,13 @@ def reduce_dispatches(
         Reduced dimensions.
     wanted : int or None
         Target number of workgroups, which sets the chunk count; None chooses.
+    other : StridedSpec or None
+        The second operand of a reduction of products, of the shape and strides of `x`.
     """
     need_countable(reduction.kernel, x)
     kept, reduced = split_dims(x.layout, dims, reduction.ordered)
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    if wanted is None and has_uniform_runs(gpu, x, kept, reduced):
+    if wanted is None and not other and has_uniform_runs(gpu, x, kept, reduced):
         return _with_uniform_loads(gpu, reduction, kept, count)
     side = output_tile(gpu, kept, reduced)[1]
     groups = ceil_div(outputs, side)
@@ -268,7 +282,9 @@ def reduce_dispatches(
     chunks = min(max(chunks, least_chunks(gpu, count)), MAX_GROUPS)
     vec4_loads = is_vec4_readable(gpu, x, kept, reduced)
     if vec4_loads:
-        reduction = _with_vec4_loads(reduction, apart=x.layout.offset % QUAD != 0)
+        offsets = [each.layout.offset for each in (x, other) if each]
+        apart = any(offset % QUAD for offset in offsets)
+        reduction = _with_vec4_loads(reduction, apart)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]

@@ -19,6 +19,8 @@
 // last workgroup to finish merges the partial states of all, in the order of the
 // chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it
 // so.
+// With PAIRED, and a buffer `y` among RESULTS that is laid out as x is, elements are the
+// products of both; not with UNIFORM_LOADS.
 // With UNIFORM_LOADS outputs are contiguous runs, and a workgroup is a subgroup of LANES
 // invocations, 4 or 8, that takes ROUNDS elements each, of a run of at least as many;
 // every invocation stores a state. For llvmpipe: see lib/uniform_index.glsl.
@@ -84,6 +86,12 @@ layout(push_constant, std430) uniform Push {
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 SOURCE x = push.x;
+#ifdef PAIRED
+SOURCE y = push.y;
+#define ELEMENT_AT(offset) (load(x, offset) * load(y, offset))
+#else
+#define ELEMENT_AT(offset) load(x, offset)
+#endif
 #ifndef UNIFORM_LOADS
 uint reduced_size[3] = push.reduced_size;
 uint reduced_magic[3] = push.reduced_magic;
@@ -98,7 +106,7 @@ State read(uint offset, uint index) { return x.at[offset]; }
 #else
 // The state of an element, which has a number within its output.
 State element(ACC value, uint index);
-State read(uint offset, uint index) { return element(load(x, offset), index); }
+State read(uint offset, uint index) { return element(ELEMENT_AT(offset), index); }
 #endif
 // Store what all elements of an output give, or those of a chunk.
 void finish(uint place, State state);
@@ -127,10 +135,13 @@ uint reduced_offset(uint index) {
 
 #ifdef APART
 ACC4 load_apart(uint offset) {
-    return ACC4(load(x, offset), load(x, offset + 1), load(x, offset + 2),
-                load(x, offset + 3));
+    return ACC4(ELEMENT_AT(offset), ELEMENT_AT(offset + 1), ELEMENT_AT(offset + 2),
+                ELEMENT_AT(offset + 3));
 }
 #define QUAD_AT(offset) load_apart(offset)
+#elif defined(PAIRED)
+#define QUAD_AT(offset)                                                                \
+    (load_quad(quads, (offset) / 4) * load_quad(other_quads, (offset) / 4))
 #else
 #define QUAD_AT(offset) load_quad(quads, (offset) / 4)
 #endif
@@ -215,6 +226,9 @@ void main() {
 #ifdef QUADS
 #ifndef APART
     QuadsIn quads = QuadsIn(x);
+#ifdef PAIRED
+    QuadsIn other_quads = QuadsIn(y);
+#endif
 #endif
 #ifdef TURNS
     for (uint index = gl_WorkGroupID.z * turn + 4 * part; index < end;

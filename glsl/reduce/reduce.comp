@@ -1,6 +1,6 @@
 // Reduction of a strided tensor to sums, products or extremes
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
-// in      x of T, as reduce/body.glsl indexes it
+// in      x of T, as reduce/body.glsl indexes it; y likewise, with PAIRED
 // out     out_ (chunks, outputs) of T, or of int64 with the macro WIDE; times scale
 // consts  OPERATION; MAP: element-wise map before it; those of lib/group_reduce.glsl
 //         and reduce/body.glsl
@@ -52,7 +52,11 @@ State merge(State old, State new) {
 
 #define TURNS
 #define SOURCE In
+#ifdef PAIRED
+#define RESULTS In y; RESULT out_; VALUE scale;
+#else
 #define RESULTS RESULT out_; VALUE scale;
+#endif
 #include "reduce/body.glsl"
 
 #ifdef SHUFFLES

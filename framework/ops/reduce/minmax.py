@@ -37,6 +37,7 @@ from .common import (
     stored_places,
 )
 from .sum import Dims, finish, reduce_empty, total
+from .two_steps import in_two_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,13 @@ def _over(
         return lazy_copy(x, node)
     if x.numel() == 0:
         return reduce_empty(x, dims, keepdim, 0, x.dtype)
-    made = as_dtype_of(op(*readable(in_storage(x), dims)), x.dtype)
+    source, left = in_storage(x), dims
+    # The gradient is shared among all that are equal, not first among those of a row.
+    steps = None if source.needs_grad else in_two_steps(source, dims)
+    if steps is not None:
+        rows, left = steps
+        source = op(source, rows)
+    made = as_dtype_of(op(*readable(source, left)), x.dtype)
     out = finish(made, x.layout.shape, dims, keepdim)
     if out.grad_node is not None:
         show_as(out, node, x)

@@ -35,8 +35,15 @@ from ..movement.concat import cat
 from ..movement.rearrange import pad
 from ..movement.slice import narrow, select
 from ..view import flatten, permute, reshape, unflatten
-from .common import as_dtype_of, empty_result, in_storage, readable, whole_dtype
+from .common import (
+    as_dtype_of,
+    empty_result,
+    in_storage,
+    readable,
+    whole_dtype,
+)
 from .scan import running_product
+from .two_steps import in_two_steps
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -165,7 +172,15 @@ def total(
         return by_parts(lambda part: total(part, dims, keepdim, real, scale), x)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else dtype
-    walked, reduced = readable(source, dims)
+    left, steps = dims, in_two_steps(source, dims)
+    if steps is not None:
+        rows, left = steps
+        held = float32 if held.is_float and held.itemsize < 4 else held
+        if mapping:
+            source, mapping = _mapped_sum(source, rows, held, mapping), ""
+        else:
+            source = _sum(source, rows, held)
+    walked, reduced = readable(source, left)
     if mapping:
         out = _mapped_sum(walked, reduced, held, mapping)
     else:

@@ -1,5 +1,6 @@
 """Products of vectors and matrices against PyTorch."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,32 @@ def test_a_bias_of_another_dtype_is_promoted_as_a_sum_is(gpu: fw.device) -> None
             for each, want in ((x, 4.0), (weight, 2.0), (bias, 2.0)):
                 assert each.grad.dtype is each.dtype
                 assert (each.grad.numpy() == want).all()
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int8", "complex64"])
+def test_scalar_products(gpu: Any, dtype: str) -> None:
+    """Of any alignment and stride, in as many chunks as there may be."""
+    rng = np.random.default_rng(3)
+    kind, whole = getattr(torch, dtype), "int" in dtype
+    for n, starts, step in itertools.product(
+        (1, 5, 4097, 300_000), ((0, 0), (1, 0), (1, 3)), (1, 2)
+    ):
+        given = [rng.integers(-5, 5, 2 * n + 8) for _ in range(2)]
+        if not whole:
+            given = [0.1 * x + rng.normal(size=x.size) for x in given]
+        if dtype == "complex64":
+            given = [x + 1j * rng.normal(size=x.size) for x in given]
+        a, b = (torch.tensor(x).to(kind) for x in given)
+        x, y = (fw.tensor(each.numpy()).to(gpu) for each in (a, b))
+        first = slice(starts[0], starts[0] + n * step, step)
+        second = slice(starts[1], starts[1] + n)
+        a, b = a[first], b[second]
+        found = ops.vdot(x[first], y[second]).numpy()
+        if whole:
+            assert found == torch.vdot(a, b)
+            continue
+        precise = torch.complex128 if dtype == "complex64" else torch.float64
+        wanted = torch.vdot(a.to(precise), b.to(precise)).numpy()
+        bound = 1e-3 if dtype == "float16" else 1e-6
+        np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound * 30 * n**0.5)
