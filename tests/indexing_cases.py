@@ -1,5 +1,8 @@
 """Rows of the op table for indexing."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -48,46 +51,70 @@ def rows(count: int, low: int, high: int, dtype: str = "int32") -> Draw:
 EACH = Draw((3, 4, 5), -7, 7, "int64")
 
 
-def extremes(
-    x: np.ndarray, index: np.ndarray, src: np.ndarray, dim: int, greatest: bool
+SCATTERED = tuple(
+    Sample((Draw(base), Draw(index, 0, base[1], "int32"), Draw(source)))
+    for base, index, source in (
+        ((3, 4, 5), (3, 7, 5), (3, 7, 5)),
+        ((3, 4, 5), (7,), (3, 7, 5)),
+        ((1, 5, 1), (30,), (1, 30, 1)),
+        ((1, 5, 1), (1, 300, 1), (1, 300, 1)),
+        ((1, 0, 1), (0,), (1, 0, 1)),
+        ((1, 1, 1), (1,), (1, 1, 1)),
+    )
+)
+"""Rows that are combined: with an index for each element, or for each row."""
+
+
+def combined(
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, join: Callable[..., Any]
 ) -> np.ndarray:
-    """Return `x` with the extremes of itself and of what goes to each place."""
-    out, join = x.copy(), np.fmax if greatest else np.fmin
-    for place in np.ndindex(*index.shape):
-        target = (*place[:dim], index[place], *place[dim + 1 :])
-        out[target] = join(out[target], src[place])
+    """Return rows of `base` joined with those of `source` that name them."""
+    out = base.copy()
+    for outer, entry, inner in np.ndindex(*source.shape):
+        row = index[entry] if index.ndim == 1 else index[outer, entry, inner]
+        place = outer, row, inner
+        out[place] = join(out[place], source[outer, entry, inner])
     return out
+
+
+def combining(name: str, *rest: Any) -> Callable[..., Any]:
+    """Return an op that combines rows, with its further arguments."""
+    return lambda base, index, source: REGISTRY[name](base, index, source, *rest, "")
+
+
+def row_beyond(mode: str) -> Bad:
+    """Return a call with an index that is out of range."""
+    return Bad(
+        lambda ones: ops.scatter_reduce(
+            ones(3), 0, ones(2, dtype="int32") * 3, ones(2), mode
+        ),
+        IndexRangeError,
+        "scatter_reduce: index 3 is out of range: dimension 0 has size 3",
+    )
 
 
 INDEXING = {
     "scatter_minmax": Case(
-        lambda x, index, src, dim, greatest: REGISTRY["scatter_minmax"](
-            x, index, src, dim, greatest, True
-        ),
-        tuple(
-            Sample(
-                (Draw(shape), Draw(entries, 0, shape[dim], "int32"), Draw(entries)),
-                {"dim": dim, "greatest": greatest},
-            )
-            for shape, entries, dim, greatest in (
-                ((3, 4, 5), (3, 7, 5), 1, True),
-                ((3, 4, 5), (2, 4, 3), 0, False),
-                ((5,), (300,), 0, True),
-                ((5, 3), (0, 3), 0, True),
-                ((1,), (1,), 0, False),
-            )
-        ),
-        extremes,
+        combining("scatter_minmax", True, True),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.fmax),
         exact=True,
-        bad=(
-            Bad(
-                lambda ones: ops.scatter_reduce(
-                    ones(3), 0, ones(2, dtype="int32") * 3, ones(2), "amax"
-                ),
-                IndexRangeError,
-                "scatter_reduce: index 3 is out of range: dimension 0 has size 3",
-            ),
-        ),
+        bad=(row_beyond("amax"),),
+    ),
+    "scatter_product": Case(
+        combining("scatter_product", True),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.multiply),
+        scale=20,  # up to a hundred factors
+        bad=(row_beyond("prod"),),
+    ),
+    "scatter_atomic": Case(
+        combining("scatter_atomic", "min", True),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.fmin),
+        exact=True,
+        gradient=False,
+        bad=(row_beyond("amin"),),
     ),
     "take": Case(
         lambda x, index: REGISTRY["take"](x, index, "", True),

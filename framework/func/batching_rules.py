@@ -384,7 +384,7 @@ def _take(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("x",), bound["x"].shape)
 
 
-@rule("put")
+@rule("put", "scatter_atomic", "scatter_minmax", "scatter_product")
 def _put(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("base", "source"), bound["source"].shape)
 

@@ -4,7 +4,6 @@
 // out     out_, likewise
 // consts  none; VECTORS: x and out_ begin at multiples of 16 bytes
 // source  -
-// lint    scalar-load: the words behind the last whole vector
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"

@@ -264,14 +264,14 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     return scatter_along("scatter_add", x, dim, index, src, add_rows)
 
 
-def _scatter_slices(
+def scatter_slices(
     name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
     write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
 ) -> Tensor:  # fmt: skip
     """Return `x` with slices of `source` written by `write` at one index per slice."""
     if not (x.layout.shape and index.layout.shape and source.layout.shape):
         flat = as_vector(x), dim, as_vector(index), as_vector(source)
-        return reshape(_scatter_slices(name, *flat, write), x.layout.shape)
+        return reshape(scatter_slices(name, *flat, write), x.layout.shape)
     at = normalize_dim(name, dim, len(x.layout.shape))
     wanted = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if len(index.layout.shape) != 1 or source.layout.shape != wanted:
@@ -324,7 +324,7 @@ def index_add(
             " have as many dimensions"
         )
     scaled = source if alpha == 1 else mul(source, alpha)
-    return _scatter_slices("index_add", x, dim, index, scaled, add_rows)
+    return scatter_slices("index_add", x, dim, index, scaled, add_rows)
 
 
 @autocast_promote
@@ -346,7 +346,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     ShapeError, IndexRangeError, DTypeError
         As in `index_add`.
     """
-    return _scatter_slices("index_copy", x, dim, index, source, put_rows)
+    return scatter_slices("index_copy", x, dim, index, source, put_rows)
 
 
 def _fill_node(x: Tensor, dim: int, index: Tensor, value: object) -> str:
@@ -395,7 +395,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     else:
         filled = fill_like(x, sizes, value, x.dtype)
     write = functools.partial(put_rows, from_end=True)
-    return _scatter_slices("index_fill", x, at, flatten(index), filled, write)
+    return scatter_slices("index_fill", x, at, flatten(index), filled, write)
 
 
 @shown_as("UnfoldBackward0", "x")

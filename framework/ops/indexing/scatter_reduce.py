@@ -1,37 +1,69 @@
 """Scatter with a reduction: sum, product, mean or extreme per destination.
 
-Products and extremes sort entries by destination, then run a segmented scan over
-distances that double: the last entry of each segment has the segment's reduction.
+Products and extremes are combined by atomics. Where a device has none of a dtype, or
+the order of float products is to be fixed, entries are sorted by destination, and a
+segmented scan over distances that double leaves each reduction in the last entry of its
+segment.
 """
 
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import INTEGER, NUMERIC, bool_, float32, float64, int32, uint8
+from ...base.determinism import is_deterministic
+from ...base.device import Device, GpuDevice
+from ...base.dtype import (
+    INTEGER,
+    DType,
+    as_dtype,
+    bool_,
+    float32,
+    float64,
+    int32,
+    uint8,
+)
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import normalize_dim
-from ...dispatch.declare import composite
+from ...base.index_checks import UNCHECKED
+from ...base.shape import TensorSpec, normalize_dim
+from ...dispatch.declare import composite, primitive
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
-from ..elementwise.binary import div, floor_divide, mul
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.scatter import atomic_reduce_dispatches, identity_of
+from ..elementwise.binary import add, div, floor_divide, mul
 from ..elementwise.cast import cast, need_one_dtype
-from ..elementwise.compare import eq, maximum, minimum, ne, where
+from ..elementwise.compare import clamp_min, eq, maximum, minimum, ne, where
 from ..elementwise.unary import lazy_copy
 from ..movement.concat import cat
+from ..movement.rearrange import flip
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
-from .gather import flat_offsets, put_rows, readable_index, take_rows
-from .scatter import as_vector, gather, scatter_add, scatter_along
+from .gather import (
+    INDEX,
+    add_rows,
+    checked_rows,
+    flat_offsets,
+    index_constants,
+    put_rows,
+    readable_index,
+    segment_sum,
+    take_rows,
+)
+from .scatter import as_vector, scatter_along, scatter_slices
 from .scatter import scatter as replaced
-from .segment_sum import argsort_keys, sum_dtype
+from .segment_sum import SUM_DTYPES, argsort_keys, sum_dtype
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
 
@@ -160,23 +192,8 @@ def scatter_reduce(
         counted = cast(x, uint8), dim, index, cast(src, uint8)
         other = "amin" if reduce in ("prod", "amin") else "amax"
         return cast(scatter_reduce(*counted, other, include_self=include_self), bool_)
-    if reduce == "prod":
-        return _product(x, at, index, src, include_self)
-    if reduce in ("amax", "amin"):
-        if not index.numel():
-            return lazy_copy(x)
-        for each, size in enumerate(index.layout.shape[: len(src.layout.shape)]):
-            if size < src.layout.shape[each]:
-                src = narrow(src, each, 0, size)
-        return _scatter_minmax(x, index, src, at, reduce == "amax", include_self)
-    base = x if include_self else replaced(x, at, index, 0)
-    total = scatter_add(base, at, index, src)
-    if reduce == "sum":
-        return total
-    counts = _counts(x, at, index, include_self)
-    if x.dtype in INTEGER:
-        return as_dtype_of(floor_divide(total, cast(counts, x.dtype)), x.dtype)
-    return as_dtype_of(div(total, counts), x.dtype)
+    write = partial(_combined_rows, reduce=reduce, include_self=include_self)
+    return scatter_along("scatter_reduce", x, at, index, src, write)
 
 
 INDEX_MODES = ("prod", "mean", "amax", "amin")
@@ -227,56 +244,168 @@ def index_reduce(
             f" {tuple(source.shape)}; reduce must be one of {INDEX_MODES}, index"
             f" have one dimension, and source be {wanted}"
         )
-    along = (-1,) + (1,) * (len(x.layout.shape) - 1 - at)
-    places = expand(reshape(readable_index("index_reduce", index), along), wanted)
-    return scatter_reduce(x, at, places, source, reduce, include_self=include_self)
+    write = partial(_combined_rows, reduce=reduce, include_self=include_self)
+    return scatter_slices("index_reduce", x, at, index, source, write)
 
 
-def _counts(x: Tensor, dim: int, index: Tensor, include_self: bool) -> Tensor:
-    """Return the element counts of each mean."""
-    whole = float64 if x.dtype is float64 else float32
-    kind = int32 if x.dtype in INTEGER else whole
-    ones = fill_like(x, x.layout.shape, 1, kind)
-    if not include_self:
-        ones = replaced(ones, dim, index, 0)
-    return scatter_add(ones, dim, index, fill_like(x, index.layout.shape, 1, kind))
-
-
-def _product(
-    x: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool
+def _combined_rows(
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    site: str,
+    reduce: str,
+    include_self: bool,
 ) -> Tensor:
-    if not index.numel():
-        return lazy_copy(x)
-    wide = sum_dtype(x.dtype)
-    base, factors = as_dtype_of(x, wide), as_dtype_of(src, wide)
-    start = fill_like(base, x.layout.shape, 1, wide) if include_self else base
-    out = _scattered(start, dim, index, factors, mul)
-    return as_dtype_of(mul(base, out) if include_self else out, x.dtype)
+    """Return (outer, rows, inner) with rows of `source` combined by `reduce`.
+
+    The index is one for each row, (entries), or for each element of `source`.
+    """
+    if 0 in source.layout.shape:
+        return lazy_copy(base)
+    index, dtype = readable_index("scatter_reduce", index), base.dtype
+    if reduce in ("amax", "amin", "prod"):
+        wide = sum_dtype(dtype)
+        given = as_dtype_of(base, wide), index, as_dtype_of(source, wide)
+        if reduce == "prod":
+            return as_dtype_of(_scatter_product(*given, include_self, site), dtype)
+        out = _scatter_minmax(*given, reduce == "amax", include_self, site)
+        return as_dtype_of(out, dtype)
+    if include_self and reduce == "sum":
+        return add_rows(base, index, source, site)
+    counts = _entries(base, index, source, site)
+    if not include_self:
+        base = where(eq(counts, 0), base, 0)
+    total = add_rows(base, index, source, UNCHECKED)
+    if reduce == "sum":
+        return total
+    counts = add(counts, 1) if include_self else clamp_min(counts, 1)
+    if dtype in INTEGER:
+        return as_dtype_of(floor_divide(total, cast(counts, dtype)), dtype)
+    kind = float64 if dtype is float64 else float32
+    return as_dtype_of(div(total, cast(counts, kind)), dtype)
+
+
+def _entries(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
+    """Return how many entries name each row, or each element, as int32."""
+    outer, entries, inner = source.layout.shape
+    around = (outer, inner) if len(index.layout.shape) == 3 else (1, 1)
+    ones = fill_like(base, (around[0], entries, around[1]), 1, int32)
+    return segment_sum(index, ones, base.layout.shape[1], site, False)
+
+
+@primitive(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+def _scatter_atomic(
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    operation: str,
+    include_self: bool,
+    site: str,
+) -> Tensor:
+    """Return `base` with rows of `source` combined; see `_combined_rows`."""
+
+
+@_scatter_atomic.spec
+def _scatter_atomic_spec(base: TensorSpec, **_: object) -> TensorSpec:
+    return base
+
+
+@_scatter_atomic.kernel
+def _scatter_atomic_kernel(
+    gpu: DeviceInfo,
+    base: StridedSpec,
+    index: StridedSpec,
+    source: StridedSpec,
+    operation: str,
+    include_self: bool,
+    site: str,
+) -> list[Dispatch]:
+    constants = index_constants(index, from_end=False)
+    return atomic_reduce_dispatches(
+        gpu, base, index, source, operation, include_self, site, constants
+    )
+
+
+@_scatter_atomic.reference
+def _scatter_atomic_reference(
+    base: np.ndarray,
+    index: np.ndarray,
+    source: np.ndarray,
+    operation: str,
+    include_self: bool,
+    site: str,
+) -> np.ndarray:
+    rows = checked_rows(index, base.shape[1], site, from_end=False)
+    outer, _, inner = np.ogrid[tuple(map(slice, source.shape))]
+    places = outer, rows[None, :, None] if rows.ndim == 1 else rows, inner
+    out = base.copy()
+    if not include_self:
+        out[places] = identity_of(operation, as_dtype(base.dtype))
+    combine = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}[operation]
+    with np.errstate(all="ignore"):
+        combine.at(out, places, source)
+    return out
+
+
+def _combines_by_atomics(device: Device, dtype: DType, operation: str) -> bool:
+    """Return whether rows are combined by atomics, or as NumPy does on the host.
+
+    Products of floats depend on the order, which `use_deterministic_algorithms` fixes.
+    """
+    if not isinstance(device, GpuDevice):
+        return True
+    if operation == "prod" and dtype.is_float and is_deterministic():
+        return False
+    return dtype.itemsize == 4 or "buffer_int64_atomics" in device.gpu.info.supported
+
+
+def _combination(
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    operation: str,
+    include_self: bool,
+    site: str,
+) -> Tensor:
+    """Return `base` with rows of `source` combined, by atomics or in order."""
+    if _combines_by_atomics(base.device, base.dtype, operation):
+        return _scatter_atomic(base, index, source, operation, include_self, site)
+    joins: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+    joins = {"max": maximum, "min": minimum, "prod": mul}
+    combine = joins[operation]
+    if not include_self:
+        return _scattered(base, index, source, combine, site)
+    least = identity_of(operation, base.dtype)
+    start = fill_like(base, base.layout.shape, least, base.dtype)
+    return combine(base, _scattered(start, index, source, combine, site))
+
+
+def _each(index: Tensor, source: Tensor) -> Tensor:
+    """Return indices of each element of `source`."""
+    if len(index.layout.shape) == 3:
+        return index
+    return expand(reshape(index, (1, -1, 1)), source.layout.shape)
 
 
 def _scattered(
-    x: Tensor,
-    dim: int,
+    base: Tensor,
     index: Tensor,
-    src: Tensor,
+    source: Tensor,
     combine: Callable[[Tensor, Tensor], Tensor],
+    site: str,
 ) -> Tensor:
-    """Return `x` with its elements replaced by segment reductions of `src`."""
-
-    def write(base: Tensor, rows: Tensor, source: Tensor, site: str) -> Tensor:
-        places = flatten(flat_offsets(rows, base.layout.shape[1], site))
-        order = argsort_keys(places)
-        places, values = (_gathered(each, order) for each in (places, source))
-        values = _segmented_scan(places, values, rows.layout.shape[1], combine)
-        if values.requires_grad and values.numel() > 1:
-            # Only the end of a segment counts, and `put_rows` does not tell.
-            count = values.numel()
-            after = cat([narrow(places, 0, 1, count - 1), places[-1:] * 0 - 2])
-            values = where(ne(places, after), values, values.detach())
-        out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
-        return reshape(out, base.layout.shape)
-
-    return scatter_along("scatter_reduce", x, dim, index, src, write)
+    """Return `base` with elements replaced by segment reductions of `source`."""
+    places = flatten(flat_offsets(_each(index, source), base.layout.shape[1], site))
+    order = argsort_keys(places)
+    places, values = (_gathered(each, order) for each in (places, source))
+    values = _segmented_scan(places, values, source.layout.shape[1], combine)
+    if values.requires_grad and values.numel() > 1:
+        # Only the end of a segment counts, and `put_rows` does not tell.
+        count = values.numel()
+        after = cat([narrow(places, 0, 1, count - 1), places[-1:] * 0 - 2])
+        values = where(ne(places, after), values, values.detach())
+    out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
+    return reshape(out, base.layout.shape)
 
 
 def _gathered(x: Tensor, order: Tensor) -> Tensor:
@@ -305,42 +434,102 @@ def _segmented_scan(
     return values
 
 
-@composite(dtypes={"x": NUMERIC, "index": INTEGER, "src": NUMERIC})
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
 def _scatter_minmax(
-    x: Tensor,
+    base: Tensor,
     index: Tensor,
-    src: Tensor,
-    dim: int,
+    source: Tensor,
     greatest: bool,
     include_self: bool,
+    site: str,
 ) -> Tensor:
-    """Return `x` with the maximum or minimum of `src` at each destination.
-
-    `src` is of the shape of `index`.
-    """
-    combine = maximum if greatest else minimum
-    if not include_self:
-        return _scattered(x, dim, index, src, combine)
-    least: float = -math.inf if greatest else math.inf
-    if not x.dtype.is_float:
-        least = x.dtype.limits[0 if greatest else 1]
-    start = fill_like(x, x.layout.shape, least, x.dtype)
-    return combine(x, _scattered(start, dim, index, src, combine))
+    """Return (outer, rows, inner) with the extreme of rows that name each."""
+    operation = "max" if greatest else "min"
+    return _combination(base, index, source, operation, include_self, site)
 
 
 @_scatter_minmax.vjp
 def _scatter_minmax_vjp(
     grad: Tensor,
-    x: Tensor,
+    base: Tensor,
     index: Tensor,
-    src: Tensor,
+    source: Tensor,
     out: Tensor,
-    dim: int,
     include_self: bool,
 ) -> tuple[Tensor, None, Tensor]:
-    is_extreme = cast(eq(x, out), grad.dtype)
+    is_extreme = cast(eq(base, out), grad.dtype)
     if not include_self:
-        is_extreme = replaced(is_extreme, dim, index, 0)
-    chosen = cast(eq(src, gather(out, dim, index)), grad.dtype)
-    share = grad / scatter_add(is_extreme, dim, index, chosen)
-    return is_extreme * share, None, chosen * gather(share, dim, index)
+        named = ne(_entries(base, index, source, UNCHECKED), 0)
+        is_extreme = where(named, 0, is_extreme)
+    chosen = cast(eq(source, take_rows(out, index)), grad.dtype)
+    share = grad / add_rows(is_extreme, index, chosen)
+    return is_extreme * share, None, chosen * take_rows(share, index)
+
+
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+def _scatter_product(
+    base: Tensor, index: Tensor, source: Tensor, include_self: bool, site: str
+) -> Tensor:
+    """Return (outer, rows, inner) with the product of rows that name each."""
+    return _combination(base, index, source, "prod", include_self, site)
+
+
+@_scatter_product.vjp
+def _scatter_product_vjp(
+    grad: Tensor, base: Tensor, index: Tensor, source: Tensor, include_self: bool
+) -> tuple[Tensor, None, Tensor]:
+    """Multiply by the product of all other factors, which may be 0.
+
+    Of what is not 0 that is the product by the factor, if none is 0, and nothing
+    otherwise; of the only 0 it is the product of all that are not. That has no right
+    derivative by the zeros, so a gradient that is recorded is computed without it.
+    """
+    if is_grad_enabled():
+        return _recorded_product_vjp(grad, base, index, source, include_self)
+    is_zero, base_is_zero = eq(source, 0), eq(base, 0)
+    zeros = segment_sum(index, cast(is_zero, int32), base.shape[1], UNCHECKED, False)
+    if include_self:
+        zeros = add(zeros, cast(base_is_zero, int32))
+    factors = where(base_is_zero, 1, base), index, where(is_zero, 1, source)
+    product = grad * _combination(*factors, "prod", include_self, UNCHECKED)
+    whole, rest = (where(eq(zeros, count), product, 0) for count in (0, 1))
+    shares = take_rows(whole, index) / factors[2], take_rows(rest, index)
+    grad_source = where(is_zero, shares[1], shares[0])
+    if include_self:
+        return where(base_is_zero, rest, whole / factors[0]), None, grad_source
+    named = ne(_entries(base, index, source, UNCHECKED), 0)
+    return where(named, 0, grad), None, grad_source
+
+
+def _recorded_product_vjp(
+    grad: Tensor, base: Tensor, index: Tensor, source: Tensor, include_self: bool
+) -> tuple[Tensor, None, Tensor]:
+    """Return the gradient in products alone: of what is before and behind a factor."""
+    each, rows = _each(index, source), base.layout.shape[1]
+    places = flatten(flat_offsets(each, rows, UNCHECKED))
+    order = argsort_keys(places)
+    places, values = (_gathered(x, order) for x in (places, source))
+    most = source.layout.shape[1]
+    before = _exclusive(places, values, most)
+    after = flip(_exclusive(flip(places, 0), flip(values, 0), most), 0)
+    grads = grad * base if include_self else grad
+    others = before * after * _gathered(grads, places)
+    unsorted = fill_like(others, (1, places.numel(), 1), 0, others.dtype)
+    unsorted = put_rows(unsorted, order, reshape(others, (1, -1, 1)))
+    ones = fill_like(base, base.layout.shape, 1, base.dtype)
+    if include_self:
+        grad_base = grad * _scattered(ones, index, source, mul, UNCHECKED)
+    else:
+        named = ne(_entries(base, index, source, UNCHECKED), 0)
+        grad_base = where(named, 0, grad)
+    return grad_base, None, reshape(unsorted, source.layout.shape)
+
+
+def _exclusive(places: Tensor, values: Tensor, most: int) -> Tensor:
+    """Return the product of the entries before each that name the same place."""
+    products, count = _segmented_scan(places, values, most, mul), places.numel()
+    ones = fill_like(values, (1,), 1, values.dtype)
+    if count == 1:
+        return ones
+    same = eq(narrow(places, 0, 1, count - 1), narrow(places, 0, 0, count - 1))
+    return cat([ones, where(same, narrow(products, 0, 0, count - 1), 1)])

@@ -1,0 +1,143 @@
+// Rows combined by atomics with those of a tensor that they name: extremes, products
+// grid    one invocation per element of base, or of source, linear
+// in      base; source (outer, entries, inner); indices (entries), or one for each element
+//         if EACH; count: elements; identity: the bits of what changes nothing
+// out     out_, and signed_, the same memory (outer, rows, inner); error: an index out of
+//         range
+// consts  PASS: 0 begins with base, where each NaN has the bits that are beyond all
+//         others, 1 writes the identity where rows are named, 2 combines; OPERATION;
+//         EACH; INDEX_WORDS, INDEX_SIGNED, FROM_END
+// source  extremes of floats by their bits: those without a sign are in the order of
+//         signed integers, those with it in the reverse order of unsigned ones
+// lint    qualifier: out_ and signed_ are the same memory
+// lint    atomic-in-loop: a product is exchanged until no other came between
+#version 460
+#extension GL_EXT_buffer_reference : require
+#ifdef WIDE_ATOMICS
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_EXT_shader_atomic_int64 : require
+#endif
+#include "lib/index.glsl"
+#include "index/row_index.glsl"
+
+layout(constant_id = 3) const uint PASS = 2;
+layout(constant_id = 4) const uint OPERATION = 0;
+layout(constant_id = 7) const uint EACH = 1;
+
+const uint MAX = 0;
+const uint MIN = 1;
+const uint PROD = 2;
+
+#define KIND_UNSIGNED 0
+#define KIND_SIGNED 1
+#define KIND_FLOAT 2
+#ifndef KIND
+#define KIND KIND_FLOAT
+#endif
+
+#ifdef WIDE_ATOMICS
+#define BITS uint64_t
+#define SIGNED int64_t
+#define FLOATING double
+#define AS_NUMBER(bits) uint64BitsToDouble(bits)
+#define AS_BITS(number) doubleBitsToUint64(number)
+const BITS INFINITY_BITS = 0x7ff0000000000000ul, NAN_BITS = 0x7ff8000000000000ul;
+const BITS SIGN = 0x8000000000000000ul;
+#else
+#define BITS uint
+#define SIGNED int
+#define FLOATING float
+#define AS_NUMBER(bits) uintBitsToFloat(bits)
+#define AS_BITS(number) floatBitsToUint(number)
+const BITS INFINITY_BITS = 0x7f800000u, NAN_BITS = 0x7fc00000u, SIGN = 0x80000000u;
+#endif
+
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
+    Source { BITS at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer
+    Bits { BITS at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer
+    SignedBits { SIGNED at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Source base;
+    Source source;
+    Indices indices;
+    Bits out_;
+    SignedBits signed_;
+    IndexSlot error;
+    uint count;
+    uint rows;
+    uint entries;
+    uint inner;
+    uint identity[2];
+} args;
+
+BITS settled(BITS bits) {
+#if KIND == KIND_FLOAT
+    if ((bits & (SIGN - 1)) > INFINITY_BITS)
+        return OPERATION == MIN ? NAN_BITS | SIGN : NAN_BITS;
+#endif
+    return bits;
+}
+
+BITS product(BITS a, BITS b) {
+#if KIND == KIND_FLOAT
+    return AS_BITS(AS_NUMBER(a) * AS_NUMBER(b));
+#else
+    return a * b;
+#endif
+}
+
+void combine(Bits out_, SignedBits signed_, uint place, BITS value) {
+    if (OPERATION == PROD) {
+        BITS found = out_.at[place], expected;
+        do {
+            expected = found;
+            found = atomicCompSwap(out_.at[place], expected, product(expected, value));
+        } while (found != expected);
+        return;
+    }
+    bool greatest = OPERATION == MAX;
+#if KIND == KIND_FLOAT
+    // With a sign, less is more.
+    bool has_sign = (value & SIGN) != 0;
+    if (has_sign && greatest) atomicMin(out_.at[place], value);
+    if (has_sign && !greatest) atomicMax(out_.at[place], value);
+    if (has_sign) return;
+#endif
+#if KIND == KIND_UNSIGNED
+    if (greatest) atomicMax(out_.at[place], value);
+    else atomicMin(out_.at[place], value);
+#else
+    if (greatest) atomicMax(signed_.at[place], SIGNED(value));
+    else atomicMin(signed_.at[place], SIGNED(value));
+#endif
+}
+
+void main() {
+    uint element = linear_invocation();
+    Source base = args.base, source = args.source;
+    Indices indices = args.indices;
+    Bits out_ = args.out_;
+    SignedBits signed_ = args.signed_;
+    uint rows = args.rows, entries = args.entries, inner = args.inner;
+    if (element >= args.count) return;
+    if (PASS == 0) {
+        out_.at[element] = settled(base.at[element]);
+        return;
+    }
+    uint line = element / inner, outer = line / entries;
+    uint entry = EACH != 0 ? element : line - outer * entries, bad = 0;
+    int row = read_row(indices, entry, rows, bad);
+    if (bad != 0) args.error.at[0] = bad;
+    if (row < 0) return;
+    uint place = (outer * rows + uint(row)) * inner + (element - line * inner);
+#ifdef WIDE_ATOMICS
+    BITS identity = BITS(args.identity[1]) << 32 | BITS(args.identity[0]);
+#else
+    BITS identity = args.identity[0];
+#endif
+    if (PASS == 1) out_.at[place] = identity;
+    else combine(out_, signed_, place, settled(source.at[element]));
+}
