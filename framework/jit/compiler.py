@@ -226,6 +226,7 @@ class _TraceCompiler:
             return self.result
         self._bind_external()
         final_copies = self._place_state()
+        self._merge_copied(plan, {slot for slot, _, _ in final_copies})
         self._allocate_outputs(plan)
         self._allocate_exchanges()
         self._place_intermediates(final_copies)
@@ -328,6 +329,29 @@ class _TraceCompiler:
                 final_copies.append((new, buffer, after.nbytes))
         self.launches = [each for each in self.launches if each.copies not in needless]
         return final_copies
+
+    def _merge_copied(self, plan: Plan, kept: set[int]) -> None:
+        """Leave out copies of intermediates that nothing reads later.
+
+        Both slots become that of the copy. `kept` are further slots that stay.
+        """
+        made = {self.slots[key] for key in self.made if key in self.slots}
+        fixed = kept.union(self.buffers, [slot for slot, _, _ in plan.outputs])
+        for _, taken, result in self.steps.values():
+            fixed.update([self.slots[id(taken)], self.slots[id(result)]])
+        for copy in [each for each in self.launches if each.copies is not None]:
+            assert copy.copies is not None
+            old, new = copy.copies
+            rest = [each for each in self.launches if each is not copy]
+            if (
+                old not in made
+                or old in fixed
+                or new in self.buffers
+                or not any((old, new) in each.in_place for each in rest)
+                or not _AccessOrder(rest).may_overwrite(old, new)
+            ):
+                continue
+            self.launches = [_renamed(each, old, new) for each in rest]
 
     def _allocate_outputs(self, plan: Plan) -> None:
         """Allocate the other results that outlive a replay."""
@@ -540,6 +564,24 @@ class _TraceCompiler:
                 continue
             place = self.buffers[slot], self.offsets.get(slot, 0)
             self.result.graph_inputs.append(GraphInput(*place, value.nbytes))
+
+
+def _renamed(launch: Launch, old: int, new: int) -> Launch:
+    """Return the launch with slot `new` in place of `old`."""
+    if old not in launch.reads and old not in launch.writes:
+        return launch
+
+    def number(slot: int) -> int:
+        return new if slot == old else slot
+
+    addresses = [(number(slot), offset) for slot, offset in launch.addresses]
+    return launch._replace(
+        addresses=tuple(addresses),
+        reads=tuple(map(number, launch.reads)),
+        writes=tuple(map(number, launch.writes)),
+        in_place=tuple([(number(a), number(b)) for a, b in launch.in_place]),
+        copies=launch.copies and (number(launch.copies[0]), number(launch.copies[1])),
+    )
 
 
 class _AccessOrder:

@@ -106,13 +106,13 @@ def memory_of(
     plan.places = (places, *former[:1])
     for slot, buffer in zip(slots, buffers):
         memory[slot] = buffer, buffer.address
-    for slot, place in execution_plan.aliases:
-        memory[slot] = memory[place]
     if block:
         buffer = buffers[-1]
         start = buffer.address
         for slot, offset in block:
             memory[slot] = buffer, start + offset
+    for slot, place in execution_plan.aliases:
+        memory[slot] = memory[place]
     return memory
 
 

@@ -416,6 +416,12 @@ def execution_plan(
     )
     reads = dict.fromkeys(_concatenated([launch.reads for launch in busy]))
     aliased = set(aliases.values())
+    # A result has memory of its own, also if that is first another slot's.
+    owned = set(live_out)
+    for slot in live_out:
+        while slot in aliases:
+            slot = aliases[slot]
+            owned.add(slot)
     memory: dict[int, int] = {}
     shared: dict[int, int] = {}
     shared_bytes = 0
@@ -423,7 +429,7 @@ def execution_plan(
         if slot in aliases:
             continue
         if (
-            slot in live_out
+            slot in owned
             or size > MAX_SHARED_SIZE
             or shared_bytes + size > MAX_SHARED_BYTES
         ):
@@ -461,13 +467,23 @@ def _without_copies(
     candidates = set(_concatenated([launch.in_place for launch in made]))
     spared = {launch.copies for launch in made if launch.copies in candidates}
     while True:
-        busy = _in_level_order([each for each in made if each.copies not in spared])
+        busy = _in_level_order(
+            [_after_sources(each, spared) for each in made if each.copies not in spared]
+        )
         intervals = barrier_intervals([(each.reads, each.writes) for each in busy])
         aliases = _aliases(busy, intervals)
         needed = {pair for pair in spared if pair and aliases.get(pair[1]) != pair[0]}
         if not needed:
             return busy, intervals, aliases
         spared -= needed
+
+
+def _after_sources(
+    launch: Launch, spared: Collection[tuple[int, int] | None]
+) -> Launch:
+    """Return a launch that waits for slots whose memory it changes without a copy."""
+    more = [old for old, new in launch.in_place if (old, new) in spared]
+    return launch._replace(reads=(*launch.reads, *more)) if more else launch
 
 
 def _live_ranges(

@@ -242,6 +242,9 @@ class _Builder:
         self.external = external
         self.donated = donated if state is None else state
         self.free = {slots[key] for key in self.donated if key in slots}
+        # What the plan makes and nobody else refers to is dead after its readers.
+        made = [id(each) for node in nodes for each in node.outputs]
+        self.free.update([slots[key] for key in made if key not in external])
         self.wide_words = gpu.info.target.uniform_loads
         self.table = NodeTable(nodes, slots, external)
         self.plan = Plan(len(slots), [], device=gpu.name, varies=varies)
@@ -551,7 +554,7 @@ class _Builder:
         outputs: Mapping[str, Address],
         scratch: Mapping[Scratch, Address],
         allocate: list[tuple[int, int]],
-        changed: Mapping[int, int | None],
+        changed: dict[int, int | None],
         fused: FusedEpilogue | None = None,
     ) -> dict[str, float]:
         """Plan one dispatch; return the words of its call.
@@ -590,6 +593,8 @@ class _Builder:
             # What it reads of the old one must stay until it has.
             if new in writes and old in self.free and old not in reads
         ]
+        # Later dispatches find what this one has changed.
+        changed.update((new, None) for new in list(changed) if new in writes)
         name, source, more = dispatch.kernel, None, NO_EPILOGUE
         if fused is not None:
             name, source = f"{name}+{fused.kernel.name}", fused.source

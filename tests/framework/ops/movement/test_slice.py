@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree
@@ -171,6 +172,56 @@ def _kernels(gpu: GpuDevice, call: Callable[[], object]) -> list[str]:
         fw.eval()
     del found
     return [span.name.split()[0] for span in profile.spans]
+
+
+def test_no_copy_of_what_the_graph_makes(gpu: GpuDevice) -> None:
+    x, source = fw.rand(64, 64, device=gpu), fw.rand(64, device=gpu)
+    fw.eval(x, source)
+
+    def launches(call: Callable[[], object]) -> int:
+        return len(_kernels(gpu, call))
+
+    assert launches(lambda: ops.select_scatter(x + 1, source, 0, 3)) == 2
+    assert launches(lambda: ops.diag_embed(source)) == 2
+    # What else is read, or kept, stays as it is.
+    assert launches(lambda: ops.select_scatter(x, source, 0, 3)) == 2
+
+    def kept() -> tuple[fw.Tensor, fw.Tensor]:
+        base = x + 1
+        return base, ops.select_scatter(base, source, 0, 3)
+
+    assert launches(kept) == 3
+    for call in (kept, fw.jit(kept)):
+        for _ in range(3):
+            base, found = call()
+            assert np.array_equal(base.numpy(), x.numpy() + 1)
+            assert np.array_equal(found[3].numpy(), source.numpy())
+            assert np.array_equal(found[4:].numpy(), x[4:].numpy() + 1)
+
+
+def _chain(x: Any, source: Any, take: Any) -> tuple[Any, ...]:
+    """Return results of changes to intermediates, some of which are read again."""
+    first = x * 2
+    second = take.slice_scatter(first, first[:32] * 3, 0, 0, 32)
+    third = take.select_scatter(second, source, 1, 3)
+    fourth = take.select_scatter(third, x[0], 0, 5)
+    return first, second, third, fourth, take.diag_embed(fourth[0]), first + 1
+
+
+@pytest.mark.parametrize("kept", range(1, 64, 3))
+def test_chains_of_changes(kept: int, gpu: GpuDevice) -> None:
+    def chosen(x: fw.Tensor, source: fw.Tensor) -> list[fw.Tensor]:
+        found = _chain(x, source, ops)
+        return [each for at, each in enumerate(found) if kept >> at & 1]
+
+    data = np.random.default_rng(0).standard_normal((65, 64)).astype(np.float32)
+    x, source = fw.tensor(data[:64], device=gpu), fw.tensor(data[64], device=gpu)
+    given = torch.from_numpy(data[:64]), torch.from_numpy(data[64])
+    wanted = [each for at, each in enumerate(_chain(*given, torch)) if kept >> at & 1]
+    replayed = fw.jit(chosen)
+    for call in (chosen, replayed, replayed, replayed):
+        for found, right in zip(call(x, source), wanted, strict=True):
+            assert np.array_equal(found.numpy(), right.numpy())
 
 
 REGIONS: dict[str, tuple[tuple[int, ...], Callable[[Any], Any]]] = {
