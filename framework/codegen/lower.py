@@ -108,23 +108,26 @@ class Tile(NamedTuple):
     ----------
     read : int
         Rows that neighbouring invocations take.
+    turns : int
+        Vectors that an invocation takes.
     rows, between, columns : int
         Rows, those between two of them, and elements of one.
     """
 
     read: int
+    turns: int
     rows: int
     between: int
     columns: int
 
     def words(self) -> list[tuple[str, float]]:
         """Return the sizes by argument name."""
-        return list(zip(TILE_WORDS, self[1:]))
+        return list(zip(TILE_WORDS, self[2:]))
 
     def grid(self, count: int) -> Grid:
         """Return the workgroups for so many elements."""
         across = ceil_div(self.columns, 4 * tile_sizes.VECTORS)
-        down = ceil_div(self.rows, tile_sizes.ROWS)
+        down = ceil_div(self.rows, self.turns * tile_sizes.ROWS)
         return fold_grid(across * down * (count // (self.rows * self.columns)))
 
 
@@ -204,7 +207,7 @@ def build_kernel(
     tile = lowering.tile() if coalesces and product is None else None
     if tile is not None:
         tiled = lowering.kernel(
-            program._replace(tile=tile.read),
+            program._replace(tile=tile.read, turns=tile.turns),
             tile.grid(space.columns),
             tile_sizes.ROWS * tile_sizes.VECTORS,
         )
@@ -314,7 +317,10 @@ class Lowering:
             return None
         dim = max(sizes, key=lambda each: sum(sizes[each]))
         between = math.prod(outer[dim + 1 :])
-        return Tile(tile_sizes.rows_of(min(sizes[dim])), outer[dim], between, columns)
+        rows, across = outer[dim], sizes[dim]
+        turns = tile_sizes.turns_of(across, len(self.accesses), rows)
+        read = tile_sizes.rows_of(min(across))
+        return Tile(read, turns, rows, between, columns)
 
     def kernel(
         self, program: KernelProgram, grid: Grid, workgroup: int

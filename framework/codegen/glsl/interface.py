@@ -32,7 +32,8 @@ def extensions(program: KernelProgram, wide: bool) -> list[str]:
         if not program.vectors or program.is_per_row(output)
     }
     names += [_STORAGE[size] for size in sorted(sizes & _STORAGE.keys())]
-    if program.group and program.rounds > 1 and not program.lanes:
+    rounds = program.group and program.rounds > 1 and not program.lanes
+    if rounds or program.tile:
         names.append("GL_EXT_control_flow_attributes")
     if program.lanes or uses_subgroups(program):
         names += SUBGROUP_EXTENSIONS

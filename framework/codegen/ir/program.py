@@ -155,6 +155,8 @@ class KernelProgram(NamedTuple):
         Rows of a tile that neighbouring invocations take before the next vector of a
         row, in an element-wise program that reads operands across its rows: see
         `glsl.tiles`; 0 if vectors are taken in order.
+    turns : int
+        Vectors that an invocation takes of a tile.
     group : int
         Invocations that share a row; 0 in an element-wise program.
     subgroup : int
@@ -181,6 +183,7 @@ class KernelProgram(NamedTuple):
     lanes: int = 0
     pairs: str = ""
     tile: int = 0
+    turns: int = 1
     group: int = 0
     subgroup: int = 0
     neighbours: bool = True

@@ -28,7 +28,7 @@ def tiled(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice
     gpu.plans.clear()
 
 
-SHAPES = ((64, 48), (33, 47), (100, 18), (129, 260), (5, 33, 20), (3, 17, 19, 24))
+SHAPES = ((64, 48), (33, 47), (300, 18), (129, 260), (5, 33, 20), (3, 17, 19, 24))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -91,5 +91,20 @@ def test_what_is_not_read_across_rows() -> None:
 
 
 def test_workgroups_cover_all_tiles() -> None:
-    assert Tile(8, 64, 3, 64).grid(2 * 3 * 64 * 64) == (2 * 2 * 6, 1, 1)
-    assert Tile(8, 33, 1, 33).grid(33 * 33) == (4, 1, 1)
+    assert Tile(8, 1, 64, 3, 64).grid(2 * 3 * 64 * 64) == (2 * 2 * 6, 1, 1)
+    assert Tile(8, 1, 33, 1, 33).grid(33 * 33) == (4, 1, 1)
+    assert Tile(8, 4, 300, 1, 33).grid(300 * 33) == (6, 1, 1)
+
+
+def test_narrow_elements_take_more_turns() -> None:
+    for across, operands, rows, turns in (
+        ([4], 1, 4096, 4),
+        ([4, 4], 3, 4096, 2),
+        ([2], 1, 4096, 8),
+        ([2], 1, 100, 4),
+        ([1], 2, 4096, 8),
+        ([1], 5, 4096, 3),
+        ([8], 2, 4096, 2),
+        ([8, 8, 8], 3, 4096, 1),
+    ):
+        assert tiles.turns_of(across, operands, rows) == turns
