@@ -30,6 +30,7 @@ AccIn k_gamma = all.k_gamma;
 
 // Where the sequence's own are: new vectors, angles, pages; the token of its first query.
 uint new_k_at = 0, new_v_at = 0, turns_at = 0, table = 0, newest = 0;
+uint own_position = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
     buffer OutWords { uvec4 at[]; };
@@ -87,27 +88,79 @@ float query_element(uint from, uint column, uint turns) {
     return found;
 }
 
-// What a word of a new key is made of, whose loads are in flight.
-struct NewKey {
+// What a word of a rotated vector is made of, whose loads are in flight.
+struct Vector {
     uvec4 own;
     uvec4 other;
     uvec4 cosine;
     uvec4 sine;
 };
 
-NewKey fetch_new_key(uint token, uint word) {
-    uint from = new_k_at + token * all.new_k_row;
-    NewKey found;
-    found.own = load_word(new_k, from, word, HEAD);
+// That of a query or a new key of a token, which begins at `from`.
+Vector vector_word(In source, uint from, uint token, uint word) {
+    Vector found;
+    found.own = load_word(source, from, word, HEAD);
     if (TURNED_WORDS != 0) {
         uint pair = TURNED / 2 / VECTOR, own_word = min(word, 2 * pair - 1);
         uint turns = turns_at + token * all.table_row;
         uint other = own_word < pair ? own_word + pair : own_word - pair;
-        found.other = load_word(new_k, from, other, HEAD);
+        found.other = load_word(source, from, other, HEAD);
         found.cosine = load_word(cosine, turns, own_word, TURNED);
         found.sine = load_word(sine, turns, own_word, TURNED);
     }
     return found;
+}
+
+Vector new_key_word(uint token, uint word) {
+    return vector_word(new_k, new_k_at + token * all.new_k_row, token, word);
+}
+
+uvec4 new_value_word(uint token, uint word) {
+    return load_word(new_v, new_v_at + token * all.new_v_row, word, HEAD);
+}
+
+// Four factors from element 4 * u of a word on.
+vec4 gammas(AccIn gamma, uint word, uint u) {
+    uint column = word * VECTOR + 4 * u;
+    return vec4(gamma.at[min(column, HEAD - 1)], gamma.at[min(column + 1, HEAD - 1)],
+                gamma.at[min(column + 2, HEAD - 1)], gamma.at[min(column + 3, HEAD - 1)]);
+}
+#ifdef Q_NORMED
+#define Q_GAMMAS(word, u) gammas(q_gamma, word, u)
+#else
+#define Q_GAMMAS(word, u) 1.0
+#endif
+#ifdef K_NORMED
+#define K_GAMMAS(word, u) gammas(k_gamma, word, u)
+#else
+#define K_GAMMAS(word, u) 1.0
+#endif
+
+// A word with TURNED_WORDS, rotated, times factors of its elements; GAMMAS(word, u).
+#define ROTATE(taken, word, factor, GAMMAS, quads)                                       \
+    {                                                                                    \
+        uint half_ = TURNED / 2 / VECTOR;                                                \
+        uint other_word_ = word < half_ ? word + half_ : word - half_;                   \
+        float sign_ = word < half_ ? -factor : factor;                                   \
+        [[unroll]] for (uint u_ = 0; u_ < QUADS; ++u_) {                                 \
+            vec4 own_ = factor * quad_of(taken.own, u_) * GAMMAS(word, u_);              \
+            vec4 other_ = sign_ * quad_of(taken.other, u_) * GAMMAS(other_word_, u_);    \
+            quads[u_] = own_ * quad_of(taken.cosine, u_) + other_ * quad_of(taken.sine, u_); \
+        }                                                                                \
+    }
+
+// Elements of a query, rotated with TURNED_WORDS, but not divided by its norm.
+void query_quads(Vector taken, uint word, out vec4 quads[QUADS]) {
+    if (word * VECTOR >= TURNED) {
+        [[unroll]] for (uint u = 0; u < QUADS; ++u)
+            quads[u] = quad_of(taken.own, u) * Q_GAMMAS(word, u);
+        return;
+    }
+    ROTATE(taken, word, 1.0, Q_GAMMAS, quads)
+#ifndef Q_NORMED
+    [[unroll]] for (uint u = 0; u < QUADS; ++u)
+        [[unroll]] for (uint e = 0; e < 4; ++e) quads[u][e] = ROUNDED(quads[u][e]);
+#endif
 }
 
 #ifdef K_NORMED
@@ -119,19 +172,10 @@ float squares_of(uvec4 word) {
     }
     return sum;
 }
-
-vec4 k_gammas(uint word, uint u) {
-    uint column = word * VECTOR + 4 * u;
-    return vec4(k_gamma.at[min(column, HEAD - 1)], k_gamma.at[min(column + 1, HEAD - 1)],
-                k_gamma.at[min(column + 2, HEAD - 1)], k_gamma.at[min(column + 3, HEAD - 1)]);
-}
-#define K_GAMMAS(word, u) k_gammas(word, u)
-#else
-#define K_GAMMAS(word, u) 1.0
 #endif
 
 // A word of a new key, rotated, times `factor`.
-uvec4 rotated_word(NewKey taken, uint token, uint word, float factor) {
+uvec4 rotated_word(Vector taken, uint token, uint word, float factor) {
     vec4 quads[QUADS];
     if (word * VECTOR >= TURNED) {
 #ifdef K_NORMED
@@ -143,13 +187,7 @@ uvec4 rotated_word(NewKey taken, uint token, uint word, float factor) {
 #endif
     }
     if (TURNED_WORDS != 0) {
-        uint half_ = TURNED / 2 / VECTOR, other_word = word < half_ ? word + half_ : word - half_;
-        float sign = word < half_ ? -factor : factor;
-        [[unroll]] for (uint u = 0; u < QUADS; ++u) {
-            vec4 own = factor * quad_of(taken.own, u) * K_GAMMAS(word, u);
-            vec4 other = sign * quad_of(taken.other, u) * K_GAMMAS(other_word, u);
-            quads[u] = own * quad_of(taken.cosine, u) + other * quad_of(taken.sine, u);
-        }
+        ROTATE(taken, word, factor, K_GAMMAS, quads)
         return WORD_OF(quads);
     }
     uint from = new_k_at + token * all.new_k_row;
@@ -183,7 +221,8 @@ void store_word(In cache, uint from, uint word, uvec4 bits) {
 }
 
 // Write a word of a new token's key, and of its value, unless its page is none.
-void write_words(uint token, uint word, uvec4 key_word, uint k_at, uint v_at) {
+void write_words(
+    uint token, uint word, uvec4 key_bits, uvec4 value_bits, uint k_at, uint v_at) {
     uint key = newest + token, k_line = key * k_row, v_line = key * v_row;
     if (PAGE != 0) {
         uint entry = 2 * (table + key / PAGE);
@@ -196,25 +235,30 @@ void write_words(uint token, uint word, uvec4 key_word, uint k_at, uint v_at) {
         k_line = uint(low) * all.k_batch + key % PAGE * k_row;
         v_line = uint(low) * all.v_batch + key % PAGE * v_row;
     }
-    store_word(k, k_at + k_line, word, key_word);
-    uint from = new_v_at + token * all.new_v_row;
-    store_word(v, v_at + v_line, word, load_word(new_v, from, word, HEAD));
+    store_word(k, k_at + k_line, word, key_bits);
+    store_word(v, v_at + v_line, word, value_bits);
 }
 
-// Choose the sequence and its head of keys; return whether its position is in range,
-// and otherwise, if `reports`, report it.
-bool begin_step(uint batch, uint key_head, bool reports) {
+// Choose the sequence and its head of keys.
+void choose_sequence(uint batch, uint key_head) {
     new_k_at = batch * all.new_k_batch + key_head * all.new_k_head;
     new_v_at = batch * all.new_v_batch + key_head * all.new_v_head;
     turns_at = batch * all.table_batch;
-    uint own = PAGE == 0 ? 0 : batch;
-    table = own * (keys / max(PAGE, 1));
-    newest = bounded(position, own, keys - 1);
-    int lower = position.at[2 * own], upper = position.at[2 * own + 1];
-    bool fits = upper == 0 && uint(lower) < keys;
-    if (reports && (!fits || uint(lower) + queries > keys)) {
-        IndexSlot error = all.error;
-        error.at[0] = reported(fits ? int(keys) : lower, upper);
-    }
-    return fits;
+    own_position = PAGE == 0 ? 0 : batch;
+    table = own_position * (keys / max(PAGE, 1));
+}
+
+// Take its position; return whether that is in range.
+bool begin_step() {
+    newest = bounded(position, own_position, keys - 1);
+    return position.at[2 * own_position + 1] == 0
+        && uint(position.at[2 * own_position]) < keys;
+}
+
+// Report the position, which `fits` or does not, if the tokens have no room.
+void report_position(bool fits) {
+    int lower = position.at[2 * own_position], upper = position.at[2 * own_position + 1];
+    if (fits && uint(lower) + queries <= keys) return;
+    IndexSlot error = all.error;
+    error.at[0] = reported(fits ? int(keys) : lower, upper);
 }

@@ -28,6 +28,7 @@ layout(push_constant) uniform Push {
     uint slices;
 } push;
 
+const uint PITCH = (VALUE_HEAD - 1) / 4 * 4 + 4;
 const uint THREADS = gl_WorkGroupSize.x, LANES = THREADS / PARTS;
 // Loads in flight.
 const uint TOGETHER = 8;
@@ -81,8 +82,8 @@ void main() {
             float found[TOGETHER];
             [[unroll]] for (uint i = 0; i < TOGETHER; ++i) {
                 uint s = first + min(k + i * PARTS, count - 1);
-                found[i] = sums.at[(s * rows + row) * VALUE_HEAD
-                                   + min(column, VALUE_HEAD - 1)];
+                found[i] =
+                    sums.at[(s * rows + row) * PITCH + min(column, VALUE_HEAD - 1)];
             }
             [[unroll]] for (uint i = 0; i < TOGETHER; ++i) {
                 uint s = k + i * PARTS;

@@ -17,6 +17,7 @@ from ...ir.kernel_call import (
     IndexSlot,
     PersistentScratch,
     Scratch,
+    divisor,
     fold_grid,
 )
 from ..gpu_model import model_of
@@ -79,6 +80,9 @@ TILE_BYTES = 1 << 14
 WORD = 16
 """Bytes of a load."""
 
+SHUFFLES = False
+"""Whether subgroups take the greatest scores and totals of rows by shuffles."""
+
 COMBINING = MOST_HEAD
 """Invocations of a workgroup of the second kernel, one for each of a row's results."""
 
@@ -112,7 +116,7 @@ class SplitTile(NamedTuple):
         quads = self.vector // 4
         tile = max(self.span * (self.words | 1), self.invocations * quads)
         own = self.rows * self.words * quads
-        scores = self.rows * (self.invocations + 32 // self.rows) + self.rows
+        scores = self.rows * (self.invocations + 32 // self.rows + self.span + 2)
         return WORD * (tile + own) + 4 * (scores + self.invocations + 1)
 
 
@@ -222,7 +226,9 @@ def decode_dispatches(
     own |= {"new_k": "k", "new_v": "v", "cosine": "q", "sine": "q", "out_": "out"}
     own |= {"padding": "padding" if padding else "position"}
     own |= {"tables": "tables" if tables else "position"}
-    own |= {"slice_keys": LEAST_CACHED_SLICE, "slices": slices}
+    magic, shift = divisor(slices)
+    own |= {"slice_keys": LEAST_CACHED_SLICE}
+    own |= {"slices_magic": magic, "slices_shift": shift}
     own |= {"window": window or 0, "cap": cap or 0.0}
     own |= {"error": IndexSlot(SITE, keys), "page_error": IndexSlot(PAGE_SITE, pages)}
     own |= {"table_batch": 0, "table_row": 0, "finished": PersistentScratch(4 * blocks)}
@@ -236,18 +242,23 @@ def decode_dispatches(
         whole, count, turned = angles[0].shape
         own |= {"cosine": "cosine", "sine": "sine", "table_row": turned}
         own["table_batch"] = 0 if whole == 1 else count * turned
-    pairs = aligned and turned % (2 * tile.vector) == 0
+    pairs = aligned and turned % (2 * tile.vector) == 0 and _is_aligned(q, tile)
     if angles is not None:
         pairs = pairs and all(_is_aligned(x, tile) for x in angles)
     push = attention_arguments(kernel, own, call)
     push |= {"k": "new_keys", "v": "new_values", "keys": keys}
     constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
+    constants |= {"KEY_HEADS": cache.shape[1], "GROUP": q.shape[1] // cache.shape[1]}
+    # Any number of more would have a pipeline each.
+    constants |= {"QUERIES": 1 if q.shape[2] == 1 else 0}
     constants |= {"HAS_PADDING": int(padding is not None)}
     constants |= {"CAPPED": int(cap is not None)}
     constants |= {"PAGE": 0 if tables is None else page}
     constants |= {"TURNED": turned, "TURNED_WORDS": int(pairs)}
-    defines = {**storage_defines(q.dtype), "CACHED": "1"}
-    grid = fold_grid(blocks * slices)
+    constants |= _cluster(call.gpu, tile)
+    defines = {**_defines(call, tile), "CACHED": "1"}
+    width, height, _ = fold_grid(blocks)
+    grid = width, slices, height
     return [Dispatch(kernel, grid, push, constants, defines)]
 
 
@@ -260,9 +271,10 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     slices = ceil_div(keys, length)
     areas = _areas(call, slices)
     own: dict[str, Argument] = {"slice_keys": length, "slices": slices, **areas}
-    kernel, defines = "attention/flash_split", storage_defines(q.dtype)
+    kernel = "attention/flash_split"
     aligned = _is_aligned(k, tile) and _is_aligned(v, tile)
     constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
+    constants |= _cluster(call.gpu, tile)
     (batch, heads, queries, _), width = q.shape, v.shape[3]
     rows = batch * heads * queries
     combined: dict[str, Argument] = {**areas, "out_": "out", "logsumexp": "logsumexp"}
@@ -273,7 +285,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
             fold_grid(blocks * slices),
             attention_arguments(kernel, own, call),
             constants,
-            defines,
+            _defines(call, tile),
         ),
         Dispatch(
             "attention/flash_combine",
@@ -284,7 +296,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
                 "VALUE_HEAD": width,
                 "PARTS": COMBINING >> (width - 1).bit_length(),
             },
-            defines,
+            storage_defines(q.dtype),
         ),
     ]
 
@@ -297,7 +309,7 @@ def _blocks(call: AttentionCall, tile: SplitTile) -> int:
 
 def _areas(call: AttentionCall, slices: int) -> dict[str, Argument]:
     """Return the memory of what slices give."""
-    rows, width = math.prod(call.q.shape[:3]), call.v.shape[3]
+    rows, width = math.prod(call.q.shape[:3]), ceil_div(call.v.shape[3], 4) * 4
     sums = Scratch("sums", 4 * slices * rows * width)
     return {"sums": sums, "statistics": Scratch("statistics", 8 * slices * rows)}
 
@@ -307,6 +319,21 @@ def _constants(call: AttentionCall, tile: SplitTile) -> dict[str, int]:
     constants = {"LOCAL_X": tile.invocations, "HEAD": call.q.shape[3]}
     constants |= {"VALUE_HEAD": call.v.shape[3], "ROWS": tile.rows, "SPAN": tile.span}
     return constants | {"HAS_MASK": int(call.mask is not None)}
+
+
+def _defines(call: AttentionCall, tile: SplitTile) -> dict[str, str]:
+    """Return the macros that calls of both kinds have."""
+    shuffles = {"SHUFFLES": "1"} if _cluster(call.gpu, tile) else {}
+    return {**storage_defines(call.q.dtype), **shuffles}
+
+
+def _cluster(gpu: DeviceInfo, tile: SplitTile) -> dict[str, int]:
+    """Return the constant of rows' sums by shuffles, if subgroups are to take them."""
+    size = gpu.subgroup_size
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == size
+    full = gpu.subgroup_shuffle and alike and tile.invocations % size == 0
+    share = tile.invocations // tile.rows
+    return {"CLUSTER": min(size, share)} if SHUFFLES and full else {}
 
 
 def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 import vkbackend.framework as fw
+from tests.framework.ops.large import forget_plans
 from tests.framework.ops.twin import draw
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import IndexRangeError, ShapeError
+from vkbackend.framework.kernels.attention import split
 from vkbackend.framework.ops.attention.cached import extend_cache
 from vkbackend.framework.ops.attention.decode import decode_attention
 from vkbackend.framework.scheduler.plan import built_plans
@@ -273,3 +275,15 @@ def test_a_step_is_one_dispatch(gpu: GpuDevice) -> None:
     launches = [each for plan in plans for each, _ in plan.execution_plan.steps]
     assert len(launches) == 1
     assert [each.array.value.buffer for each in found[1:]] == before
+
+
+@pytest.mark.parametrize("name", ["slices", "all"])
+def test_rows_in_a_subgroup(
+    name: str, half_place: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Greatest scores and totals by shuffles, where a row has eight invocations."""
+    monkeypatch.setattr(split, "SHUFFLES", True)
+    monkeypatch.setattr(split, "CACHED_INVOCATIONS_OF_ROWS", 64)
+    forget_plans()
+    test_sees_what_is_before(name, "float16", half_place)
+    forget_plans()
