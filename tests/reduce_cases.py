@@ -134,9 +134,10 @@ def mapped_sum(x: fw.Tensor, dim: int, mapping: str) -> fw.Tensor:
 
 def mapped_sum_oracle(x: Any, dim: int, mapping: str) -> Any:
     """Answer as NumPy does."""
-    terms = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}[mapping](
-        x
-    )
+    maps: dict[str, Callable[..., Any]]
+    maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
+    maps |= {"number": lambda x: x, "is_number": np.ones_like}
+    terms = maps[mapping](x)
     kind = np.float64 if x.dtype.kind == "f" else x.dtype
     return np.sum(terms, dim, keepdims=True, dtype=kind).astype(x.dtype)
 
@@ -169,11 +170,26 @@ REDUCE = {
             sample((7, 11), dim=1, mapping="abs"),
             sample((7, 11), dim=0, mapping="square"),
             sample((3, 5003), dim=1, mapping="nonzero"),
+            sample((7, 11), dim=1, mapping="number"),
+            sample((7, 11), dim=0, mapping="is_number"),
             sample((1,), dim=0, mapping="square"),
         ),
         mapped_sum_oracle,
         scale=20,  # sums in any order
         gradient=False,  # the norms have their own
+    ),
+    "number_sum": Case(
+        lambda x, dim: REGISTRY["number_sum"](x, (dim,)),
+        (
+            sample((7, 11), dim=1),
+            sample((113, 5), dim=0),
+            sample((2, 5003), dim=1),
+            sample((3, 0), dim=1),
+            sample((1,), dim=0),
+        ),
+        torch=lambda x, dim: torch.nansum(x, dim, True),
+        scale=20,  # sums in any order
+        bad=(no_dimension("nansum", ops.nansum),),
     ),
     "empty_result": Case(
         own_dtype("sum"),

@@ -182,7 +182,18 @@ def _along_dim(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _answer(op, {**bound, "x": real_of(bound["x"]), "dim": dim}, levels)
 
 
-@rule("sum", "mapped_sum", "prod", "amax", "amin", "argmax", "argmin", "max", "min")
+@rule(
+    "sum",
+    "mapped_sum",
+    "number_sum",
+    "prod",
+    "amax",
+    "amin",
+    "argmax",
+    "argmin",
+    "max",
+    "min",
+)
 @rule("logsumexp", "var", "norm")
 def _reduction(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     dims = tuple([dim % bound["x"].ndim + len(levels) for dim in bound["dims"]])

@@ -27,6 +27,8 @@ const uint MIN = 3;
 const uint ABSOLUTE = 1;
 const uint SQUARE = 2;
 const uint NONZERO = 3;
+const uint NUMBER = 4;
+const uint IS_NUMBER = 5;
 
 #ifdef WIDE
 #define VALUE int64_t
@@ -70,6 +72,8 @@ State element(ACC loaded, uint index) {
     if (MAP == ABSOLUTE) value = value < VALUE(0) ? -value : value;
     if (MAP == SQUARE) value *= value;
     if (MAP == NONZERO) value = VALUE(value != VALUE(0) ? 1 : 0);
+    if (MAP == NUMBER && value != value) value = VALUE(0);
+    if (MAP == IS_NUMBER) value = VALUE(value == value ? 1 : 0);
     return State(value);
 }
 

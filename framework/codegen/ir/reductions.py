@@ -45,7 +45,13 @@ def _of_row(name: str, glsl: str, *over: str) -> ReductionStep:
     return ReductionStep(name, glsl, over, per_row=True)
 
 
-_MAPS = {"abs": "x < 0 ? -x : x", "square": "x * x", "nonzero": "x != 0 ? 1 : 0"}
+_MAPS = {
+    "abs": "x < 0 ? -x : x",
+    "square": "x * x",
+    "nonzero": "x != 0 ? 1 : 0",
+    "number": "x == x ? x : 0",
+    "is_number": "x == x ? 1 : 0",
+}
 
 DECOMPOSITIONS: dict[str, tuple[ReductionStep, ...]] = {
     combine: (_fold("out", combine),) for combine in ("add", "mul", "max", "min")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, DType, DTypeLike, as_dtype, float32, int64
+from ...base.dtype import ANY, FLOAT, DType, DTypeLike, as_dtype, float32, int64
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, reduced_dims
 from ...dispatch.autocast_policy import (
@@ -22,7 +22,7 @@ from ...dispatch.autocast_policy import (
     autocast_float32_on_device,
     autocast_passthrough,
 )
-from ...dispatch.declare import primitive
+from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.reduce import dropped_shape, kept_shape, reduce_dispatches, sum_like
 from ...kernels.reduce_variants import reduce_candidates
@@ -118,8 +118,8 @@ def _sum_reference(
 def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) -> Tensor:
     """Return sums over `dims`, which stay with size 1, of mapped elements.
 
-    `mapping` is one of `kernels.reduce.MAPS`: "abs", "square" or "nonzero". The norms,
-    which use it, have gradients of their own.
+    `mapping` is one of `kernels.reduce.MAPS`: "abs", "square", "nonzero"; "number", NaN
+    as 0; or "is_number", whether it is another. What uses it has gradients of its own.
     """
 
 
@@ -152,6 +152,7 @@ def _mapped_sum_reference(
 ) -> np.ndarray:
     maps: dict[str, Callable[[np.ndarray], np.ndarray]]
     maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
+    maps |= {"number": lambda x: np.where(x == x, x, 0), "is_number": lambda x: x == x}
     terms = maps[mapping](x.astype(dtype.arithmetic))
     return np.sum(terms, axis=dims, keepdims=True, dtype=dtype.arithmetic)
 
@@ -259,10 +260,27 @@ def nansum(
     dtype : DType, str or None
         To add in; None means the dtype of `x`, or int64 for integers.
     """
-    reduced_dims("nansum", dim, len(x.layout.shape))
+    dims = reduced_dims("nansum", dim, len(x.layout.shape))
     refuse_complex("nansum", x=x)
-    numbers = where(eq(x, x), x, 0) if x.dtype.is_differentiable else x
-    return sum(numbers, dim, keepdim, dtype=dtype)
+    if not x.dtype.is_float:
+        return sum(x, dim, keepdim, dtype=dtype)
+    wanted = result_dtype(x, dtype)
+    if not dims or not wanted.is_float:
+        return sum(where(eq(x, x), x, 0), dim, keepdim, dtype=dtype)
+    return finish(
+        _number_sum(accumulable(x, wanted), dims), x.layout.shape, dims, keepdim
+    )
+
+
+@composite(dtypes=FLOAT)
+def _number_sum(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return sums of all that is not NaN over `dims`, which stay with size 1."""
+    return total(x, dims, True, x.dtype, mapping="number")
+
+
+@_number_sum.vjp
+def _number_sum_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * cast(eq(x, x), grad.dtype)
 
 
 def mean(
@@ -337,15 +355,18 @@ def nanmean(
     DTypeError
         If neither `dtype` nor that of `x` is a float dtype.
     """
-    reduced_dims("nanmean", dim, len(x.layout.shape))
+    dims = reduced_dims("nanmean", dim, len(x.layout.shape))
     if dtype is not None and not as_dtype(dtype).is_differentiable:
         raise DTypeError(
             f"nanmean: dtype is {as_dtype(dtype).name}; it must be a float one"
         )
     if not x.dtype.is_float:
         return mean(x, dim, keepdim, dtype=dtype)
-    total_ = nansum(x, dim, keepdim, dtype=dtype)
-    return total_ / sum(cast(eq(x, x), total_.dtype), dim, keepdim)
+    sums = nansum(x, dim, keepdim, dtype=dtype)
+    if not dims:
+        return sums / cast(eq(x, x), sums.dtype)
+    numbers = as_dtype_of(x.detach(), sums.dtype)
+    return sums / total(numbers, dims, keepdim, sums.dtype, mapping="is_number")
 
 
 def count_nonzero(x: Tensor, dim: Dims = None) -> Tensor:

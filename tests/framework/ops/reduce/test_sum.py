@@ -1,14 +1,17 @@
 """Sums and products: dtypes, zeros, long and wide inputs."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.agree import need
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError
 from vkbackend.framework.ops.reduce.common import whole_dtype
 
@@ -123,6 +126,28 @@ def test_nansum(make: Make) -> None:
     assert ops.nansum(x, 1).tolist() == [1, 0]
     ops.nansum(x).backward()
     assert x.grad.tolist() == [[1, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("dim", [None, 0, 1, -1, (0, 2)])
+@pytest.mark.parametrize("name", ["nansum", "nanmean"])
+def test_rows_columns_and_all_without_nan(
+    name: str, dim: Any, dtype: str, place: Device
+) -> None:
+    need(dtype, place)
+    data = np.random.default_rng(0).integers(-9, 9, (3, 40, 70)).astype(dtype)
+    data.flat[::7], data[1, :, 5], data[:, 2] = NAN, NAN, NAN
+    x = fw.tensor(data, device=place, requires_grad=True)
+    y = torch.tensor(data, requires_grad=True)
+    for a, b in ((x, y), (x.mT, y.mT)):
+        x.grad = y.grad = None
+        found, right = getattr(ops, name)(a, dim), getattr(torch, name)(b, dim)
+        assert_close(found, right.detach().numpy())
+        found.sum().backward()
+        right.sum().backward()
+        assert x.grad is not None
+        assert y.grad is not None
+        assert_close(x.grad, y.grad.numpy())
 
 
 def test_product_of_zeros(make: Make) -> None:
