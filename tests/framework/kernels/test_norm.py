@@ -1,5 +1,6 @@
 """Gradients of normalisation on their own: one reading gives what two gave."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
@@ -8,7 +9,12 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import draw
+from vkbackend import DeviceInfo
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import bfloat16
+from vkbackend.framework.base.shape import Layout
+from vkbackend.framework.ir.kernel_call import StridedSpec
+from vkbackend.framework.kernels import norm
 from vkbackend.framework.ops.norm.layer_norm import (
     layer_norm_dgamma,
     layer_norm_dx,
@@ -45,3 +51,24 @@ def test_both_are_as_each(centred: bool, make: Make) -> None:
 def test_rows_in_registers(count: int, centred: bool, registers: GpuDevice) -> None:
     given = [fw.tensor(array, device=registers) for array in inputs(30, count)]
     compare(given, centred)
+
+
+def test_few_rows_are_spread(
+    discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where each has a multiprocessor for itself more invocations may share it."""
+    monkeypatch.setattr(norm, "QUADS_OF_FEW_ROWS", 2)
+    discrete = dataclasses.replace(discrete, max_workgroup_invocations=1024)
+    few, many = (
+        norm.LayerNormCall(
+            discrete,
+            StridedSpec((rows, 4096), bfloat16, Layout.contiguous((rows, 4096))),
+            None,
+            None,
+            1e-5,
+            False,
+        ).dispatch()
+        for rows in (2, 4096)
+    )
+    assert (few.constants["GROUP"], few.constants["REGISTERS"]) == (512, 2)
+    assert many.constants["REGISTERS"] > 2
