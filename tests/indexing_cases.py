@@ -166,6 +166,27 @@ INDEXING = {
             ),
         ),
     ),
+    "store_rows": Case(
+        lambda x, index, src: REGISTRY["store_rows"](x, index, src, "", True),
+        (
+            Sample((Draw((3, 7, 5)), rows(1, -7, 7), Draw((3, 1, 5)))),
+            Sample((Draw((3, 7, 8)), rows(1, 0, 7, "int64"), Draw((3, 1, 8)))),
+            Sample((Draw((3, 7, 5)), Draw((3, 1, 5), -7, 7, "int64"), Draw((3, 1, 5)))),
+            Sample((Draw((3, 7, 5)), rows(0, 0, 1), Draw((3, 0, 5)))),
+            Sample((Draw((1, 1, 1)), rows(1, 0, 1), Draw((1, 1, 1)))),
+        ),
+        put,
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.index_fill(
+                    ones(3), 0, ones(2, dtype="int32") * 3, 1.0
+                ),
+                IndexRangeError,
+                "index_fill: index 3 is out of range: dimension 0 has size 3",
+            ),
+        ),
+    ),
     "segment_sum": Case(
         lambda index, x, rows: REGISTRY["segment_sum"](index, x, rows, "", True),
         (

@@ -400,6 +400,18 @@ def _put(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("base", "source"), bound["source"].shape)
 
 
+@rule("store_rows")
+def _store_rows(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    base, index, source = (bound[name] for name in ("base", "index", "source"))
+    if source.numel() > 1:
+        return _put(op, bound, levels)
+    if not isinstance(source, BatchedTensor):
+        return _outer(op, bound, levels, ("base",), base.shape)
+    each = (base.shape[0], index.shape[0], base.shape[2])
+    wide = source.expand(each if index.ndim == 1 else index.shape)
+    return _put(op, {**bound, "source": wide}, levels)
+
+
 @rule("segment_sum")
 def _segment_sum(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("source",), bound["source"].shape)

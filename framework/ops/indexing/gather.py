@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ...base.device import GpuDevice
 from ...base.dtype import (
     COMPLEX,
     INTEGER,
@@ -55,7 +56,7 @@ from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
 from ..source import fill_like
-from ..view import flatten, reshape
+from ..view import expand, flatten, reshape
 from .segment_sum import (
     argsort_keys,
     atomic_segment_sum,
@@ -442,8 +443,8 @@ def _put_vjp(
 ) -> tuple[Tensor | None, None, Tensor | None]:
     grad_base, grad_source = None, None
     if needs[0]:
-        zeros = fill_like(grad, source_spec.shape, 0, grad.dtype)
-        grad_base = _put(grad, index, zeros, UNCHECKED, from_end)
+        zero = fill_like(grad, (1, 1, 1), 0, grad.dtype)
+        grad_base = store_rows(grad, index, zero, UNCHECKED, from_end)
     if needs[2]:
         # Duplicates all get it, though only the last was written: as in PyTorch.
         grad_source = _take(grad, index, UNCHECKED, from_end)
@@ -462,6 +463,103 @@ def _put_reference(
         else:
             np.put_along_axis(out, rows[:, entry, None], source[:, entry, None], 1)
     return out
+
+
+@primitive(dtypes={"base": STORED, "index": INDEX, "source": STORED})
+def _store_rows(
+    base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
+) -> Tensor:
+    """Return `base` with rows replaced in any order; see `store_rows`."""
+
+
+@_store_rows.spec
+def _store_rows_spec(
+    base: TensorSpec, index: TensorSpec, source: TensorSpec, **_: object
+) -> TensorSpec:
+    return _put_spec(base, index, source)
+
+
+@_store_rows.kernel
+def _store_rows_kernel(
+    gpu: DeviceInfo,
+    base: StridedSpec,
+    index: StridedSpec,
+    source: StridedSpec,
+    site: str,
+    from_end: bool,
+) -> list[Dispatch]:
+    outer, rows, inner = base.shape
+    single, size = source.numel == 1, base.dtype.itemsize
+    if index.ndim == 3:
+        outer, _, inner = index.shape
+    elif not single and gpu.target.vec4_loads:
+        # Rows of whole vectors are stored by them.
+        starts = inner, source.layout.offset
+        while size < VECTOR and not any(
+            n * base.dtype.itemsize % (2 * size) for n in starts
+        ):
+            size *= 2
+        inner = inner * base.dtype.itemsize // size
+    entries = index.shape[index.ndim // 2]
+    count = outer * entries * inner
+    for each in (base, source):
+        words_of("put", each)
+    push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
+    push |= {"error": IndexSlot(site, rows), "count": count, "rows": rows}
+    push |= {"entries": entries, "inner": inner}
+    constants = {"SINGLE": int(single), "EACH": int(index.ndim == 3)}
+    constants |= index_constants(index, from_end)
+    defines = {"BYTES": str(size)}
+    stored = linear_dispatch("index/store_rows", count, push, constants, defines)
+    return [first_copy(gpu, "put", base, "base", "out"), stored]
+
+
+@_store_rows.vjp
+def _store_rows_vjp(
+    grad: Tensor,
+    index: Tensor,
+    source_spec: TensorSpec,
+    needs: tuple[bool, bool, bool],
+    from_end: bool,
+) -> tuple[Tensor | None, None, Tensor | None]:
+    return _put_vjp(grad, index, source_spec, needs, from_end)
+
+
+@_store_rows.reference
+def _store_rows_reference(
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, site: str, from_end: bool
+) -> np.ndarray:
+    rows, out = checked_rows(index, base.shape[1], site, from_end), base.copy()
+    if rows.ndim == 1:
+        out[:, rows] = source
+    else:
+        np.put_along_axis(out, rows, source, 1)
+    return out
+
+
+def store_rows(
+    base: Tensor,
+    index: Tensor,
+    source: Tensor,
+    site: str = UNCHECKED,
+    from_end: bool = False,
+) -> Tensor:
+    """Return `base` with rows replaced; indices of any integer dtype.
+
+    `source` is as in `put_rows`, and what names one place must be alike. Or it is
+    (1, 1, 1), one element for all, which takes no gradient.
+    """
+    index = readable_index("index", index)
+    if not index.numel() or 0 in base.layout.shape:
+        return lazy_copy(base)
+    feature = base.dtype.storage_feature
+    device = base.device
+    if isinstance(device, GpuDevice) and base.dtype.itemsize < WORD and feature:
+        if not getattr(device.gpu.info, feature):
+            outer, _, inner = base.layout.shape
+            each = (outer, index.numel(), inner) if index.ndim == 1 else index.shape
+            return _put(base, index, expand(source, each), site, from_end)
+    return _store_rows(base, index, source, site, from_end)
 
 
 def take_rows(

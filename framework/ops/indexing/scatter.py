@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,6 +29,7 @@ from .gather import (
     readable_index,
     row_numbers,
     rows_of,
+    store_rows,
     take_rows,
 )
 
@@ -187,16 +187,14 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     return _gather("take_along_dim", x, at, indices)
 
 
-def scatter_along(
-    name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
-    write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
-) -> Tensor:  # fmt: skip
-    """Return `x` with `source` written by `write` at one index per element."""
-    if not (x.layout.shape and index.layout.shape and source.layout.shape):
-        flat = as_vector(x), dim, as_vector(index), as_vector(source)
-        return reshape(scatter_along(name, *flat, write), x.layout.shape)
-    at = normalize_dim(name, dim, len(x.layout.shape))
-    part, sizes = index_region(name, x, at, index)
+def _fitting(name: str, x: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    """Return as much of a source as there are indices.
+
+    Raises
+    ------
+    DTypeError, ShapeError
+        If it has another dtype than `x`, or is smaller than `index`.
+    """
     if source.dtype is not x.dtype:
         raise DTypeError(
             f"{name}: src is {source.dtype.name}, x {x.dtype.name};"
@@ -213,14 +211,32 @@ def scatter_along(
     for each, size in enumerate(index.layout.shape):
         if size != source.layout.shape[each]:
             source = narrow(source, each, 0, size)
+    return source
+
+
+def scatter_along(
+    name: str, x: Tensor, dim: int, index: Tensor, source: Tensor,
+    write: Callable[[Tensor, Tensor, Tensor, str], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return `x` with `source` written by `write` at one index per element."""
+    if not (x.layout.shape and index.layout.shape and source.layout.shape):
+        flat = as_vector(x), dim, as_vector(index), as_vector(source)
+        return reshape(scatter_along(name, *flat, write), x.layout.shape)
+    at = normalize_dim(name, dim, len(x.layout.shape))
+    part, sizes = index_region(name, x, at, index)
+    source = _fitting(name, x, index, source)
     site = f"{name}: dimension {at}"
     out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at), site)
-    out = reshape(out, sizes)
+    return _with_region(x, reshape(out, sizes))
+
+
+def _with_region(x: Tensor, part: Tensor) -> Tensor:
+    """Return `x` with its first places along each dimension replaced."""
+    sizes = part.layout.shape
     if sizes == x.layout.shape:
-        return out
-    return strided_scatter(
-        x, out, Layout.contiguous(x.layout.shape)._replace(shape=sizes)
-    )
+        return part
+    layout = Layout.contiguous(x.layout.shape)._replace(shape=sizes)
+    return strided_scatter(x, part, layout)
 
 
 def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
@@ -228,8 +244,15 @@ def scatter(x: Tensor, dim: int, index: Tensor, src: Tensor | float) -> Tensor:
     if isinstance(src, TensorCore):
         return scatter_along("scatter", x, dim, index, src, put_rows)
     value = number("scatter", x.dtype, src)
-    filled = fill_like(x, index.layout.shape, value, x.dtype)
-    return scatter_along("scatter", x, dim, index, filled, put_rows)
+    if not (x.layout.shape and index.layout.shape):
+        flat = as_vector(x), dim, as_vector(index), value
+        return reshape(scatter(*flat), x.layout.shape)
+    at = normalize_dim("scatter", dim, len(x.layout.shape))
+    part, sizes = index_region("scatter", x, at, index)
+    single = fill_like(x, (1, 1, 1), value, x.dtype)
+    site = f"scatter: dimension {at}"
+    out = store_rows(rows_of(part, at), rows_of(index, at), single, site)
+    return _with_region(x, reshape(out, sizes))
 
 
 @autocast_promote
@@ -380,7 +403,6 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
             f"index_fill: index is {tuple(index.shape)}; it must have at most one"
             " dimension"
         )
-    sizes = (*x.layout.shape[:at], index.numel(), *x.layout.shape[at + 1 :])
     if isinstance(value, TensorCore):
         if value.ndim:
             raise ShapeError(
@@ -391,11 +413,13 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
             # Where several name one place, its gradient counts once.
             blank = fill_like(x, x.layout.shape, 0, int32)
             return where(eq(index_fill(blank, dim, index, 1), 1), value, x)
-        filled = expand(value, sizes)
+        single = reshape(value, (1, 1, 1))
     else:
-        filled = fill_like(x, sizes, value, x.dtype)
-    write = functools.partial(put_rows, from_end=True)
-    return scatter_slices("index_fill", x, at, flatten(index), filled, write)
+        single = fill_like(x, (1, 1, 1), value, x.dtype)
+    site = f"index_fill: dimension {at}"
+    rows = rows_of(as_vector(x), at)
+    written = store_rows(rows, flatten(index), single, site, from_end=True)
+    return reshape(written, x.layout.shape)
 
 
 @shown_as("UnfoldBackward0", "x")

@@ -25,7 +25,7 @@ from ...kernels.sort import MAX_PLACES, sort_dispatches
 from ..elementwise.cast import cast, converted, refuse_bool, result_type
 from ..elementwise.compare import eq, logical_and, logical_or, ne, where
 from ..elementwise.unary import lazy_copy
-from ..indexing.gather import put_rows, rows_of
+from ..indexing.gather import rows_of, store_rows
 from ..indexing.scatter import gather
 from ..movement.slice import narrow, select
 from ..reduce.common import (
@@ -80,7 +80,7 @@ def _sort_kernel(
 @_sort.vjp
 def _sort_vjp(grad: Tensor, indices: Tensor, x_spec: TensorSpec) -> Tensor:
     zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
-    return put_rows(zeros, indices, grad)
+    return store_rows(zeros, indices, grad)
 
 
 @_sort.reference

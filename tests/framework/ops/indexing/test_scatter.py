@@ -1,5 +1,6 @@
 """Reading and writing by index along one dimension, windows, and repeats."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -299,3 +300,46 @@ def test_no_dimensions(device: vkbackend.Device) -> None:
         check(call)
     for call in SCALARS[::5]:
         check(call, fw.device(device.info.name))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "f8", "u1", "i2", "i8"])
+@pytest.mark.parametrize("shape", [(16, 8), (5, 6, 12), (9,), (33, 7)])
+@pytest.mark.parametrize("fixture", ["gpu", "quads"])
+def test_one_number_for_all(
+    shape: tuple[int, ...], dtype: str, fixture: str, request: pytest.FixtureRequest
+) -> None:
+    device, rng = request.getfixturevalue(fixture), np.random.default_rng(0)
+    need(np.dtype(dtype).name, device)
+    data = rng.integers(0, 99, math.prod(shape) + 1).astype(dtype)
+    # The second does not begin with its memory.
+    for start in (0, 1):
+        own = data[start : start + math.prod(shape)].reshape(shape)
+        x = fw.tensor(data, device=device)[start : start + own.size].reshape(shape)
+        for dim, size in enumerate(shape):
+            rows, each = rng.integers(-size, size, 5), rng.integers(0, size, shape)
+            found = x.index_fill(dim, fw.tensor(rows, device=device), 7)
+            right = torch.from_numpy(own).index_fill(dim, torch.from_numpy(rows), 7)
+            assert np.array_equal(found.numpy(), right.numpy())
+            found = x.scatter(dim, fw.tensor(each, device=device), 7)
+            right = torch.from_numpy(own).scatter(dim, torch.from_numpy(each), 7)
+            assert np.array_equal(found.numpy(), right.numpy())
+
+
+def test_what_may_be_stored_in_any_order(gpu: GpuDevice) -> None:
+    """Gradients of sorted elements go to a place each."""
+    x = fw.rand(7, 50, device=gpu, requires_grad=True)
+    index = fw.tensor([0, 3], device=gpu)
+    sorted_ = x.sort(1).values
+    fw.eval(x, index, sorted_)
+    calls: tuple[Callable[[], object], ...] = (
+        lambda: x.detach().index_fill(0, index, 2.0),
+        lambda: sorted_.sum().backward(),
+    )
+    for call in calls:
+        with gpu.gpu.profile() as profile:
+            found = call()
+            fw.eval()
+        kernels = {span.name.split()[0] for span in profile.spans}
+        assert "index/store_rows" in kernels
+        assert not {"index/last_writer", "index/gather"} & kernels
+        del found
