@@ -23,8 +23,10 @@ import vkbackend
 
 from ..codegen.ir.horizontal import (
     MAX_HORIZONTAL_WORKGROUPS,
+    STARTS,
     HorizontalLaunch,
     horizontal_groups,
+    starts_of,
     workgroup_owners,
 )
 from ..ir.kernel_call import Grid, fold_grid
@@ -325,7 +327,7 @@ def _horizontal_launch(gpu: vkbackend.Device, calls: Sequence[KernelCall]) -> La
         grid,
         _table_packer(pipeline, calls),
         _concatenated([call.addresses.values() for call in calls]),
-        (buffer.address, *words, *firsts),
+        (buffer.address, *starts_of(firsts), *words, *firsts),
         _concatenated([call.scalars.values() for call in calls]),
         tuple(dict.fromkeys(_concatenated([call.reads for call in calls]))),
         tuple(dict.fromkeys(_concatenated([call.writes for call in calls]))),
@@ -371,7 +373,7 @@ def _table_packer(
     names: list[tuple[int, str]] = []
     for k, call in enumerate(calls):
         names += [(k, name) for name in call.addresses]
-    names.append((-1, "sibling_of"))
+    names += [(-1, name) for name in ("sibling_of", *STARTS)]
     for k, call in enumerate(calls):
         names += [(k, name) for name in call.words]
     names += [(k, "first") for k in range(len(calls))]
@@ -380,7 +382,8 @@ def _table_packer(
     place = {name: at for at, name in enumerate(names)}
     fields = [field.name for field in rows.fields]
     order = [place[k, name] for k in range(len(calls)) for name in fields]
-    pick = itemgetter(place[-1, "sibling_of"], *order)
+    head = [place[-1, field.name] for field in pipeline.arguments.fields]
+    pick = itemgetter(*head, *order)
     table = pipeline.table_packer(len(calls))
     return lambda *values: table(*pick(values))
 

@@ -18,6 +18,12 @@ MAX_HORIZONTAL_LAUNCHES = 512
 MAX_HORIZONTAL_WORKGROUPS = 1 << 20
 """Workgroups of one fused dispatch, so that the list stays within 4 MiB."""
 
+STARTS = ("second", "third", "fourth")
+"""Arguments of `lib/horizontal.glsl`: where launches begin, if they are so few."""
+
+NO_WORKGROUP = (1 << 32) - 1
+"""Where a launch begins that there is not."""
+
 
 class HorizontalLaunch(NamedTuple):
     """Launch as the grouping sees it.
@@ -113,6 +119,25 @@ def workgroup_owners(groups: Sequence[int]) -> tuple[np.ndarray, list[int]]:
     """
     owners = np.repeat(np.arange(len(groups), dtype=np.uint32), groups)
     return owners, [0, *itertools.accumulate(groups[:-1])]
+
+
+def starts_of(firsts: Sequence[int]) -> list[int]:
+    """Return the first workgroups of the second to fourth launch, or zeros.
+
+    Parameters
+    ----------
+    firsts : sequence of int
+        First workgroup of each fused launch, two at least.
+
+    Returns
+    -------
+    list of int
+        For each name of `STARTS`: zeros if there are more launches than that tells
+        apart, and above every workgroup where there are fewer.
+    """
+    if len(firsts) > len(STARTS) + 1:
+        return [0] * len(STARTS)
+    return [*firsts[1:], *[NO_WORKGROUP] * (len(STARTS) + 1 - len(firsts))]
 
 
 def horizontal_block(members: Sequence[str]) -> list[str]:

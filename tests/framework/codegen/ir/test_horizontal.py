@@ -11,6 +11,7 @@ from vkbackend.framework.codegen.ir.horizontal import (
     MAX_HORIZONTAL_WORKGROUPS,
     HorizontalLaunch,
     horizontal_groups,
+    starts_of,
     workgroup_owners,
 )
 
@@ -52,6 +53,15 @@ def launch(
 )
 def test_families(launches: list[HorizontalLaunch], expected: list[list[int]]) -> None:
     assert horizontal_groups(launches) == expected
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_where_few_launches_begin(count: int) -> None:
+    """As in the shader: how many begin at a workgroup or before it."""
+    owners, firsts = workgroup_owners([3, 1, 2, 4, 5][:count])
+    starts = starts_of(firsts)
+    found = [sum(number >= each for each in starts) for number in range(len(owners))]
+    assert starts == [0, 0, 0] if count > 4 else found == owners.tolist()
 
 
 def test_a_family_is_bounded() -> None:

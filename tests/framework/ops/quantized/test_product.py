@@ -302,20 +302,21 @@ def test_gated_products_of_16_bits(
     np.testing.assert_allclose(got.float().numpy(), want, rtol=rounding, atol=2e-3)
 
 
+@pytest.mark.parametrize("sizes", [(64, 32), (64, 32, 20), (64, 32, 20, 64, 24)])
 def test_products_of_one_operand_are_one_dispatch(
-    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+    sizes: tuple[int, ...], gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of sizes that alone would have other tiles; the largest that fills the device."""
     skip_where_it_crashes(gpu.gpu.info)
     fw.manual_seed(0)
-    sizes = (64, 32, 20)
     layers = [
         nn.QLinear.from_linear(nn.Linear(512, n, bias=False), "q8_0").to(gpu)
         for n in sizes
     ]
     x = fw.randn(1, 512, device=gpu)
     wanted = [layer(x).numpy() for layer in layers]
-    for groups, outputs in ((4, 16), (8, 16), (29, 4)):
+    few, many = (sum(-(-size // n) for size in sizes) for n in (16, 4))
+    for groups, outputs in ((4, 16), (min(few, 8), 16), (many, 4)):
         change_model(monkeypatch, gemv_groups=groups)
         forget_plans()
         with gpu.gpu.profile() as profile:
