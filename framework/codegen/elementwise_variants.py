@@ -56,12 +56,14 @@ ms, tanh from 0.135 to 0.129, x * 2 + 1 of float16 from 0.072 to 0.065 and casts
 bytes from 0.097 to 0.094, but exponentials from 0.1285 to 0.129 (2026-11-21).
 """
 
-COMPUTE_HEAVY_16BIT = Variant("four", 128)
-"""Default variant of compute-heavy kernels on 2-byte elements only, which need more
-loads in flight.
+NARROW = Variant("four", 128)
+"""Default variant of kernels on elements of 1 and 2 bytes only, which need more loads
+in flight.
 
 There it took tanh of 64 Mi bfloat16 from 0.074 to 0.068 ms, gelu from 0.090 to 0.085
-and their sums with themselves from 0.072 to 0.067.
+and their sums with themselves from 0.072 to 0.067; and `logical_not` of 16 Mi bools
+from 0.0155 to 0.0112 ms, `x == 1` of uint8 from 0.0153 to 0.0110 and `isnan` of float16
+from 0.0193 to 0.0162 (2026-11-29), which in "joined" took 0.0150, 0.0153 and 0.0167.
 """
 
 MEMORY_BOUND_16BIT = Variant("joined", 128)
@@ -93,7 +95,7 @@ def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
     """
     most = min(gpu.max_workgroup_invocations, gpu.max_workgroup_size[0])
     forms = {"": "4 elements together", "apart": "8 elements apart"}
-    if all(DTYPES[each.dtype].itemsize == 2 for each in kernel.program.outputs):
+    if all(DTYPES[each.dtype].itemsize <= 2 for each in kernel.program.outputs):
         forms["four"] = "16 elements apart"
     if _joins(kernel):
         forms["joined"] = "8 elements joined"
@@ -143,12 +145,10 @@ def default_variant(kernel: LoweredKernel) -> Variant:
         for access in program.accesses
         if access.kind == "linear"
     }
-    if moved == {2}:
-        return (
-            MEMORY_BOUND_16BIT
-            if _is_brief(program) and _joins(kernel)
-            else COMPUTE_HEAVY_16BIT
-        )
+    if moved == {2} and _is_brief(program) and _joins(kernel):
+        return MEMORY_BOUND_16BIT
+    if moved <= {1, 2}:
+        return NARROW
     long = {f'#include "lib/math/{file}.glsl"' for file in _LONG}
     return (
         BASELINE

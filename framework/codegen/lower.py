@@ -106,16 +106,16 @@ class Tile(NamedTuple):
 
     Attributes
     ----------
-    read : int
-        Rows that neighbouring invocations take.
-    turns : int
-        Vectors that an invocation takes.
+    operands : tuple of int
+        Numbers of these operands.
+    size : (int, int)
+        Rows and columns of a tile.
     rows, between, columns : int
         Rows, those between two of them, and elements of one.
     """
 
-    read: int
-    turns: int
+    operands: tuple[int, ...]
+    size: tuple[int, int]
     rows: int
     between: int
     columns: int
@@ -126,8 +126,8 @@ class Tile(NamedTuple):
 
     def grid(self, count: int) -> Grid:
         """Return the workgroups for so many elements."""
-        across = ceil_div(self.columns, 4 * tile_sizes.VECTORS)
-        down = ceil_div(self.rows, self.turns * tile_sizes.ROWS)
+        down = ceil_div(self.rows, self.size[0])
+        across = ceil_div(self.columns, self.size[1])
         return fold_grid(across * down * (count // (self.rows * self.columns)))
 
 
@@ -207,9 +207,9 @@ def build_kernel(
     tile = lowering.tile() if coalesces and product is None else None
     if tile is not None:
         tiled = lowering.kernel(
-            program._replace(tile=tile.read, turns=tile.turns),
+            program._replace(tile=tile.operands),
             tile.grid(space.columns),
-            tile_sizes.ROWS * tile_sizes.VECTORS,
+            tile_sizes.WORKGROUP,
         )
         return tiled._replace(words=[*tiled.words, *tile.words()])
     grid = linear_grid(ceil_div(vec4s, program.rounds), workgroup)
@@ -304,23 +304,30 @@ class Lowering:
     def tile(self) -> Tile | None:
         """Return the tiles in which operands are read across rows; None if none are."""
         *outer, columns = self.column_sizes
-        sizes: dict[int, list[int]] = {}
-        for access in self.accesses:
+        found: dict[int, list[int]] = {}
+        for k, access in enumerate(self.accesses):
             if access.kind != "gather":
                 continue
             steps = self.program.patterns[access.pattern].columns
-            for dim, (step, size) in enumerate(zip(steps, outer)):
-                if step == "1" and steps[-1] == "s" and size >= MIN_TILE_EDGE:
-                    itemsize = DTYPES[access.dtype].itemsize
-                    sizes.setdefault(dim, []).append(itemsize)
-        if not sizes or columns < MIN_TILE_EDGE:
+            for dim, (step, edge) in enumerate(zip(steps, outer)):
+                if step == "1" and steps[-1] == "s" and edge >= MIN_TILE_EDGE:
+                    found.setdefault(dim, []).append(k)
+        if not found or columns < MIN_TILE_EDGE:
             return None
-        dim = max(sizes, key=lambda each: sum(sizes[each]))
+        itemsize = [DTYPES[access.dtype].itemsize for access in self.accesses]
+        dim = max(found, key=lambda dim: sum(itemsize[k] for k in found[dim]))
+        # What shared memory has no room for is read as without tiles.
+        operands: list[int] = []
+        for k in found[dim]:
+            size = tile_sizes.size_of([itemsize[each] for each in (*operands, k)])
+            shared = [
+                tile_sizes.shared_bytes(itemsize[each], size) for each in (*operands, k)
+            ]
+            if sum(shared) <= tile_sizes.MOST_SHARED:
+                operands.append(k)
+        size = tile_sizes.size_of([itemsize[k] for k in operands])
         between = math.prod(outer[dim + 1 :])
-        rows, across = outer[dim], sizes[dim]
-        turns = tile_sizes.turns_of(across, len(self.accesses), rows)
-        read = tile_sizes.rows_of(min(across))
-        return Tile(read, turns, rows, between, columns)
+        return Tile(tuple(operands), size, outer[dim], between, columns)
 
     def kernel(
         self, program: KernelProgram, grid: Grid, workgroup: int

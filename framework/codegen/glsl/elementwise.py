@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...base.dtype import DTYPES
 from ..ir.horizontal import INVOCATION
 from ..ir.program import KernelProgram
 from .element_function import ElementFunction
@@ -12,7 +11,7 @@ from .indexing import element_offsets
 from .interface import declarations
 from .operand import load
 from .packing import LANES, store_vec4
-from .tiles import tiled_vectors
+from .tiles import tiled_lines
 
 
 def elementwise_main(
@@ -24,8 +23,7 @@ def elementwise_main(
     number = INVOCATION if horizontal else "linear_invocation()"
     accesses = range(len(program.accesses))
     if program.tile:
-        lines += tiled_vectors(program.tile, program.turns, number)
-        return lines + _tiled_lines(function, wide)
+        return lines + tiled_lines(function, wide, number)
     if program.rounds == 1:
         lines += [f"uint i = {number};", "if (i >= quads) return;"]
         return lines + vec4_lines(function, wide, accesses)
@@ -37,38 +35,6 @@ def elementwise_main(
         "    uint i = first + round_;",
         "    if (i < quads) {",
         *(f"        {line}" for line in vec4_lines(function, wide, varying(program))),
-        "    }",
-        "}",
-    ]
-
-
-def _tiled_lines(function: ElementFunction, wide: bool) -> list[str]:
-    """Load the vectors of all turns, then compute and store one after the other."""
-    program = function.program
-    names = {
-        f"x{k}_{lane}": DTYPES[access.dtype].glsl
-        for k, access in enumerate(program.accesses)
-        for lane in LANES
-    }
-    loads = vec4_offsets(program)
-    for k in range(len(program.accesses)):
-        loads += load(program, k, wide)
-    stores = function.calls()
-    for k, output in enumerate(program.outputs):
-        stores += store_vec4(k, output.dtype, wide)
-    turns = f"[[unroll]] for (uint turn = 0u; turn < {program.turns}u; ++turn) {{"
-    return [
-        *(f"{kind} all_{name}[{program.turns}];" for name, kind in names.items()),
-        turns,
-        "    uint i = places[turn];",
-        *(f"    {line}" for line in loads),
-        *(f"    all_{name}[turn] = {name};" for name in names),
-        "}",
-        turns,
-        "    uint i = places[turn];",
-        *(f"    {kind} {name} = all_{name}[turn];" for name, kind in names.items()),
-        "    if (within[turn]) {",
-        *(f"        {line}" for line in stores),
         "    }",
         "}",
     ]

@@ -31,7 +31,7 @@ def includes(program: KernelProgram) -> list[str]:
 _WORD = re.compile(r"\w+")
 _DECIMAL = re.compile(r"(?<![\w.])(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)(?![\w.])")
 """Decimal numbers, which GLSL takes as float32 unless `lf` follows."""
-_DEFINITION = re.compile(r"^ *(?:float|double|bool|vec2|T) (\w+)\(", re.MULTILINE)
+_DEFINITION = re.compile(r"^ *(?:float|double|bool|int|vec2|T) (\w+)\(", re.MULTILINE)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from .interface import buffer_types, extensions, interface
 from .lavapipe import block_sizes, uniform_load_functions
 from .lavapipe_elementwise import uniform_load_main
 from .rowwise import row_main, row_variables
+from .tiles import tile_memory
 from .wide import unrolled_main, vec8_types
 
 JOIN = "uint64_t join(uvec2 w) { return uint64_t(w.x) | uint64_t(w.y) << 32; }"
@@ -68,6 +69,7 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
             *includes(program),
             *([f"const uint GROUP = {program.group}u;"] if grouped else ()),
             *interface(push_fields(program), kinds, horizontal),
+            *tile_memory(program),
             *([JOIN] if wide else ()),
             *(_uniform_loads(program) if lanes else ()),
             *functions(program, names),

@@ -151,12 +151,9 @@ class KernelProgram(NamedTuple):
     pairs : str
         Variant of an element-wise program with more than four elements per invocation,
         "apart", "four" or "joined": see `glsl.wide`; empty if none.
-    tile : int
-        Rows of a tile that neighbouring invocations take before the next vector of a
-        row, in an element-wise program that reads operands across its rows: see
-        `glsl.tiles`; 0 if vectors are taken in order.
-    turns : int
-        Vectors that an invocation takes of a tile.
+    tile : tuple of int
+        Operands of an element-wise program that are read across its rows, in tiles: see
+        `glsl.tiles`; none if vectors are taken in order.
     group : int
         Invocations that share a row; 0 in an element-wise program.
     subgroup : int
@@ -182,8 +179,7 @@ class KernelProgram(NamedTuple):
     rounds: int = 1
     lanes: int = 0
     pairs: str = ""
-    tile: int = 0
-    turns: int = 1
+    tile: tuple[int, ...] = ()
     group: int = 0
     subgroup: int = 0
     neighbours: bool = True

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import INTEGER, bfloat16, bool_, complex128, float32, float64, int32
+from ...base.dtype import (
+    FLOAT,
+    INTEGER,
+    bfloat16,
+    bool_,
+    complex128,
+    float32,
+    float64,
+    int32,
+)
 from ...base.errors import DTypeError, ShapeError
 from ...base.validation import as_int, as_number
-from ...dispatch.declare import elementwise
+from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore, need_tensors
 from ..source import fill_like
 from ..view import expand
@@ -31,7 +40,7 @@ from .compare import (
     where,
 )
 from .complex_numbers import _angle, _complex_sign
-from .exponential import exp2, log, log2, pow
+from .exponential import exp2, log, pow
 from .gamma import lgamma
 from .trigonometric import sin
 from .unary import abs, copy, floor, sign, with_zero_gradient
@@ -176,13 +185,12 @@ def signbit(input: Tensor) -> Tensor:
         return lt(cast(input, int32), 0)
     if not input.dtype.is_float:
         return lt(input, 0)
-    return lt(_copysign_one(input), 0.0)
+    return _has_sign(input)
 
 
-def _copysign_one(x: Tensor) -> Tensor:
-    from .binary import copysign
-
-    return copysign(fill_like(x, tuple(x.layout.shape), 1.0, x.dtype), x)
+@comparison(glsl="has_sign(x)", reference=np.signbit, dtypes=FLOAT)
+def _has_sign(x: Tensor) -> Tensor:
+    """Return whether each element is negative, also a zero or NaN with a sign."""
 
 
 def _refuse_complex(name: str, x: Tensor) -> None:
@@ -412,29 +420,27 @@ def frexp(input: Tensor) -> MantissaExponent:
         raise DTypeError(
             f"frexp: `input` is {input.dtype.name}; it must be a float dtype"
         )
-    wide = converted(input, float64 if input.dtype is float64 else float32)
-    # Subnormal numbers, whose logarithm a device may not have, are scaled first.
-    scaled, (_, shift) = _lifted(wide), _SUBNORMAL[wide.dtype]
-    x = scaled.detach()
-    tiny = ne(x, wide.detach())
-    special = isnan(x)
-    for other in (eq(x, 0.0), isinf(x)):
-        special = where(other, True, special)
-    safe = where(special, 1.0, abs(x))
-    # The exponent in two steps, as a power of two may leave the range.
-    exponent = floor(log2(safe)) + 1.0
-    half = floor(exponent * 0.5)
-    part = safe * exp2(-half) * exp2(half - exponent)
-    # The logarithm may round to a whole number.
-    exponent = where(lt(part, 0.5), exponent - 1.0, exponent)
-    exponent = where(lt(part, 1.0), exponent, exponent + 1.0)
-    half = floor(exponent * 0.5)
-    mantissa = mul(scaled, exp2(-half) * exp2(half - exponent))
-    exponent = where(tiny, exponent - shift, exponent)
-    mantissa = where(special, wide, mantissa)
-    return MantissaExponent(
-        cast(mantissa, input.dtype), cast(where(special, 0.0, exponent), int32)
-    )
+    return MantissaExponent(_mantissa(input), _exponent(input))
+
+
+@elementwise(glsl="mantissa(x)", reference=lambda x: np.frexp(x)[0], dtypes=FLOAT)
+def _mantissa(x: Tensor) -> Tensor:
+    """Return mantissas from 1/2 to 1, with the sign."""
+
+
+@elementwise(
+    glsl="exponent(x)",
+    reference=lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
+    dtypes=FLOAT,
+    result=int32,
+)
+def _exponent(x: Tensor) -> Tensor:
+    """Return exponents of numbers whose mantissas are from 1/2 to 1."""
+
+
+@_mantissa.vjp
+def _mantissa_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return div(grad, exp2(cast(_exponent(x), x.dtype)))
 
 
 @shown_as("Logaddexp2Backward0", "input", "other")

@@ -31,6 +31,25 @@ float with_sign_of(float x, float y) {
     return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu | sign);
 }
 
+bool has_sign(float x) {
+    return floatBitsToUint(x) >> 31 != 0u;
+}
+
+// x is mantissa(x) * 2^exponent(x), and the mantissa from 1/2 to 1; zeros, infinities
+// and NaN are their own, with an exponent of 0.
+float mantissa(float x) {
+    uint bits = floatBitsToUint(x), size = bits & 0x7fffffffu;
+    if (size == 0u || size >= 0x7f800000u) return x;
+    if (size < 1u << 23) size <<= 23 - findMSB(size);
+    return uintBitsToFloat(bits & 1u << 31 | size & 0x7fffffu | 126u << 23);
+}
+
+int exponent(float x) {
+    uint size = floatBitsToUint(x) & 0x7fffffffu;
+    if (size == 0u || size >= 0x7f800000u) return 0;
+    return size < 1u << 23 ? findMSB(size) - 148 : int(size >> 23) - 126;
+}
+
 // With the sign of y, as in Python
 float floored_remainder(float x, float y) {
     float rest = truncated_remainder(x, y);
@@ -193,6 +212,31 @@ double truncated_remainder(double x, double y) {
 }
 
 double with_sign_of(double x, double y);
+
+bool has_sign(double x) {
+    return unpackDouble2x32(x).y >> 31 != 0u;
+}
+
+double mantissa(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint size = bits.y & 0x7fffffffu;
+    if ((bits.x | size) == 0u || size >= 0x7ff00000u) return x;
+    if (size < 1u << 20) {
+        bits = unpackDouble2x32(x * 18014398509481984.0lf);
+        size = bits.y & 0x7fffffffu;
+    }
+    bits.y = bits.y & 1u << 31 | size & 0xfffffu | 1022u << 20;
+    return packDouble2x32(bits);
+}
+
+int exponent(double x) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint size = bits.y & 0x7fffffffu;
+    if ((bits.x | size) == 0u || size >= 0x7ff00000u) return 0;
+    if (size >= 1u << 20) return int(size >> 20) - 1022;
+    bits = unpackDouble2x32(x * 18014398509481984.0lf);
+    return int((bits.y & 0x7fffffffu) >> 20) - 1076;
+}
 
 double floored_remainder(double x, double y) {
     double rest = truncated_remainder(x, y);

@@ -19,9 +19,9 @@ from vkbackend.framework.codegen import elementwise_variants
 from vkbackend.framework.codegen.elementwise_variants import (
     BASELINE,
     COMPUTE_HEAVY,
-    COMPUTE_HEAVY_16BIT,
     MEMORY_BOUND_16BIT,
     MIN_VEC4S,
+    NARROW,
     Variant,
     build_chosen_kernel,
     default_variant,
@@ -113,8 +113,8 @@ def test_results_of_two_bytes_take_more_elements(name: str) -> None:
         ("relu", MEMORY_BOUND_16BIT),
         ("exp", MEMORY_BOUND_16BIT),
         ("silu", MEMORY_BOUND_16BIT),
-        ("log", COMPUTE_HEAVY_16BIT),
-        ("gelu_tanh", COMPUTE_HEAVY_16BIT),
+        ("log", NARROW),
+        ("gelu_tanh", NARROW),
     ],
 )
 def test_what_moves_two_bytes_only_takes_most(name: str, variant: Variant) -> None:
@@ -124,11 +124,11 @@ def test_what_moves_two_bytes_only_takes_most(name: str, variant: Variant) -> No
         assert default_variant(kernel) == variant
         more = apply("mul", result(node), result(node))
         kernel = build_kernel([node, more], {id(more.outputs[0])})
-        assert default_variant(kernel) == COMPUTE_HEAVY_16BIT
+        assert default_variant(kernel) == NARROW
         # Eight of them do not lie at an address for them all.
         node = apply(name, memory((), dtype, Layout((64,), (1,), 4)))
         kernel = build_kernel([node], {id(node.outputs[0])})
-        assert default_variant(kernel) == COMPUTE_HEAVY_16BIT
+        assert default_variant(kernel) == NARROW
 
 
 def test_the_usual_way_changes_nothing(device: vkbackend.Device) -> None:

@@ -10,7 +10,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.framework.codegen.graphs import apply, memory
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import DType, float16, float32, int64, uint8
+from vkbackend.framework.base.dtype import DType, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.glsl import tiles
 from vkbackend.framework.codegen.lower import Tile, build_kernel
@@ -68,21 +68,17 @@ def test_several_at_once(tiled: GpuDevice) -> None:
 
 def _tile(
     shape: tuple[int, int], strides: tuple[int, int], dtype: DType, coalesces: bool
-) -> int:
-    """Return the rows that the kernel of one operand reads at once."""
+) -> tuple[int, ...]:
+    """Return the operands that the kernel of one operand reads across rows."""
     operand = memory(shape, dtype, Layout(shape, strides))
     node = apply("neg", operand)
     built = build_kernel([node], {id(node.outputs[0])}, coalesces=coalesces)
-    assert not built.program.tile or built.workgroup == tiles.ROWS * tiles.VECTORS
+    assert not built.program.tile or built.workgroup == tiles.WORKGROUP
     return built.program.tile
 
 
-def test_rows_read_a_sector() -> None:
-    for dtype, rows in ((float32, 8), (float16, 16), (uint8, 32), (int64, 8)):
-        assert _tile((48, 64), (1, 48), dtype, True) == rows
-
-
 def test_what_is_not_read_across_rows() -> None:
+    assert _tile((48, 64), (1, 48), float32, True) == (0,)
     assert not _tile((48, 64), (64, 1), float32, True)
     assert not _tile((48, 64), (65, 1), float32, True)
     assert not _tile((8, 64), (1, 8), float32, True)
@@ -91,20 +87,32 @@ def test_what_is_not_read_across_rows() -> None:
 
 
 def test_workgroups_cover_all_tiles() -> None:
-    assert Tile(8, 1, 64, 3, 64).grid(2 * 3 * 64 * 64) == (2 * 2 * 6, 1, 1)
-    assert Tile(8, 1, 33, 1, 33).grid(33 * 33) == (4, 1, 1)
-    assert Tile(8, 4, 300, 1, 33).grid(300 * 33) == (6, 1, 1)
+    assert Tile((0,), (32, 32), 64, 3, 64).grid(2 * 3 * 64 * 64) == (2 * 2 * 6, 1, 1)
+    assert Tile((0,), (32, 32), 33, 1, 33).grid(33 * 33) == (4, 1, 1)
+    assert Tile((0,), (64, 64), 33, 1, 65).grid(33 * 65) == (2, 1, 1)
 
 
-def test_narrow_elements_take_more_turns() -> None:
-    for across, operands, rows, turns in (
-        ([4], 1, 4096, 4),
-        ([4, 4], 3, 4096, 2),
-        ([2], 1, 4096, 8),
-        ([2], 1, 100, 4),
-        ([1], 2, 4096, 8),
-        ([1], 5, 4096, 3),
-        ([8], 2, 4096, 2),
-        ([8, 8, 8], 3, 4096, 1),
-    ):
-        assert tiles.turns_of(across, operands, rows) == turns
+def test_what_shared_memory_holds() -> None:
+    """Of many operands some are read as without tiles, with the same results."""
+    assert tiles.shared_bytes(4, (32, 32)) <= tiles.MOST_SHARED // 4
+    assert tiles.shared_bytes(8, (64, 64)) > tiles.MOST_SHARED
+    assert tiles.size_of([8, 4]) == (32, 32)
+    assert tiles.size_of([4, 1]) == (64, 64)
+
+
+@pytest.mark.parametrize("columns", [64, 47])
+def test_more_operands_than_shared_memory_holds(columns: int, tiled: GpuDevice) -> None:
+    rng = np.random.default_rng(4)
+    data = [rng.integers(0, 9, (columns, 70)) for _ in range(7)]
+    dtypes = ["float32", "float16", "int64", "float32", "uint8", "int64", "float32"]
+    given = [
+        fw.tensor(x, device=tiled).to(t) for x, t in zip(data, dtypes, strict=True)
+    ]
+    fw.eval(*given)
+    found = given[0].T
+    for each in given[1:]:
+        found = found * 2 + each.T
+    wanted = data[0].T.astype("f8")
+    for each in data[1:]:
+        wanted = wanted * 2 + each.T
+    np.testing.assert_array_equal(found.numpy(), wanted)
