@@ -53,8 +53,11 @@ Of rows of 4096, RMS norm on an NVIDIA H200, driver 580.159.04, took 0.133 ms in
 workgroups of 256 and 0.131 in these (2026-11-21).
 """
 
+FEW_ROWS = 1
+"""Rows for each multiprocessor up to which more invocations may share one."""
+
 QUADS_OF_FEW_ROWS = 16
-"""Most vec4 of an invocation where each row has a multiprocessor for itself."""
+"""Most vec4 of an invocation that has a part of one of so few rows."""
 
 CHANNEL_WORKGROUP = 1024
 """Invocations that share a channel on a GPU: channels are few, so many of them."""
@@ -230,7 +233,7 @@ class LayerNormCall(NamedTuple):
         """Return the dispatch of register-resident rows if they fit, or looped ones."""
         count, dtype = self.x.shape[1], self.x.dtype
         least, workgroup = least_quads(dtype, count, 4), self._least_workgroup()
-        if self.x.shape[0] <= model_of(self.gpu).multiprocessors:
+        if self.x.shape[0] <= FEW_ROWS * model_of(self.gpu).multiprocessors:
             least = min(least, QUADS_OF_FEW_ROWS)
         tile = row_tile(self.gpu, dtype, count, least=least, workgroup=workgroup)
         return self._looped() if tile is None else self._in_registers(tile)
