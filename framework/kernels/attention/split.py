@@ -237,14 +237,14 @@ def decode_dispatches(
         need_countable(kernel, x)
         for label, stride in zip(("batch", "head", "row"), x.layout.strides):
             own[f"{name}_{label}"] = stride
-    aligned = all(_is_aligned(x, tile) for x in (cache, *new))
+    aligned = all(is_aligned(x, tile.vector) for x in (cache, *new))
     if angles is not None:
         whole, count, turned = angles[0].shape
         own |= {"cosine": "cosine", "sine": "sine", "table_row": turned}
         own["table_batch"] = 0 if whole == 1 else count * turned
-    pairs = aligned and turned % (2 * tile.vector) == 0 and _is_aligned(q, tile)
+    pairs = aligned and turned % (2 * tile.vector) == 0 and is_aligned(q, tile.vector)
     if angles is not None:
-        pairs = pairs and all(_is_aligned(x, tile) for x in angles)
+        pairs = pairs and all(is_aligned(x, tile.vector) for x in angles)
     push = attention_arguments(kernel, own, call)
     push |= {"k": "new_keys", "v": "new_values", "keys": keys}
     constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
@@ -272,7 +272,7 @@ def split_dispatches(call: AttentionCall) -> list[Dispatch]:
     areas = _areas(call, slices)
     own: dict[str, Argument] = {"slice_keys": length, "slices": slices, **areas}
     kernel = "attention/flash_split"
-    aligned = _is_aligned(k, tile) and _is_aligned(v, tile)
+    aligned = is_aligned(k, tile.vector) and is_aligned(v, tile.vector)
     constants = _constants(call, tile) | {"ALIGNED": int(aligned)}
     constants |= _cluster(call.gpu, tile)
     (batch, heads, queries, _), width = q.shape, v.shape[3]
@@ -343,10 +343,10 @@ def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:
     return ceil_div(ceil_div(keys, slices), span) * span
 
 
-def _is_aligned(x: StridedSpec, tile: SplitTile) -> bool:
-    """Return whether the vectors of a tensor are whole, aligned words."""
+def is_aligned(x: StridedSpec, vector: int) -> bool:
+    """Return whether the vectors of a tensor are whole words of `vector` elements."""
     strides = [
         stride for size, stride in zip(x.shape[:-1], x.layout.strides) if size > 1
     ]
     steps = (x.shape[-1], x.layout.offset, *strides)
-    return not any(step % tile.vector for step in steps)
+    return not any(step % vector for step in steps)

@@ -12,7 +12,7 @@ from ...base.index_checks import out_of_range
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
-from ...kernels.attention.split import PAGE_SITE, SITE
+from ...kernels.attention.split import PAGE_SITE, SITE, WORD, is_aligned
 from ...kernels.linear import linear_dispatch
 from ...kernels.reduce import need_countable
 from ...kernels.row_copy import first_copy
@@ -167,17 +167,23 @@ def _extend_cache_kernel(
     turned = 0 if cosine is None else cosine.shape[2]
     whole = 0 if cosine is None or cosine.shape[0] == 1 else count * turned
     push |= {"table_batch": whole, "table_row": turned}
+    width = WORD // k.dtype.itemsize
+    angles = [each for each in (cosine, sine) if each is not None]
+    words = head > 0 and turned % (2 * width) == 0
+    words = words and all(
+        is_aligned(x, width) for x in (q, k, v, keys, values, *angles)
+    )
     elements = batch * count * head * (q.shape[1] + 2 * key_heads)
     change = linear_dispatch(
         "attention/extend_cache",
-        elements,
+        elements // width if words else elements,
         push,
         {
             "HEAD": max(1, head),
             "TURNED": turned,
             "PAGE": 0 if tables is None else page,
         },
-        storage_defines(k.dtype),
+        {**storage_defines(k.dtype), **({"WORDS": "1"} if words else {})},
     )
     begun = [
         first_copy(gpu, "extend_cache", x, name, f"new_{name}")

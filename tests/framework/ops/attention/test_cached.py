@@ -6,7 +6,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from tests.framework.ops.twin import draw
-from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.device import Device, GpuDevice, find_device
 from vkbackend.framework.base.errors import IndexRangeError, ShapeError
 from vkbackend.framework.ops.attention.cached import extend_cache
 from vkbackend.framework.scheduler.plan import built_plans
@@ -41,6 +41,31 @@ def test_rotates_and_writes(turned: int, batches: int, place: Device) -> None:
     values[:, :, position : position + count] = v.swapaxes(1, 2)
     for one, other in zip(found, (rotated(q), keys, values), strict=True):
         assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("head", "turned"), [(32, 32), (32, 16), (32, 8), (12, 12)])
+def test_halves_in_words_and_one_by_one(
+    head: int, turned: int, dtype: str, half_place: Device
+) -> None:
+    """Each rounded once, whether 16 bytes are a word of one half or not."""
+    arrays = [draw(1, n, 3, head, seed=n) for n in (4, 2, 3)]
+    arrays[2] = arrays[2][:, :2]
+    arrays += [draw(1, 3, turned, seed=seed) for seed in (5, 6)]
+    given = [fw.tensor(each, dtype) for each in arrays]
+    caches = [fw.zeros(1, 2, 9, head, dtype=fw.float32) for _ in range(2)]
+
+    def extended(device: Device, dtype: str, *x: fw.Tensor) -> list[np.ndarray]:
+        q, k, v, cosine, sine, *room = (each.to(dtype).to(device) for each in x)
+        position = fw.tensor(5, device=device)
+        found = extend_cache(q, k, v, (cosine, sine), *room, position)
+        return [each.float().numpy() for each in found]
+
+    wanted = extended(find_device("cpu"), "float32", *given, *caches)
+    found = extended(half_place, dtype, *given, *caches)
+    bound = 2.0**-11 if dtype == "float16" else 2.0**-8
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=bound, atol=bound)
 
 
 def test_writes_into_pages(place: Device) -> None:
