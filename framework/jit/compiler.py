@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -50,8 +50,12 @@ LATE_BYTES = 1 << 12
 MAX_LIGHT_INPUT_BYTES = 1 << 16
 """Bytes of its inputs, which stay live until then."""
 
-STEPS_BEHIND = 2
-"""Host steps that may still run when the device goes on with what follows them."""
+STEPS_BEHIND, BYTES_BEHIND = 2, 64 << 20
+"""Host steps that may still run when the device goes on with what follows them.
+
+More may where they take no more bytes than these, together: small ones take a while,
+too, and the device would wait for memory that they read.
+"""
 
 Place = tuple[vkbackend.Buffer, int]
 """A buffer and an offset in bytes."""
@@ -402,10 +406,11 @@ class _TraceCompiler:
                     live[key] = _StepValue(found[0], found[1].nbytes)
                     live[key].used(at)
                 steps.append((at, key))
-        for number, (_, key) in enumerate(steps):
+        ends = steps_in_flight([live[key].size for _, key in steps])
+        for (_, key), end in zip(steps, ends):
             # The step may still take it: what is written there waits for its end.
-            later = steps[number + STEPS_BEHIND : number + STEPS_BEHIND + 1]
-            live[key].used(later[0][0] if later else len(self.launches))
+            last = end == len(steps)
+            live[key].used(len(self.launches) if last else steps[end][0])
         for in_place in (False, True):
             kind = {key: x for key, x in live.items() if x.in_place is in_place}
             self._share_buffers(kind)
@@ -582,6 +587,30 @@ def _renamed(launch: Launch, old: int, new: int) -> Launch:
         in_place=tuple([(number(a), number(b)) for a, b in launch.in_place]),
         copies=launch.copies and (number(launch.copies[0]), number(launch.copies[1])),
     )
+
+
+def steps_in_flight(sizes: Sequence[int]) -> list[int]:
+    """Return up to which of the host steps that follow each may still take its value.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Bytes that each takes.
+
+    Returns
+    -------
+    list of int
+        Number of the first one that comes after; that of all if there is none.
+    """
+    found = []
+    for first in range(len(sizes)):
+        stop = min(first + STEPS_BEHIND, len(sizes))
+        total = sum(sizes[first:stop])
+        while stop < len(sizes) and total + sizes[stop] <= BYTES_BEHIND:
+            total += sizes[stop]
+            stop += 1
+        found.append(stop)
+    return found
 
 
 class _AccessOrder:

@@ -276,3 +276,12 @@ def test_the_hosts_work_does_not_grow_with_the_step(gpu: GpuDevice) -> None:
             found.append(calls_of(lambda replay=replay, x=x: replay(x)))
         counts.append(min(found))
     assert counts[0] == counts[1]
+
+
+def test_small_host_steps_may_stay_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The device waits for none that is small; of large ones for the last but one."""
+    monkeypatch.setattr(compiler, "BYTES_BEHIND", 100)
+    sizes = [40, 40, 40, 10, 10, 10, 200]
+    assert compiler.steps_in_flight(sizes) == [2, 5, 6, 6, 6, 7, 7]
+    assert compiler.steps_in_flight([]) == []
+    assert compiler.steps_in_flight([400] * 4) == [2, 3, 4, 4]
