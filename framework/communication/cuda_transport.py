@@ -159,9 +159,9 @@ class CudaTransport(HostTransport):
         yield self._reached(self._written, number + 1)
         self._control.fence()
         headers = self._headers(number, mine, told)
-        self._agree(headers, number + 1)
+        self._agree(headers, number)
         if not all(each.offer for each in headers):
-            self._set(self._read[self.rank], number + 1)
+            self._has_read(number, number + 1)
             return False
         for rank in self._peers.others():
             offer = headers[rank].offer
@@ -176,7 +176,7 @@ class CudaTransport(HostTransport):
             # The memory that they go to may be used for something else from here on.
             self._peers.synchronize()
             raise
-        self._set(self._read[self.rank], number + 1)
+        self._has_read(number, number + 1)
         self._land(headers, place, inbox, consume)
         yield self._reached(self._read, number + 1)
         self._control.fence()

@@ -111,7 +111,8 @@ class HostTransport(Transport):
         self._given_up = [each[2] for each in found]
         self._sent = [each[3 : 3 + count] for each in found]
         self._received = [each[3 + count :] for each in found]
-        self._pieces = 0
+        self._pieces = self._all_read = 0
+        self._read_early: set[int] = set()
         self._early: list[list[Message]] = [[] for _ in ranks]
         self._reading = [False] * count
         self._imports: dict[vkbackend.Device, DevicePages | None] = {}
@@ -175,6 +176,18 @@ class HostTransport(Transport):
         self._control.fence()
         self._control.words[counter] = value
 
+    def _has_read(self, first: int, stop: int) -> None:
+        """Let the others fill slots of some pieces, once earlier ones are read, too.
+
+        An exchange may begin while a device has yet to take the last pieces of the one
+        before.
+        """
+        self._read_early.update(range(first, stop))
+        while self._all_read in self._read_early:
+            self._read_early.discard(self._all_read)
+            self._all_read += 1
+        self._set(self._read[self.rank], self._all_read)
+
     # Collectives
 
     def exchange(
@@ -222,10 +235,10 @@ class HostTransport(Transport):
                 if mismatch(headers, self.ranks, self.rank):
                     # The host may fill these slots next.
                     yield Copied([each for points in filled for each in points])
-                self._agree(headers, number + 1)
+                self._agree(headers, number)
                 if any(each.offer for each in headers):
                     # Those who would pull give through the pages, too: from the start.
-                    self._set(self._read[self.rank], number + 1)
+                    self._has_read(number, number + 1)
                     again = HostTransport.exchange(self, call, sizes, fill, consume)
                     return (yield from again)
                 count = rounds_of(headers, step)
@@ -244,10 +257,10 @@ class HostTransport(Transport):
             if piece:
                 if taken[piece - 1]:
                     yield Copied(taken[piece - 1])
-                self._set(self._read[self.rank], number)
+                self._has_read(number - 1, number)
         if taken[-1]:
             yield Copied(taken[-1])
-        self._set(self._read[self.rank], first + count)
+        self._has_read(first + count - 1, first + count)
 
     def _put_header(self, number: int, header: Header) -> bytes:
         """Write the header of a piece that is the first; return it as it is there."""
@@ -318,11 +331,11 @@ class HostTransport(Transport):
                 points.append(consume(rank, piece * step, data[start : start + length]))
         return [each for each in points if each is not None]
 
-    def _agree(self, headers: Sequence[Header], read: int) -> None:
+    def _agree(self, headers: Sequence[Header], number: int) -> None:
         try:
             self.compare(headers)
         except MismatchError:
-            self._set(self._read[self.rank], read)
+            self._has_read(number, number + 1)
             raise
 
     # Messages

@@ -182,6 +182,30 @@ class Task:
             self.owner.give_up(self, error)
 
 
+class Begun:
+    """The condition that an operation is ready or has ended, as another one waits for.
+
+    Parameters
+    ----------
+    task : Task
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def holds(self) -> bool:
+        """Return whether it is."""
+        return self._task.ready or self._task.done
+
+    def counters(self) -> Iterable[tuple[int, int]] | None:
+        """Return none: what it waits for counts itself."""
+        return ()
+
+    def ranks(self) -> Iterable[int]:
+        """Return none: what it waits for counts itself."""
+        return ()
+
+
 class Owner(Protocol):
     """What operations belong to: a group's transport."""
 

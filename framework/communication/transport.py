@@ -14,7 +14,7 @@ import numpy as np
 import vkbackend
 
 from ..base.errors import DistributedError
-from .progress import Steps, Task
+from .progress import Begun, Steps, Task
 
 if TYPE_CHECKING:
     from .device_pages import DevicePages
@@ -269,6 +269,8 @@ class Transport(ABC):
     def start(self, call: Call, steps: Steps, line: object) -> Task:
         """Start an operation that runs after earlier ones of the same line.
 
+        It begins when the one before is ready, and ends after it.
+
         Raises
         ------
         DistributedError
@@ -278,10 +280,17 @@ class Transport(ABC):
         previous = self._last.get(line)
 
         def queued() -> Steps:
-            if previous is not None and not previous.done:
-                yield previous
+            assert previous is not None
+            if not (previous.done or previous.ready):
+                yield Begun(previous)
             self.check(call)
-            return (yield from steps)
+            try:
+                result = yield from steps
+            except MismatchError:
+                yield previous
+                raise
+            yield previous
+            return result
 
         started = steps if previous is None or previous.done else queued()
         task = self.world.progress.start(self, started, str(call))

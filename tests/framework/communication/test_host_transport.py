@@ -147,6 +147,57 @@ def test_a_device_has_its_next_copies_before_it_has_made_one(
         assert events[-1] == "taken 5"
 
 
+def test_an_exchange_begins_before_a_device_has_taken_all_of_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its slots are filled meanwhile, and read after those before."""
+
+    class Taken(_Made):
+        looks = 0
+
+        def wait(self, timeout_seconds: float) -> bool:
+            self.looks += 1
+            if "fill 1" not in self.events and self.looks < 10_000:
+                return False
+            return super().wait(timeout_seconds)
+
+    def work(group: Group) -> list[str]:
+        transport = group._transport
+        assert isinstance(transport, host_transport.HostTransport)
+        events: list[str] = []
+        out = np.zeros((2, 1024), np.uint8)
+
+        def exchange(number: int) -> None:
+            def fill(part: int, start: int, chunk: np.ndarray) -> Any:
+                if not start:
+                    events.append(f"fill {number}")
+                chunk[:] = 2 * number + group.rank
+                return _Made(events, f"filled {number}")
+
+            def consume(rank: int, start: int, chunk: np.ndarray) -> Any:
+                if rank == group.rank:
+                    return None
+                out[number, start : start + chunk.size] = chunk
+                return (Taken if number == 0 else _Made)(events, f"taken {number}")
+
+            group.exchange(Call("test"), 1024, fill, consume)
+
+        exchange(0)
+        assert events.count("taken 0") < 2
+        exchange(1)
+        before = events.count("fill 1")
+        group.barrier()
+        assert before == 1
+        own = transport._read[group.rank]
+        assert transport._control.words[own] == transport._pieces == 5
+        assert (out == [[1 - group.rank], [3 - group.rank]]).all()
+        return events
+
+    for events in as_threads(monkeypatch, 2, 512).run(work):
+        assert events.index("fill 1") < len(events) - events[::-1].index("taken 0") - 1
+        assert events[-1] == "taken 1"
+
+
 def test_what_was_filled_ahead_is_over_before_ranks_are_told_to_differ(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
