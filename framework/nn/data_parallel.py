@@ -13,7 +13,7 @@ from ..base.errors import DistributedError
 from ..tensor.from_data import tensor as tensor_of
 from ..tensor.tensor import Tensor
 from .gradient_bucket import buckets_of, pieces
-from .gradient_reducer import BUCKET_BYTES, Reducer
+from .gradient_reducer import BUCKETS, Reducer, bucket_sizes
 from .join import Joining, joined
 from .module import Module
 
@@ -41,8 +41,9 @@ class DataParallel(Module):
     group : Group, optional
         By default that of all processes, which `fw.distributed.init` returns. Alone
         the module is called as it is.
-    bucket_bytes : int, default 25 MiB
-        Gradients that are exchanged at once, at most; the last buckets are smaller.
+    bucket_bytes : int, optional
+        Gradients that are exchanged at once, at most; the last buckets are smaller. By
+        default 10 MiB where the transport is `cuda`, 25 MiB elsewhere.
     broadcast_buffers : bool, default True
         Whether, in training, each call begins with the buffers of rank 0, as running
         statistics are; not those on the host beside others on a device, which count.
@@ -83,12 +84,12 @@ class DataParallel(Module):
         module: Module,
         group: Group | None = None,
         *,
-        bucket_bytes: int = BUCKET_BYTES,
+        bucket_bytes: int | None = None,
         broadcast_buffers: bool = True,
         init_sync: bool = True,
     ) -> None:
         super().__init__()
-        if bucket_bytes < 1:
+        if bucket_bytes is not None and bucket_bytes < 1:
             raise ValueError(
                 f"DataParallel: bucket_bytes is {bucket_bytes}; it must be at least 1"
             )
@@ -101,7 +102,8 @@ class DataParallel(Module):
             tensors = [*named, *module.named_buffers()]
             check_alike(type(self).__name__, self.group, tensors)
             take_values(self.group, [each for _, each in tensors])
-        self.bucket_bytes = bucket_bytes
+        most = bucket_sizes(self.group).most
+        self.bucket_bytes = most if bucket_bytes is None else bucket_bytes
         self.joining: Joining | None = None
         self.reducer = self._made_reducer()
 
@@ -277,7 +279,7 @@ def check_alike(
 def take_values(group: Group, tensors: Sequence[Tensor], source: int = 0) -> None:
     """Write those of a rank to tensors of the other ranks."""
     with no_grad():
-        for bucket in buckets_of(tensors, BUCKET_BYTES):
+        for bucket in buckets_of(tensors, BUCKETS.most):
             own = [tensors[place] for place in bucket]
             flat = ops.cat([each.detach().reshape(-1) for each in own])
             found = group.broadcast(flat, source)

@@ -10,7 +10,6 @@ from ..base.public_names import public_names as _public_names
 from ..tensor.tensor import Tensor
 from .data_parallel import DataParallel
 from .gradient_bucket import GradBucket
-from .gradient_reducer import BUCKET_BYTES
 from .module import Module
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ class DistributedDataParallel(DataParallel):
     process_group : ProcessGroup, optional
         By default the one that `distributed.init_process_group` made.
     bucket_cap_mb : int, optional
-        MiB of gradients that are exchanged at once, by default 25.
+        MiB of gradients that are exchanged at once, by default as `nn.DataParallel`.
     broadcast_buffers, forward_sync_buffers : bool, optional
         Whether, in training, each call begins with the buffers of rank 0; it does if
         neither is given. One name for the other.
@@ -74,7 +73,7 @@ class DistributedDataParallel(DataParallel):
         super().__init__(
             module,
             _engine_of(found),
-            bucket_bytes=BUCKET_BYTES if bucket_cap_mb is None else bucket_cap_mb << 20,
+            bucket_bytes=None if bucket_cap_mb is None else bucket_cap_mb << 20,
             broadcast_buffers=False not in asked,
             init_sync=init_sync,
         )

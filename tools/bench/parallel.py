@@ -25,6 +25,7 @@ import numpy as np
 
 import vkbackend.framework as fw
 from vkbackend.framework import nn
+from vkbackend.framework.nn.gradient_reducer import bucket_sizes
 
 from .clock import settled
 from .collectives import seconds_of
@@ -285,7 +286,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--warm", type=float, default=5.0, help="most seconds until times have settled"
     )
     parser.add_argument(
-        "--buckets", type=int, nargs="+", default=[25], help="MiB of a bucket"
+        "--buckets", type=int, nargs="+", help="MiB of a bucket, not the default"
     )
     given = parser.parse_args(arguments)
     group = fw.distributed.init(transport=given.transport)
@@ -299,7 +300,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
         print("| --- | --- " + "| ---: " * 6 + "|", flush=True)
     ways: dict[str, Callable[[Any], Any]] = {}
-    for size in given.buckets:
+    for size in given.buckets or [bucket_sizes(group).most >> 20]:
         ways[f"DataParallel, {size} MiB"] = partial(
             nn.DataParallel, group=group, bucket_bytes=size << 20
         )

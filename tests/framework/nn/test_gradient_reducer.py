@@ -9,7 +9,15 @@ from tests.rank_threads import as_threads
 from vkbackend.framework import nn
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.communication.group import Group, alone
-from vkbackend.framework.nn.gradient_reducer import Reducer
+from vkbackend.framework.communication.transport import TransportChoice
+from vkbackend.framework.nn import gradient_reducer
+from vkbackend.framework.nn.gradient_reducer import (
+    BUCKETS,
+    TRANSPORT_BUCKETS,
+    BucketSizes,
+    Reducer,
+    bucket_sizes,
+)
 
 
 def parameter(value: float) -> nn.Parameter:
@@ -20,6 +28,28 @@ def reducer_of(group: Group, *parameters: nn.Parameter) -> Reducer:
     """Return a reducer with a bucket for each parameter."""
     named = [(f"p{at}", each) for at, each in enumerate(parameters)]
     return Reducer(group, named, 1)
+
+
+def test_buckets_have_sizes_of_their_transport(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless a size is asked for: then only the last ones are the transport's."""
+
+    def work(group: Group) -> list[list[int]]:
+        layers = nn.Sequential(*[nn.Linear(1, 1) for _ in range(4)])
+        usual = nn.DataParallel(layers, group)
+        assert usual.bucket_bytes == 24
+        small = nn.DataParallel(layers, group, bucket_bytes=12)
+        return [
+            [len(each) for each in model.reducer.buckets] for model in (usual, small)
+        ]
+
+    sizes = BucketSizes(24, 8)
+    monkeypatch.setitem(gradient_reducer.TRANSPORT_BUCKETS, "host", sizes)
+    assert as_threads(monkeypatch, 2).run(work) == [[[4, 2, 2], [3, 2, 2, 1]]] * 2
+    group = alone()
+    assert bucket_sizes(group) == BUCKETS
+    for name, expected in TRANSPORT_BUCKETS.items():
+        group.transport = TransportChoice(name, "it was asked for")
+        assert bucket_sizes(group) == expected
 
 
 def test_exchanges_begin_before_the_pass_ends(monkeypatch: pytest.MonkeyPatch) -> None:
