@@ -36,7 +36,7 @@ class GemvTuning(NamedTuple):
     Attributes
     ----------
     invocations : int
-        Of a workgroup with one row at most; more rows share them.
+        Of a workgroup at most, which rows of a pass share.
     fill : int
         How many times `gemv_groups` workgroups there are to be, if columns suffice.
     together : int
@@ -60,7 +60,11 @@ the products of each."""
 FLOATS = GemvTuning(256, 2, 64, NO_COLUMNS)
 OF_NIBBLES = GemvTuning(512, 1, 128, ALL_COLUMNS)
 OF_BYTES = GemvTuning(512, 1, 64, NO_COLUMNS)
-"""Of 16-bit floats, of formats with four bits an element, and of those with more."""
+"""For one row, of 16-bit floats, of formats with four bits an element, and of those
+with more."""
+
+OF_ROWS = GemvTuning(512, 1, 64, NO_COLUMNS)
+"""For more rows of a pass, whose activations take more registers."""
 
 NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
 """Formats with four bits an element."""
@@ -155,7 +159,7 @@ def gemv_dispatch(
     if numbers is not None:
         share, rows = numbers.shape[0] // rows, numbers.shape[0]
     passes = ceil_div(rows, taken)
-    invocations, fill, together, ahead = _tuning(kind)
+    invocations, fill, together, ahead = _tuning(kind, taken)
     local = _workgroup(gpu, pieces, taken, matrices, invocations)
     wanted = fill * model_of(gpu).gemv_groups
     possible = [
@@ -213,7 +217,9 @@ def gemv_dispatch(
     )
 
 
-def _tuning(kind: QuantizedFormat | None) -> GemvTuning:
+def _tuning(kind: QuantizedFormat | None, rows: int) -> GemvTuning:
+    if rows > 1:
+        return OF_ROWS
     if kind is None:
         return FLOATS
     return OF_NIBBLES if kind.family in NIBBLES else OF_BYTES

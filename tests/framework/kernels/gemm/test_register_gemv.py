@@ -32,7 +32,9 @@ def kernels(
     """Return the kernels of products of few rows, which are taken without a search."""
     if request.param:
         ahead, shuffles = request.param
-        monkeypatch.setattr(quantized, "FLOATS", quantized.FLOATS._replace(ahead=ahead))
+        for kind in ("FLOATS", "OF_ROWS"):
+            tuning = getattr(quantized, kind)._replace(ahead=ahead)
+            monkeypatch.setattr(quantized, kind, tuning)
         monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
     skip_where_it_crashes(gpu.gpu.info)
     if not gpu.gpu.info.storage_16bit:
