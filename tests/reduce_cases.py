@@ -11,6 +11,7 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.reduce.common import place_dtype
 
 REDUCED = (
     sample((7, 11), dim=1),
@@ -441,7 +442,34 @@ def search(values: Any, x: Any, right: bool = False) -> Any:
     return ops.searchsorted(ops.sort(x).values, values, right=right)
 
 
+def ranked(x: Any, rank: int, missing: str = "counts") -> Any:
+    """Call the op behind medians."""
+    return REGISTRY["rank"](x, rank, missing, place_dtype(x))
+
+
 SORTS = {
+    "rank": Case(
+        ranked,
+        (
+            sample((7, 11), rank=3),
+            sample((5, 113), rank=56, missing="takes_place"),
+            sample((3, 1031), rank=515, missing="left_out"),
+            sample((0, 3), rank=1),
+            sample((1, 1), rank=0),
+        ),
+        torch=lambda x, rank, missing="counts": tuple(
+            each[:, rank] for each in torch.sort(x, dim=1, stable=True)
+        ),
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.kthvalue(ones(3), 0),
+                ShapeError,
+                "kthvalue: k is 0; it must be from 1 to 3, the size of dimension 0 of"
+                " shape (3,)",
+            ),
+        ),
+    ),
     "sort": Case(
         lambda x, dim, descending=False: tuple(ops.sort(x, dim, descending)),
         (

@@ -160,7 +160,7 @@ def _of_elements(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 
 
 @rule("softmax", "cumsum", "cumprod", "sort", "transposed_copy")
-@rule("layer_norm", "logcumsumexp", "running_extreme")
+@rule("layer_norm", "logcumsumexp", "rank", "running_extreme")
 def _of_rows(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     """Take the batch into the rows' own, of an op along the last dimension."""
     if any(isinstance(bound.get(name), BatchedTensor) for name in ("weight", "bias")):

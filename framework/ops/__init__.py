@@ -323,11 +323,14 @@ from .norm.softmax import (
     logsumexp as logsumexp,
     softmax as softmax,
 )
+from .selection.rank import (
+    kthvalue as kthvalue,
+    median as median,
+    nanmedian as nanmedian,
+)
 from .selection.sort import (
     argsort as argsort,
     bucketize as bucketize,
-    kthvalue as kthvalue,
-    median as median,
     searchsorted as searchsorted,
     sort as sort,
     topk as topk,
@@ -459,7 +462,6 @@ from .selection.membership import (
 from .selection.quantile import (
     mode as mode,
     msort as msort,
-    nanmedian as nanmedian,
     nanquantile as nanquantile,
     quantile as quantile,
 )

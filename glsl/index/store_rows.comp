@@ -6,7 +6,6 @@
 // consts  BYTES: of an element, 1, 2, 4, 8 or 16; EACH; SINGLE; INDEX_WORDS,
 //         INDEX_SIGNED, FROM_END
 // source  numpy: out[:, indices] = source, where it does not matter which comes last
-// lint    integer-division: sizes are arguments; two for each element
 #version 460
 #extension GL_EXT_buffer_reference : require
 #ifndef BYTES

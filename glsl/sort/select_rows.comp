@@ -39,7 +39,6 @@ layout(push_constant, std430) uniform Push {
 
 const uint DIGIT_BITS = 11;
 const uint BINS = 1u << DIGIT_BITS;
-const uint KEY_BITS = BYTES < 4 ? 8 * BYTES : 32;
 const uint BATCH = 4;
 
 shared KEY keys[SLOTS];
@@ -50,59 +49,7 @@ shared uint chosen_bin, chosen_before, chosen_count, used;
 
 #include "sort/bitonic.glsl"
 
-// What an order is decided by: the words of the key from the highest, then the place.
-// `bound` holds those of the last element that is wanted, as far as they are known: the
-// words before `word`, and of that one the bits from `shift` on.
-#if BYTES == 8
-#define KEY_WORDS 2
-#else
-#define KEY_WORDS 1
-#endif
-uint bound[KEY_WORDS + 1], word = 0, shift = KEY_BITS;
-
-uint order_word(KEY key, uint place, uint number) {
-#if BYTES == 8
-    return number == 0 ? key.y : number == 1 ? key.x : place;
-#else
-    return number == 0 ? key : place;
-#endif
-}
-
-// Below 0, 0 or above it: whether an element is before what is known, alike or behind.
-int relation(KEY key, uint place) {
-    [[unroll]] for (uint number = 0; number <= KEY_WORDS; ++number) {
-        uint own = order_word(key, place, number);
-        if (number == word) own = shift < 32 ? own >> shift : 0u;
-        if (own != bound[number]) return own < bound[number] ? -1 : 1;
-        if (number == word) return 0;
-    }
-    return 0;
-}
-
-// Finds the bin in which the `need`-th element is, and how many are before and in it.
-void choose_bin(uint need) {
-    uint self = gl_LocalInvocationIndex, workgroup = gl_WorkGroupSize.x, at = 0;
-    uint each = (BINS + workgroup - 1) / workgroup;
-    uint begin = min(self * each, BINS), end = min(begin + each, BINS), total = 0;
-    for (uint bin = begin; bin < end; ++bin) total += bins[bin];
-    sums[0][self] = total;
-    barrier();
-    for (uint apart = 1; apart < workgroup; apart *= 2) {
-        uint earlier = self >= apart ? sums[at][self - apart] : 0u;
-        sums[1 - at][self] = sums[at][self] + earlier;
-        at = 1 - at;
-        barrier();
-    }
-    uint running = sums[at][self] - total;
-    if (running < need && need <= running + total) {
-        uint bin = begin;
-        while (running + bins[bin] < need) running += bins[bin++];
-        chosen_bin = bin;
-        chosen_before = running;
-        chosen_count = bins[bin];
-    }
-    barrier();
-}
+#include "sort/digit_bound.glsl"
 
 void main() {
     BitsIn x = push.x;
@@ -119,10 +66,7 @@ void main() {
     uint need = most;
     bool is_found = need == size;
     while (!is_found) {
-        if (shift == 0) {
-            ++word;
-            shift = 32;
-        }
+        next_word(32);
         for (uint bin = self; bin < BINS; bin += workgroup) bins[bin] = 0;
         barrier();
         uint width = min(DIGIT_BITS, shift);
@@ -142,9 +86,7 @@ void main() {
         }
         barrier();
         choose_bin(need);
-        shift -= width;
-        [[unroll]] for (uint i = 0; i <= KEY_WORDS; ++i)
-            if (i == word) bound[i] = bound[i] << width | chosen_bin;
+        bound_by(chosen_bin, width);
         need -= chosen_before;
         is_found = need == chosen_count;
     }

@@ -11,11 +11,10 @@ from ...base.shape import normalize_dim
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, lerp, mul, sub
-from ..elementwise.cast import cast, need_numbers, refuse_bool
+from ..elementwise.cast import cast, need_numbers
 from ..elementwise.compare import (
     clamp,
     clamp_min,
-    eq,
     isnan,
     ne,
     where,
@@ -30,7 +29,7 @@ from ..reduce.running_extreme import cummax
 from ..reduce.sum import sum
 from ..source import arange_like, fill_like
 from ..view import another, expand, flatten, movedim, reshape, unsqueeze
-from .sort import median_of_nothing, sort
+from .sort import sort
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -221,61 +220,6 @@ def nanquantile(
     """
     given = input, q, dim, keepdim, interpolation
     return _quantile("nanquantile", *given, ignore_nan=True)
-
-
-def _node(input: Tensor, dim: object = None, keepdim: object = False) -> str:
-    return f"NanmedianBackward{0 if dim is None else 1}"
-
-
-@shown_as(_node, "input")
-def nanmedian(
-    input: Tensor, dim: int | None = None, keepdim: bool = False
-) -> Tensor | ValuesIndices:
-    """Return the median of all that is not NaN, or NaN if there is nothing else.
-
-    Parameters
-    ----------
-    input : Tensor
-    dim : int or None
-        None takes all elements and gives their median alone.
-    keepdim : bool, default False
-        Keep the dimension with size 1.
-
-    Returns
-    -------
-    Tensor, or ValuesIndices
-        With a dimension (values, indices). Of two in the middle the smaller.
-
-    Raises
-    ------
-    ShapeError
-        If there are no elements along `dim`.
-    """
-    refuse_bool("nanmedian", input=input)
-    if dim is None and not input.numel():
-        return median_of_nothing(input)
-    rows = flatten(input) if dim is None else input
-    at = normalize_dim("nanmedian", 0 if dim is None else dim, rows.ndim or 1)
-    if rows.ndim == 0:
-        return ValuesIndices(lazy_copy(rows), fill_like(rows, (), 0, place_dtype(rows)))
-    size = rows.shape[at]
-    if size == 0:
-        raise ShapeError(
-            f"nanmedian: shape {input.layout.shape} has no elements along"
-            f" {at}; there is no"
-            " result"
-        )
-    values, indices = sort(rows, at)
-    missing = sum(cast(isnan(rows), int32), at, True, dtype=int32)
-    middle = clamp_min(sub(size - 1, missing), 0) // 2
-    places = where(eq(missing, size), 0, middle)
-    found = [gather(each, at, places) for each in (values, indices)]
-    if dim is None:
-        return reshape(found[0], ())
-    if not keepdim:
-        kept = (*rows.shape[:at], *rows.shape[at + 1 :])
-        found = [reshape(each, kept) for each in found]
-    return ValuesIndices(*found)
 
 
 @shown_as("ModeBackward0", "input")

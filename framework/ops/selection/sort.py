@@ -11,23 +11,21 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ...autograd.tape import show_as, shown_as
+from ...autograd.tape import show_as
 from ...base.dtype import ANY, NUMERIC, DType, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import Shape, TensorSpec, normalize_dim
 from ...base.validation import as_int
-from ...dispatch.declare import composite, primitive
+from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup
 from ...kernels.reduce import need_countable
 from ...kernels.shader_types import place_defines, storage_defines
 from ...kernels.sort import MAX_PLACES, sort_dispatches
-from ..elementwise.cast import cast, converted, refuse_bool, result_type
-from ..elementwise.compare import eq, logical_and, logical_or, ne, where
+from ..elementwise.cast import converted, refuse_bool, result_type
 from ..elementwise.unary import lazy_copy
 from ..indexing.gather import rows_of, store_rows
 from ..indexing.scatter import gather
-from ..movement.slice import narrow, select
 from ..reduce.common import (
     as_dtype_of,
     as_places,
@@ -37,9 +35,8 @@ from ..reduce.common import (
     stored_places,
 )
 from ..reduce.minmax import ValuesIndices
-from ..reduce.sum import total
 from ..source import fill_like
-from ..view import flatten, reshape
+from ..view import reshape
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -97,7 +94,7 @@ def _sort_reference(
     return np.take_along_axis(x, order, 1), order
 
 
-def _sorted(
+def sorted_along(
     name: str, x: Tensor, dim: int, descending: bool, most: int | None = None
 ) -> ValuesIndices:
     """Return the first `most` along a dimension, or all, in order."""
@@ -161,7 +158,7 @@ def sort(
     >>> sort(Tensor([3.0, 1.0, 2.0])).indices.tolist()
     [1, 2, 0]
     """
-    found = _sorted("sort", x, dim, descending)
+    found = sorted_along("sort", x, dim, descending)
     if stable and found.values.grad_node is not None:
         show_as(found.values, "SortBackward1", x)
     return found
@@ -187,7 +184,7 @@ def argsort(
     Tensor, int64, shape of `x`
         int32 on a device without 64-bit integers.
     """
-    return _sorted("argsort", x, dim, descending).indices
+    return sorted_along("argsort", x, dim, descending).indices
 
 
 def topk(
@@ -219,13 +216,13 @@ def topk(
     """
     refuse_bool("topk", x=x)
     at = normalize_dim("topk", dim, len(x.layout.shape) or 1)
-    k = _need_among("topk", x, at, k, 0)
+    k = need_among("topk", x, at, k, 0)
     if len(x.layout.shape) == 0 and k == 0:
         x = reshape(x, (1,))
-    return _sorted("topk", x, at, largest, k)
+    return sorted_along("topk", x, at, largest, k)
 
 
-def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
+def need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
     k, size = as_int(f"{name}: k", k), x.layout.shape[dim] if len(x.layout.shape) else 1
     if not least <= k <= size:
         raise ShapeError(
@@ -233,127 +230,6 @@ def _need_among(name: str, x: Tensor, dim: int, k: int, least: int) -> int:
             f" dimension {dim} of shape {tuple(x.shape)}"
         )
     return k
-
-
-def _select_rank(
-    found: ValuesIndices, dim: int, place: int, keepdim: bool, ndim: int
-) -> ValuesIndices:
-    """Return the element and index of one rank of a sorted dimension."""
-    if ndim == 0:
-        return found
-    values, indices = (
-        narrow(each, dim, place, 1) if keepdim else select(each, dim, place)
-        for each in found
-    )
-    return ValuesIndices(values, indices)
-
-
-@shown_as("KthvalueBackward0", "x")
-def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
-    """Return the `k`-th smallest element along a dimension, and where it is.
-
-    Parameters
-    ----------
-    x : Tensor
-        NaN is above every number.
-    k : int
-        From 1 to the size of the dimension.
-    dim : int, default -1
-    keepdim : bool, default False
-        Keep the dimension with size 1.
-
-    Returns
-    -------
-    ValuesIndices
-        (values, indices), as `sort` gives them.
-
-    Raises
-    ------
-    ShapeError
-        If there are fewer than `k` elements, or `k` is below 1.
-    """
-    refuse_bool("kthvalue", x=x)
-    at = normalize_dim("kthvalue", dim, len(x.layout.shape) or 1)
-    k = _need_among("kthvalue", x, at, k, 1)
-    return _select_rank(
-        _sorted("kthvalue", x, at, False, k), at, k - 1, keepdim, len(x.layout.shape)
-    )
-
-
-def _node(x: Tensor, dim: object = None, keepdim: object = False) -> str:
-    return f"MedianBackward{0 if dim is None else 1}"
-
-
-@shown_as(_node, "x")
-def median(
-    x: Tensor, dim: int | None = None, keepdim: bool = False
-) -> Tensor | ValuesIndices:
-    """Return the middle element in sorted order, of two the smaller; NaN if any is.
-
-    Parameters
-    ----------
-    x : Tensor
-    dim : int or None
-        None takes all elements and gives their median alone, whose gradient is shared
-        evenly among equal elements; of no elements NaN, or the least integer.
-    keepdim : bool, default False
-        Keep the dimension with size 1.
-
-    Returns
-    -------
-    Tensor, or ValuesIndices
-        With a dimension (values, indices).
-
-    Raises
-    ------
-    ShapeError
-        If there are no elements along `dim`.
-    """
-    refuse_bool("median", x=x)
-    if dim is None:
-        return _median(flatten(x)) if x.numel() else median_of_nothing(x)
-    return _median_along(
-        x, normalize_dim("median", dim, len(x.layout.shape) or 1), keepdim
-    )
-
-
-def median_of_nothing(x: Tensor) -> Tensor:
-    """Return the median of a tensor without elements, as PyTorch has it."""
-    if not x.dtype.is_float:
-        return fill_like(x, (), x.dtype.limits[0], x.dtype)
-    return total(flatten(x), (0,), False, x.dtype) * math.nan
-
-
-@composite(dtypes=NUMERIC)
-def _median(x: Tensor) -> Tensor:
-    """Return the median of one dimension."""
-    return _median_along(x, 0, False).values
-
-
-@_median.vjp
-def _median_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
-    """Share the gradient evenly among the elements that equal the median."""
-    alike = logical_or(eq(x, out), logical_and(ne(x, x), ne(out, out)))
-    chosen = cast(alike, grad.dtype)
-    return chosen * (grad / total(chosen, (0,), False, grad.dtype))
-
-
-def _median_along(x: Tensor, dim: int, keepdim: bool) -> ValuesIndices:
-    size = x.layout.shape[dim] if len(x.layout.shape) else 1
-    if size == 0:
-        raise ShapeError(
-            f"median: shape {tuple(x.shape)} has no elements along {dim}; there is no"
-            " result"
-        )
-    found = _sorted("median", x, dim, False)
-    middle = _select_rank(found, dim, (size - 1) // 2, keepdim, len(x.layout.shape))
-    if not x.dtype.is_float:
-        return middle
-    # NaN, which is sorted to the end, takes the median's place.
-    last = _select_rank(found, dim, size - 1, keepdim, len(x.layout.shape))
-    has_nan = ne(last.values, last.values)
-    values, indices = (where(has_nan, a, b) for a, b in zip(last, middle))
-    return ValuesIndices(values, indices)
 
 
 @primitive(dtypes=NUMERIC, typed="sorted_sequence")
