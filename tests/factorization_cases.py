@@ -144,6 +144,9 @@ FACTORIZATIONS = {
     ),
     "linear_solution": row("linear_solution", torch.linalg.solve, WITH_SIDE, regular),
     "lu_factors": row("lu_factors", compact, FEWER, lambda x: x + eye(x, 9.0)),
+    "pivoted_lu_factors": row(
+        "pivoted_lu_factors", lambda x: torch.linalg.lu_factor(x)[0], FEWER, plain
+    ),
     "qr_factors": row(
         "qr_factors", lambda x: torch.cat(tuple(torch.linalg.qr(x)), -2), TALL, plain
     ),

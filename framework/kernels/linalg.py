@@ -19,8 +19,11 @@ SMALL = 64
 """Rows of the largest matrix of `linalg/cholesky`, in 17 KiB of shared memory."""
 
 
-PANEL = 32
-"""Columns of the panels that `linalg/lu_panel` factorises."""
+PANELS = (32, 16)
+"""Columns of a panel of `linalg/lu_panel` whose invocations have one row each, and of
+those that have more."""
+
+PANEL_WORKGROUP = 1024
 
 
 def solves_triangles(gpu: DeviceInfo, matrices: int, columns: int) -> bool:
@@ -53,11 +56,19 @@ def cholesky_dispatch(a: TensorSpec) -> Dispatch:
     return Dispatch("linalg/cholesky", fold_grid(matrices), push, constants)
 
 
-def lu_dispatch(a: TensorSpec) -> Dispatch:
+def panel_columns(gpu: DeviceInfo, rows: int) -> int:
+    """Return the columns of the panels of matrices of so many rows."""
+    return PANELS[rows > min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)]
+
+
+def lu_dispatch(gpu: DeviceInfo, a: TensorSpec) -> Dispatch:
     """Return the dispatch that factorises panels (panels, rows, columns)."""
     panels, rows, columns = a.shape
-    assert columns <= PANEL, f"lu: {columns} columns are no panel"
+    assert columns <= PANELS[0], f"lu: {columns} columns are no panel"
+    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    local = min(most, max(32, 1 << (rows - 1).bit_length()))
     push: dict[str, Argument] = {"a": "a", "factors": "factors", "order": "order"}
-    push |= {"sign_": "sign", "panels": panels, "rows": rows}
-    constants = {"LOCAL_X": WORKGROUP, "COLUMNS": columns}
-    return Dispatch("linalg/lu_panel", fold_grid(panels), push, constants)
+    push |= {"pivots": "pivots", "sign_": "sign", "panels": panels, "rows": rows}
+    defines = {"COLUMNS": str(columns), "ROWS": str(ceil_div(rows, local))}
+    constants = {"LOCAL_X": local}
+    return Dispatch("linalg/lu_panel", fold_grid(panels), push, constants, defines)

@@ -21,13 +21,17 @@ from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
 from . import triangular
 from .elementwise.binary import mul
+from .elementwise.cast import cast
 from .elementwise.compare import eq, isnan, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .indexing.masked import tril, triu
+from .indexing.scatter import take_along_dim
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
 from .movement.slice import narrow
+from .reduce.minmax import any, argmax
+from .selection.sort import argsort
 from .source import fill_like
 from .view import expand, reshape, squeeze, transpose, unsqueeze
 
@@ -135,7 +139,7 @@ def triangular_solution_vjp(
 @composite(dtypes=WIDE)
 def linear_solution(a: Tensor, b: Tensor) -> Tensor:
     """Return X of A X = B, for batches of one shape."""
-    if triangular.lu_by_kernel(a):
+    if triangular.by_kernel(a):
         found = triangular.lu(a)
         zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
         if not reads_are_refused() and zero.any().item():
@@ -164,6 +168,13 @@ def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, T
     return matmul(by_b, adjoint(out)) * -1.0, by_b
 
 
+def first_zero(factors: Tensor) -> Tensor:
+    """Return the place, from 1 on, of the first zero on each diagonal; 0 without."""
+    zero = eq(diagonal(factors, 0, -2, -1), 0.0)
+    places = cast(argmax(cast(zero, int32), -1), int32) + 1
+    return where(any(zero, -1), places, 0)
+
+
 def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the orders of first zero pivots, where they are, and regular matrices.
 
@@ -173,9 +184,11 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if x.is_meta:
         found = fill_like(x, x.layout.shape[:-2], 0, int32)
         return found, unsqueeze(unsqueeze(ne(found, 0), -1), -1), x
-    pivots = np.diagonal(triangular.host_lu(read(x))[0], 0, -2, -1)
-    info = np.where((pivots == 0).any(-1), (pivots == 0).argmax(-1) + 1, 0)
-    found = type(x).from_host(np.asarray(info, np.int32), x.device, int32)
+    if triangular.by_kernel(x):
+        compact = triangular.lu(x.detach()).compact
+        found = first_zero(reshape(compact, x.layout.shape))
+    else:
+        found = first_zero(back(triangular.host_lu(read(x))[0], x))
     bad = unsqueeze(unsqueeze(ne(found, 0), -1), -1)
     return found, bad, where(bad, identity(x, size), x)
 
@@ -189,6 +202,37 @@ def lu_factors(x: Tensor) -> Tensor:
 @lu_factors.spec
 def lu_factors_spec(x: TensorSpec) -> TensorSpec:
     return x
+
+
+@composite(dtypes=WIDE, outputs=("out", "order", "pivots"))
+def pivoted_lu_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `lu_factors` of square matrices with their rows sorted by pivots.
+
+    And the row that has become each row, and the one that each is exchanged for, one
+    after the other, int32.
+    """
+    shape = x.layout.shape
+    if triangular.by_kernel(x):
+        found = triangular.lu(x)
+        order, pivots = (reshape(each, shape[:-1]) for each in found[1:3])
+        return reshape(found.compact, shape), order, pivots
+    made, *places = triangular.host_lu(read(x))
+    order, pivots = (type(x).from_host(each, x.device, int32) for each in places)
+    return back(made, x), order, pivots
+
+
+@pivoted_lu_factors.spec
+def pivoted_lu_factors_spec(
+    x: TensorSpec,
+) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
+    places = TensorSpec(x.shape[:-1], int32)
+    return x, places, places
+
+
+@pivoted_lu_factors.vjp
+def pivoted_lu_factors_vjp(grad: Tensor, out: Tensor, order: Tensor) -> Tensor:
+    places = expand(unsqueeze(argsort(order, -1), -1), out.layout.shape)
+    return take_along_dim(lu_factors_vjp(grad, out), places, -2)
 
 
 @lu_factors.vjp
@@ -351,7 +395,7 @@ def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, No
 @composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
-    if triangular.lu_by_kernel(x):
+    if triangular.by_kernel(x):
         found = triangular.lu(x)
         made = diagonal(found.compact, 0, -2, -1).prod(-1) * squeeze(found.sign, 1)
         return reshape(made, x.layout.shape[:-2])
@@ -398,7 +442,7 @@ def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE, outputs=("out", "sign"))
 def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
-    if triangular.lu_by_kernel(x):
+    if triangular.by_kernel(x):
         found = triangular.lu(x)
         pivots = diagonal(found.compact, 0, -2, -1)
         signs = pivots.sign().prod(-1) * squeeze(found.sign, 1) + 0.0  # no -0.0

@@ -13,6 +13,7 @@ from ..base.errors import LinAlgError
 from ..dispatch.autocast_policy import autocast_passthrough
 from . import factorization as factors
 from .elementwise.cast import cast, need_one_dtype
+from .elementwise.compare import eq
 from .factorization import back, read, turned
 from .factorization_results import PLU, LUFactor, LUFactorEx
 from .indexing.masked import tril, triu
@@ -21,7 +22,7 @@ from .linear_algebra import _matrix, solve_triangular
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
-from .source import fill_like
+from .source import arange_like, fill_like
 from .triangular import host_lu
 from .view import expand, unsqueeze
 
@@ -46,6 +47,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
     _matrix("lu_factor", A, square=False)
     if A.is_meta:
         return _without_data(A)
+    if pivot and A.layout.shape[-2] == A.layout.shape[-1]:
+        both, _, found = factors.pivoted_lu_factors(A)
+        return LUFactor(both, found + 1)
     _, order, pivots = host_lu(read(A), pivot)
     rows, columns = A.layout.shape[-2:]
     least = min(rows, columns)
@@ -102,14 +106,14 @@ def lu_factor_ex(
     both, pivots = lu_factor(A, pivot=pivot)
     if A.is_meta:
         return LUFactorEx(both, pivots, fill_like(A, A.layout.shape[:-2], 0, int32))
-    zero = np.diagonal(read(both.detach()), 0, -2, -1) == 0
-    places = np.where(zero.any(-1), zero.argmax(-1) + 1 if zero.shape[-1] else 0, 0)
-    if check_errors and places.any():
+    if not min(A.layout.shape[-2:]):
+        return LUFactorEx(both, pivots, fill_like(A, A.layout.shape[:-2], 0, int32))
+    info = factors.first_zero(both.detach())
+    if check_errors and (place := int(read(info).max(initial=0))):
         raise LinAlgError(
-            f"lu_factor_ex: U is singular: its diagonal is 0 at {places.max()},"
+            f"lu_factor_ex: U is singular: its diagonal is 0 at {place},"
             " counted from 1; give matrices of full rank"
         )
-    info = type(A).from_host(places.astype(np.int32), A.device, int32)
     return LUFactorEx(both, pivots, info)
 
 
@@ -136,7 +140,13 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     pivot : bool, default True
         Whether rows are exchanged for the largest pivot; P is the identity if not.
     """
-    return lu_unpack(*lu_factor(A, pivot=pivot))
+    rows, columns = A.layout.shape[-2:] if A.ndim > 1 else (0, 1)
+    if not pivot or rows != columns or A.is_meta:
+        return lu_unpack(*lu_factor(A, pivot=pivot))
+    both, order, _ = factors.pivoted_lu_factors(A)
+    places: Tensor = arange_like(A, (rows,), 0, 1, int32)
+    moved = eq(unsqueeze(places, -1), unsqueeze(order, -2))
+    return PLU(cast(moved, A.dtype), *_triangles(both))
 
 
 @shown_as("LuUnpackBackward0", "LU_data")
@@ -160,16 +170,22 @@ def lu_unpack(
     PLU
         P (..., m, m), L (..., m, min(m, n)) and U (..., min(m, n), n).
     """
-    rows, columns = LU_data.layout.shape[-2:]
-    least = min(rows, columns)
+    rows = LU_data.layout.shape[-2]
     p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
     if unpack_pivots:
         p = back(np.eye(rows)[_order(LU_pivots, rows)].swapaxes(-1, -2), LU_data)
     if unpack_data:
-        ones: Tensor = fill_like(LU_data, (rows, least), 1, LU_data.dtype)
-        lower = tril(narrow(LU_data, -1, 0, least), -1) + triu(tril(ones))
-        upper = triu(narrow(LU_data, -2, 0, least))
+        lower, upper = _triangles(LU_data)
     return PLU(p, lower, upper)
+
+
+def _triangles(both: Tensor) -> tuple[Tensor, Tensor]:
+    """Return L and U of both factors in one matrix."""
+    rows, columns = both.layout.shape[-2:]
+    least = min(rows, columns)
+    ones: Tensor = fill_like(both, (rows, least), 1, both.dtype)
+    lower = tril(narrow(both, -1, 0, least), -1) + triu(tril(ones))
+    return lower, triu(narrow(both, -2, 0, least))
 
 
 @shown_as("LinalgLuSolveBackward0", "LU", "B")

@@ -9,15 +9,16 @@ import numpy as np
 
 from ..base.device import GpuDevice
 from ..base.dtype import float32, int32
-from ..base.shape import TensorSpec
+from ..base.shape import TensorSpec, ceil_div
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
-    PANEL,
+    EDGE,
     SMALL,
     cholesky_dispatch,
     lu_dispatch,
+    panel_columns,
     solves_triangles,
     triangular_dispatch,
 )
@@ -35,9 +36,15 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
-LEAST_MATRICES, MOST_ALONE = 4, 128
-"""Matrices from which LU factors of any size are kernels, and rows up to which those of
-fewer are; an estimate."""
+BLOCK = 256
+"""Rows of the blocks of a large triangular system, each of which is one dispatch.
+
+A workgroup takes 32 columns, row after row; where that leaves most of a device idle,
+products of matrices take over what lies beside the blocks.
+"""
+
+FILLING = 64
+"""Workgroups from which a triangular system is one dispatch whatever its size."""
 
 
 @primitive(dtypes=(float32,))
@@ -89,30 +96,34 @@ def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(a)
 
 
-@primitive(dtypes=(float32,), outputs=("factors", "order", "sign"))
-def _lu_panel(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+@primitive(dtypes=(float32,), outputs=("factors", "order", "pivots", "sign"))
+def _lu_panel(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return both factors of panels (panels, rows, columns), in one, with pivots.
 
-    And the row that has become each row, and the sign of these permutations.
+    And the row that has become each row, the one that each pivot was exchanged for,
+    and the sign of these permutations.
     """
 
 
 @_lu_panel.spec
-def _lu_panel_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-    panels, rows, _ = a.shape
-    return a, TensorSpec((panels, rows), int32), TensorSpec((panels, 1), float32)
+def _lu_panel_spec(
+    a: TensorSpec,
+) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
+    panels, rows, columns = a.shape
+    order, pivots = (TensorSpec((panels, each), int32) for each in (rows, columns))
+    return a, order, pivots, TensorSpec((panels, 1), float32)
 
 
 @_lu_panel.kernel
 def _lu_panel_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
-    return lu_dispatch(a)
+    return lu_dispatch(gpu, a)
 
 
 @_lu_panel.reference
-def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, pivots = host_lu(a)
     swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
-    return factors, order, (1 - 2 * (swaps % 2)).astype(np.float32)
+    return factors, order, pivots, (1 - 2 * (swaps % 2)).astype(np.float32)
 
 
 def substituted(
@@ -177,24 +188,26 @@ def by_kernel(x: Tensor) -> bool:
     return quick and solves_triangles(info, matrices, x.layout.shape[-1])
 
 
-def lu_by_kernel(x: Tensor) -> bool:
-    """Return whether kernels factorise with pivots, rather than NumPy on the host.
-
-    A panel is one workgroup's: one matrix of 1024 rows takes 20 ms on an NVIDIA H200
-    (580.159.04, 2026-11-29), 512 of 128 rows 2.3.
-    """
-    few = math.prod(x.layout.shape[:-2]) < LEAST_MATRICES
-    alone = few and x.layout.shape[-1] > MOST_ALONE
-    return by_kernel(x) and (not alone or reads_are_refused())
-
-
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """Return X of A X = B by the kernel, of batches of one shape."""
     size, columns = b.layout.shape[-2:]
-    made = _triangular_solve(
-        reshape(a, (-1, size, size)), reshape(b, (-1, size, columns)), upper, unit
-    )
-    return reshape(made, b.layout.shape)
+    matrix, side = reshape(a, (-1, size, size)), reshape(b, (-1, size, columns))
+    workgroups = side.layout.shape[0] * ceil_div(columns, EDGE)
+    if size <= BLOCK or workgroups >= FILLING:
+        return reshape(_triangular_solve(matrix, side, upper, unit), b.layout.shape)
+    found: list[Tensor] = []
+    starts = range(0, size, BLOCK)
+    for start in reversed(starts) if upper else starts:
+        count = min(BLOCK, size - start)
+        first = start + count if upper else 0
+        rows, rest = narrow(matrix, 1, start, count), narrow(side, 1, start, count)
+        if found:
+            known = cat(found, 1)
+            beside = narrow(rows, 2, first, known.layout.shape[1])
+            rest = sub(rest, matmul(beside, known))
+        made = _triangular_solve(narrow(rows, 2, start, count), rest, upper, unit)
+        found.insert(0 if upper else len(found), made)
+    return reshape(cat(found, 1), b.layout.shape)
 
 
 def cholesky(x: Tensor) -> Tensor:
@@ -231,12 +244,15 @@ class Factors(NamedTuple):
         L below the diagonal, where it is 1, and U.
     order : Tensor, int32, shape (matrices, n)
         The row of the matrix that has become each row.
+    pivots : Tensor, int32, shape (matrices, n)
+        The row that each is exchanged for, one after the other.
     sign : Tensor, shape (matrices, 1)
         That of the permutation.
     """
 
     compact: Tensor
     order: Tensor
+    pivots: Tensor
     sign: Tensor
 
 
@@ -248,14 +264,18 @@ def lu(x: Tensor) -> Factors:
 
     Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7.
     """
-    size = x.layout.shape[-1]
+    size, device = x.layout.shape[-1], x.device
+    assert isinstance(device, GpuDevice)
+    panel = panel_columns(device.gpu.info, size)
     rest = reshape(x, (-1, size, size))
     lower = order = sign = None
     rows: list[Tensor] = []
     orders: list[Tensor] = []
-    for start in range(0, size, PANEL):
-        count, left = min(PANEL, size - start), size - start
-        made, turned, swaps = _lu_panel(narrow(rest, 2, 0, count))
+    pivots: list[Tensor] = []
+    for start in range(0, size, panel):
+        count, left = min(panel, size - start), size - start
+        made, turned, chosen, swaps = _lu_panel(narrow(rest, 2, 0, count))
+        pivots.append(chosen + start if start else chosen)
         sign = swaps if sign is None else mul(sign, swaps)
         order = turned if order is None else _rows(order, turned)
         blocks = [] if lower is None else [_rows(lower, turned)]
@@ -275,7 +295,7 @@ def lu(x: Tensor) -> Factors:
             order = narrow(order, 1, count, left - count)
         rows.append(above)
     assert sign is not None
-    return Factors(cat(rows, 1), cat(orders, 1), sign)
+    return Factors(cat(rows, 1), cat(orders, 1), cat(pivots, 1), sign)
 
 
 def _rows(x: Tensor, order: Tensor) -> Tensor:

@@ -1,121 +1,129 @@
 // LU factors of panels of matrices, with partial pivoting
-// grid    linear, one workgroup for each panel
+// grid    one workgroup for each panel, linear
 // in      a (panels, m, COLUMNS) float32, m from COLUMNS on
 // out     factors (panels, m, COLUMNS): L below the diagonal, where it is 1, and U; order
-//         (panels, m): the row of the panel that has become each row; sign (panels, 1): -1
-//         where rows were exchanged an odd number of times, else 1
-// consts  COLUMNS
-// lint    scalar-load: a column of rows, or of a row what is below a pivot, begins at any
-//         element
+//         (panels, m): the row of the panel that has become each row; pivots (panels,
+//         COLUMNS): the row, of those as they are then, that each is exchanged for; sign
+//         (panels, 1): -1 where rows were exchanged an odd number of times, else 1
+// consts  LOCAL_X: a power of two
+// macros  COLUMNS; ROWS: rows of an invocation, which has them in registers
+// lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 
-layout(constant_id = 3) const uint COLUMNS = 1;
+#ifndef COLUMNS
+#define COLUMNS 32
+#endif
+#ifndef ROWS
+#define ROWS 1
+#endif
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict coherent buffer
-    Factors { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict coherent buffer
-    Orders { int at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
-    Signs { float at[]; };
+    Factors { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
+    Orders { int at[]; };
 
 layout(push_constant, std430) uniform Push {
     Floats a;
     Factors factors;
     Orders order;
-    Signs sign_;
+    Orders pivots;
+    Factors sign_;
     uint panels;
     uint rows;
 } args;
 
 const uint MOST = 1024;
+// Invocations that find the largest of a part each.
+const uint FINDERS = 32;
+const uint NONE = 0xffffffffu;
 
 shared float sizes[MOST];
 shared uint places[MOST];
+shared float best_sizes[FINDERS];
+shared uint best_places[FINDERS];
 shared float top[COLUMNS];
 
-// Largest of a column from row `first` on; of equal ones the first, of NaN the first
-uint pivot_of(Factors factors, uint begin, uint first, uint column) {
-    uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
-    float best = -1.0;
-    uint place = first;
-    for (uint row = first + local; row < args.rows; row += size) {
-        float value = abs(factors.at[begin + row * COLUMNS + column]);
-        if (value > best) {
-            best = value;
-            place = row;
-        }
-    }
-    sizes[local] = best;
-    places[local] = place;
-    barrier();
-    for (uint half_ = size / 2; half_ > 0; half_ >>= 1) {
-        if (local < half_) {
-            float other = sizes[local + half_];
-            uint there = places[local + half_];
-            bool wins = other > sizes[local] ||
-                (other == sizes[local] && there < places[local]);
-            if (wins) {
-                sizes[local] = other;
-                places[local] = there;
-            }
-        }
-        barrier();
-    }
-    return places[0];
+struct Largest {
+    float size;
+    uint place;
+};
+
+// Of equal ones the first; NaN is none
+Largest larger(Largest old, float size, uint place) {
+    bool wins = size > old.size || size == old.size && place < old.place;
+    return wins ? Largest(size, place) : old;
 }
 
 void main() {
     uint panel = linear_workgroup();
     if (panel >= args.panels) return;
-    Floats a = args.a;
-    Factors factors = args.factors;
-    Orders order = args.order;
     uint rows = args.rows, local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
-    uint begin = panel * rows * COLUMNS, lines = panel * rows;
-    for (uint i = local; i < rows * COLUMNS; i += size)
-        factors.at[begin + i] = a.at[begin + i];
-    for (uint row = local; row < rows; row += size) order.at[lines + row] = int(row);
+    uint begin = panel * rows * COLUMNS, finders = min(FINDERS, size);
+    // Rows stay where they are; what changes is their place.
+    float own[ROWS][COLUMNS];
+    uint place[ROWS];
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+        uint row = local + r * size;
+        place[r] = row < rows ? row : NONE;
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            own[r][column] =
+                row < rows ? args.a.at[begin + row * COLUMNS + column] : 0.0;
+    }
     float sign_ = 1.0;
-    for (uint k = 0; k < COLUMNS; ++k) {
-        memoryBarrierBuffer();
+    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
+        Largest best = Largest(-1.0, NONE);
+        [[unroll]] for (uint r = 0; r < ROWS; ++r)
+            if (place[r] >= k && place[r] != NONE)
+                best = larger(best, abs(own[r][k]), place[r]);
+        sizes[local] = best.size;
+        places[local] = best.place;
         barrier();
-        uint pivot = pivot_of(factors, begin, k, k);
-        if (pivot != k) {
-            sign_ = -sign_;
-            for (uint column = local; column < COLUMNS; column += size) {
-                uint here = begin + k * COLUMNS + column;
-                uint there = begin + pivot * COLUMNS + column;
-                float kept = factors.at[here];
-                factors.at[here] = factors.at[there];
-                factors.at[there] = kept;
-            }
-            if (local == 0) {
-                int kept = order.at[lines + k];
-                order.at[lines + k] = order.at[lines + pivot];
-                order.at[lines + pivot] = kept;
+        if (local < finders) {
+            best = Largest(-1.0, NONE);
+            for (uint i = local; i < size; i += finders)
+                best = larger(best, sizes[i], places[i]);
+            best_sizes[local] = best.size;
+            best_places[local] = best.place;
+        }
+        barrier();
+        best = Largest(-1.0, NONE);
+        for (uint i = 0; i < finders; ++i)
+            best = larger(best, best_sizes[i], best_places[i]);
+        uint pivot = best.place == NONE ? k : best.place;
+        if (pivot != k) sign_ = -sign_;
+        if (local == 0) args.pivots.at[panel * COLUMNS + k] = int(pivot);
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            uint was = place[r];
+            if (was == k) place[r] = pivot;
+            if (was == pivot) {
+                place[r] = k;
+                [[unroll]] for (uint column = k; column < COLUMNS; ++column)
+                    top[column] = own[r][column];
             }
         }
-        memoryBarrierBuffer();
-        barrier();
-        for (uint column = local; column < COLUMNS; column += size)
-            top[column] = factors.at[begin + k * COLUMNS + column];
         barrier();
         float divisor = top[k];
-        for (uint row = k + 1u + local; row < rows; row += size) {
-            uint start = begin + row * COLUMNS;
-            float factor = factors.at[start + k];
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            if (place[r] <= k || place[r] == NONE) continue;
             // A column of zeros stays one, as in LAPACK.
-            factor = divisor == 0.0 ? factor : factor / divisor;
-            factors.at[start + k] = factor;
-            for (uint column = k + 1u; column < COLUMNS; ++column)
-                factors.at[start + column] =
-                    fma(-factor, top[column], factors.at[start + column]);
+            float factor = divisor == 0.0 ? own[r][k] : own[r][k] / divisor;
+            own[r][k] = factor;
+            [[unroll]] for (uint column = k + 1; column < COLUMNS; ++column)
+                own[r][column] = fma(-factor, top[column], own[r][column]);
         }
+    }
+    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+        if (place[r] == NONE) continue;
+        args.order.at[panel * rows + place[r]] = int(local + r * size);
+        uint start = begin + place[r] * COLUMNS;
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            args.factors.at[start + column] = own[r][column];
     }
     if (local == 0) args.sign_.at[panel] = sign_;
 }

@@ -9,10 +9,11 @@ from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS
 from vkbackend.framework.kernels.linalg import (
-    PANEL,
+    PANELS,
     SMALL,
     cholesky_dispatch,
     lu_dispatch,
+    panel_columns,
     solves_triangles,
     triangular_dispatch,
 )
@@ -37,12 +38,16 @@ def test_each_small_matrix_has_a_workgroup() -> None:
         cholesky_dispatch(matrices(1, SMALL + 1, SMALL + 1))
 
 
-def test_each_panel_has_a_workgroup() -> None:
-    step = lu_dispatch(matrices(3, 100, 32))
+def test_each_panel_has_a_workgroup(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, max_workgroup_invocations=1024)
+    step = lu_dispatch(info, matrices(3, 100, 32))
     assert step.grid == (3, 1, 1)
-    assert (step.push["rows"], step.constants["COLUMNS"]) == (100, 32)
+    assert (step.push["rows"], step.constants["LOCAL_X"]) == (100, 128)
+    assert step.defines == {"COLUMNS": "32", "ROWS": "1"}
+    assert lu_dispatch(info, matrices(1, 2050, 16)).defines["ROWS"] == "3"
+    assert (panel_columns(info, 1024), panel_columns(info, 1025)) == PANELS
     with pytest.raises(AssertionError, match="no panel"):
-        lu_dispatch(matrices(1, 100, PANEL + 1))
+        lu_dispatch(info, matrices(1, 100, PANELS[0] + 1))
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:

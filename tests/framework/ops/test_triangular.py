@@ -10,6 +10,8 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import LinAlgError
+from vkbackend.framework.kernels import linalg
+from vkbackend.framework.ops import triangular
 
 wide = pytest.mark.wide
 SIZES = [1, 33, 70, *(pytest.param(n, marks=wide) for n in (5, 32, 64, 65, 128, 200))]
@@ -86,13 +88,64 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
     assert fw.linalg.cholesky_ex(x).info.tolist() == [0, place + 1]
 
 
-def test_a_large_matrix_alone_is_the_hosts(quick: GpuDevice) -> None:
-    for batch, size, reads in (((), 129, 1), ((), 8, 0), ((4,), 129, 0)):
-        x = fw.rand(*batch, size, size, device=quick)
-        fw.eval(x)
-        before = quick.gpu.counters.host_reads
-        fw.eval(fw.linalg.det(x))
-        assert quick.gpu.counters.host_reads == before + reads
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_pivots_are_those_of_lapack(
+    size: int, batch: tuple[int, ...], quick: GpuDevice
+) -> None:
+    rng = np.random.default_rng(size)
+    data = rng.standard_normal((*batch, size, size)).astype("f4")
+    x = fw.tensor(data, device=quick, requires_grad=True)
+    given = torch.tensor(data, requires_grad=True)
+    reads = quick.gpu.counters.host_reads
+    both, pivots = fw.linalg.lu_factor(x)
+    p, lower, upper = fw.linalg.lu(x)
+    fw.eval(both, pivots, p)
+    assert quick.gpu.counters.host_reads == reads
+    wanted, places = torch.linalg.lu_factor(given)
+    np.testing.assert_array_equal(pivots.numpy(), places.numpy())
+    np.testing.assert_array_equal(p.numpy(), torch.linalg.lu(given)[0].detach())
+    error = np.abs((p @ lower @ upper).detach().numpy() - data).max()
+    assert error < 4e-7 * size * np.abs(data).max()
+    if size <= 70:
+        both.sum().backward()
+        wanted.sum().backward()
+        assert x.grad is not None
+        assert given.grad is not None
+        scale = float(given.grad.abs().max())
+        np.testing.assert_allclose(
+            x.grad.numpy(), given.grad.numpy(), rtol=1e-2, atol=1e-3 * scale
+        )
+
+
+def test_more_rows_than_invocations(
+    quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linalg, "PANEL_WORKGROUP", 32)
+    data = np.random.default_rng(0).standard_normal((2, 100, 100)).astype("f4")
+    x = fw.tensor(data, device=quick)
+    found = fw.linalg.lu_factor(x)
+    wanted = torch.linalg.lu_factor(torch.tensor(data))
+    np.testing.assert_array_equal(found[1].numpy(), wanted[1].numpy())
+    assert_close(found[0], wanted[0].numpy(), scale=1000)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_large_systems_by_blocks(
+    upper: bool, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triangular, "BLOCK", 32)
+    for batch, columns in (((), 3), ((2,), 40)):
+        a, b = drawn(batch, 70, columns)
+        other = np.tril(np.full_like(a, np.nan), -1)
+        given = a + (other if upper else np.swapaxes(other, -1, -2))
+        found = fw.linalg.solve_triangular(
+            fw.tensor(given, device=quick), fw.tensor(b, device=quick), upper=upper
+        )
+        wanted = torch.linalg.solve_triangular(
+            torch.tensor(a), torch.tensor(b), upper=upper
+        )
+        assert_close(found, wanted.numpy(), scale=10)
 
 
 @pytest.mark.parametrize("size", SIZES)
