@@ -69,6 +69,10 @@ OF_ROWS = GemvTuning(512, 1, 64, NO_COLUMNS)
 NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
 """Formats with four bits an element."""
 
+WORKGROUPS = 0
+"""Workgroups of one row for each multiprocessor at most, which take several groups of
+columns in turn; 0 for any number."""
+
 SHUFFLES = False
 """Whether subgroups add up columns by shuffles."""
 
@@ -171,7 +175,11 @@ def gemv_dispatch(
     filling = (each for each in possible if ceil_div(columns, each) * passes >= wanted)
     outputs = next(filling, possible[-1])
     batch = max(1, together // piece)
-    rounds = ceil_div(pieces, local) * matrices * outputs // batch
+    groups = ceil_div(columns, outputs)
+    most = WORKGROUPS * model_of(gpu).multiprocessors
+    # Where it is fused with others each group has a workgroup.
+    turns = ceil_div(ceil_div(columns, possible[0]), most) if most and rows == 1 else 1
+    rounds = turns * ceil_div(pieces, local) * matrices * outputs // batch
     check_rounds(gpu, "quantized_gemv", rounds)
     push: dict[str, Argument] = {"x": names[0], "blocks": names[1], "out_": "out"}
     push |= {"bias": "bias" if has_bias else names[0]}
@@ -208,9 +216,9 @@ def gemv_dispatch(
     tiles = tuple((fold_grid(ceil_div(columns, each)), tile(each)) for each in possible)
     return Dispatch(
         "quantized/gemv",
-        fold_grid(ceil_div(columns, outputs), passes),
+        fold_grid(ceil_div(groups, turns), passes),
         push,
-        tile(outputs),
+        {**tile(outputs), "TURNS": turns},
         defines,
         joins=joins,
         joined=JoinedTiles(wanted, tiles) if joins and len(tiles) > 1 else None,

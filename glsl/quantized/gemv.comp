@@ -1,5 +1,5 @@
 // GEMV and skinny GEMM with quantized weights, which are decoded in registers
-// grid    linear in groups of OUTPUTS columns; z: ROWS rows of x
+// grid    linear in TURNS groups of OUTPUTS columns; z: ROWS rows of x
 // in      x (rows, k); blocks (columns, row_size bytes, or vectors of FLOATS); bias
 //         (columns), with HAS_BIAS; pieces: of a row of blocks; table: see format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
@@ -8,7 +8,8 @@
 //         HAS_BIAS; GROUP of int4; AHEAD: which columns' loads come before those of the
 //         activations: 0: none, 1: the first of each round; 2: the first, and later the
 //         next ones before the products of each; SHARES: invocations that add up a
-//         column by shuffles, a power of two
+//         column by shuffles, a power of two; TURNS: groups of columns, one after the
+//         other
 // macros  FLOATS: weights are of DTYPE, 16 bits, and not quantized;
 //         INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
 //         GATED: of as many rows of `gate` and of `blocks` the products g and u become
@@ -46,6 +47,7 @@ layout(constant_id = 4) const uint OUTPUTS = 8;
 layout(constant_id = 5) const uint BATCH = 4;
 layout(constant_id = 6) const uint HAS_BIAS = 0;
 layout(constant_id = 8) const uint AHEAD = 0;
+layout(constant_id = 10) const uint TURNS = 1;
 #ifdef GATED
 layout(constant_id = 7) const uint GATE = 0;
 #include "matmul/gate.glsl"
@@ -129,8 +131,8 @@ shared float square_shares[SQUARE_SHARES];
 shared float totals[SUMS];
 #endif
 
-// The first column of the workgroup, its first row, the first column of its matrix, and
-// how many rows of results share one of x.
+// The first column of the workgroup's turn, its first row, the first column of its
+// matrix, and how many rows of results share one of x.
 uint group, first_row, matrix = 0, repeats = 1;
 
 // Where column number c of the workgroup begins; the last column is taken once more.
@@ -153,8 +155,9 @@ void load_columns(uint start, uint c, out Loaded loaded[BATCH]) {
         loaded[b] = load_piece(source, line_of(c + b), number, push.table);
 }
 
-// Take the activations of the piece into registers, for all columns.
-void load_activations(uint start) {
+// Take the activations of the piece into registers, for all columns; squares are added
+// up the first time.
+void load_activations(uint start, bool is_first) {
     QuadsIn x = push.x;
 #ifdef NORMED
     Weights gamma = push.gamma;
@@ -168,8 +171,9 @@ void load_activations(uint start) {
             vec4 values = load_quad(x, row + place);
             if (start + thread >= push.pieces) values = vec4(0);
 #ifdef NORMED
-            [[unroll]] for (uint e = 0; e < 4; ++e)
-                squares[r] = fma(values[e], values[e], squares[r]);
+            if (is_first)
+                [[unroll]] for (uint e = 0; e < 4; ++e)
+                    squares[r] = fma(values[e], values[e], squares[r]);
             values *= gamma.at[place];
 #endif
             own[i] = values;
@@ -193,7 +197,7 @@ float inverse_rms(float square) {
 
 void main() {
     READ_ARGUMENTS
-    group = OWN_WORKGROUP * OUTPUTS;
+    group = OWN_WORKGROUP * TURNS * OUTPUTS;
     if (group >= push.columns) return;
     first_row = gl_WorkGroupID.z * ROWS;
 #ifdef GATHERED
@@ -206,115 +210,128 @@ void main() {
 #endif
     Loaded next[BATCH];
     if (AHEAD == 2) load_columns(0, 0, next);
-    for (uint start = 0; start < push.pieces; start += gl_WorkGroupSize.x) {
-        uint number = piece_number(start);
-        if (AHEAD != 1) load_activations(start);
-        // The less code, the less of it is read for each launch of a decoding step.
-        [[dont_unroll]] for (uint c = 0; c < SUMS; c += BATCH) {
-            Loaded loaded[BATCH];
-            if (AHEAD == 2) {
-                [[unroll]] for (uint b = 0; b < BATCH; ++b) loaded[b] = next[b];
-                bool is_last = c + BATCH == SUMS;
-                uint from = is_last ? start + gl_WorkGroupSize.x : start;
-                if (from < push.pieces) load_columns(from, is_last ? 0 : c + BATCH, next);
-            } else {
-                load_columns(start, c, loaded);
-            }
-            if (AHEAD == 1 && c == 0) load_activations(start);
-            [[unroll]] for (uint b = 0; b < BATCH; ++b) {
-                float products[ROWS];
-                multiply(decoded(loaded[b], line_of(c + b), number), products);
-                [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-                    uint at = (r * SUMS + c + b) * PITCH + thread;
-                    parts[at] = start == 0 ? products[r] : parts[at] + products[r];
+    uint turn = 0;
+    // With one turn there is no loop.
+    [[dont_unroll]] do {
+        for (uint start = 0; start < push.pieces; start += gl_WorkGroupSize.x) {
+            uint number = piece_number(start);
+            bool is_due = turn == 0 || push.pieces > gl_WorkGroupSize.x;
+            if (AHEAD != 1 && is_due) load_activations(start, turn == 0);
+            // The less code, the less of it is read for each launch of a decoding step.
+            [[dont_unroll]] for (uint c = 0; c < SUMS; c += BATCH) {
+                Loaded loaded[BATCH];
+                if (AHEAD == 2) {
+                    [[unroll]] for (uint b = 0; b < BATCH; ++b) loaded[b] = next[b];
+                    bool is_last = c + BATCH == SUMS;
+                    uint from = is_last ? start + gl_WorkGroupSize.x : start;
+                    if (from < push.pieces) {
+                        load_columns(from, is_last ? 0 : c + BATCH, next);
+                    } else if (turn + 1 < TURNS) {
+                        group += OUTPUTS;
+                        load_columns(0, 0, next);
+                        group -= OUTPUTS;
+                    }
+                } else {
+                    load_columns(start, c, loaded);
+                }
+                if (AHEAD == 1 && c == 0 && is_due) load_activations(start, turn == 0);
+                [[unroll]] for (uint b = 0; b < BATCH; ++b) {
+                    float products[ROWS];
+                    multiply(decoded(loaded[b], line_of(c + b), number), products);
+                    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+                        uint at = (r * SUMS + c + b) * PITCH + thread;
+                        parts[at] = start == 0 ? products[r] : parts[at] + products[r];
+                    }
                 }
             }
         }
-    }
 
-    uint own = thread / SHARES, share = thread % SHARES;
-    [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        uint row = first_row + r;
+        uint own = thread / SHARES, share = thread % SHARES;
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            uint row = first_row + r;
 #ifdef SHUFFLES
 #ifdef NORMED
-        float square = add_lanes(squares[r], gl_SubgroupSize);
-        if (gl_SubgroupInvocationID == 0) square_shares[r][gl_SubgroupID] = square;
+            float square = add_lanes(squares[r], gl_SubgroupSize);
+            if (gl_SubgroupInvocationID == 0) square_shares[r][gl_SubgroupID] = square;
 #endif
-        barrier();
-        float result = 0.0;
-        if (own < SUMS)
-            for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
-                result += parts[(r * SUMS + own) * PITCH + at];
-        result = add_lanes(result, SHARES);
+            barrier();
+            float result = 0.0;
+            if (own < SUMS)
+                for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
+                    result += parts[(r * SUMS + own) * PITCH + at];
+            result = add_lanes(result, SHARES);
 #ifdef NORMED
-        square = 0.0;
-        for (uint other = 0; other < gl_NumSubgroups; ++other)
-            square += square_shares[r][other];
-        result *= inverse_rms(square);
-#endif
-        uint sum = own;
-        bool has_sum = share == 0 && own < SUMS;
-#else
-#ifdef NORMED
-        square_parts[thread] = squares[r];
-#endif
-        barrier();
-        float part = 0.0;
-        for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
-            part += parts[(r * SUMS + own) * PITCH + at];
-        shares[thread] = part;
-#ifdef NORMED
-        if (thread < SQUARE_SHARES) {
-            float square = 0.0;
-            for (uint at = thread; at < gl_WorkGroupSize.x; at += SQUARE_SHARES)
-                square += square_parts[at];
-            square_shares[thread] = square;
-        }
-#endif
-        barrier();
-        uint sum = thread;
-        bool has_sum = thread < SUMS;
-        float result = 0.0;
-        if (has_sum) {
-            for (uint other = 0; other < SHARES; ++other)
-                result += shares[thread * SHARES + (other + thread) % SHARES];
-#ifdef NORMED
-            float square = 0.0;
-            for (uint other = 0; other < SQUARE_SHARES; ++other)
-                square += square_shares[other];
+            square = 0.0;
+            for (uint other = 0; other < gl_NumSubgroups; ++other)
+                square += square_shares[r][other];
             result *= inverse_rms(square);
 #endif
-        }
-#endif
-        uint column = group + sum;
-        if (HAS_BIAS != 0 && has_sum)
-            result += load(push.bias, min(column, push.columns - 1));
-        bool is_result = has_sum && sum < OUTPUTS;
-#if defined(EPILOGUE) || defined(GATED)
-        if (has_sum) totals[sum] = result;
-        barrier();
-#ifdef GATED
-        column = group + thread;
-        is_result = thread < OUTPUTS;
-        if (is_result) result = gated(totals[thread]) * totals[OUTPUTS + thread];
-#ifdef EPILOGUE
-        // Its own sum; the others are no longer read.
-        if (is_result) totals[thread] = result;
-        barrier();
-#endif
-#endif
-#endif
-#ifdef EPILOGUE
-        if (thread < OUTPUTS / 4) {
-            uint first = group + 4 * thread;
-            vec4 values = vec4(totals[4 * thread], totals[4 * thread + 1],
-                totals[4 * thread + 2], totals[4 * thread + 3]);
-            if (first < push.columns && row < push.rows)
-                epilogue(push.epilogue, (row * push.columns + first) / 4, values);
-        }
+            uint sum = own;
+            bool has_sum = share == 0 && own < SUMS;
 #else
-        if (is_result && column < push.columns && row < push.rows)
-            store(push.out_, row * push.columns + column, result);
+#ifdef NORMED
+            square_parts[thread] = squares[r];
 #endif
-    }
+            barrier();
+            float part = 0.0;
+            for (uint at = share; at < gl_WorkGroupSize.x; at += SHARES)
+                part += parts[(r * SUMS + own) * PITCH + at];
+            shares[thread] = part;
+#ifdef NORMED
+            if (thread < SQUARE_SHARES) {
+                float square = 0.0;
+                for (uint at = thread; at < gl_WorkGroupSize.x; at += SQUARE_SHARES)
+                    square += square_parts[at];
+                square_shares[thread] = square;
+            }
+#endif
+            barrier();
+            uint sum = thread;
+            bool has_sum = thread < SUMS;
+            float result = 0.0;
+            if (has_sum) {
+                for (uint other = 0; other < SHARES; ++other)
+                    result += shares[thread * SHARES + (other + thread) % SHARES];
+#ifdef NORMED
+                float square = 0.0;
+                for (uint other = 0; other < SQUARE_SHARES; ++other)
+                    square += square_shares[other];
+                result *= inverse_rms(square);
+#endif
+            }
+#endif
+            uint column = group + sum;
+            if (HAS_BIAS != 0 && has_sum)
+                result += load(push.bias, min(column, push.columns - 1));
+            bool is_result = has_sum && sum < OUTPUTS;
+#if defined(EPILOGUE) || defined(GATED)
+            if (has_sum) totals[sum] = result;
+            barrier();
+#ifdef GATED
+            column = group + thread;
+            is_result = thread < OUTPUTS;
+            if (is_result) result = gated(totals[thread]) * totals[OUTPUTS + thread];
+#ifdef EPILOGUE
+            // Its own sum; the others are no longer read.
+            if (is_result) totals[thread] = result;
+            barrier();
+#endif
+#endif
+#endif
+#ifdef EPILOGUE
+            if (thread < OUTPUTS / 4) {
+                uint first = group + 4 * thread;
+                vec4 values = vec4(totals[4 * thread], totals[4 * thread + 1],
+                    totals[4 * thread + 2], totals[4 * thread + 3]);
+                if (first < push.columns && row < push.rows)
+                    epilogue(push.epilogue, (row * push.columns + first) / 4, values);
+            }
+#else
+            if (is_result && column < push.columns && row < push.rows)
+                store(push.out_, row * push.columns + column, result);
+#endif
+        }
+        // Sums are read before those of the next turn take their place.
+        if (turn + 1 < TURNS) barrier();
+    } while (++turn < TURNS && (group += OUTPUTS) < push.columns);
 }

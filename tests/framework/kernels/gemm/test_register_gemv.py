@@ -23,19 +23,26 @@ BOUND = {"float16": 1e-3, "bfloat16": 8e-3}
 
 
 @pytest.fixture(
-    params=[None, (quantized.FIRST_COLUMNS, True), (quantized.ALL_COLUMNS, True)],
-    ids=["default", "first-shuffles", "all-shuffles"],
+    params=[
+        None,
+        (quantized.FIRST_COLUMNS, True, 0),
+        (quantized.ALL_COLUMNS, True, 2),
+        (quantized.NO_COLUMNS, False, 1),
+    ],
+    ids=["default", "first-shuffles", "all-shuffles-turns", "turns"],
 )
 def kernels(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Iterator[list[str]]:
     """Return the kernels of products of few rows, which are taken without a search."""
     if request.param:
-        ahead, shuffles = request.param
+        ahead, shuffles, turns = request.param
         for kind in ("FLOATS", "OF_ROWS"):
             tuning = getattr(quantized, kind)._replace(ahead=ahead)
             monkeypatch.setattr(quantized, kind, tuning)
         monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
+        monkeypatch.setattr(quantized, "WORKGROUPS", turns)
+        change_model(monkeypatch, multiprocessors=1)
     skip_where_it_crashes(gpu.gpu.info)
     if not gpu.gpu.info.storage_16bit:
         pytest.skip("the device cannot store 16-bit floats")

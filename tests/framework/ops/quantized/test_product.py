@@ -59,27 +59,31 @@ def test_few_rows(name: str, make: Make, rng: np.random.Generator) -> None:
 
 
 VARIANTS = [
-    (quantized.NO_COLUMNS, True),
-    (quantized.FIRST_COLUMNS, False),
-    (quantized.ALL_COLUMNS, True),
+    (quantized.NO_COLUMNS, True, 0),
+    (quantized.NO_COLUMNS, False, 2),
+    (quantized.FIRST_COLUMNS, False, 1),
+    (quantized.ALL_COLUMNS, True, 2),
 ]
 
 
-@pytest.mark.parametrize(("ahead", "shuffles"), VARIANTS)
+@pytest.mark.parametrize(("ahead", "shuffles", "turns"), VARIANTS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_order_of_loads_and_sums(
     name: str,
     ahead: int,
     shuffles: bool,
+    turns: int,
     half_place: Device,
     rng: np.random.Generator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Columns' loads before others, and sums by shuffles: of rows, and with a gate."""
+    """Columns' loads before others, sums by shuffles, and columns in turn."""
     for kind in ("OF_NIBBLES", "OF_BYTES", "OF_ROWS"):
         tuning = getattr(quantized, kind)._replace(ahead=ahead)
         monkeypatch.setattr(quantized, kind, tuning)
     monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
+    monkeypatch.setattr(quantized, "WORKGROUPS", turns)
+    change_model(monkeypatch, multiprocessors=1)
     forget_plans()
     (given, first), (gate, second) = (weights(name, 37, 9, rng) for _ in range(2))
     rows = rng.standard_normal((3, first.shape[1])) / 8
