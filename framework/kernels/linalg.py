@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..base.dtype import DType, float32, float64
 from ..base.shape import TensorSpec, ceil_div
 from ..ir.kernel_call import MAX_GROUPS, Argument, Dispatch, fold_grid
 
@@ -20,19 +21,26 @@ SMALL = 64
 
 
 PANELS = (32, 16)
-"""Columns of a panel of `linalg/lu_panel` whose invocations have one row each, and of
-those that have more."""
+"""Columns of a panel of `linalg/lu_panel` whose invocations have one row of float32
+each, and of those that have more."""
 
 PANEL_WORKGROUP = 1024
 
 
-def solves_triangles(gpu: DeviceInfo, matrices: int, columns: int) -> bool:
+def solves_triangles(
+    gpu: DeviceInfo, dtype: DType, matrices: int, columns: int
+) -> bool:
     """Return whether a device has the kernels, for so many matrices and columns."""
     return (
-        gpu.max_workgroup_invocations >= WORKGROUP
-        and gpu.max_shared_memory >= 4 * SMALL * (SMALL + 1)
+        (dtype is float32 or (dtype is float64 and gpu.shader_float64))
+        and gpu.max_workgroup_invocations >= WORKGROUP
+        and gpu.max_shared_memory >= dtype.itemsize * SMALL * (SMALL + 1)
         and max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
     )
+
+
+def _defines(dtype: DType) -> dict[str, str]:
+    return {"DOUBLE": "1"} if dtype is float64 else {}
 
 
 def triangular_dispatch(
@@ -44,7 +52,8 @@ def triangular_dispatch(
     push |= {"n": n, "columns": columns}
     constants = {"LOCAL_X": WORKGROUP, "UPPER": int(upper), "UNIT": int(unit)}
     grid = ceil_div(columns, EDGE), 1, matrices
-    return Dispatch("linalg/triangular_solve", grid, push, constants)
+    defines = _defines(a.dtype)
+    return Dispatch("linalg/triangular_solve", grid, push, constants, defines)
 
 
 def cholesky_dispatch(a: TensorSpec) -> Dispatch:
@@ -53,12 +62,14 @@ def cholesky_dispatch(a: TensorSpec) -> Dispatch:
     assert n <= SMALL, f"cholesky: {n} rows are no small matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
     constants = {"LOCAL_X": WORKGROUP, "N": n}
-    return Dispatch("linalg/cholesky", fold_grid(matrices), push, constants)
+    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    return Dispatch("linalg/cholesky", grid, push, constants, defines)
 
 
-def panel_columns(gpu: DeviceInfo, rows: int) -> int:
+def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
     """Return the columns of the panels of matrices of so many rows."""
-    return PANELS[rows > min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)]
+    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    return PANELS[rows > most or dtype is float64]
 
 
 def lu_dispatch(gpu: DeviceInfo, a: TensorSpec) -> Dispatch:
@@ -70,5 +81,6 @@ def lu_dispatch(gpu: DeviceInfo, a: TensorSpec) -> Dispatch:
     push: dict[str, Argument] = {"a": "a", "factors": "factors", "order": "order"}
     push |= {"pivots": "pivots", "sign_": "sign", "panels": panels, "rows": rows}
     defines = {"COLUMNS": str(columns), "ROWS": str(ceil_div(rows, local))}
+    defines |= _defines(a.dtype)
     constants = {"LOCAL_X": local}
     return Dispatch("linalg/lu_panel", fold_grid(panels), push, constants, defines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..base.device import GpuDevice
-from ..base.dtype import float32, int32
+from ..base.dtype import float32, float64, int32
 from ..base.shape import TensorSpec, ceil_div
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
+_REAL = (float32, float64)
+
 BLOCK = 256
 """Rows of the blocks of a large triangular system, each of which is one dispatch.
 
@@ -47,7 +49,7 @@ FILLING = 64
 """Workgroups from which a triangular system is one dispatch whatever its size."""
 
 
-@primitive(dtypes=(float32,))
+@primitive(dtypes=_REAL)
 def _triangular_solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """Return X of A X = B, of (matrices, n, n) and (matrices, n, columns)."""
 
@@ -73,7 +75,7 @@ def _triangular_solve_reference(
     return substituted(a, b.copy(), upper, unit)
 
 
-@primitive(dtypes=(float32,))
+@primitive(dtypes=_REAL)
 def _small_cholesky(a: Tensor) -> Tensor:
     """Return L of A = L L^T, of (matrices, n, n) with at most `SMALL` rows.
 
@@ -96,7 +98,7 @@ def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(a)
 
 
-@primitive(dtypes=(float32,), outputs=("factors", "order", "pivots", "sign"))
+@primitive(dtypes=_REAL, outputs=("factors", "order", "pivots", "sign"))
 def _lu_panel(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return both factors of panels (panels, rows, columns), in one, with pivots.
 
@@ -111,7 +113,7 @@ def _lu_panel_spec(
 ) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
     panels, rows, columns = a.shape
     order, pivots = (TensorSpec((panels, each), int32) for each in (rows, columns))
-    return a, order, pivots, TensorSpec((panels, 1), float32)
+    return a, order, pivots, TensorSpec((panels, 1), a.dtype)
 
 
 @_lu_panel.kernel
@@ -123,7 +125,7 @@ def _lu_panel_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
 def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, pivots = host_lu(a)
     swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
-    return factors, order, pivots, (1 - 2 * (swaps % 2)).astype(np.float32)
+    return factors, order, pivots, (1 - 2 * (swaps % 2)).astype(a.dtype)
 
 
 def substituted(
@@ -178,14 +180,14 @@ def host_lu(
 def by_kernel(x: Tensor) -> bool:
     """Return whether kernels solve, rather than NumPy on the host.
 
-    They do on GPUs, in float32, and while a function is traced, which cannot read.
+    They do on GPUs, and while a function is traced, which cannot read.
     """
     device = x.device
-    if not isinstance(device, GpuDevice) or x.dtype is not float32 or not x.numel():
+    if not isinstance(device, GpuDevice) or not x.numel():
         return False
     info, matrices = device.gpu.info, math.prod(x.layout.shape[:-2])
     quick = info.target.cheap_barriers or reads_are_refused()
-    return quick and solves_triangles(info, matrices, x.layout.shape[-1])
+    return quick and solves_triangles(info, x.dtype, matrices, x.layout.shape[-1])
 
 
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
@@ -266,7 +268,7 @@ def lu(x: Tensor) -> Factors:
     """
     size, device = x.layout.shape[-1], x.device
     assert isinstance(device, GpuDevice)
-    panel = panel_columns(device.gpu.info, size)
+    panel = panel_columns(device.gpu.info, x.dtype, size)
     rest = reshape(x, (-1, size, size))
     lower = order = sign = None
     rows: list[Tensor] = []

@@ -1,43 +1,45 @@
 // Cholesky factors of small matrices, in shared memory: L of A = L L^T
 // grid    linear, one workgroup for each matrix
-// in      a (matrices, N, N) float32, of which the lower triangle is read
+// in      a (matrices, N, N) REAL, of which the lower triangle is read
 // out     out_ (matrices, N, N), 0 above the diagonal; NaN where A is not
 //         positive-definite
 // consts  N
+// macros  DOUBLE: see linalg/real.glsl
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 4.2.2: outer
 //         products
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"
+#include "linalg/real.glsl"
 
 layout(constant_id = 3) const uint N = 1;
 
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
-    Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
-    Results { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict readonly buffer
+    Reals { REAL at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly buffer
+    Results { REAL at[]; };
 
 layout(push_constant, std430) uniform Push {
-    Floats a;
+    Reals a;
     Results out_;
     uint matrices;
 } args;
 
-shared float rows[N][N + 1];
+shared REAL rows[N][N + 1];
 
 void main() {
     uint matrix = linear_workgroup();
     if (matrix >= args.matrices) return;
-    Floats a = args.a;
+    Reals a = args.a;
     Results out_ = args.out_;
     uint begin = matrix * N * N, size = gl_WorkGroupSize.x;
     for (uint i = gl_LocalInvocationIndex; i < N * N; i += size)
         rows[i / N][i % N] = i % N <= i / N ? a.at[begin + i] : 0.0;
     for (uint k = 0; k < N; ++k) {
         barrier();
-        float top = rows[k][k];
+        REAL top = rows[k][k];
         // Neither a root nor a quotient of what is not positive is a number everywhere.
-        float root = top > 0.0 ? sqrt(top) : uintBitsToFloat(0x7fc00000u);
+        REAL root = top > 0.0 ? sqrt(top) : NOT_A_NUMBER;
         barrier();
         for (uint row = k + gl_LocalInvocationIndex; row < N; row += size)
             rows[row][k] = row == k ? root : rows[row][k] / root;

@@ -1,18 +1,20 @@
 // LU factors of panels of matrices, with partial pivoting
 // grid    one workgroup for each panel, linear
-// in      a (panels, m, COLUMNS) float32, m from COLUMNS on
+// in      a (panels, m, COLUMNS) REAL, m from COLUMNS on
 // out     factors (panels, m, COLUMNS): L below the diagonal, where it is 1, and U; order
 //         (panels, m): the row of the panel that has become each row; pivots (panels,
 //         COLUMNS): the row, of those as they are then, that each is exchanged for; sign
 //         (panels, 1): -1 where rows were exchanged an odd number of times, else 1
 // consts  LOCAL_X: a power of two
-// macros  COLUMNS; ROWS: rows of an invocation, which has them in registers
+// macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
+//         them in registers
 // lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
+#include "linalg/real.glsl"
 
 #ifndef COLUMNS
 #define COLUMNS 32
@@ -21,15 +23,15 @@
 #define ROWS 1
 #endif
 
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
-    Floats { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
-    Factors { float at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict readonly buffer
+    Reals { REAL at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly buffer
+    Factors { REAL at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
     Orders { int at[]; };
 
 layout(push_constant, std430) uniform Push {
-    Floats a;
+    Reals a;
     Factors factors;
     Orders order;
     Orders pivots;
@@ -43,19 +45,19 @@ const uint MOST = 1024;
 const uint FINDERS = 32;
 const uint NONE = 0xffffffffu;
 
-shared float sizes[MOST];
+shared REAL sizes[MOST];
 shared uint places[MOST];
-shared float best_sizes[FINDERS];
+shared REAL best_sizes[FINDERS];
 shared uint best_places[FINDERS];
-shared float top[COLUMNS];
+shared REAL top[COLUMNS];
 
 struct Largest {
-    float size;
+    REAL size;
     uint place;
 };
 
 // Of equal ones the first; NaN is none
-Largest larger(Largest old, float size, uint place) {
+Largest larger(Largest old, REAL size, uint place) {
     bool wins = size > old.size || size == old.size && place < old.place;
     return wins ? Largest(size, place) : old;
 }
@@ -66,7 +68,7 @@ void main() {
     uint rows = args.rows, local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     uint begin = panel * rows * COLUMNS, finders = min(FINDERS, size);
     // Rows stay where they are; what changes is their place.
-    float own[ROWS][COLUMNS];
+    REAL own[ROWS][COLUMNS];
     uint place[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         uint row = local + r * size;
@@ -75,7 +77,7 @@ void main() {
             own[r][column] =
                 row < rows ? args.a.at[begin + row * COLUMNS + column] : 0.0;
     }
-    float sign_ = 1.0;
+    REAL sign_ = 1.0;
     [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
         Largest best = Largest(-1.0, NONE);
         [[unroll]] for (uint r = 0; r < ROWS; ++r)
@@ -108,11 +110,11 @@ void main() {
             }
         }
         barrier();
-        float divisor = top[k];
+        REAL divisor = top[k];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             if (place[r] <= k || place[r] == NONE) continue;
             // A column of zeros stays one, as in LAPACK.
-            float factor = divisor == 0.0 ? own[r][k] : own[r][k] / divisor;
+            REAL factor = divisor == 0.0 ? own[r][k] : own[r][k] / divisor;
             own[r][k] = factor;
             [[unroll]] for (uint column = k + 1; column < COLUMNS; ++column)
                 own[r][column] = fma(-factor, top[column], own[r][column]);

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import vkbackend
-from vkbackend.framework.base.dtype import float32
+from vkbackend.framework.base.dtype import float32, float64, int32
 from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS
 from vkbackend.framework.kernels.linalg import (
@@ -45,16 +45,20 @@ def test_each_panel_has_a_workgroup(device: vkbackend.Device) -> None:
     assert (step.push["rows"], step.constants["LOCAL_X"]) == (100, 128)
     assert step.defines == {"COLUMNS": "32", "ROWS": "1"}
     assert lu_dispatch(info, matrices(1, 2050, 16)).defines["ROWS"] == "3"
-    assert (panel_columns(info, 1024), panel_columns(info, 1025)) == PANELS
+    assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
+    assert panel_columns(info, float64, 4) == PANELS[1]
     with pytest.raises(AssertionError, match="no panel"):
         lu_dispatch(info, matrices(1, 100, PANELS[0] + 1))
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
-    assert solves_triangles(device.info, MAX_GROUPS, 32 * MAX_GROUPS)
-    assert not solves_triangles(device.info, MAX_GROUPS + 1, 1)
-    assert not solves_triangles(device.info, 1, 32 * MAX_GROUPS + 1)
+    assert solves_triangles(device.info, float32, MAX_GROUPS, 32 * MAX_GROUPS)
+    assert not solves_triangles(device.info, float32, MAX_GROUPS + 1, 1)
+    assert not solves_triangles(device.info, float32, 1, 32 * MAX_GROUPS + 1)
+    assert not solves_triangles(device.info, int32, 1, 1)
+    single = dataclasses.replace(device.info, supported=frozenset())
+    assert not solves_triangles(single, float64, 1, 1)
     few = dataclasses.replace(device.info, max_workgroup_invocations=128)
-    assert not solves_triangles(few, 1, 1)
+    assert not solves_triangles(few, float32, 1, 1)
     small = dataclasses.replace(device.info, max_shared_memory=1 << 14)
-    assert not solves_triangles(small, 1, 1)
+    assert not solves_triangles(small, float32, 1, 1)

@@ -130,6 +130,31 @@ def test_more_rows_than_invocations(
     assert_close(found[0], wanted[0].numpy(), scale=1000)
 
 
+@pytest.mark.parametrize("size", [5, 70, pytest.param(200, marks=wide)])
+def test_float64(size: int, quick: GpuDevice) -> None:
+    if not quick.gpu.info.shader_float64:
+        pytest.skip("no float64")
+    rng = np.random.default_rng(size)
+    data = rng.standard_normal((2, size, size))
+    side = rng.standard_normal((2, size, 3))
+    definite = data @ data.swapaxes(1, 2) + size * np.eye(size)
+    a, b, c = (fw.tensor(each, device=quick) for each in (data, side, definite))
+    lower = fw.linalg.cholesky(c)
+    reads = quick.gpu.counters.host_reads
+    both, pivots = fw.linalg.lu_factor(a)
+    half = fw.linalg.solve_triangular(lower, b, upper=False)
+    fw.eval(both, pivots, half)
+    assert quick.gpu.counters.host_reads == reads
+    wanted = torch.linalg.lu_factor(torch.tensor(data))
+    np.testing.assert_array_equal(pivots.numpy(), wanted[1].numpy())
+    np.testing.assert_allclose(both.numpy(), wanted[0].numpy(), atol=1e-10)
+    factor = np.linalg.cholesky(definite)
+    np.testing.assert_allclose(lower.numpy(), factor, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(half.numpy(), np.linalg.solve(factor, side), atol=1e-12)
+    found = fw.linalg.solve(a, b).numpy()
+    np.testing.assert_allclose(data @ found, side, atol=1e-10)
+
+
 @pytest.mark.parametrize("upper", [False, True])
 def test_large_systems_by_blocks(
     upper: bool, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
