@@ -30,10 +30,17 @@ from .elements import (
 from .messages import Messages
 from .progress import Task
 from .reductions import DIRECT, STEPS, Reduction
-from .traced import Collective, is_recorded, recorded
-from .transport import Bytes, Call, Consume, Fill, Transport, TransportChoice, as_bytes
-
-_COLLECTIVES = "collectives"
+from .traced import Collective, Reduced, is_recorded, recorded
+from .transport import (
+    COLLECTIVES,
+    Bytes,
+    Call,
+    Consume,
+    Fill,
+    Transport,
+    TransportChoice,
+    as_bytes,
+)
 
 
 class Group(Messages):
@@ -177,16 +184,34 @@ class Group(Messages):
         if device_collectives.sums(self, x, op):
             return device_collectives.all_reduce(self, call, x, op)
         if self.size > 1 and is_recorded(x):
-            return self._record(x, x.shape, "_reduce", (name, op), 2)
+            return recorded(x, Reduced(self, call, op, x.dtype), x.shape)
         if self._alone(name):
             return x.detach().clone()
-        data = elements_of(x)
+        found = self.reduced_elements(call, reduction, elements_of(x))
+        return tensor_of(found, x.shape, x)
+
+    def reduced_elements(
+        self, call: Call, reduction: Reduction, data: np.ndarray
+    ) -> np.ndarray:
+        """Return the reduction of an array over all ranks, of which there are several.
+
+        Parameters
+        ----------
+        call : Call
+        reduction : Reduction
+        data : ndarray, shape (n,)
+            Elements of its dtype, as they are in memory.
+        """
+        if data.nbytes <= DIRECT:
+            found = self._met(call, data, reduction.of)
+            if found is not None:
+                return found
         out = np.empty_like(data)
         if self.size > 2 and data.nbytes > DIRECT:
             self._reduce_in_parts(call, reduction, data, out)
         else:
             self.exchange(call, data.nbytes, filler([data]), adder(reduction, out))
-        return tensor_of(out, x.shape, x)
+        return out
 
     def _reduce_in_parts(
         self, call: Call, reduction: Reduction, data: np.ndarray, out: np.ndarray
@@ -298,11 +323,13 @@ class Group(Messages):
             return x.detach().clone()
         first = x.detach().movedim(dim, 0)
         data = elements_of(first)
-        out = np.empty((self.size, data.size), data.dtype)
-        goals = [as_bytes(each) for each in out]
-        self.exchange(call, data.nbytes, filler([data]), writer(goals))
         shape = (self.size * first.shape[0], *first.shape[1:])
-        return contiguous(tensor_of(out.reshape(-1), shape, x).movedim(0, dim))
+        out = self._met(call, data, np.concatenate) if data.nbytes <= DIRECT else None
+        if out is None:
+            out = np.empty(self.size * data.size, data.dtype)
+            goals = [as_bytes(each) for each in np.split(out, self.size)]
+            self.exchange(call, data.nbytes, filler([data]), writer(goals))
+        return contiguous(tensor_of(out, shape, x).movedim(0, dim))
 
     def broadcast(self, x: Tensor, source: int = 0) -> Tensor:
         """Return the tensor of one rank.
@@ -432,8 +459,11 @@ class Group(Messages):
         DistributedError
             If another rank has ended, or calls something else.
         """
-        if not self._alone("barrier"):
-            self.exchange(Call("barrier"), 0, filler([]), writer([]))
+        if self._alone("barrier"):
+            return
+        call = Call("barrier")
+        if self._moving.meet(call, _NOTHING, bool) is None:
+            self.exchange(call, 0, filler([]), writer([]))
 
     # Objects
 
@@ -491,9 +521,23 @@ class Group(Messages):
         self._refuse_trace(call.name)
         transport = self._moving
         steps = transport.exchange(call, sizes, fill, consume)
-        self._wait(transport.start(call, steps, _COLLECTIVES))
+        self._wait(transport.start(call, steps, COLLECTIVES))
         if transport.refusal:
             self._note_refusal()
+
+    def _met(
+        self,
+        call: Call,
+        data: np.ndarray,
+        use: Callable[[list[np.ndarray]], np.ndarray],
+    ) -> np.ndarray | None:
+        """Return what is made of the arrays of all ranks; see `Transport.meet`."""
+        kind = data.dtype
+        return self._moving.meet(
+            call,
+            as_bytes(data),
+            lambda chunks: use([each.view(kind) for each in chunks]),
+        )
 
     def pages_of(self, device: Device) -> DevicePages | None:
         """Return the shared pages as a device has imported them, or None."""
@@ -539,11 +583,10 @@ class Group(Messages):
         out_shape: Sequence[int],
         method: str,
         arguments: tuple[Any, ...],
-        position: int = 0,
     ) -> Tensor:
         """Make a collective a node of the running trace."""
         shapes = tuple(x.shape), tuple(out_shape)
-        step = Collective(self, method, arguments, position, *shapes, x.dtype)
+        step = Collective(self, method, arguments, *shapes, x.dtype)
         return recorded(x, step, out_shape)
 
     def _taped(self, x: Tensor) -> bool:

@@ -8,7 +8,7 @@ again once everyone has read it. Messages between two ranks have slots of their 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +16,17 @@ import numpy as np
 import vkbackend
 
 from .device_pages import Copied, DevicePages, DeviceTake
-from .progress import READY, AnyOf, Reached, Steps, Task
+from .progress import READY, AnyOf, Condition, Reached, Steps, Task
 from .shared_pages import SharedPages, free_shared_bytes
 from .transport import (
+    COLLECTIVES,
     HEADER,
     Bytes,
     Call,
     Consume,
     Fill,
     Header,
+    Met,
     MismatchError,
     Transport,
     mismatch,
@@ -71,6 +73,11 @@ def chunk_sizes(size: int, free: int) -> tuple[int, int]:
         chunk //= 2
         message = max(message // 2, HEADER)
     return chunk, message
+
+
+def _until(condition: Condition) -> Steps:
+    """Wait for a condition."""
+    yield condition
 
 
 class _Idle:
@@ -189,6 +196,59 @@ class HostTransport(Transport):
         self._set(self._read[self.rank], self._all_read)
 
     # Collectives
+
+    def meet(
+        self, call: Call, data: Bytes, use: Callable[[list[Bytes]], Met]
+    ) -> Met | None:
+        """Let all ranks give all of them bytes that fit into a slot; see `Transport`.
+
+        Others may do by `exchange` what this rank does here: slots, headers and
+        counters are the same.
+        """
+        progress = self.world.progress
+        with progress.alone() as alone:
+            number = self._pieces
+            if not alone or data.size > self._chunk or not self._free(number).holds():
+                return None
+            self.check(call)
+            written = self._reached(self._written, number + 1)
+            try:
+                progress.note_thread()
+                _, room = self._slots[self.rank][number % SLOTS]
+                room[: data.size] = data
+                self._turns += 1
+                mine = Header(call.name, call.shown, self._turns, (data.size,))
+                told = self._put_header(number, mine)
+                self._pieces += 1
+                self._set(self._written[self.rank], number + 1)
+                if progress.spin(written):
+                    return self._met(number, mine, told, use)
+                task = self.start(call, _until(written), COLLECTIVES)
+            except BaseException as error:
+                self.give_up(Task(self, _until(written), str(call)), error)
+                raise
+        progress.wait(task)
+        with progress.alone():
+            return self._met(number, mine, told, use)
+
+    def _met(
+        self, number: int, mine: Header, told: bytes, use: Callable[[list[Bytes]], Met]
+    ) -> Met | None:
+        """Use what all ranks have written to a slot; None if one has offered it."""
+        self._control.fence()
+        headers = self._headers(number, mine, told)
+        found = None
+        if any([each is not mine for each in headers]):
+            self._agree(headers, number)
+        if not any([each.offer for each in headers]):
+            found = use(
+                [
+                    slots[number % SLOTS][1][: header.sizes[0]]
+                    for slots, header in zip(self._slots, headers)
+                ]
+            )
+        self._has_read(number, number + 1)
+        return found
 
     def exchange(
         self, call: Call, sizes: int | Sequence[int], fill: Fill, consume: Consume

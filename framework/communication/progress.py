@@ -12,7 +12,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vkbackend import fork_safety
@@ -237,6 +238,20 @@ class Progress:
         self._lock = threading.RLock()
         fork_safety.renew(self, "_lock", threading.RLock)
 
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Return a block in which no operation goes on, and whether none is there."""
+        with self._lock:
+            yield not self._tasks
+
+    def spin(self, condition: Condition) -> bool:
+        """Return whether a condition holds soon; other operations do not go on."""
+        for _ in range(_SPINS):
+            if condition.holds():
+                return True
+            os.sched_yield()
+        return condition.holds()
+
     def start(self, owner: Owner, steps: Steps, what: str) -> Task:
         """Start an operation, and let it go on as far as it can."""
         task = Task(owner, steps, what)
@@ -267,9 +282,7 @@ class Progress:
             If it cannot end.
         """
         if not background:
-            thread = threading.current_thread()
-            # Of a thread that works for another one, which waits for it.
-            self._threads[getattr(thread, "speaks_for", thread)] = None
+            self.note_thread()
         try:
             self._wait(task, background)
         except BaseException as error:
@@ -281,6 +294,12 @@ class Progress:
         if task.error is not None:
             raise task.error
         return task.result
+
+    def note_thread(self) -> None:
+        """Note that the calling thread communicates."""
+        thread = threading.current_thread()
+        # Of a thread that works for another one, which waits for it.
+        self._threads[getattr(thread, "speaks_for", thread)] = None
 
     def finish(self, task: Task) -> None:
         """Wait for the end of an operation that is ready; its error is its owner's."""

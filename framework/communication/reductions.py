@@ -5,7 +5,7 @@ Floats of 16 bits are reduced in float32 and rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -80,19 +80,31 @@ class Reduction:
         chunk : ndarray
             As they are in memory; it may be overwritten afterwards.
         """
-        values = self._decoded(chunk)
         with np.errstate(all="ignore"):
-            if self._sum is None:
-                self._sum = values.copy() if values is chunk else values
-            else:
-                self._step(self._sum, values, out=self._sum)
-            self._left -= 1
-            if self._left:
-                return None
-            found, self._sum, self._left = self._sum, None, self._count
-            if self._divisor != 1:
-                found = np.divide(found, self._divisor, dtype=found.dtype)
-            return self._encoded(found)
+            return self._add(chunk)
+
+    def of(self, chunks: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the reduction of the elements of all ranks; see `add`."""
+        found = None
+        with np.errstate(all="ignore"):
+            for chunk in chunks:
+                found = self._add(chunk)
+        assert found is not None, "there are as many as ranks"
+        return found
+
+    def _add(self, chunk: np.ndarray) -> np.ndarray | None:
+        values = self._decoded(chunk)
+        if self._sum is None:
+            self._sum = values.copy() if values is chunk else values
+        else:
+            self._step(self._sum, values, out=self._sum)
+        self._left -= 1
+        if self._left:
+            return None
+        found, self._sum, self._left = self._sum, None, self._count
+        if self._divisor != 1:
+            found = np.divide(found, self._divisor, dtype=found.dtype)
+        return self._encoded(found)
 
     def _decoded(self, chunk: np.ndarray) -> np.ndarray:
         values = decode(chunk, self._dtype)

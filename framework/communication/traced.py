@@ -21,11 +21,13 @@ from ..ir.kernel_call import Dispatch
 from ..tensor.factories import zeros
 from ..tensor.tensor import Tensor
 from .elements import contiguous
+from .reductions import Reduction
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
     from .group import Group
+    from .transport import Call
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,9 @@ class Collective(HostStep):
     ----------
     group : Group
     method : str
-        The group's method, which takes a tensor of the host.
+        The group's method, which takes a tensor of the host first.
     arguments : tuple
         What it takes beside the tensor, in its order.
-    position : int
-        Place of the tensor among them.
     shape, out_shape : tuple of int
         Of the tensor, and of the result.
     dtype : DType
@@ -50,7 +50,6 @@ class Collective(HostStep):
     group: Group
     method: str
     arguments: tuple[Any, ...]
-    position: int
     shape: tuple[int, ...]
     out_shape: tuple[int, ...]
     dtype: DType
@@ -59,11 +58,35 @@ class Collective(HostStep):
         """Return what the collective makes of elements."""
         layout = Layout.contiguous(self.shape)
         x = Tensor.from_stored(data, layout, CPU, self.dtype)
-        at = self.position
-        given = (*self.arguments[:at], x, *self.arguments[at:])
         with trace_hooks.listening(None):
-            found: Tensor = getattr(self.group, self.method)(*given)
+            found: Tensor = getattr(self.group, self.method)(x, *self.arguments)
         return found.stored().reshape(-1)
+
+
+@dataclass(frozen=True)
+class Reduced(HostStep):
+    """A reduction of elements, which makes no tensors of them.
+
+    Parameters
+    ----------
+    group : Group
+    call : Call
+    op : str
+        See `Reduction`.
+    dtype : DType
+    """
+
+    group: Group
+    call: Call
+    op: str
+    dtype: DType
+
+    def run(self, data: np.ndarray) -> np.ndarray:
+        """Return the reduction of the elements of all ranks."""
+        group, call = self.group, self.call
+        reduction = Reduction(call.name, self.op, self.dtype, group.size)
+        with trace_hooks.listening(None):
+            return group.reduced_elements(call, reduction, data)
 
 
 @primitive(dtypes=STORED)

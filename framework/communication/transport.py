@@ -7,7 +7,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from .device_pages import DevicePages
     from .world import World
 
+Met = TypeVar("Met")
+
 HEADER = 4096
 """Bytes that tell, before a message, what it is."""
+
+COLLECTIVES = "collectives"
+"""The line, see `Transport.start`, of what all ranks of a group take part in."""
 
 Bytes = np.ndarray
 Fill = Callable[[int, int, Bytes], vkbackend.TimelinePoint | None]
@@ -211,6 +216,28 @@ class Transport(ABC):
         consume : callable
             See `Consume`; called for what this rank gave itself, too.
         """
+
+    def meet(
+        self, call: Call, data: Bytes, use: Callable[[list[Bytes]], Met]
+    ) -> Met | None:
+        """Let all ranks give all of them few bytes, at once, where that is quicker.
+
+        Parameters
+        ----------
+        call : Call
+            As many bytes come from all ranks that ask for the same.
+        data : ndarray of uint8
+            This rank's.
+        use : callable
+            Takes those of all ranks, in their order, which it may not keep.
+
+        Returns
+        -------
+        object
+            What `use` returns; None, and nothing has happened, where `exchange` has to
+            do it.
+        """
+        return None
 
     def pages_of(self, gpu: vkbackend.Device) -> DevicePages | None:
         """Return the pages that a device has imported; None if it has to go without."""

@@ -1,13 +1,16 @@
 """Mailboxes in shared pages, with ranks as threads."""
 
+import threading
 from typing import Any
 
 import numpy as np
 import pytest
 
+import vkbackend.framework as fw
 from tests.rank_threads import as_threads
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication import host_transport
+from vkbackend.framework.communication.elements import filler
 from vkbackend.framework.communication.group import Group
 from vkbackend.framework.communication.host_transport import chunk_sizes
 from vkbackend.framework.communication.transport import Call
@@ -45,8 +48,6 @@ def test_random_bytes_in_pieces(monkeypatch: pytest.MonkeyPatch, size: int) -> N
 
 def test_messages_arrive_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several are sent and asked for at once, longer ones than a slot among them."""
-    import vkbackend.framework as fw
-
     lengths = [0, 1, 100, 3, 300, 64, 65]
 
     def work(group: Group) -> Any:
@@ -217,3 +218,83 @@ def test_what_was_filled_ahead_is_over_before_ranks_are_told_to_differ(
 
     made = ["filled 0", *[f"filled {piece}" for piece in range(3)]]
     assert as_threads(monkeypatch, 2, 512).run(work) == [made] * 2
+
+
+def test_a_rank_meets_others_that_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that have something else to do take the same slots by steps."""
+    rounds = 3 * host_transport.SLOTS
+
+    def work(group: Group) -> list[Any]:
+        transport = group._transport
+        assert isinstance(transport, host_transport.HostTransport)
+        found = []
+        for number in range(rounds):
+            data = np.full(8, 10 * number + group.rank, np.uint8)
+            if number % 3 == group.rank:
+                other: list[np.ndarray] = []
+
+                def consume(rank: int, start: int, chunk: np.ndarray) -> None:
+                    other.append(chunk.copy())  # noqa: B023  # called at once
+
+                group.exchange(Call("test"), 8, filler([data]), consume)
+                found.append(np.stack(other).tolist())
+            else:
+                met = transport.meet(Call("test"), data, np.stack)
+                assert met is not None
+                found.append(met.tolist())
+        assert transport._control.words[transport._read[group.rank]] == rounds
+        return found
+
+    expected = [[[10 * n + rank] * 8 for rank in range(3)] for n in range(rounds)]
+    assert as_threads(monkeypatch, 3).run(work) == [expected] * 3
+
+
+def test_a_meeting_waits_for_others_as_an_exchange_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where a rank is late, has ended, or asks for something else."""
+    late = threading.Event()
+
+    def work(group: Group) -> Any:
+        transport = group._transport
+        assert isinstance(transport, host_transport.HostTransport)
+        progress = transport.world.progress
+        waited = []
+        wait = progress.wait
+
+        def noted(task: Any, background: bool = False) -> Any:
+            waited.append(task.what)
+            late.set()
+            return wait(task, background)
+
+        progress.wait = noted  # type: ignore[method-assign]
+        if group.rank:
+            assert late.wait(60)
+        total = group.all_sum(fw.ones(2)).tolist()
+        with pytest.raises(DistributedError, match="all must ask for the same"):
+            group.all_sum(fw.ones(2 + group.rank))
+        assert transport.meet(Call("test"), np.zeros(513, np.uint8), len) is None
+        group.barrier()
+        return total, waited[:1]
+
+    found = as_threads(monkeypatch, 2, 512).run(work)
+    assert [total for total, _ in found] == [[2.0, 2.0]] * 2
+    assert found[0][1] == ["all_sum of float32 (2,)"]
+
+
+def test_a_meeting_that_is_interrupted_ends_the_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def work(group: Group) -> None:
+        transport = group._transport
+        assert isinstance(transport, host_transport.HostTransport)
+
+        def fail(chunks: list[np.ndarray]) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            transport.meet(Call("test"), np.zeros(8, np.uint8), fail)
+        with pytest.raises(DistributedError, match="as test has failed before"):
+            group.barrier()
+
+    as_threads(monkeypatch, 2).run(work)

@@ -9,17 +9,16 @@ import vkbackend.framework as fw
 from tests.rank_threads import as_threads
 from vkbackend.framework.base.device import CPU, GpuDevice
 from vkbackend.framework.communication.group import Group
-from vkbackend.framework.communication.traced import Collective, is_recorded
+from vkbackend.framework.communication.traced import Collective, Reduced, is_recorded
+from vkbackend.framework.communication.transport import Call
 from vkbackend.framework.ops import REGISTRY
 
 
 def test_what_a_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(group: Group) -> Any:
         shape = (2, 2)
-        gather = Collective(group, "_all_gather", (1,), 0, shape, (2, 4), fw.int32)
-        total = Collective(
-            group, "_reduce", ("all_sum", "sum"), 2, shape, shape, fw.int32
-        )
+        gather = Collective(group, "_all_gather", (1,), shape, (2, 4), fw.int32)
+        total = Reduced(group, Call("all_sum"), "sum", fw.int32)
         data = np.arange(4, dtype=np.int32) + 10 * group.rank
         return gather.run(data), total.run(data)
 
