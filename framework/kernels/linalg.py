@@ -16,9 +16,11 @@ EDGE = 32
 
 WORKGROUP = 256
 
-SMALL = 64
-"""Rows of the largest matrix of `linalg/cholesky`, in 17 KiB of shared memory."""
+SMALL = {float32: 64, float64: 48}
+"""Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
+MOST_SHARED = 19 << 10
+"""Bytes of shared memory that the kernels take."""
 
 PANELS = (32, 16)
 """Columns of a panel of `linalg/lu_panel` whose invocations have one row of float32
@@ -34,7 +36,7 @@ def solves_triangles(
     return (
         (dtype is float32 or (dtype is float64 and gpu.shader_float64))
         and gpu.max_workgroup_invocations >= WORKGROUP
-        and gpu.max_shared_memory >= dtype.itemsize * SMALL * (SMALL + 1)
+        and gpu.max_shared_memory >= MOST_SHARED
         and max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
     )
 
@@ -57,9 +59,9 @@ def triangular_dispatch(
 
 
 def cholesky_dispatch(a: TensorSpec) -> Dispatch:
-    """Return the dispatch that factorises (matrices, n, n), of at most `SMALL` rows."""
+    """Return the dispatch that factorises (matrices, n, n), of `SMALL` rows at most."""
     matrices, n, _ = a.shape
-    assert n <= SMALL, f"cholesky: {n} rows are no small matrix"
+    assert n <= SMALL[a.dtype], f"cholesky: {n} rows are no small matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
     constants = {"LOCAL_X": WORKGROUP, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)

@@ -221,10 +221,10 @@ def cholesky(x: Tensor) -> Tensor:
 
     Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 4.2.6.
     """
-    size = x.layout.shape[-1]
+    size, block = x.layout.shape[-1], SMALL[x.dtype]
     rest, parts = reshape(x, (-1, size, size)), []
-    for start in range(0, size, SMALL):
-        count, left = min(SMALL, size - start), size - start
+    for start in range(0, size, block):
+        count, left = min(block, size - start), size - start
         top = _small_cholesky(narrow(narrow(rest, 1, 0, count), 2, 0, count))
         column = top
         if left > count:

@@ -10,7 +10,6 @@ from vkbackend.framework.base.shape import TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS
 from vkbackend.framework.kernels.linalg import (
     PANELS,
-    SMALL,
     cholesky_dispatch,
     lu_dispatch,
     panel_columns,
@@ -35,7 +34,7 @@ def test_each_small_matrix_has_a_workgroup() -> None:
     assert step.grid == (7, 1, 1)
     assert step.constants["N"] == 12
     with pytest.raises(AssertionError, match="no small matrix"):
-        cholesky_dispatch(matrices(1, SMALL + 1, SMALL + 1))
+        cholesky_dispatch(matrices(1, 65, 65))
 
 
 def test_each_panel_has_a_workgroup(device: vkbackend.Device) -> None:
