@@ -7,6 +7,9 @@
 //         takes rows one after the other
 //         with GATHERED x is (rows, k), and batch `i` the product of row i / share with the
 //         matrix that `numbers` has for it; error: a number out of range
+//         with UNALIGNED lines of the matrix and rows of x begin anywhere, and all strides
+//         count elements; `depth` is K, which need not be whole vectors, and x and matrix
+//         point to the vectors in which their first elements are, x_start and matrix_start
 // consts  ROWS, ACROSS, ALONG_K, X_VECTORS: x has vector loads too; STEPS, COLUMNS;
 //         LOCAL_X is a multiple of ACROSS
 // source  -
@@ -22,6 +25,9 @@
 #endif
 #ifdef GATHERED
 #include "lib/matrix_number.glsl"
+#endif
+#ifdef UNALIGNED
+#include "lib/unaligned_load.glsl"
 #endif
 
 layout(constant_id = 3) const uint ROWS = 1;
@@ -49,7 +55,11 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
 
 BEGIN_ARGUMENTS
+#ifdef UNALIGNED
+    Vectors x;
+#else
     In x;
+#endif
     Vectors matrix;
     Out out_;
     uint n;
@@ -63,6 +73,13 @@ BEGIN_ARGUMENTS
     uint out_row;
     uint out_column;
     uint out_batch;
+#ifdef UNALIGNED
+    uint depth;
+    uint x_start;
+    uint x_last;  // vector that has elements
+    uint matrix_start;
+    uint matrix_last;
+#endif
 #ifdef GATHERED
     Numbers numbers;
     IndexSlot error;
@@ -116,6 +133,40 @@ ACC4 added(uvec4 x, uvec4 vector, uint quad, ACC4 sum) {
 #endif
 }
 
+#ifdef UNALIGNED
+// VECTOR elements from one on, of which `count` are wanted and the rest is 0.
+uvec4 unaligned(Vectors x, uint element, uint last, int count) {
+    uint at = element / VECTOR;
+    uvec4 low = x.at[min(at, last)], high = x.at[min(at + 1, last)];
+    return first_bits(shifted(low, high, element % VECTOR * BYTES), 8 * BYTES * count);
+}
+
+uvec4 x_vector(uint batch, uint row, uint k) {
+    uint from = push.x_start + batch * push.x_batch + row * push.x_row;
+    int count = int(push.depth - k * VECTOR);
+    if (X_VECTORS != 0) return unaligned(push.x, from + k * VECTOR, push.x_last, count);
+    uvec4 vector = uvec4(0);
+    [[unroll]] for (int d = 0; d < VECTOR; ++d) {
+        uint element = from + min(k * VECTOR + d, push.depth - 1) * push.x_column;
+        uint bytes = element % VECTOR * BYTES;
+        uint bits = push.x.at[element / VECTOR][bytes / 4] >> 8 * bytes % 32;
+#if BYTES < 4
+        bits &= (1u << 8 * BYTES) - 1;
+#endif
+        if (d < count) vector[d * BYTES / 4] |= bits << 8 * BYTES * d % 32;
+    }
+    return vector;
+}
+
+// The vector number k of a line along K, or that number `e` of line k * VECTOR + e.
+uvec4 matrix_vector(Vectors matrix, uint from, uint line, uint k, uint e) {
+    uint along = k * VECTOR, last = push.matrix_last;
+    if (ALONG_K != 0) return unaligned(matrix, from + along, last, int(push.depth - along));
+    along += e;
+    int count = along < push.depth ? int(VECTOR) : 0;
+    return unaligned(matrix, from + min(along, push.depth - 1) * line, last, count);
+}
+#else
 // Elements number k * VECTOR and on of a row of x, as they lie in memory.
 uvec4 x_vector(uint batch, uint row, uint k) {
     uint from = batch * push.x_batch + row * push.x_row + k * VECTOR * push.x_column;
@@ -130,6 +181,11 @@ uvec4 x_vector(uint batch, uint row, uint k) {
     }
     return vector;
 }
+
+uvec4 matrix_vector(Vectors matrix, uint from, uint line, uint k, uint e) {
+    return matrix.at[ALONG_K != 0 ? from + k : from + (k * VECTOR + e) * line];
+}
+#endif
 
 void main() {
     READ_ARGUMENTS
@@ -149,12 +205,21 @@ void main() {
     if (first > wanted) return;
     uint depth = push.k / VECTOR;
     uint start = part * depth;
+#ifdef UNALIGNED
+    uint whole = (push.depth + VECTOR - 1) / VECTOR;
+    depth = start < whole ? min(depth, whole - start) : 0;
+#endif
     uint line = push.line;
     Vectors matrix = push.matrix;
     uint from[SUMS];
     [[unroll]] for (uint i = 0; i < SUMS; ++i) {
         uint column = min(first + across * COLUMNS + (ALONG_K != 0 ? i : 0), wanted);
-        from[i] = matrix_batch * push.matrix_batch + column * (ALONG_K != 0 ? line : 1);
+        from[i] = matrix_batch * push.matrix_batch;
+#ifdef UNALIGNED
+        from[i] += push.matrix_start + column * (ALONG_K != 0 ? line : VECTOR);
+#else
+        from[i] += column * (ALONG_K != 0 ? line : 1);
+#endif
     }
 
     ACC4 sum[ROWS][SUMS];
@@ -170,8 +235,7 @@ void main() {
         [[unroll]] for (uint i = 0; i < LOADS; ++i) {
             uint k = start + min(at + i / WIDTH * LANES, depth - 1);
             uint e = i % WIDTH;
-            vectors[i] = matrix.at[ALONG_K != 0 ? from[e % SUMS] + k
-                                                : from[0] + (k * VECTOR + e) * line];
+            vectors[i] = matrix_vector(matrix, from[ALONG_K != 0 ? e % SUMS : 0], line, k, e);
         }
         [[unroll]] for (uint step = 0; step < STEPS; ++step) {
             uint k = at + step * LANES;

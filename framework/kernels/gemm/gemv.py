@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...base.dtype import DType, bfloat16, float16, float32, int8
@@ -10,6 +9,7 @@ from ...base.shape import TensorSpec, ceil_div
 from ...ir.kernel_call import (
     MAX_GROUPS,
     Argument,
+    BufferOffset,
     Dispatch,
     IndexSlot,
     Scratch,
@@ -18,13 +18,25 @@ from ...ir.kernel_call import (
 )
 from ..gpu_model import model_of
 from ..shader_types import storage_defines
-from .pack import VECTOR_SIZE, GemmOperand, fits, vector_operand
+from .pack import (
+    VECTOR_SIZE,
+    GemmOperand,
+    fits,
+    unaligned_operand,
+    vector_operand,
+)
 from .slice_sum import sum_slices
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 DTYPES = (float32, float16, bfloat16, int8)
+
+SHORT_STEPS = 2
+"""K vectors per lane of lines that have fewer than there are lanes."""
+
+UNALIGNED_STEPS = 4
+"""Most K vectors per lane and iteration where each takes two loads."""
 
 
 class _Shape(NamedTuple):
@@ -48,15 +60,19 @@ class _Shape(NamedTuple):
     steps: int
 
 
-def _shape(rows: int, width: int, along_k: bool) -> _Shape:
-    """Return the quickest tile.
+def _shape(rows: int, width: int, along_k: bool, depth: int) -> _Shape:
+    """Return the quickest tile for lines of `depth` vectors.
 
     Partial sums of 16 columns of 512 invocations would exceed the shared memory that
-    every device has.
+    every device has. Short lines are shared by fewer lanes, so that none is idle.
     """
     if not along_k:
         return _Shape(512 if width < 16 else 256, 8 if rows <= 2 else 16, 1, 1)
-    return _Shape(256, 4, 1, 8) if rows == 1 else _Shape(128, 4, 4, 2)
+    found = _Shape(256, 4, 1, 8) if rows == 1 else _Shape(128, 4, 4, 2)
+    if depth >= found.workgroup // found.across:
+        return found
+    lanes = 1 << (ceil_div(depth, SHORT_STEPS) - 1).bit_length()
+    return found._replace(across=found.workgroup // lanes, steps=SHORT_STEPS)
 
 
 def skinny_gemm(
@@ -83,21 +99,39 @@ def skinny_gemm(
     small = matrix.outer * k < model.gemv_smallest
     if min(m, n) > model.gemv_most_rows or batch > MAX_GROUPS or small:
         return None
-    if k % width or not (fits(matrix, width, 1, k) or _is_shifted(matrix, width)):
+    if k % width == 0 and fits(matrix, width, 1, k):
+        return _dispatches(gpu, a, b, matrix, dtype)
+    # In the same order of sums, wherever lines begin.
+    if unaligned_operand(matrix) is None:
         return None
-    return _dispatches(gpu, a, b, matrix, dtype)
+    return _dispatches(gpu, a, b, matrix, dtype, unaligned=True)
 
 
-def _is_shifted(matrix: GemmOperand, width: int) -> bool:
-    """Return whether only its start offset prevents vector loads of a matrix.
+class _Unaligned(NamedTuple):
+    """Operand that begins anywhere, as the vectors that it touches.
 
-    It is packed then: the summation order must not depend on a tensor's offset.
-    Integer sums do not depend on the order.
+    Attributes
+    ----------
+    memory : BufferOffset
+        The first of them.
+    start : int
+        Its first element in that.
+    last : int
+        Number of the last of them.
     """
-    x = matrix.x
-    start = dataclasses.replace(x, layout=x.layout._replace(offset=0))
-    k = x.shape[matrix.k_dim]
-    return x.dtype is not int8 and fits(matrix._replace(x=start), width, 1, k)
+
+    memory: BufferOffset
+    start: int
+    last: int
+
+
+def _vectors_of(name: str, x: StridedSpec) -> _Unaligned:
+    width = VECTOR_SIZE // x.dtype.itemsize
+    start = x.layout.offset % width
+    steps = zip(x.shape, x.layout.strides)
+    last = start + sum((size - 1) * step for size, step in steps)
+    memory = BufferOffset(name, -start * x.dtype.itemsize)
+    return _Unaligned(memory, start, last // width)
 
 
 def gathered_gemv(
@@ -140,22 +174,30 @@ def _dispatches(
     matrix: GemmOperand,
     dtype: DType,
     gathered: dict[str, Argument] | None = None,
+    unaligned: bool = False,
 ) -> list[Dispatch]:
     width = VECTOR_SIZE // a.dtype.itemsize
     batch, m, k = a.shape
     n = b.shape[2]
     rows = n if matrix.name == "a" else m
     x, x_row, x_k = (b, 2, 1) if matrix.name == "a" else (a, 1, 2)
-    shape = _shape(rows, width, matrix.along_k)
+    shape = _shape(rows, width, matrix.along_k, ceil_div(k, width))
+    if unaligned and shape.steps > UNALIGNED_STEPS:
+        shape = shape._replace(steps=UNALIGNED_STEPS)
     columns = shape.across * (shape.columns if matrix.along_k else width)
     groups = ceil_div(matrix.outer, columns)
-    splits = _split_counts(gpu, groups * batch, k, width)
+    multiple = 1 if unaligned else width
+    splits = _split_counts(gpu, groups * batch, k, multiple)
+    slice_depth = ceil_div(ceil_div(k, width), splits) * width
     out: str | Scratch = "out"
     if splits > 1:
         out = Scratch("partial", 4 * splits * batch * m * n)
-    operand = vector_operand(matrix, width, 1, k)
-    push: dict[str, Argument] = {"x": "b" if matrix.name == "a" else "a"}
-    push |= {"matrix": operand.memory, "out_": out, "n": matrix.outer, "k": k // splits}
+    operand = unaligned_operand(matrix) if unaligned else None
+    operand = operand or vector_operand(matrix, width, 1, k)
+    placed = _vectors_of(matrix.name, matrix.x)
+    name = "b" if matrix.name == "a" else "a"
+    push: dict[str, Argument] = {"x": name, "matrix": operand.memory}
+    push |= {"out_": out, "n": matrix.outer, "k": slice_depth}
     push |= {"batches": batch, "x_row": x.layout.strides[x_row]}
     push |= {"x_column": x.layout.strides[x_k], "x_batch": x.layout.strides[0]}
     push |= {"line": operand.line, "matrix_batch": operand.batch}
@@ -164,15 +206,20 @@ def _dispatches(
     constants = {"LOCAL_X": shape.workgroup, "ROWS": rows, "ACROSS": shape.across}
     constants |= {"ALONG_K": int(matrix.along_k)}
     constants |= {"STEPS": shape.steps, "COLUMNS": shape.columns}
-    whole = x.layout.strides[x_k] == 1 and not any(
-        number % width
-        for number in (x.layout.offset, x.layout.strides[0], x.layout.strides[x_row])
-    )
+    starts = x.layout.offset, x.layout.strides[0], x.layout.strides[x_row]
+    whole = x.layout.strides[x_k] == 1
+    whole = whole and (unaligned or not any(number % width for number in starts))
     constants |= {"X_VECTORS": int(whole)}
     sums = splits > 1 or dtype is not a.dtype
     defines = dict(storage_defines(a.dtype, out_acc=sums))
     if a.dtype is int8 and "integer_dot_product" in gpu.supported:
         defines["INTEGER_DOT"] = "1"
+    if unaligned:
+        for side, given in (("x", _vectors_of(name, x)), ("matrix", placed)):
+            push |= {side: given.memory, f"{side}_start": given.start}
+            push[f"{side}_last"] = given.last
+        push["depth"] = k
+        defines["UNALIGNED"] = "1"
     if gathered is not None:
         push |= gathered
         defines["GATHERED"] = "1"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.decomposed import DecomposedNode, Operand
+from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import GradNode, ShownNode, distinct, show_as, shown_node
 from ...base.dtype import COMPLEX, NUMERIC, bfloat16, float16, float32
 from ...base.errors import ShapeError
@@ -103,9 +104,15 @@ def bmm_vjp(
     grad: Tensor, a: Tensor, b: Tensor, needs: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     return (
-        bmm(grad, transpose(b, 1, 2)) if needs[0] else None,
-        bmm(transpose(a, 1, 2), grad) if needs[1] else None,
+        _gradient(grad, transpose(b, 1, 2)) if needs[0] else None,
+        _gradient(transpose(a, 1, 2), grad) if needs[1] else None,
     )
+
+
+def _gradient(a: Tensor, b: Tensor) -> Tensor:
+    """Return a product of a gradient: of a column and a row element by element."""
+    outer = a.layout.shape[2] == 1 and not a.dtype.is_complex
+    return mul(a, b) if outer and not is_grad_enabled() else bmm(a, b)
 
 
 @_bmm.reference
@@ -281,10 +288,10 @@ def _mm_vjp(
     batch, grad_a, grad_b = reshape(grad, (1, m, n)), None, None
     if needs[0]:
         turned = transpose(reshape(b, (1, k, n)), 1, 2)
-        grad_a = reshape(bmm(batch, conj(turned)), (m, k))
+        grad_a = reshape(_gradient(batch, conj(turned)), (m, k))
     if needs[1]:
         turned = transpose(reshape(a, (1, m, k)), 1, 2)
-        grad_b = reshape(bmm(conj(turned), batch), (k, n))
+        grad_b = reshape(_gradient(conj(turned), batch), (k, n))
     return grad_a, grad_b
 
 
