@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...base.dtype import DTYPES
-from ..ir.program import KernelProgram
+from ..ir.program import KernelProgram, stride_names
 from .element_function import ElementFunction
 from .indexing import element_offsets
 from .operand import load
@@ -88,29 +88,47 @@ def tiled_lines(function: ElementFunction, wide: bool, number: str) -> list[str]
 
 
 def _copied(program: KernelProgram, rows: int, columns: int) -> list[str]:
-    """Copy the operands that are read across rows to shared memory."""
-    count = -(-rows * columns // WORKGROUP)
+    """Copy the operands that are read across rows to shared memory.
+
+    An element beyond the tensor is copied from its beginning, and not used.
+    """
+    count, apart = -(-rows * columns // WORKGROUP), WORKGROUP // rows
     exact = count * WORKGROUP == rows * columns
-    high = rows.bit_length() - 1
-    # An element beyond the tensor is copied from its beginning, and not used.
-    lines = [
-        f"uint column = (thread >> {high}) + {WORKGROUP // rows}u * turn;",
+    patterns = sorted({program.accesses[k].pattern for k in program.tile})
+    column = f"first_column + (thread >> {rows.bit_length() - 1})"
+    row = [
         f"uint row = thread & {rows - 1}u;",
-        "uint start = (before + row) * tile_between + between;",
-        "uint index = start * tile_columns + first_column + column;",
-        "bool has = first_row + row < tile_rows && index < 4u * quads;",
-        f"has = has && first_column + column < tile_columns + {_overhang(program)}u;",
-        f"index = has ? {_within(program)} : 0u;",
+        "uint start = ((before + row) * tile_between + between) * tile_columns;",
+        "bool has_row = first_row + row < tile_rows && start < 4u * quads;",
     ]
-    patterns = {program.accesses[k].pattern for k in program.tile}
-    lines += element_offsets(program, patterns, ["index"])
+    if program.vec4:
+        # A row's next elements are as far apart in memory as in it.
+        row += [
+            f"uint index = has_row && {column} < tile_columns ? start + {column} : 0u;",
+            *element_offsets(program, patterns, ["index"]),
+        ]
+    lines = [f"uint column = (thread >> {rows.bit_length() - 1}) + {apart}u * turn;"]
+    if program.vec4:
+        lines.append("bool has = has_row && first_column + column < tile_columns;")
+        for k in patterns:
+            name, _ = stride_names(k, program.patterns[k])[-1]
+            lines.append(f"uint at{k} = has ? o{k}_0 + {apart}u * turn * {name} : 0u;")
+    else:
+        lines += [
+            "uint index = start + first_column + column;",
+            f"bool has = first_column + column < tile_columns + {_OVERHANG}u;",
+            "index = has && has_row ? min(index, last) : 0u;",
+            *element_offsets(program, patterns, ["index"]),
+            *(f"uint at{k} = o{k}_0;" for k in patterns),
+        ]
     for k in program.tile:
         access = program.accesses[k]
-        value = element(access.dtype, k, f"o{access.pattern}_0")
+        value = element(access.dtype, k, f"at{access.pattern}")
         place = f"tile{k}[column * {rows + 1}u + row]"
         within = "" if exact else f"if (column < {columns}u) "
         lines.append(f"{within}{place} = {_held(program, k)}({value});")
     return [
+        *row,
         f"[[unroll]] for (uint turn = 0u; turn < {count}u; ++turn) {{",
         *(f"    {line}" for line in lines),
         "}",
@@ -124,9 +142,14 @@ def _computed(
     program = function.program
     across = columns // 4
     turns = rows * across // WORKGROUP
+    others = {
+        access.pattern
+        for k, access in enumerate(program.accesses)
+        if k not in program.tile and access.kind in ("vec4", "gather", "splat")
+    }
     lines = element_offsets(
         program,
-        range(len(program.patterns)),
+        others,
         ["4u * i"] if program.vec4 else [f"min(4u * i + {k}u, last)" for k in LANES],
     )
     for k, access in enumerate(program.accesses):
@@ -162,11 +185,6 @@ def _size(program: KernelProgram) -> tuple[int, int]:
 def _overhang(program: KernelProgram) -> int:
     """Return how far vectors reach beyond a row."""
     return 0 if program.vec4 else _OVERHANG
-
-
-def _within(program: KernelProgram) -> str:
-    """Return the index of an element that is copied, within the tensor."""
-    return "index" if program.vec4 else "min(index, last)"
 
 
 def _held(program: KernelProgram, k: int) -> str:
