@@ -7,8 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from . import ops
+from .autograd.engine import is_grad_enabled
 from .autograd.tape import shown_as
-from .base.dtype import default_dtype, float32
+from .base.device import GpuDevice
+from .base.dtype import SINGLE, default_dtype, float32
 from .base.errors import DomainError, DTypeError
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
@@ -27,6 +29,11 @@ from .ops.elementwise.cylinder import (
 )
 from .ops.elementwise.exponential import xlog1py
 from .ops.elementwise.gamma import zeta
+from .ops.elementwise.orthogonal import (
+    FAMILIES,
+    MOST_DEGREE,
+    orthogonal_polynomial,
+)
 from .ops.elementwise.special import erfcx
 from .tensor.tensor import Tensor
 
@@ -214,19 +221,31 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
     return ops.where(zero | far, near, ops.sin(safe) / safe)
 
 
-MOST_DEGREE = 10_000
-"""Largest degree of a polynomial: each takes another step of the recurrence."""
-
 Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]
 
 
+def _has_kernel(x: Tensor) -> bool:
+    """Return whether polynomials of `x` are one kernel, which has no gradient.
+
+    Its loops are longer than software devices allow.
+    """
+    device = x.device
+    return (
+        isinstance(device, GpuDevice)
+        and device.gpu.info.target.loop_limit is None
+        and x.dtype in SINGLE
+        and not (x.requires_grad and is_grad_enabled())
+    )
+
+
 def _polynomial(
-    name: str, doc: str, first: Callable[[Tensor], Tensor], step: Step
+    name: str, doc: str, family: str, first: Callable[[Tensor], Tensor], step: Step
 ) -> Callable[..., Tensor]:
     """Return a family of orthogonal polynomials, by its recurrence.
 
     `first` is the one of degree 1, and `step` that of degree k + 1 from the two before.
     """
+    number = float(FAMILIES.index(family))
 
     def polynomial(input: Tensor, n: Tensor | int) -> Tensor:
         for what, value in (("input", input), ("n", n)):
@@ -241,6 +260,9 @@ def _polynomial(
         if degrees is not None:
             kind = ops.result_type(input, degrees)
             x = ops.cast(input, kind if kind.is_float else float32)
+        if degrees is not None and _has_kernel(x):
+            wide = ops.cast(x, float32), ops.cast(degrees, float32)
+            return ops.cast(orthogonal_polynomial(*wide, number), x.dtype)
         if degrees is not None and degrees.dtype.is_float:
             degrees = ops.trunc(degrees)
         if degrees is None:
@@ -252,6 +274,9 @@ def _polynomial(
             raise DomainError(
                 f"{name}: a degree is {largest}; it must be at most {MOST_DEGREE}"
             )
+        if _has_kernel(x):
+            found = orthogonal_polynomial(ops.cast(x, float32), float(most), number)
+            return ops.cast(found, x.dtype)
         one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
         terms = [one, first(x)]
         for k in range(1, most):
@@ -279,7 +304,9 @@ def _polynomial(
 
     Notes
     -----
-    By the recurrence; the largest degree of a tensor is read, which waits for it.
+    By the recurrence. On GPUs one kernel takes the degrees of a tensor as they are, and
+    gives NaN for those that are refused elsewhere. Where gradients are recorded, in
+    float64, and on other devices the largest degree is read, which waits for it.
     """
     return takes_keywords(polynomial)
 
@@ -305,8 +332,9 @@ def _chebyshev(kind: str, shifted: bool) -> Callable[..., Tensor]:
     name = f"{'shifted_' if shifted else ''}chebyshev_polynomial_{kind}"
     doc = f"Return Chebyshev polynomials of the {word} kind{' at 2 x - 1' * shifted}."
     if shifted:
-        return _polynomial(name, doc, lambda x: first(x * 2.0 - 1.0), _shifted)
-    return _polynomial(name, doc, first, _doubled)
+        family = f"shifted {kind}"
+        return _polynomial(name, doc, family, lambda x: first(x * 2.0 - 1.0), _shifted)
+    return _polynomial(name, doc, kind, first, _doubled)
 
 
 chebyshev_polynomial_t = _chebyshev("t", False)
@@ -320,18 +348,21 @@ shifted_chebyshev_polynomial_w = _chebyshev("w", True)
 hermite_polynomial_h = _polynomial(
     "hermite_polynomial_h",
     "Return the physicist's Hermite polynomials.",
+    "h",
     lambda x: x * 2.0,
     lambda x, last, before, k: x * last * 2.0 - before * (2.0 * k),
 )
 hermite_polynomial_he = _polynomial(
     "hermite_polynomial_he",
     "Return the probabilist's Hermite polynomials.",
+    "he",
     lambda x: x,
     lambda x, last, before, k: x * last - before * float(k),
 )
 laguerre_polynomial_l = _polynomial(
     "laguerre_polynomial_l",
     "Return Laguerre polynomials.",
+    "laguerre",
     lambda x: 1.0 - x,
     lambda x, last, before, k: (
         (2 * k + 1 - x) * last * (1 / (k + 1)) - before * (k / (k + 1))
@@ -340,6 +371,7 @@ laguerre_polynomial_l = _polynomial(
 legendre_polynomial_p = _polynomial(
     "legendre_polynomial_p",
     "Return Legendre polynomials.",
+    "legendre",
     lambda x: x,
     lambda x, last, before, k: (
         x * last * ((2 * k + 1) / (k + 1)) - before * (k / (k + 1))

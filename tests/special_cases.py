@@ -7,9 +7,11 @@ import numpy as np
 import torch
 from scipy import integrate, special
 
-from tests.case import Case, Draw, Sample
+import vkbackend.framework as fw
+from tests.case import Bad, Case, Draw, Sample
 from tests.elementwise_cases import unary
 from vkbackend.framework.base import philox
+from vkbackend.framework.base.errors import DomainError
 from vkbackend.framework.dispatch.op import REGISTRY
 
 SHAPES = (
@@ -125,6 +127,22 @@ def poisson_draw(rate: float, u: float, v: float) -> float:
     return math.floor(rate)
 
 
+def polynomials(x: np.ndarray, n: np.ndarray, family: float) -> np.ndarray:
+    """Return orthogonal polynomials by SciPy."""
+    degree, z = np.trunc(n.astype(np.float64)), x.astype(np.float64)
+    kinds = {
+        0: special.eval_chebyt,
+        1: special.eval_chebyu,
+        4: special.eval_hermite,
+        5: special.eval_hermitenorm,
+        6: special.eval_laguerre,
+        7: special.eval_legendre,
+        8: lambda k, z: special.eval_chebyt(k, 2 * z - 1),
+    }
+    found = kinds[int(family)](np.maximum(degree, 0).astype(int), z)
+    return np.where(degree < 0, 0, found).astype(x.dtype)
+
+
 SPECIAL = {
     "lgamma": unary("lgamma", in_float64(special.gammaln), torch.lgamma, 0.3, 9),
     # The second derivative of PyTorch's is 5e-10 off in float64.
@@ -158,6 +176,31 @@ SPECIAL = {
         "zeta", (1.5, 5), (0.5, 4),
         numpy=in_float64(special.zeta), torch=in_float32(torch.special.zeta),
         gradient=False,
+    ),
+    "orthogonal_polynomial": Case(
+        lambda x, n, family: REGISTRY["orthogonal_polynomial"](x, n, family),
+        tuple(
+            Sample((Draw(shape, -1, 1), Draw(other, -2, 9)), {"family": float(family)})
+            for shape, other, family in (
+                ((7, 11), (7, 11), 0),
+                ((5, 1), (1, 113), 7),
+                ((4, 8), (4, 8), 8),
+                ((3, 5), (3, 5), 4),
+                ((3, 5), (5,), 6),
+                ((0, 3), (0, 3), 1),
+                ((1,), (1,), 5),
+            )
+        ),
+        polynomials,
+        scale=400,  # differences of terms up to 2^8, and to 3^8 of other families
+        gradient=False,
+        bad=(
+            Bad(
+                lambda ones: fw.special.hermite_polynomial_h(ones(2), 10_001),
+                DomainError,
+                "hermite_polynomial_h: a degree is 10001; it must be at most 10000",
+            ),
+        ),
     ),
     "igamma": pair(
         "igamma", (0.5, 9), (0.2, 9),

@@ -76,6 +76,7 @@ _LONG = (
     "error_function",
     "gamma",
     "hyperbolic",
+    "orthogonal",
     "trigonometric",
 )
 """Files under `glsl/lib/math/` of functions that take many instructions."""

@@ -6,6 +6,8 @@ import torch
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.framework.ops.agree import host_reads
+from vkbackend.framework.base.device import GpuDevice
 
 X = np.array([-2.5, -1.0, -0.3, 0.0, 0.4, 0.9, 3.0], np.float32)
 SHARES = np.array([0.01, 0.2, 0.5, 0.77, 0.999], np.float32)
@@ -58,6 +60,32 @@ def test_polynomials(name: str) -> None:
     found = getattr(fw.special, name)(ours, fw.tensor(True))
     expected = getattr(torch.special, name)(theirs, torch.tensor(True))
     np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_polynomials_in_one_kernel(name: str, quads: GpuDevice) -> None:
+    x = np.linspace(0.01 if "shifted" in name else -0.99, 0.99, 70, dtype=np.float32)
+    degrees = np.arange(70) % 9 - 1
+    ours, n = fw.tensor(x, device=quads), fw.tensor(degrees, device=quads)
+    fw.eval(ours, n)
+    reads = host_reads(quads)
+    with quads.gpu.profile() as profile:
+        found = getattr(fw.special, name)(ours, n)
+        fw.eval(found)
+    assert host_reads(quads) == reads
+    assert len(profile.spans) == 1
+    expected = getattr(torch.special, name)(torch.tensor(x), torch.tensor(degrees))
+    np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+    for degree in (-1, 0, 1, 6, 7.9):
+        found = getattr(fw.special, name)(ours, degree)
+        expected = getattr(torch.special, name)(torch.tensor(x), degree)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), 1e-4, 1e-5)
+    beyond = fw.tensor([1e5, np.nan, np.inf], device=quads)
+    assert np.isnan(getattr(fw.special, name)(ours[:3], beyond).numpy()).all()
+    # A gradient is that of the recurrence.
+    ours.requires_grad_()
+    getattr(fw.special, name)(ours, 2).sum().backward()
+    assert ours.grad is not None
 
 
 def test_special_points_and_out() -> None:
