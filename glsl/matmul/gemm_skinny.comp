@@ -1,22 +1,21 @@
 // Skinny GEMM on tensor cores, whose right operand lies along K: x (rows, k) times the
 // transpose of (columns, k), which may be quantized
-// grid    linear in tiles of SIDES * COLUMNS, with SPLIT each SPLITS times
+// grid    linear in tiles of COLUMNS, with SPLIT each SPLITS times
 // in      x: 16-bit floats in vectors of 8, x_line vectors apart; b (columns, k), such
 //         vectors, or with FORMAT blocks of row_size bytes; bias (columns), with
 //         HAS_BIAS; chunks: k / STEP; table: see quantized/format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
-// consts  ROWS: a multiple of 16, at least `rows`; COLUMNS of a subgroup, a multiple of
-//         32; SIDES: subgroups side by side, which read the same of x; SUBGROUP;
+// consts  ROWS: a multiple of 16, at least `rows`; COLUMNS: a multiple of 32; SUBGROUP;
 //         STEP: K of a chunk, a multiple of 32; HAS_BIAS; GROUP of int4. EMULATED: tests
 //         without tensor cores
 // macros  SPLIT: SPLITS workgroups share the K of a tile, and the last to finish adds up
-//         what they leave in `partial` (tiles, SPLITS, ROWS, SIDES, COLUMNS); `finished`
-//         has a counter for each tile;
-//         GATED: a side has COLUMNS / 2 columns of `gate`, and as many of b; results are
+//         what they leave in `partial` (tiles, SPLITS, ROWS, COLUMNS); `finished` has a
+//         counter for each tile;
+//         GATED: a tile has COLUMNS / 2 columns of `gate`, and as many of b; results are
 //         f(g) * u, f by GATE; without a bias
 // source  -
 //
-// Subgroups of a side take chunks of K in turn, pass both operands of theirs through shared memory
+// Subgroups take chunks of K in turn, pass both operands of theirs through shared memory
 // of their own, and wait for each other once, to add up their sums. K is in the order of
 // the pieces of a format, which x follows.
 #version 460
@@ -45,7 +44,6 @@ layout(constant_id = 9) const uint SPLITS = 2;
 #else
 const uint SPLITS = 1;
 #endif
-layout(constant_id = 11) const uint SIDES = 1;
 #ifdef GATED
 layout(constant_id = 10) const uint GATE = 0;
 #include "matmul/gate.glsl"
@@ -56,7 +54,7 @@ layout(constant_id = 10) const uint GATE = 0;
 
 const uint EDGE = 16, EDGE_K = 16;
 const uint THREADS = gl_WorkGroupSize.x;
-const uint SUBGROUPS = THREADS / SUBGROUP, DEPTH = SUBGROUPS / SIDES;
+const uint SUBGROUPS = THREADS / SUBGROUP;
 const uint FRAGMENTS_M = ROWS / EDGE, FRAGMENTS_N = COLUMNS / EDGE;
 
 // A line has a chunk of a row or column, and a vector of padding against bank conflicts.
@@ -73,10 +71,6 @@ const uint STAGE = B_START + COLUMNS * PITCH;
 const uint STRIP_PITCH = COLUMNS / 4 + 1;
 const uint STRIP = EDGE * STRIP_PITCH;
 shared uvec4 tiles[SUBGROUPS * (STAGE > STRIP ? STAGE : STRIP)];
-
-// Vectors of four sums, and of four results, of a row of the tile.
-const uint LINE = SIDES * COLUMNS / 4;
-#define RESULTS (SIDES * OUTPUTS / 4)
 
 layout(buffer_reference, std430, buffer_reference_align = 16) restrict readonly
     buffer Vectors { uvec4 at[]; };
@@ -119,12 +113,11 @@ END_ARGUMENTS
 #include "matmul/coopmat_fragments.glsl"
 #endif
 
-// Sum of the subgroups of a side, four columns from 4 * place on.
-vec4 strip_sums(uint line, uint side, uint place) {
+// Sum of the subgroups, four columns from 4 * place on.
+vec4 strip_sums(uint line, uint place) {
     vec4 sums = vec4(0);
-    uint at = side * STRIP + line * STRIP_PITCH + place;
-    [[unroll]] for (uint s = 0; s < SUBGROUPS; s += SIDES)
-        sums += uintBitsToFloat(tiles[s * STRIP + at]);
+    [[unroll]] for (uint s = 0; s < SUBGROUPS; ++s)
+        sums += uintBitsToFloat(tiles[s * STRIP + line * STRIP_PITCH + place]);
     return sums;
 }
 
@@ -145,9 +138,8 @@ void store_sums(uint row, uint column, vec4 sums) {
 void main() {
     READ_ARGUMENTS
     uint tile = OWN_WORKGROUP / SPLITS, split = OWN_WORKGROUP % SPLITS;
-    uint first_column = tile * SIDES * OUTPUTS;
+    uint first_column = tile * OUTPUTS;
     if (first_column >= push.columns) return;
-    uint side = subgroup % SIDES;
     Vectors x = push.x;
     Blocks b = push.b;
     uint share = (push.chunks - 1) / SPLITS + 1, begin = split * share;
@@ -160,8 +152,7 @@ void main() {
     [[unroll]] for (uint i = 0; i < X_LOADS; ++i)
         x_from[i] = min((i * SUBGROUP + lane) / VECTORS, push.rows - 1) * push.x_line;
     [[unroll]] for (uint i = 0; i < PIECES; ++i) {
-        uint column = (i * SUBGROUP + lane) / LINE_PIECES % OUTPUTS;
-        column += first_column + side * OUTPUTS;
+        uint column = first_column + (i * SUBGROUP + lane) / LINE_PIECES % OUTPUTS;
         b_from[i] = min(column, push.columns - 1) * push.row_size;
     }
     uint b_piece = lane % LINE_PIECES;
@@ -189,9 +180,9 @@ void main() {
         [[unroll]] for (uint j = 0; j < FRAGMENTS_N; ++j) sum[i][j] = NO_SUMS;
 
     uint last = chunks - 1;
-    FETCH(min(begin + subgroup / SIDES, last))
-    [[dont_unroll]] for (uint first = begin; first < chunks; first += DEPTH) {
-        uint chunk = first + subgroup / SIDES;
+    FETCH(min(begin + subgroup, last))
+    [[dont_unroll]] for (uint first = begin; first < chunks; first += SUBGROUPS) {
+        uint chunk = first + subgroup;
         bool is_own = chunk < chunks;
         [[unroll]] for (uint i = 0; i < X_LOADS; ++i) {
             uint line = (i * SUBGROUP + lane) / VECTORS;
@@ -204,7 +195,7 @@ void main() {
                 tiles[to + v] = is_own ? elements(next_b[i], v) : uvec4(0);
         }
         STRIP_BARRIER();
-        FETCH(min(chunk + DEPTH, last))
+        FETCH(min(chunk + SUBGROUPS, last))
         [[unroll]] for (uint k = 0; k < STEP; k += EDGE_K) {
             A_FRAGMENT left[FRAGMENTS_M];
             [[unroll]] for (uint i = 0; i < FRAGMENTS_M; ++i)
@@ -232,20 +223,18 @@ void main() {
                         STRIP_PITCH, BY_ROWS);
         barrier();
 #ifdef SPLIT
-        uint from = ((tile * SPLITS + split) * ROWS + strip * EDGE) * LINE;
-        for (uint quad = thread; quad < EDGE * LINE; quad += THREADS)
-            push.partial.at[from + quad] = strip_sums(
-                quad / LINE, quad / (COLUMNS / 4) % SIDES, quad % (COLUMNS / 4));
+        uint from = ((tile * SPLITS + split) * ROWS + strip * EDGE) * (COLUMNS / 4);
+        for (uint quad = thread; quad < EDGE * COLUMNS / 4; quad += THREADS)
+            push.partial.at[from + quad] =
+                strip_sums(quad / (COLUMNS / 4), quad % (COLUMNS / 4));
 #else
-        for (uint quad = thread; quad < EDGE * RESULTS; quad += THREADS) {
-            uint line = quad / RESULTS, of = quad % RESULTS / (OUTPUTS / 4);
-            uint place = quad % (OUTPUTS / 4);
-            vec4 sums = strip_sums(line, of, place);
+        for (uint quad = thread; quad < EDGE * OUTPUTS / 4; quad += THREADS) {
+            uint line = quad / (OUTPUTS / 4), place = quad % (OUTPUTS / 4);
+            vec4 sums = strip_sums(line, place);
 #ifdef GATED
-            sums = gated(sums) * strip_sums(line, of, OUTPUTS / 4 + place);
+            sums = gated(sums) * strip_sums(line, OUTPUTS / 4 + place);
 #endif
-            store_sums(
-                strip * EDGE + line, first_column + of * OUTPUTS + 4 * place, sums);
+            store_sums(strip * EDGE + line, first_column + 4 * place, sums);
         }
 #endif
     }
@@ -261,13 +250,11 @@ void main() {
     if (!is_last) return;
     memoryBarrierBuffer();
     Partial partial = push.partial;
-    for (uint quad = thread; quad < ROWS * RESULTS; quad += THREADS) {
-        uint row = quad / RESULTS, of = quad % RESULTS / (OUTPUTS / 4);
-        uint place = quad % (OUTPUTS / 4);
+    for (uint quad = thread; quad < ROWS * OUTPUTS / 4; quad += THREADS) {
+        uint row = quad / (OUTPUTS / 4), place = quad % (OUTPUTS / 4);
         vec4 sums = vec4(0), others = vec4(0);
         [[unroll]] for (uint s = 0; s < SPLITS; ++s) {
-            uint from = ((tile * SPLITS + s) * ROWS + row) * LINE;
-            from += of * (COLUMNS / 4) + place;
+            uint from = ((tile * SPLITS + s) * ROWS + row) * (COLUMNS / 4) + place;
             sums += partial.at[from];
 #ifdef GATED
             others += partial.at[from + OUTPUTS / 4];
@@ -276,7 +263,7 @@ void main() {
 #ifdef GATED
         sums = gated(sums) * others;
 #endif
-        store_sums(row, first_column + of * OUTPUTS + 4 * place, sums);
+        store_sums(row, first_column + 4 * place, sums);
     }
 #endif
 }

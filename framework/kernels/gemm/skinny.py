@@ -58,10 +58,7 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 """Subgroups of a workgroup, the most that have room first."""
 
 COLUMNS = (64, 32)
-"""Columns of a subgroup."""
-
-SIDES = 1
-"""Subgroups of a workgroup that are side by side, and read the same rows at once."""
+"""Columns of a workgroup."""
 
 MOST_SPLITS = 4
 """Workgroups that may share the K of a tile."""
@@ -80,19 +77,16 @@ class SkinnyTile(NamedTuple):
     Attributes
     ----------
     rows, columns : int
-        Of a subgroup.
     step : int
         K of a subgroup's step.
     subgroups : int
-        Those of a side share K.
-    sides : int
+        Which share K.
     """
 
     rows: int
     columns: int
     step: int
     subgroups: int
-    sides: int
 
     @property
     def shared_memory(self) -> int:
@@ -121,22 +115,18 @@ def skinny_tile(
     height = ceil_div(rows, EDGE) * EDGE
     wanted = model_of(gpu).multiprocessors
     found = [
-        SkinnyTile(height, width, step, subgroups, SIDES)
+        SkinnyTile(height, width, step, subgroups)
         for step in STEPS
         if k % step == 0 and step % piece == 0
         if height * step // VECTOR % lanes == 0
         for width in COLUMNS
         if width * step // piece % lanes == 0
         for subgroups in SUBGROUPS
-        if subgroups % SIDES == 0
-        and subgroups <= gpu.max_workgroup_invocations // lanes
-        and subgroups // SIDES <= k // step
+        if subgroups <= min(gpu.max_workgroup_invocations // lanes, k // step)
     ]
     found = [each for each in found if each.shared_memory <= gpu.max_shared_memory]
     found = [each for each in found if each.step == found[0].step]
-    filling = (
-        each for each in found if ceil_div(columns, each.columns * SIDES) >= wanted
-    )
+    filling = (each for each in found if ceil_div(columns, each.columns) >= wanted)
     narrow = min(found, key=lambda each: each.columns, default=None)
     return next(filling, narrow)
 
@@ -187,17 +177,16 @@ def skinny_coopmat(
     push |= {"row_size": row_size, "chunks": k // tile.step, "table": k // 2}
     constants = {"LOCAL_X": tile.subgroups * gpu.subgroup_size, "ROWS": tile.rows}
     constants |= {"COLUMNS": tile.columns, "SUBGROUP": gpu.subgroup_size}
-    constants |= {"STEP": tile.step, "SIDES": tile.sides, "HAS_BIAS": int(has_bias)}
+    constants |= {"STEP": tile.step, "HAS_BIAS": int(has_bias)}
     defines = dict(storage_defines(x.dtype))
-    width = tile.sides * tile.columns
-    tiles = ceil_div(columns, width if gate is None else width // 2)
-    splits = _splits(gpu, tiles, k // tile.step, tile.subgroups // tile.sides)
+    tiles = ceil_div(columns, tile.columns if gate is None else tile.columns // 2)
+    splits = _splits(gpu, tiles, k // tile.step, tile.subgroups)
     if gate is not None:
         push["gate"] = "gate"
         constants["GATE"] = GATES.index(gate)
         defines["GATED"] = "1"
     if splits > 1:
-        size = 4 * tiles * splits * tile.rows * width
+        size = 4 * tiles * splits * tile.rows * tile.columns
         push |= {"partial": Scratch("partial", size)}
         push |= {"finished": PersistentScratch(4 * tiles)}
         constants["SPLITS"] = splits

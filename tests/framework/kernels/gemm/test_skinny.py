@@ -57,13 +57,8 @@ def emulated(found: list[Dispatch] | None) -> list[Dispatch]:
 # Rows, columns, depth: ragged rows and columns, more steps than subgroups or fewer,
 # a depth of half a step; and whether rows of the left operand are strided.
 @pytest.mark.parametrize(
-    ("rows", "columns", "depth", "strided", "splits", "sides"),
-    [
-        (9, 67, 96, True, 1, 1),
-        (30, 100, 640, False, 1, 2),
-        (20, 100, 640, False, 3, 1),
-        (20, 300, 640, False, 2, 2),
-    ],
+    ("rows", "columns", "depth", "strided", "splits"),
+    [(9, 67, 96, True, 1), (30, 100, 640, False, 1), (20, 100, 640, False, 3)],
 )
 def test_products(
     rows: int,
@@ -71,7 +66,6 @@ def test_products(
     depth: int,
     strided: bool,
     splits: int,
-    sides: int,
     gpu: Any,
     discrete: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
@@ -84,7 +78,6 @@ def test_products(
         return found
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    monkeypatch.setattr(skinny, "SIDES", sides)
     share_k(monkeypatch, splits)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
@@ -109,18 +102,16 @@ def share_k(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
     monkeypatch.setattr(skinny, "LEAST_SPLIT_CHUNKS", 1)
 
 
-@pytest.mark.parametrize(("splits", "sides"), [(1, 1), (2, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("splits", [1, 2])
 @pytest.mark.parametrize("format", [None, "q8_0"])
 def test_gates(
     format: str | None,
     splits: int,
-    sides: int,
     gpu: Any,
     discrete: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows, columns, depth = 11, 70, 512
-    monkeypatch.setattr(skinny, "SIDES", sides)
     kernels: list[Dispatch] = []
 
     def rule(_: DeviceInfo, *given: Any, **more: Any) -> Any:
@@ -172,9 +163,9 @@ def test_tiles(discrete: DeviceInfo) -> None:
     gpu = dataclasses.replace(
         discrete, max_workgroup_invocations=1024, max_shared_memory=49_152
     )
-    assert skinny_tile(gpu, 32, 14336, 4096, 8) == (32, 64, 64, 3, 1)
-    assert skinny_tile(gpu, 32, 1024, 64, 8) == (32, 32, 64, 1, 1)
-    assert skinny_tile(gpu, 9, 1024, 96, 8) == (16, 32, 32, 3, 1)
+    assert skinny_tile(gpu, 32, 14336, 4096, 8) == (32, 64, 64, 3)
+    assert skinny_tile(gpu, 32, 1024, 64, 8) == (32, 32, 64, 1)
+    assert skinny_tile(gpu, 9, 1024, 96, 8) == (16, 32, 32, 3)
     assert skinny_tile(gpu, 65, 1024, 4096, 8) is None
     assert skinny_tile(gpu, 9, 1024, 40, 8) is None
     wave = dataclasses.replace(gpu, subgroup_size=64)
