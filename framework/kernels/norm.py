@@ -56,7 +56,7 @@ workgroups of 256 and 0.131 in these (2026-11-21).
 FEW_ROWS = 1
 """Rows for each multiprocessor up to which more invocations may share one."""
 
-QUADS_OF_FEW_ROWS = 16
+QUADS_OF_FEW_ROWS = 2
 """Most vec4 of an invocation that has a part of one of so few rows."""
 
 CHANNEL_WORKGROUP = 1024

@@ -21,7 +21,12 @@ from ..ir.kernel_call import (
 )
 from .gemm.grouped import NUMBER_SITE
 from .gpu_model import model_of
-from .shader_types import format_defines, group_constant, storage_defines
+from .shader_types import (
+    format_defines,
+    full_subgroup,
+    group_constant,
+    storage_defines,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -42,39 +47,32 @@ class GemvTuning(NamedTuple):
     together : int
         Elements of an invocation whose loads are in flight, of several columns. More
         take more instructions, which each launch of a decoding step reads anew.
-    ahead : int
-        Which columns' loads come before those of the activations; `NO_COLUMNS`,
-        `FIRST_COLUMNS` or `ALL_COLUMNS`.
+    ahead : bool
+        Whether the first columns' loads come before those of the activations.
+    resident : int, default 0
+        Workgroups for each multiprocessor at most, which take several groups of columns
+        in turn; 0 for any number.
     """
 
     invocations: int
     fill: int
     together: int
-    ahead: int
+    ahead: bool
+    resident: int = 0
 
 
-NO_COLUMNS, FIRST_COLUMNS, ALL_COLUMNS = range(3)
-"""No column's loads, those of the first ones, or also those of the next columns before
-the products of each."""
+FLOATS = GemvTuning(256, 2, 64, True)
+GATED_FLOATS = GemvTuning(512, 1, 64, True, 2)
+OF_NIBBLES = GemvTuning(256, 1, 128, False, 5)
+OF_BYTES = GemvTuning(512, 1, 64, False)
+"""For one row, of 16-bit floats, alone and with a gate, of formats with four bits an
+element, and of those with more."""
 
-FLOATS = GemvTuning(256, 2, 64, NO_COLUMNS)
-OF_NIBBLES = GemvTuning(512, 1, 128, ALL_COLUMNS)
-OF_BYTES = GemvTuning(512, 1, 64, NO_COLUMNS)
-"""For one row, of 16-bit floats, of formats with four bits an element, and of those
-with more."""
-
-OF_ROWS = GemvTuning(512, 1, 64, NO_COLUMNS)
+OF_ROWS = GemvTuning(512, 1, 64, False)
 """For more rows of a pass, whose activations take more registers."""
 
 NIBBLES = ("q4_0", "q4_1", "q4_k", "int4")
 """Formats with four bits an element."""
-
-WORKGROUPS = 0
-"""Workgroups of one row for each multiprocessor at most, which take several groups of
-columns in turn; 0 for any number."""
-
-SHUFFLES = False
-"""Whether subgroups add up columns by shuffles."""
 
 MOST_IDLE = 1 / 8
 """Share of invocations without a piece, beyond the least, for larger workgroups."""
@@ -163,20 +161,22 @@ def gemv_dispatch(
     if numbers is not None:
         share, rows = numbers.shape[0] // rows, numbers.shape[0]
     passes = ceil_div(rows, taken)
-    invocations, fill, together, ahead = _tuning(kind, taken)
-    local = _workgroup(gpu, pieces, taken, matrices, invocations)
-    wanted = fill * model_of(gpu).gemv_groups
+    tuning = _tuning(kind, taken, gate is not None)
+    local = _workgroup(gpu, pieces, taken, matrices, tuning.invocations)
+    wanted = tuning.fill * model_of(gpu).gemv_groups
+    shuffles = full_subgroup(gpu, local)
     possible = [
         each
         for each in OUTPUTS
         if _shared_memory(each * matrices, taken, local) <= gpu.max_shared_memory
-        and local % (each * matrices) == 0
+        and local >= each * matrices
+        and (shuffles or local % (each * matrices) == 0)
     ] or [OUTPUTS[-1]]
     filling = (each for each in possible if ceil_div(columns, each) * passes >= wanted)
     outputs = next(filling, possible[-1])
-    batch = max(1, together // piece)
+    batch = max(1, tuning.together // piece)
     groups = ceil_div(columns, outputs)
-    most = WORKGROUPS * model_of(gpu).multiprocessors
+    most = tuning.resident * model_of(gpu).multiprocessors
     # Where it is fused with others each group has a workgroup.
     turns = ceil_div(ceil_div(columns, possible[0]), most) if most and rows == 1 else 1
     rounds = turns * ceil_div(pieces, local) * matrices * outputs // batch
@@ -185,8 +185,7 @@ def gemv_dispatch(
     push |= {"bias": "bias" if has_bias else names[0]}
     push |= {"rows": rows, "columns": columns}
     push |= {"row_size": row_size, "pieces": pieces, "table": k // 2}
-    shuffles = _shuffles(gpu, local)
-    constants = {"LOCAL_X": local, "ROWS": taken, "AHEAD": ahead}
+    constants = {"LOCAL_X": local, "ROWS": taken, "AHEAD": int(tuning.ahead)}
     constants |= {"HAS_BIAS": int(has_bias)}
     defines: dict[str, str] = {**storage_defines(x.dtype), "FLOATS": "1"}
     if kind:
@@ -206,7 +205,8 @@ def gemv_dispatch(
 
     def tile(each: int) -> dict[str, int]:
         """Return the constants with as many columns for a workgroup."""
-        own = {**constants, "OUTPUTS": each, "BATCH": min(batch, each)}
+        taken_together = max(n for n in range(1, batch + 1) if each % n == 0)
+        own = {**constants, "OUTPUTS": each, "BATCH": taken_together}
         if shuffles:
             shares = min(shuffles, local // (each * matrices))
             own["SHARES"] = 1 << (shares.bit_length() - 1)
@@ -225,20 +225,12 @@ def gemv_dispatch(
     )
 
 
-def _tuning(kind: QuantizedFormat | None, rows: int) -> GemvTuning:
+def _tuning(kind: QuantizedFormat | None, rows: int, gated: bool) -> GemvTuning:
     if rows > 1:
         return OF_ROWS
     if kind is None:
-        return FLOATS
+        return GATED_FLOATS if gated else FLOATS
     return OF_NIBBLES if kind.family in NIBBLES else OF_BYTES
-
-
-def _shuffles(gpu: DeviceInfo, local: int) -> int:
-    """Return the size of subgroups that add up columns, which are full, or 0."""
-    size = gpu.subgroup_size
-    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == size
-    full = gpu.subgroup_shuffle and alike and local % size == 0
-    return size if SHUFFLES and full else 0
 
 
 def _workgroup(

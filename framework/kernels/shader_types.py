@@ -80,6 +80,20 @@ def shuffle_defines(
     return {"SHUFFLES": "1"} if gpu.target.fast_shuffles and full and not wide else {}
 
 
+def full_subgroup(gpu: DeviceInfo, workgroup: int) -> int:
+    """Return the size of the subgroups that are to shuffle, or 0.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    workgroup : int
+        Invocations; its subgroups must be full, and have one size whatever the shader.
+    """
+    size = gpu.subgroup_size
+    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == size
+    return size if gpu.target.fast_shuffles and alike and workgroup % size == 0 else 0
+
+
 def acc_size(dtype: DType) -> int:
     """Return the bytes of one ACC, the type of partial sums."""
     return max(4, dtype.itemsize)

@@ -3,13 +3,12 @@
 // in      x (rows, k); blocks (columns, row_size bytes, or vectors of FLOATS); bias
 //         (columns), with HAS_BIAS; pieces: of a row of blocks; table: see format.glsl
 // out     out_ (rows, columns), DTYPE, unless an epilogue takes them; sums are float32
-// consts  ROWS; OUTPUTS: columns of a workgroup, a multiple of 4 and a divisor of LOCAL_X;
+// consts  ROWS; OUTPUTS: columns of a workgroup, a multiple of 4 and, without shuffles, a
+//         divisor of LOCAL_X;
 //         BATCH: columns whose loads are in flight together, a divisor of OUTPUTS;
-//         HAS_BIAS; GROUP of int4; AHEAD: which columns' loads come before those of the
-//         activations: 0: none, 1: the first of each round; 2: the first, and later the
-//         next ones before the products of each; SHARES: invocations that add up a
-//         column by shuffles, a power of two; TURNS: groups of columns, one after the
-//         other
+//         HAS_BIAS; GROUP of int4; AHEAD: whether the first columns' loads of a round
+//         come before those of the activations; SHARES: invocations that add up a column
+//         by shuffles, a power of two; TURNS: groups of columns, one after the other
 // macros  FLOATS: weights are of DTYPE, 16 bits, and not quantized;
 //         INTEGER_DOT: 16-bit activations are taken as integers, for dp4a;
 //         GATED: of as many rows of `gate` and of `blocks` the products g and u become
@@ -208,33 +207,18 @@ void main() {
 #ifdef NORMED
     [[unroll]] for (uint r = 0; r < ROWS; ++r) squares[r] = 0.0;
 #endif
-    Loaded next[BATCH];
-    if (AHEAD == 2) load_columns(0, 0, next);
     uint turn = 0;
     // With one turn there is no loop.
     [[dont_unroll]] do {
         for (uint start = 0; start < push.pieces; start += gl_WorkGroupSize.x) {
             uint number = piece_number(start);
             bool is_due = turn == 0 || push.pieces > gl_WorkGroupSize.x;
-            if (AHEAD != 1 && is_due) load_activations(start, turn == 0);
+            if (AHEAD == 0 && is_due) load_activations(start, turn == 0);
             // The less code, the less of it is read for each launch of a decoding step.
             [[dont_unroll]] for (uint c = 0; c < SUMS; c += BATCH) {
                 Loaded loaded[BATCH];
-                if (AHEAD == 2) {
-                    [[unroll]] for (uint b = 0; b < BATCH; ++b) loaded[b] = next[b];
-                    bool is_last = c + BATCH == SUMS;
-                    uint from = is_last ? start + gl_WorkGroupSize.x : start;
-                    if (from < push.pieces) {
-                        load_columns(from, is_last ? 0 : c + BATCH, next);
-                    } else if (turn + 1 < TURNS) {
-                        group += OUTPUTS;
-                        load_columns(0, 0, next);
-                        group -= OUTPUTS;
-                    }
-                } else {
-                    load_columns(start, c, loaded);
-                }
-                if (AHEAD == 1 && c == 0 && is_due) load_activations(start, turn == 0);
+                load_columns(start, c, loaded);
+                if (AHEAD != 0 && c == 0 && is_due) load_activations(start, turn == 0);
                 [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                     float products[ROWS];
                     multiply(decoded(loaded[b], line_of(c + b), number), products);

@@ -22,7 +22,7 @@ from ...ir.kernel_call import (
 )
 from ..gpu_model import model_of
 from ..reduce import need_countable
-from ..shader_types import storage_defines
+from ..shader_types import full_subgroup, storage_defines
 from .flash import MOST_HEAD, AttentionCall, attention_arguments
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ LEAST_KEYS = 256
 LEAST_SLICE = 128
 """Least keys of a slice, whose results are written and read once more."""
 
-LEAST_CACHED_SLICE = 64
+LEAST_CACHED_SLICE = 128
 """Least keys of a slice of a cache, which are divided up on the device."""
 
 GROUPS = 8
@@ -56,6 +56,9 @@ GROUPS = 8
 
 CACHED_GROUPS = 4
 """The same for slices of a cache."""
+
+CACHED_GROUPS_OF_MANY = 2
+"""The same where a slice has a workgroup for each multiprocessor."""
 
 MOST_ROWS = 8
 """Queries of a workgroup, all heads that share keys together; a power of two to 32."""
@@ -79,9 +82,6 @@ TILE_BYTES = 1 << 14
 
 WORD = 16
 """Bytes of a load."""
-
-SHUFFLES = False
-"""Whether subgroups take the greatest scores and totals of rows by shuffles."""
 
 COMBINING = MOST_HEAD
 """Invocations of a workgroup of the second kernel, one for each of a row's results."""
@@ -217,7 +217,9 @@ def decode_dispatches(
     q, cache = call.q, call.k
     tile = _cached_tile(q, cache)
     blocks = _blocks(call, tile)
-    wanted = ceil_div(CACHED_GROUPS * model_of(call.gpu).multiprocessors, blocks)
+    multiprocessors = model_of(call.gpu).multiprocessors
+    fill = CACHED_GROUPS if blocks < multiprocessors else CACHED_GROUPS_OF_MANY
+    wanted = ceil_div(fill * multiprocessors, blocks)
     pages, _, page, _ = cache.shape
     keys = page if tables is None else page * tables.shape[1]
     slices = max(1, min(wanted, ceil_div(keys, LEAST_CACHED_SLICE)))
@@ -329,11 +331,8 @@ def _defines(call: AttentionCall, tile: SplitTile) -> dict[str, str]:
 
 def _cluster(gpu: DeviceInfo, tile: SplitTile) -> dict[str, int]:
     """Return the constant of rows' sums by shuffles, if subgroups are to take them."""
-    size = gpu.subgroup_size
-    alike = gpu.min_subgroup_size == gpu.max_subgroup_size == size
-    full = gpu.subgroup_shuffle and alike and tile.invocations % size == 0
-    share = tile.invocations // tile.rows
-    return {"CLUSTER": min(size, share)} if SHUFFLES and full else {}
+    size = full_subgroup(gpu, tile.invocations)
+    return {"CLUSTER": min(size, tile.invocations // tile.rows)} if size else {}
 
 
 def _slice_length(gpu: DeviceInfo, blocks: int, keys: int, span: int) -> int:

@@ -53,11 +53,8 @@ def test_rows_in_registers(count: int, centred: bool, registers: GpuDevice) -> N
     compare(given, centred)
 
 
-def test_few_rows_are_spread(
-    discrete: DeviceInfo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_rows_are_spread(discrete: DeviceInfo) -> None:
     """Where each has a multiprocessor for itself more invocations may share it."""
-    monkeypatch.setattr(norm, "QUADS_OF_FEW_ROWS", 2)
     discrete = dataclasses.replace(discrete, max_workgroup_invocations=1024)
     few, many = (
         norm.LayerNormCall(

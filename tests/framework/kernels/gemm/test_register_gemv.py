@@ -25,11 +25,11 @@ BOUND = {"float16": 1e-3, "bfloat16": 8e-3}
 @pytest.fixture(
     params=[
         None,
-        (quantized.FIRST_COLUMNS, True, 0),
-        (quantized.ALL_COLUMNS, True, 2),
-        (quantized.NO_COLUMNS, False, 1),
+        (True, True, 0),
+        (True, True, 2),
+        (False, False, 1),
     ],
-    ids=["default", "first-shuffles", "all-shuffles-turns", "turns"],
+    ids=["default", "ahead-shuffles", "ahead-shuffles-turns", "turns"],
 )
 def kernels(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
@@ -37,11 +37,14 @@ def kernels(
     """Return the kernels of products of few rows, which are taken without a search."""
     if request.param:
         ahead, shuffles, turns = request.param
-        for kind in ("FLOATS", "OF_ROWS"):
-            tuning = getattr(quantized, kind)._replace(ahead=ahead)
+        for kind in ("FLOATS", "GATED_FLOATS", "OF_ROWS"):
+            tuning = getattr(quantized, kind)._replace(ahead=ahead, resident=turns)
             monkeypatch.setattr(quantized, kind, tuning)
-        monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
-        monkeypatch.setattr(quantized, "WORKGROUPS", turns)
+        if shuffles:
+            monkeypatch.setattr(
+                quantized, "full_subgroup", lambda gpu, _: gpu.subgroup_size
+            )
+            monkeypatch.setattr(quantized, "OUTPUTS", (12, 4))
         change_model(monkeypatch, multiprocessors=1)
     skip_where_it_crashes(gpu.gpu.info)
     if not gpu.gpu.info.storage_16bit:

@@ -282,7 +282,7 @@ def test_rows_in_a_subgroup(
     name: str, half_place: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Greatest scores and totals by shuffles, where a row has eight invocations."""
-    monkeypatch.setattr(split, "SHUFFLES", True)
+    monkeypatch.setattr(split, "full_subgroup", lambda gpu, _: gpu.subgroup_size)
     monkeypatch.setattr(split, "CACHED_INVOCATIONS_OF_ROWS", 64)
     forget_plans()
     test_sees_what_is_before(name, "float16", half_place)

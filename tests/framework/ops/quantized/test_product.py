@@ -58,19 +58,14 @@ def test_few_rows(name: str, make: Make, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(got, x @ elements.T, rtol=1e-5, atol=1e-4)
 
 
-VARIANTS = [
-    (quantized.NO_COLUMNS, True, 0),
-    (quantized.NO_COLUMNS, False, 2),
-    (quantized.FIRST_COLUMNS, False, 1),
-    (quantized.ALL_COLUMNS, True, 2),
-]
+VARIANTS = [(False, True, 0), (False, False, 2), (True, False, 1), (True, True, 2)]
 
 
 @pytest.mark.parametrize(("ahead", "shuffles", "turns"), VARIANTS)
 @pytest.mark.parametrize("name", FORMATS)
 def test_order_of_loads_and_sums(
     name: str,
-    ahead: int,
+    ahead: bool,
     shuffles: bool,
     turns: int,
     half_place: Device,
@@ -79,10 +74,13 @@ def test_order_of_loads_and_sums(
 ) -> None:
     """Columns' loads before others, sums by shuffles, and columns in turn."""
     for kind in ("OF_NIBBLES", "OF_BYTES", "OF_ROWS"):
-        tuning = getattr(quantized, kind)._replace(ahead=ahead)
+        tuning = getattr(quantized, kind)._replace(ahead=ahead, resident=turns)
         monkeypatch.setattr(quantized, kind, tuning)
-    monkeypatch.setattr(quantized, "SHUFFLES", shuffles)
-    monkeypatch.setattr(quantized, "WORKGROUPS", turns)
+    if shuffles:
+        monkeypatch.setattr(
+            quantized, "full_subgroup", lambda gpu, _: gpu.subgroup_size
+        )
+        monkeypatch.setattr(quantized, "OUTPUTS", (12, 4))
     change_model(monkeypatch, multiprocessors=1)
     forget_plans()
     (given, first), (gate, second) = (weights(name, 37, 9, rng) for _ in range(2))
