@@ -1,5 +1,6 @@
 """Rows of the op table for indexing."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,12 @@ def combined(
 def combining(name: str, *rest: Any) -> Callable[..., Any]:
     """Return an op that combines rows, with its further arguments."""
     return lambda base, index, source: REGISTRY[name](base, index, source, *rest, "")
+
+
+def each_third(shape: tuple[int, ...]) -> np.ndarray:
+    """Return a mask that holds for each third element."""
+    numbers: np.ndarray = np.arange(math.prod(shape)).reshape(shape) % 3 == 0
+    return numbers
 
 
 def row_beyond(mode: str) -> Bad:
@@ -163,6 +170,21 @@ INDEXING = {
                 ),
                 DTypeError,
                 "put: base is float32 and source int32; they must be the same",
+            ),
+        ),
+    ),
+    "chosen": Case(
+        lambda x: ops.masked_select(
+            x, fw.tensor(each_third(tuple(x.shape)), device=x.device)
+        ),
+        (sample((7, 11)), sample((3, 5, 4)), sample((0, 3)), sample((1,))),
+        torch=lambda x: torch.masked_select(x, torch.from_numpy(each_third(x.shape))),
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.masked_select(ones(3), ones(3)),
+                DTypeError,
+                "flatnonzero: `mask` is float32; accepted: bool",
             ),
         ),
     ),

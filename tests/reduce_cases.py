@@ -138,6 +138,7 @@ def mapped_sum_oracle(x: Any, dim: int, mapping: str) -> Any:
     maps: dict[str, Callable[..., Any]]
     maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
     maps |= {"number": lambda x: x, "is_number": np.ones_like}
+    maps["zero"] = lambda x: x == 0
     terms = maps[mapping](x)
     kind = np.float64 if x.dtype.kind == "f" else x.dtype
     return np.sum(terms, dim, keepdims=True, dtype=kind).astype(x.dtype)
@@ -173,11 +174,27 @@ REDUCE = {
             sample((3, 5003), dim=1, mapping="nonzero"),
             sample((7, 11), dim=1, mapping="number"),
             sample((7, 11), dim=0, mapping="is_number"),
+            sample((7, 11), dim=1, mapping="zero"),
             sample((1,), dim=0, mapping="square"),
         ),
         mapped_sum_oracle,
         scale=20,  # sums in any order
         gradient=False,  # the norms have their own
+    ),
+    "factor_prod": Case(
+        lambda x, dim: REGISTRY["factor_prod"](x, (dim,), x.dtype),
+        (
+            sample((7, 11), dim=1),
+            sample((3, 5, 4), dim=0),
+            sample((2, 3, 5), dim=2),
+            sample((1,), dim=0),
+        ),
+        lambda x, dim: np.prod(
+            np.where(x == 0, 1, x), dim, keepdims=True, dtype=x.dtype
+        ),
+        scale=20,  # products of up to eleven numbers, up to 2^11
+        gradient=False,  # it is part of one
+        bad=(no_dimension("prod", ops.prod),),
     ),
     "number_sum": Case(
         lambda x, dim: REGISTRY["number_sum"](x, (dim,)),

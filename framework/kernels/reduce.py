@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 OPERATIONS = ("SUM", "PROD", "MAX", "MIN")
-MAPS = ("", "abs", "square", "nonzero", "number", "is_number")
+MAPS = ("", "abs", "square", "nonzero", "number", "is_number", "zero", "factor")
 """Element-wise maps before the reduction; both in the order of the shader's numbers."""
 
 NO_MACROS: Mapping[str, str] = {}

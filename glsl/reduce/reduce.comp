@@ -29,6 +29,8 @@ const uint SQUARE = 2;
 const uint NONZERO = 3;
 const uint NUMBER = 4;
 const uint IS_NUMBER = 5;
+const uint ZERO = 6;
+const uint FACTOR = 7;
 
 #ifdef WIDE
 #define VALUE int64_t
@@ -74,6 +76,8 @@ State element(ACC loaded, uint index) {
     if (MAP == NONZERO) value = VALUE(value != VALUE(0) ? 1 : 0);
     if (MAP == NUMBER && value != value) value = VALUE(0);
     if (MAP == IS_NUMBER) value = VALUE(value == value ? 1 : 0);
+    if (MAP == ZERO) value = VALUE(value == VALUE(0) ? 1 : 0);
+    if (MAP == FACTOR && value == VALUE(0)) value = VALUE(1);
     return State(value);
 }
 

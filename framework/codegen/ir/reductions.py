@@ -51,7 +51,9 @@ _MAPS = {
     "nonzero": "x != 0 ? 1 : 0",
     "number": "x == x ? x : 0",
     "is_number": "x == x ? 1 : 0",
+    "zero": "x == 0 ? 1 : 0",
 }
+_FACTOR = "x == 0 ? 1 : x"
 
 DECOMPOSITIONS: dict[str, tuple[ReductionStep, ...]] = {
     combine: (_fold("out", combine),) for combine in ("add", "mul", "max", "min")
@@ -60,6 +62,10 @@ DECOMPOSITIONS |= {
     f"add {name}": (ReductionStep("each", glsl), _fold("out", "add", "each"))
     for name, glsl in _MAPS.items()
 }
+DECOMPOSITIONS["mul factor"] = (
+    ReductionStep("each", _FACTOR),
+    _fold("out", "mul", "each"),
+)
 DECOMPOSITIONS["variance"] = (
     _fold("total", "add"),
     _of_row("mean", "total * per_count", "total", "per_count"),

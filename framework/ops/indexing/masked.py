@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Literal, overload
 import numpy as np
 
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import BOOL, bool_, int32
+from ...base.dtype import BOOL, STORED, bool_, int32
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
 from ...base.validation import as_int
-from ...dispatch.declare import primitive
+from ...dispatch.declare import composite, primitive
 from ...dispatch.diagnosis import need_tensor
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
@@ -25,7 +25,7 @@ from ..movement.slice import narrow
 from ..reduce.common import place_dtype
 from ..source import band_like, fill_like
 from ..view import expand, flatten, reshape
-from .gather import take_rows
+from .gather import store_rows, take_rows
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -202,7 +202,21 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """
     shape = broadcast_shapes("masked_select", x.layout.shape, mask.layout.shape)
     places = flatnonzero(expand(mask, shape))
-    return flatten(take_rows(reshape(expand(x, shape), (1, -1, 1)), places))
+    return flatten(_chosen(reshape(expand(x, shape), (1, -1, 1)), places))
+
+
+@composite(dtypes={"x": STORED, "places": (int32,)})
+def _chosen(x: Tensor, places: Tensor) -> Tensor:
+    """Return elements by their places, of which none comes twice."""
+    return take_rows(x, places)
+
+
+@_chosen.vjp
+def _chosen_vjp(
+    grad: Tensor, places: Tensor, x_spec: TensorSpec
+) -> tuple[Tensor, None]:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return store_rows(zeros, places, grad), None
 
 
 def _triangle(x: Tensor, low: int, high: int) -> Tensor:

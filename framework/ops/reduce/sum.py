@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import ANY, FLOAT, DType, DTypeLike, as_dtype, float32, int64
+from ...base.dtype import (
+    ANY,
+    FLOAT,
+    DType,
+    DTypeLike,
+    as_dtype,
+    float32,
+    float64,
+    int64,
+)
 from ...base.errors import DTypeError
 from ...base.shape import Shape, TensorSpec, reduced_dims
 from ...dispatch.autocast_policy import (
@@ -119,7 +129,8 @@ def _mapped_sum(x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str) ->
     """Return sums over `dims`, which stay with size 1, of mapped elements.
 
     `mapping` is one of `kernels.reduce.MAPS`: "abs", "square", "nonzero"; "number", NaN
-    as 0; or "is_number", whether it is another. What uses it has gradients of its own.
+    as 0; "is_number", whether it is another; or "zero", whether it is 0. What uses it
+    has gradients of its own.
     """
 
 
@@ -153,6 +164,7 @@ def _mapped_sum_reference(
     maps: dict[str, Callable[[np.ndarray], np.ndarray]]
     maps = {"abs": np.abs, "square": np.square, "nonzero": lambda x: x != 0}
     maps |= {"number": lambda x: np.where(x == x, x, 0), "is_number": lambda x: x == x}
+    maps["zero"] = lambda x: x == 0
     terms = maps[mapping](x.astype(dtype.arithmetic))
     return np.sum(terms, axis=dims, keepdims=True, dtype=dtype.arithmetic)
 
@@ -412,7 +424,25 @@ def _prod_kernel(
 
 @_prod.vjp
 def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
-    """Multiply by the product of all other elements, which may be 0."""
+    """Multiply by the product of all other elements, which may be 0.
+
+    Of what is not 0 that is the product by the element, if none is 0, and nothing
+    otherwise; of the only 0 it is the product of all that are not. That has no right
+    derivative by the zeros, so a gradient that is recorded is computed without it.
+    """
+    if is_grad_enabled():
+        return _recorded_prod_vjp(grad, x, dims)
+    wide = float64 if x.dtype is float64 else float32
+    zeros = _mapped_sum(x, dims, wide, "zero")
+    product = mul(as_dtype_of(grad, wide), _factor_prod(x, dims, wide))
+    whole, rest = (where(eq(zeros, count), product, 0.0) for count in (0.0, 1.0))
+    is_zero = eq(x, 0.0)
+    factors = as_dtype_of(where(is_zero, 1.0, x), wide)
+    return as_dtype_of(where(is_zero, rest, whole / factors), x.dtype)
+
+
+def _recorded_prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the gradient in products alone: of what is before and behind."""
     kept = tuple(dim for dim in range(len(x.layout.shape)) if dim not in dims)
     order = kept + dims
     rows = permute(x, order)
@@ -423,6 +453,36 @@ def _prod_vjp(grad: Tensor, x: Tensor, dims: tuple[int, ...]) -> Tensor:
     others = unflatten(before * after, len(kept), sizes)
     back = tuple(int(dim) for dim in np.argsort(order))
     return grad * permute(others, back)
+
+
+@primitive(dtypes=FLOAT, strided=True, typed="x", reduction="mul")
+def _factor_prod(
+    x: Tensor, dims: tuple[int, ...], dtype: DType, mapping: str = "factor"
+) -> Tensor:
+    """Return products over `dims`, which stay with size 1, of what is not 0."""
+
+
+@_factor_prod.spec
+def _factor_prod_spec(
+    x: TensorSpec, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> TensorSpec:
+    return _prod_spec(x, dims, dtype)
+
+
+@_factor_prod.kernel
+def _factor_prod_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> list[Dispatch]:
+    chosen = sum_like("PROD", x.dtype, dtype, mapping=mapping)
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_factor_prod.reference
+def _factor_prod_reference(
+    x: np.ndarray, dims: tuple[int, ...], dtype: DType, mapping: str
+) -> np.ndarray:
+    factors = np.where(x == 0, 1, x).astype(dtype.arithmetic)
+    return np.prod(factors, axis=dims, keepdims=True)
 
 
 def _shifted(rows: Tensor, front: int, back: int) -> Tensor:

@@ -49,6 +49,7 @@ NEVER_EMPTY = {
     "median": "there is no median of nothing",
     "batch_norm_train": "needs two values of each channel",
     "mapped_sum": "its callers answer for no elements",
+    "factor_prod": "its callers answer for no elements",
     "cross_entropy_rows_with_grad": "its callers answer for no elements",
     "cross_entropy_with_grad": "its callers answer for no elements",
     "flash_query_grad": "its callers answer for no elements",

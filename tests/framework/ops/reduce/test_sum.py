@@ -156,6 +156,31 @@ def test_product_of_zeros(make: Make) -> None:
     assert x.grad.tolist() == [[0, 6, 0], [0, 0, 0], [12, 8, 6]]
 
 
+@pytest.mark.parametrize("dim", [None, 0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+def test_gradients_of_products(dtype: str, dim: int | None, place: Device) -> None:
+    """With no, one and several zeros; again where the gradient is recorded."""
+    need(dtype, place)
+    data = np.random.default_rng(0).uniform(0.9, 1.1, (3, 4, 30)).astype(dtype)
+    data[1, 2, 3], data[2, 0, :2], data[0, 1, 5] = 0, 0, -0.0
+    weights = np.arange(1, 91).reshape(3, 30).astype(dtype)
+    for zeros in (data, np.where(data == 0, 1, data).astype(dtype)):
+        x = fw.tensor(zeros, device=place, requires_grad=True)
+        y = torch.tensor(zeros.astype("f8"), requires_grad=True)
+        found, right = (t.prod() if dim is None else t.prod(dim) for t in (x, y))
+        shape = right.shape
+        grad = np.resize(weights / 90, shape).astype(dtype)
+        found.backward(fw.tensor(grad, device=place), retain_graph=True)
+        right.backward(torch.tensor(grad.astype("f8")))
+        assert x.grad is not None
+        assert y.grad is not None
+        assert_close(x.grad, y.grad.numpy().astype(dtype), scale=20)  # many factors
+        (again,) = fw.autograd.grad(
+            found, x, fw.tensor(grad, device=place), create_graph=True
+        )
+        assert_close(again, y.grad.numpy().astype(dtype), scale=20)
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [("sum", 0), ("prod", 1), ("mean", NAN), ("nansum", 0), ("nanmean", NAN)],
