@@ -53,8 +53,9 @@ MAX_LIGHT_INPUT_BYTES = 1 << 16
 STEPS_BEHIND, BYTES_BEHIND = 2, 64 << 20
 """Host steps that may still run when the device goes on with what follows them.
 
-More may where they take no more bytes than these, together: small ones take a while,
-too, and the device would wait for memory that they read.
+More may where they take no more bytes than these, together, and no more than half of
+what the largest one takes: small ones take a while, too, and the device would wait for
+memory that they read.
 """
 
 Place = tuple[vkbackend.Buffer, int]
@@ -379,6 +380,7 @@ class _TraceCompiler:
         """
         live: dict[Key, _StepValue] = {}
         steps: list[tuple[int, Key]] = []
+        gathers: list[int] = []
         within = self._parts_of_results()
         for step, taken, made in self.steps.values():
             for value, makes in ((taken, False), (made, True)):
@@ -405,8 +407,15 @@ class _TraceCompiler:
                     key = launch.writes[0], read
                     live[key] = _StepValue(found[0], found[1].nbytes)
                     live[key].used(at)
+                if found[2].nbytes > found[1].nbytes:
+                    gathers.append(len(steps))
                 steps.append((at, key))
-        ends = steps_in_flight([live[key].size for _, key in steps])
+        sizes: list[float] = [live[key].size for _, key in steps]
+        for number in gathers:
+            # A layer that is gathered lives no longer than it is used: many would stay.
+            stays = live[steps[number][1]].last >= steps[-1][0]
+            sizes[number] = 0 if stays else math.inf
+        ends = steps_in_flight(sizes)
         for (_, key), end in zip(steps, ends):
             # The step may still take it: what is written there waits for its end.
             last = end == len(steps)
@@ -589,24 +598,26 @@ def _renamed(launch: Launch, old: int, new: int) -> Launch:
     )
 
 
-def steps_in_flight(sizes: Sequence[int]) -> list[int]:
+def steps_in_flight(sizes: Sequence[float]) -> list[int]:
     """Return up to which of the host steps that follow each may still take its value.
 
     Parameters
     ----------
-    sizes : sequence of int
-        Bytes that each takes.
+    sizes : sequence of float
+        Bytes that each takes; infinite for one that no more than `STEPS_BEHIND` follow.
 
     Returns
     -------
     list of int
         Number of the first one that comes after; that of all if there is none.
     """
+    largest = max([each for each in sizes if each != math.inf], default=0)
+    most = min(BYTES_BEHIND, largest / 2)
     found = []
     for first in range(len(sizes)):
         stop = min(first + STEPS_BEHIND, len(sizes))
         total = sum(sizes[first:stop])
-        while stop < len(sizes) and total + sizes[stop] <= BYTES_BEHIND:
+        while stop < len(sizes) and total + sizes[stop] <= most:
             total += sizes[stop]
             stop += 1
         found.append(stop)

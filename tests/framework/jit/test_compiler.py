@@ -15,6 +15,8 @@ from vkbackend import Buffer, OutOfDeviceMemory
 from vkbackend.framework import nn, optim
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.communication.traced import recorded
+from vkbackend.framework.ir.host_step import HostStep
 from vkbackend.framework.jit import compiled, compiler
 from vkbackend.framework.jit.compiler import Executable, compile_trace
 from vkbackend.framework.jit.tracer import Trace
@@ -285,3 +287,48 @@ def test_small_host_steps_may_stay_behind(monkeypatch: pytest.MonkeyPatch) -> No
     assert compiler.steps_in_flight(sizes) == [2, 5, 6, 6, 6, 7, 7]
     assert compiler.steps_in_flight([]) == []
     assert compiler.steps_in_flight([400] * 4) == [2, 3, 4, 4]
+    # The last buckets of a model, in tenths of a megabyte: none holds up what is large.
+    monkeypatch.setattr(compiler, "BYTES_BEHIND", 640)
+    sizes = [280, 280, 140, 47, 47, 12, 35, 16, 770]
+    assert min(compiler.steps_in_flight(sizes)[2:]) == 8
+    # Nor are many kept that are small only beside the limit, or that must not be.
+    assert compiler.steps_in_flight([10] * 5) == [2, 3, 4, 5, 5]
+    inf = float("inf")
+    assert compiler.steps_in_flight([1, inf, 1, 1, 1, 1, 100]) == [2, 3, 6, 6, 6, 7, 7]
+
+
+def test_what_is_gathered_lives_no_longer_than_it_is_used(gpu: GpuDevice) -> None:
+    """However little it is: as many buffers are allocated for few layers as for many.
+
+    What is small beside the largest step would be kept otherwise.
+    """
+    count, given = 1 << 12, []
+
+    class Gather(HostStep):
+        def run(self, data: np.ndarray) -> np.ndarray:
+            return np.concatenate([data, data])
+
+        def in_place(self, size: int) -> bool:
+            return True
+
+        def allocate(self, device: Any, size: int) -> Buffer:
+            given.append(size)
+            return gpu.gpu.allocate(size)
+
+    class Same(Gather):
+        def run(self, data: np.ndarray) -> np.ndarray:
+            return data
+
+    def bytes_of(layers: int) -> int:
+        def f(x: fw.Tensor) -> Any:
+            large = recorded(fw.ones(64 * count, device=gpu), Same(), (64 * count,))
+            for _ in range(layers):
+                whole = recorded(x * 2, Gather(), (2 * count,))
+                x = whole[:count] + whole[count:] + x
+            return x, large[:1] + 0
+
+        given.clear()
+        built(f, fw.ones(count, device=gpu))
+        return sum(given)
+
+    assert bytes_of(4) == bytes_of(12)
