@@ -115,8 +115,8 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
-    "lu_panel": Case(
-        lambda x: REGISTRY["lu_panel"](x + eye(x, 9.0))[0],
+    "lu": Case(
+        lambda x: REGISTRY["lu"](x + eye(x, 9.0))[0],
         SMALL,
         None,
         lambda x: torch.linalg.lu_factor(x + eye(x, 9.0))[0],

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from ..base.dtype import DType, float32, float64
 from ..base.shape import TensorSpec, ceil_div
-from ..ir.kernel_call import MAX_GROUPS, Argument, Dispatch, fold_grid
+from ..ir.kernel_call import (
+    MAX_GROUPS,
+    Argument,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+    fold_grid,
+)
+from .row_copy import first_copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -15,6 +23,9 @@ EDGE = 32
 """Rows of a block, and columns of a workgroup, of `linalg/triangular_solve`."""
 
 WORKGROUP = 256
+
+TILE = 64
+"""Rows and columns of a workgroup of `linalg/lu_update`."""
 
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
@@ -74,15 +85,35 @@ def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
     return PANELS[rows > most or dtype is float64]
 
 
-def lu_dispatch(gpu: DeviceInfo, a: TensorSpec) -> Dispatch:
-    """Return the dispatch that factorises panels (panels, rows, columns)."""
-    panels, rows, columns = a.shape
-    assert columns <= PANELS[0], f"lu: {columns} columns are no panel"
+def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
+    """Return the dispatches that factorise (matrices, n, n) with partial pivoting.
+
+    Of each panel one factorises it, one exchanges the rows of the other columns and
+    makes U beside it, and one takes a product from what is left.
+
+    Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7.
+    """
+    matrices, n, _ = a.shape
+    columns = panel_columns(gpu, a.dtype, n)
     most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
-    local = min(most, max(32, 1 << (rows - 1).bit_length()))
-    push: dict[str, Argument] = {"a": "a", "factors": "factors", "order": "order"}
-    push |= {"pivots": "pivots", "sign_": "sign", "panels": panels, "rows": rows}
-    defines = {"COLUMNS": str(columns), "ROWS": str(ceil_div(rows, local))}
-    defines |= _defines(a.dtype)
-    constants = {"LOCAL_X": local}
-    return Dispatch("linalg/lu_panel", fold_grid(panels), push, constants, defines)
+    local = min(most, max(32, 1 << (n - 1).bit_length()))
+    moved = Scratch("moved", 4 * matrices * n)
+    defines = {"COLUMNS": str(columns), **_defines(a.dtype)}
+    held = {**defines, "ROWS": str(ceil_div(n, local))}
+    found = [first_copy(gpu, "lu", a, "a", "factors")]
+    for begun in range(0, n, columns):
+        place: dict[str, Argument] = {"factors": "factors", "n": n, "begun": begun}
+        rows: dict[str, Argument] = {**place, "moved": moved, "pivots": "pivots"}
+        panel: dict[str, Argument] = {**rows, "order": "order", "sign_": "sign"}
+        panel["matrices"] = matrices
+        grid = fold_grid(matrices)
+        found.append(Dispatch("linalg/lu_panel", grid, panel, {"LOCAL_X": local}, held))
+        others, left = n - min(columns, n - begun), n - begun - columns
+        constants = {"LOCAL_X": WORKGROUP}
+        if others:
+            grid = ceil_div(others, EDGE), 1, matrices
+            found.append(Dispatch("linalg/lu_rows", grid, rows, constants, defines))
+        if left > 0:
+            grid = ceil_div(left, TILE), ceil_div(left, TILE), matrices
+            found.append(Dispatch("linalg/lu_update", grid, place, constants, defines))
+    return found

@@ -17,12 +17,11 @@ from ..kernels.linalg import (
     EDGE,
     SMALL,
     cholesky_dispatch,
-    lu_dispatch,
-    panel_columns,
+    lu_dispatches,
     solves_triangles,
     triangular_dispatch,
 )
-from .elementwise.binary import mul, sub
+from .elementwise.binary import sub
 from .indexing.scatter import gather
 from .matmul.matmul import matmul
 from .movement.concat import cat
@@ -99,30 +98,23 @@ def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
 
 
 @primitive(dtypes=_REAL, outputs=("factors", "order", "pivots", "sign"))
-def _lu_panel(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return both factors of panels (panels, rows, columns), in one, with pivots.
-
-    And the row that has become each row, the one that each pivot was exchanged for,
-    and the sign of these permutations.
-    """
+def _lu(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return what `Factors` has, of (matrices, n, n)."""
 
 
-@_lu_panel.spec
-def _lu_panel_spec(
-    a: TensorSpec,
-) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
-    panels, rows, columns = a.shape
-    order, pivots = (TensorSpec((panels, each), int32) for each in (rows, columns))
-    return a, order, pivots, TensorSpec((panels, 1), a.dtype)
+@_lu.spec
+def _lu_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
+    places = TensorSpec(a.shape[:2], int32)
+    return a, places, places, TensorSpec((a.shape[0], 1), a.dtype)
 
 
-@_lu_panel.kernel
-def _lu_panel_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
-    return lu_dispatch(gpu, a)
+@_lu.kernel
+def _lu_kernel(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
+    return lu_dispatches(gpu, a)
 
 
-@_lu_panel.reference
-def _lu_panel_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
+@_lu.reference
+def _lu_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, pivots = host_lu(a)
     swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
     return factors, order, pivots, (1 - 2 * (swaps % 2)).astype(a.dtype)
@@ -259,45 +251,9 @@ class Factors(NamedTuple):
 
 
 def lu(x: Tensor) -> Factors:
-    """Return the LU factors of square matrices by kernels, with partial pivoting.
-
-    By panels: a panel is factorised, the other columns take its order of rows, those
-    above are a triangular system, and a product is taken from the rest.
-
-    Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7.
-    """
-    size, device = x.layout.shape[-1], x.device
-    assert isinstance(device, GpuDevice)
-    panel = panel_columns(device.gpu.info, x.dtype, size)
-    rest = reshape(x, (-1, size, size))
-    lower = order = sign = None
-    rows: list[Tensor] = []
-    orders: list[Tensor] = []
-    pivots: list[Tensor] = []
-    for start in range(0, size, panel):
-        count, left = min(panel, size - start), size - start
-        made, turned, chosen, swaps = _lu_panel(narrow(rest, 2, 0, count))
-        pivots.append(chosen + start if start else chosen)
-        sign = swaps if sign is None else mul(sign, swaps)
-        order = turned if order is None else _rows(order, turned)
-        blocks = [] if lower is None else [_rows(lower, turned)]
-        blocks.append(made)
-        below = cat(blocks, 2)
-        above = narrow(below, 1, 0, count)
-        orders.append(narrow(order, 1, 0, count))
-        if left > count:
-            beside = _rows(narrow(rest, 2, count, left - count), turned)
-            corner = narrow(made, 1, 0, count)
-            upper = solve(corner, narrow(beside, 1, 0, count), False, True)
-            above = cat([above, upper], 2)
-            under = narrow(made, 1, count, left - count)
-            inner = narrow(beside, 1, count, left - count)
-            rest = sub(inner, matmul(under, upper))
-            lower = narrow(below, 1, count, left - count)
-            order = narrow(order, 1, count, left - count)
-        rows.append(above)
-    assert sign is not None
-    return Factors(cat(rows, 1), cat(orders, 1), cat(pivots, 1), sign)
+    """Return the LU factors of square matrices by kernels, with partial pivoting."""
+    size = x.layout.shape[-1]
+    return Factors(*_lu(reshape(x, (-1, size, size))))
 
 
 def _rows(x: Tensor, order: Tensor) -> Tensor:

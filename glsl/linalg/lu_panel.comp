@@ -1,10 +1,11 @@
-// LU factors of panels of matrices, with partial pivoting
-// grid    one workgroup for each panel, linear
-// in      a (panels, m, COLUMNS) REAL, m from COLUMNS on
-// out     factors (panels, m, COLUMNS): L below the diagonal, where it is 1, and U; order
-//         (panels, m): the row of the panel that has become each row; pivots (panels,
-//         COLUMNS): the row, of those as they are then, that each is exchanged for; sign
-//         (panels, 1): -1 where rows were exchanged an odd number of times, else 1
+// LU factors of a panel of each matrix, in place, with partial pivoting
+// grid    one workgroup for each matrix, linear
+// in      begun: the columns before the panel, which are factorised
+// out     factors (matrices, n, n) REAL: in the panel, from row `begun` on, L below the
+//         diagonal, where it is 1, and U; order (matrices, n): the row of the matrix that
+//         has become each row; moved (matrices, n): the row, counted from `begun` on,
+//         that has in this step; pivots (matrices, n): the row that each is exchanged
+//         for; sign (matrices, 1): -1 where rows were exchanged an odd number of times
 // consts  LOCAL_X: a power of two
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers
@@ -23,21 +24,20 @@
 #define ROWS 1
 #endif
 
-layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict readonly buffer
-    Reals { REAL at[]; };
-layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly buffer
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
     Factors { REAL at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer
     Orders { int at[]; };
 
 layout(push_constant, std430) uniform Push {
-    Reals a;
     Factors factors;
     Orders order;
+    Orders moved;
     Orders pivots;
     Factors sign_;
-    uint panels;
-    uint rows;
+    uint matrices;
+    uint n;
+    uint begun;
 } args;
 
 const uint MOST = 1024;
@@ -63,19 +63,24 @@ Largest larger(Largest old, REAL size, uint place) {
 }
 
 void main() {
-    uint panel = linear_workgroup();
-    if (panel >= args.panels) return;
-    uint rows = args.rows, local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
-    uint begin = panel * rows * COLUMNS, finders = min(FINDERS, size);
+    uint matrix = linear_workgroup();
+    if (matrix >= args.matrices) return;
+    uint n = args.n, begun = args.begun, rows = n - begun;
+    uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    uint columns = min(COLUMNS, rows), finders = min(FINDERS, size);
+    uint begin = (matrix * n + begun) * n + begun, line = matrix * n + begun;
     // Rows stay where they are; what changes is their place.
     REAL own[ROWS][COLUMNS];
     uint place[ROWS];
+    int before[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         uint row = local + r * size;
         place[r] = row < rows ? row : NONE;
+        before[r] = begun == 0 || row >= rows ? int(row) : args.order.at[line + row];
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            own[r][column] =
-                row < rows ? args.a.at[begin + row * COLUMNS + column] : 0.0;
+            own[r][column] = row < rows && column < columns
+                ? args.factors.at[begin + row * n + column]
+                : 0.0;
     }
     REAL sign_ = 1.0;
     [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
@@ -97,9 +102,10 @@ void main() {
         best = Largest(-1.0, NONE);
         for (uint i = 0; i < finders; ++i)
             best = larger(best, best_sizes[i], best_places[i]);
-        uint pivot = best.place == NONE ? k : best.place;
+        uint pivot = best.place == NONE || k >= columns ? k : best.place;
         if (pivot != k) sign_ = -sign_;
-        if (local == 0) args.pivots.at[panel * COLUMNS + k] = int(pivot);
+        if (local == 0 && k < columns)
+            args.pivots.at[line + k] = int(begun + pivot);
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint was = place[r];
             if (was == k) place[r] = pivot;
@@ -112,7 +118,7 @@ void main() {
         barrier();
         REAL divisor = top[k];
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            if (place[r] <= k || place[r] == NONE) continue;
+            if (place[r] <= k || place[r] == NONE || k >= columns) continue;
             // A column of zeros stays one, as in LAPACK.
             REAL factor = divisor == 0.0 ? own[r][k] : own[r][k] / divisor;
             own[r][k] = factor;
@@ -122,10 +128,13 @@ void main() {
     }
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         if (place[r] == NONE) continue;
-        args.order.at[panel * rows + place[r]] = int(local + r * size);
-        uint start = begin + place[r] * COLUMNS;
+        args.order.at[line + place[r]] = before[r];
+        args.moved.at[line + place[r]] = int(local + r * size);
+        uint start = begin + place[r] * n;
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            args.factors.at[start + column] = own[r][column];
+            if (column < columns) args.factors.at[start + column] = own[r][column];
     }
-    if (local == 0) args.sign_.at[panel] = sign_;
+    if (local != 0) return;
+    if (begun != 0) sign_ *= args.sign_.at[matrix];
+    args.sign_.at[matrix] = sign_;
 }

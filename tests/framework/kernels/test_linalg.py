@@ -5,13 +5,13 @@ import dataclasses
 import pytest
 
 import vkbackend
-from vkbackend.framework.base.dtype import float32, float64, int32
-from vkbackend.framework.base.shape import TensorSpec
-from vkbackend.framework.ir.kernel_call import MAX_GROUPS
+from vkbackend.framework.base.dtype import DType, float32, float64, int32
+from vkbackend.framework.base.shape import Layout, TensorSpec
+from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from vkbackend.framework.kernels.linalg import (
     PANELS,
     cholesky_dispatch,
-    lu_dispatch,
+    lu_dispatches,
     panel_columns,
     solves_triangles,
     triangular_dispatch,
@@ -37,17 +37,24 @@ def test_each_small_matrix_has_a_workgroup() -> None:
         cholesky_dispatch(matrices(1, 65, 65))
 
 
-def test_each_panel_has_a_workgroup(device: vkbackend.Device) -> None:
+def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     info = dataclasses.replace(device.info, max_workgroup_invocations=1024)
-    step = lu_dispatch(info, matrices(3, 100, 32))
-    assert step.grid == (3, 1, 1)
-    assert (step.push["rows"], step.constants["LOCAL_X"]) == (100, 128)
-    assert step.defines == {"COLUMNS": "32", "ROWS": "1"}
-    assert lu_dispatch(info, matrices(1, 2050, 16)).defines["ROWS"] == "3"
+
+    def steps(*shape: int, dtype: DType = float32) -> list[Dispatch]:
+        layout = Layout.contiguous(shape)
+        return lu_dispatches(info, StridedSpec(shape, dtype, layout))[1:]
+
+    panel, rows, update, last, before = steps(3, 60, 60)
+    assert (panel.kernel, panel.grid) == ("linalg/lu_panel", (3, 1, 1))
+    assert (panel.constants["LOCAL_X"], panel.defines["ROWS"]) == (64, "1")
+    assert (rows.kernel, rows.grid) == ("linalg/lu_rows", (1, 1, 3))
+    assert (update.kernel, update.grid) == ("linalg/lu_update", (1, 1, 3))
+    assert (last.kernel, last.push["begun"]) == ("linalg/lu_panel", 32)
+    assert before.kernel == "linalg/lu_rows"
+    assert len(steps(1, 20, 20)) == 1
+    assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
     assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
     assert panel_columns(info, float64, 4) == PANELS[1]
-    with pytest.raises(AssertionError, match="no panel"):
-        lu_dispatch(info, matrices(1, 100, PANELS[0] + 1))
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
