@@ -242,6 +242,9 @@ class Progress:
     def alone(self) -> Iterator[bool]:
         """Return a block in which no operation goes on, and whether none is there."""
         with self._lock:
+            if self._tasks:
+                # Such as one that was ready, and whose copies have ended meanwhile.
+                self.advance()
             yield not self._tasks
 
     def spin(self, condition: Condition) -> bool:
@@ -297,9 +300,7 @@ class Progress:
 
     def note_thread(self) -> None:
         """Note that the calling thread communicates."""
-        thread = threading.current_thread()
-        # Of a thread that works for another one, which waits for it.
-        self._threads[getattr(thread, "speaks_for", thread)] = None
+        self._threads[threading.current_thread()] = None
 
     def finish(self, task: Task) -> None:
         """Wait for the end of an operation that is ready; its error is its owner's."""

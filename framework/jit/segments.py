@@ -1,17 +1,17 @@
 """Recordings in segments, beside and between which the host runs steps of the trace.
 
-A step begins once the segment that makes what it takes has been submitted, in a thread
-of its own, the courier. Segments that do not need what it makes are submitted
-meanwhile, so the device computes while the host communicates; the first one that does
-is submitted when the step has ended. Where that is the next one, the step runs without
-the thread. A step may end before its elements are there, once the device has been told
-to copy them: what is submitted next waits for that by itself, but not for copies of
-steps that it does not need.
+A step begins once the segment that makes what it takes has been submitted, and all
+segments that do not need what it makes: so the device computes while the host
+communicates. The first one that does is submitted when the step has ended, before the
+next step begins. Segments become ready by the ends of steps alone, and steps run in
+order, so one thread does all: a second one, to which steps were handed over, would be
+woken late, and steps that poll would keep the interpreter from whoever submits. A step
+may end before its elements are there, once the device has been told to copy them: what
+is submitted next waits for that by itself, but not for copies of later steps.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +25,13 @@ Copy = tuple[vkbackend.Buffer, int, vkbackend.Buffer, int, int]
 
 IDLE_BYTES = 16
 """Bytes that a segment without work copies, so that it has an end to wait for."""
+
+
+SEGMENTS_AHEAD = 32
+"""Segments that are submitted after the one that makes what a step takes, before it.
+
+With more in flight the host would wait for the device before it began the step.
+"""
 
 
 @dataclass(frozen=True)
@@ -69,13 +76,10 @@ class Segment:
     batch : Batch
     ended : int
         Number of exchanges, of all in order, that have to end before.
-    begun : int
-        Number of those that may begin afterwards.
     """
 
     batch: vkbackend.Batch
     ended: int
-    begun: int = 0
 
 
 @dataclass
@@ -90,6 +94,8 @@ class SegmentBuilder:
     ----------
     segments : list of Segment
     exchanges : list of Exchange
+    begins : list of int
+        Number of segments before each exchange, of which the last make what it takes.
     homes : list of (int or None)
         Segment of each launch; None of one that stands for an exchange.
     """
@@ -97,6 +103,7 @@ class SegmentBuilder:
     gpu: vkbackend.Device
     segments: list[Segment] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
     homes: list[int | None] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -105,7 +112,7 @@ class SegmentBuilder:
 
     def _cut(self, ended: int) -> None:
         batch = self.gpu.batch()
-        self.segments.append(Segment(batch, ended, len(self.exchanges)))
+        self.segments.append(Segment(batch, ended))
 
     @property
     def batch(self) -> vkbackend.Batch:
@@ -132,12 +139,10 @@ class SegmentBuilder:
         last = self.segments[-1]
         before = self.segments[-2] if len(self.segments) > 1 else last
         self.exchanges.append(exchange)
-        # What is empty has not delayed it; but one that waits must not come after it.
-        if not len(last.batch) and before is not last and last.ended == before.ended:
-            before.begun = last.begun = len(self.exchanges)
-            return
-        last.begun = len(self.exchanges)
-        self._cut(last.ended)
+        self.begins.append(len(self.segments))
+        # What is empty has not delayed it.
+        if len(last.batch) or before is last or last.ended != before.ended:
+            self._cut(last.ended)
 
     def launch(
         self, read: Sequence[vkbackend.Buffer], written: Sequence[vkbackend.Buffer]
@@ -171,96 +176,6 @@ class SegmentBuilder:
             last.ended = ended
 
 
-class _Courier:
-    """Runs exchanges in order: in a thread of its own, or in that of the caller.
-
-    A thread is started once an exchange has something to run beside: to hand one over,
-    and to be woken when it has ended, takes as long as a small exchange.
-    """
-
-    def __init__(self, gpu: vkbackend.Device, exchanges: Sequence[Exchange]) -> None:
-        self._gpu, self._exchanges = gpu, exchanges
-        self._changed = threading.Condition()
-        self._handed = self._ended = 0
-        self._closed = False
-        self._error: BaseException | None = None
-        self._thread: threading.Thread | None = None
-        self._caller = threading.current_thread()
-        # What the queues of copies had got when as many exchanges had ended.
-        self.copies = [self._submitted()]
-
-    def _submitted(self) -> dict[Any, int]:
-        return {each: each.submitted for each in self._gpu.queues.beside_compute}
-
-    def _run_next(self) -> None:
-        self._exchanges[self._ended].run(self._gpu)
-        self.copies.append(self._submitted())
-
-    def run_here(self, count: int) -> None:
-        """Run exchanges, up to a number of all, once those before have ended."""
-        self.wait(self._handed)
-        while self._ended < count:
-            self._run_next()
-            # In this order, the thread has nothing to run at any moment.
-            self._ended += 1
-            self._handed = self._ended
-
-    def begin(self, count: int) -> None:
-        """Hand exchanges over to the thread, up to a number of all."""
-        if count <= self._handed:
-            return
-        with self._changed:
-            self._handed = count
-            self._changed.notify_all()
-        if self._thread is None:
-            name = "vkbackend courier"
-            thread = threading.Thread(target=self._run, name=name, daemon=True)
-            thread.speaks_for = self._caller  # type: ignore[attr-defined]  # none of its own
-            self._thread = thread
-            thread.start()
-
-    def wait(self, count: int) -> None:
-        """Wait until as many have ended; raise the error of one."""
-        if self._ended < count:
-            with self._changed:
-                while self._ended < count and self._error is None:
-                    self._changed.wait()
-        if self._error is not None:
-            # The frames of the thread would keep the memory of the replay for a moment.
-            self.join()
-            raise self._error
-
-    def close(self) -> None:
-        """Let the thread end, after what runs now."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    def join(self) -> None:
-        """Wait for the end of the thread."""
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        """Run what is handed over."""
-        while True:
-            with self._changed:
-                while self._handed <= self._ended and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-            try:
-                self._run_next()
-            except BaseException as error:
-                with self._changed:
-                    self._error = error
-                    self._changed.notify_all()
-                return
-            with self._changed:
-                self._ended += 1
-                self._changed.notify_all()
-
-
 class SegmentedRecording:
     """Recordings that are submitted in order, with host steps beside them.
 
@@ -276,6 +191,7 @@ class SegmentedRecording:
     def __init__(self, builder: SegmentBuilder) -> None:
         self._gpu, self._segments = builder.gpu, tuple(builder.segments)
         self._exchanges = tuple(builder.exchanges)
+        self._begins = tuple(builder.begins)
         idle = self._gpu.allocate(2 * IDLE_BYTES, name="idle segment")
         self._parts: list[vkbackend.Recording] = []
         self._starts: list[int] = []
@@ -296,38 +212,31 @@ class SegmentedRecording:
             self.places.append(place)
         self.dispatches = sum(each.dispatches for each in self._parts)
         self.barriers = sum(each.barriers for each in self._parts)
-        begun = [each.begun for each in self._segments]
-        ended = [each.ended for each in self._segments]
-        # How many exchanges have to end before the next segment that begin after each.
-        self._needed = [
-            min(after, now) if min(after, now) > before else 0
-            for before, now, after in zip([0, *begun], begun, [*ended[1:], 0])
-        ]
-        self._courier: _Courier | None = None
 
     def submit(
         self, copies: Sequence[Copy] = (), changed: bool = False
     ) -> vkbackend.TimelinePoint:
         """Submit all segments, and run the host steps; see `Recording.submit`."""
-        if self._courier is not None:
-            # An interrupt may have left it with an exchange.
-            self._courier.join()
-        courier = self._courier = _Courier(self._gpu, self._exchanges)
-        try:
-            for number, segment in enumerate(self._segments):
-                courier.wait(segment.ended)
-                part = self._parts[number]
-                given = self._take(number) and changed
-                after = courier.copies[segment.ended] if number else None
-                point = part.submit(() if number else copies, given, after)
-                # What the next segment needs has nothing to run beside.
-                needed = self._needed[number]
-                if needed:
-                    courier.run_here(needed)
-                courier.begin(segment.begun)
-        finally:
-            courier.close()
+        ran = 0
+        # What the queues of copies had got when as many exchanges had ended.
+        given = [self._submitted()]
+        for number, segment in enumerate(self._segments):
+            while ran < segment.ended or self._is_late(ran, number):
+                self._exchanges[ran].run(self._gpu)
+                ran += 1
+                given.append(self._submitted())
+            part, new = self._parts[number], self._take(number) and changed
+            after = given[segment.ended] if number else None
+            point = part.submit(() if number else copies, new, after)
         return point
+
+    def _is_late(self, exchange: int, segment: int) -> bool:
+        """Return whether an exchange, if there is one, is to begin before a segment."""
+        begins = self._begins[exchange : exchange + 1]
+        return bool(begins) and segment - begins[0] >= SEGMENTS_AHEAD
+
+    def _submitted(self) -> dict[Any, int]:
+        return {each: each.submitted for each in self._gpu.queues.beside_compute}
 
     def _take(self, number: int) -> bool:
         """Give a segment its arguments; return whether it has any."""

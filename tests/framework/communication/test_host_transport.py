@@ -282,6 +282,43 @@ def test_a_meeting_waits_for_others_as_an_exchange_does(
     assert found[0][1] == ["all_sum of float32 (2,)"]
 
 
+def test_a_meeting_follows_an_exchange_that_has_ended_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody has looked at what a device had yet to take."""
+
+    class Taken(_Made):
+        def wait(self, timeout_seconds: float) -> bool:
+            return bool(self.events)
+
+    def work(group: Group) -> list[str]:
+        transport = group._transport
+        assert isinstance(transport, host_transport.HostTransport)
+        progress = transport.world.progress
+        ended: list[str] = []
+        given = lambda part, start, chunk: _Made([], "filled")  # noqa: E731
+        taken = lambda rank, start, chunk: Taken(ended, "taken")  # noqa: E731
+        group.exchange(Call("test"), 8, given, taken)
+        assert progress._tasks
+        started: list[str] = []
+        start = progress.start
+
+        def noted(owner: Any, steps: Any, what: str) -> Any:
+            started.append(what)
+            return start(owner, steps, what)
+
+        progress.start = noted  # type: ignore[method-assign]
+        ended.append("taken")
+        own = transport.meet(Call("test"), np.zeros(1, np.uint8), len)
+        assert own == 2
+        assert not progress._tasks
+        return started
+
+    # Who comes first may have to wait for the other one.
+    for started in as_threads(monkeypatch, 2).run(work):
+        assert started in ([], ["test"])
+
+
 def test_a_meeting_that_is_interrupted_ends_the_group(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

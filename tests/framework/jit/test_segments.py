@@ -18,6 +18,7 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import DistributedError
 from vkbackend.framework.communication.traced import is_recorded, recorded
 from vkbackend.framework.ir.host_step import HostStep
+from vkbackend.framework.jit import segments
 from vkbackend.framework.jit.segments import (
     Exchange,
     SegmentBuilder,
@@ -181,18 +182,24 @@ def test_what_is_a_part_of_the_result_lies_there(gpu: GpuDevice, count: int) -> 
     assert seen[-2:] == [aligned, False]
 
 
-def test_a_step_with_nothing_beside_it_needs_no_thread(
+def test_a_step_begins_once_all_is_submitted_that_can_be(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In order, whoever runs them; the first two are waited for at once."""
-    threads: list[tuple[str, bool]] = []
+    """Whatever follows it and does not need it; in the caller's thread."""
+    events: list[str] = []
+    submit = vkbackend.Recording.submit
 
     class Noted(Doubled):
         def run(self, data: np.ndarray) -> np.ndarray:
-            own = threading.current_thread() is threading.main_thread()
-            threads.append((self.name, own))
+            assert threading.current_thread() is threading.main_thread()
+            events.append(self.name)
             return super().run(data)
 
+    def noted(self: vkbackend.Recording, *given: Any) -> Any:
+        events.append("submit")
+        return submit(self, *given)
+
+    monkeypatch.setattr(vkbackend.Recording, "submit", noted)
     w = fw.eye(8, device=gpu) * 2
 
     @fw.jit
@@ -203,11 +210,38 @@ def test_a_step_with_nothing_beside_it_needs_no_thread(
         return last + (y @ w @ w @ w)[0]
 
     for _ in range(3):
-        threads.clear()
+        events.clear()
         found = f(fw.zeros(8, 8, device=gpu))
         np.testing.assert_array_equal(found.numpy(), 4 * 6 + 8 * 6)
     assert f.replays == 2
-    assert threads == [("a", True), ("b", True), ("c", False)]
+    assert events == ["submit", "a", "submit", "b", "submit", "submit", "c", "submit"]
+
+
+def test_a_step_does_not_wait_for_many_segments(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which are more than a device has in flight, as of many small buckets."""
+    monkeypatch.setattr(segments, "SEGMENTS_AHEAD", 2)
+    seen: list[Any] = []
+    builder = SegmentBuilder(gpu.gpu)
+    for k in range(5):
+        x, made = _memory(fw.ones(2, device=gpu) * k), _memory(fw.ones(2, device=gpu))
+        builder.launch([], [x[0]])
+        builder.batch.copy(x[0], x[0], 0, 4, 4)
+        builder.exchange(Exchange(Doubled(str(k), seen), fw.float32, x, made))
+    builder.finish()
+    builder.homes.clear()  # copies have no arguments
+    recording = SegmentedRecording(builder)
+    submit = vkbackend.Recording.submit
+
+    def noted(self: vkbackend.Recording, *given: Any) -> Any:
+        seen.append(("submit", []))
+        return submit(self, *given)
+
+    monkeypatch.setattr(vkbackend.Recording, "submit", noted)
+    recording.submit()
+    order = " ".join([name for name, _ in seen]).replace("submit", "*")
+    assert order == "* * * 0 * 1 * 2 3 4 *"
 
 
 @pytest.mark.parametrize("returns", [True, False])
@@ -340,11 +374,7 @@ def test_the_device_goes_on_beside_a_step(gpu: GpuDevice) -> None:
     builder.launch([target], [other])
     builder.batch.copy(target, other, 0, 0, 8)
     builder.finish()
-    assert [(each.ended, each.begun) for each in builder.segments] == [
-        (0, 1),
-        (0, 1),
-        (1, 1),
-    ]
+    assert [each.ended for each in builder.segments] == [0, 0, 1]
     builder.homes.clear()  # copies have no arguments
     recording = SegmentedRecording(builder)
     middle = recording._parts[1]
@@ -394,7 +424,7 @@ def test_what_needs_no_step_is_submitted_before_what_does(
     before = [len(each.batch) for each in builder.segments if not each.ended]
     after = [each for each in builder.segments if each.ended]
     assert sum(before) >= 3  # products, and what steps take with them or apart
-    assert [(each.ended, each.begun) for each in after] == [(1, 3), (2, 3), (3, 3)]
+    assert [each.ended for each in after] == [1, 2, 3]
 
 
 def test_all_is_submitted_before_anything_has_run(gpu: GpuDevice) -> None:
@@ -436,9 +466,8 @@ def test_all_is_submitted_before_anything_has_run(gpu: GpuDevice) -> None:
 def test_a_segment_waits_for_the_copies_of_the_steps_it_needs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not for those of a step that has begun, and is needed later."""
+    """Not for those of later ones, although all are submitted in one go."""
     device = with_transfer_queues(vkbackend.Device(choose()))
-    begun = threading.Event()
 
     class Copied(HostStep):
         def __init__(self, outward: bool) -> None:
@@ -450,21 +479,13 @@ def test_a_segment_waits_for_the_copies_of_the_steps_it_needs(
         def run_on_device(self, device: Any, source: Any, target: Any) -> bool:
             device.settle()
             device.transfer.copy(source[:2], target[:2], source[2], self.outward)
-            if self.outward:
-                begun.set()
             return True
 
     sent, send = [], Queue._send
-    submit = vkbackend.Recording.submit
 
     def noted(self: Queue, *given: Any) -> None:
         sent.append((self.name, [each.name for each in given[2]]))
         send(self, *given)
-
-    def late(self: vkbackend.Recording, *given: Any) -> Any:
-        if sent:
-            assert begun.wait(60)
-        return submit(self, *given)
 
     buffers = [device.allocate(16) for _ in range(6)]
     start, taken, made, given, more, end = buffers
@@ -484,7 +505,6 @@ def test_a_segment_waits_for_the_copies_of_the_steps_it_needs(
     device.upload(np.arange(4, dtype=np.float32), start)
     device.synchronize()
     monkeypatch.setattr(Queue, "_send", noted)
-    monkeypatch.setattr(vkbackend.Recording, "submit", late)
     with held(device.compute_queue) as gate:
         sent.clear()
         recording.submit()
