@@ -3,6 +3,7 @@
 The folder has what all begin with; rank 0 adds the losses, and the weights at the end.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,9 @@ def main() -> None:
     if rank == 0:
         np.savez(folder / "end.npz", losses=losses, **state)
     dist.destroy_process_group()
+    # Without PyTorch's destructors: they hold the interpreter's lock, and wait for a
+    # thread of gloo's that waits for it.
+    os._exit(0)
 
 
 if __name__ == "__main__":
