@@ -5,7 +5,6 @@
 //         rows beside its diagonal block are multiplied by the inverse of its L
 // consts  none
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS: of the panel
-// lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7
 #version 460
 #extension GL_EXT_buffer_reference : require
