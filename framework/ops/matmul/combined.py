@@ -20,8 +20,8 @@ from ..elementwise.binary import mul, sub
 from ..elementwise.cast import cast, converted, need_float, need_one_dtype
 from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
-from ..movement.concat import cat
-from ..movement.rearrange import roll
+from ..movement.concat import cat, stack
+from ..movement.slice import select
 from ..reduce.common import whole_dtype
 from ..reduce.scan import cumprod
 from ..reduce.sum import sum
@@ -313,8 +313,16 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
             f"cross: dimension {at} of shape {shape} has size {shape[at]}; it must be 3"
         )
     a, b = expand(input, shape), expand(other, shape)
-    return sub(
-        mul(roll(a, -1, at), roll(b, -2, at)), mul(roll(a, -2, at), roll(b, -1, at))
+    parts = [[select(each, at, k) for k in range(3)] for each in (a, b)]
+    return stack(
+        [
+            sub(
+                mul(parts[0][k - 2], parts[1][k - 1]),
+                mul(parts[0][k - 1], parts[1][k - 2]),
+            )
+            for k in range(3)
+        ],
+        at,
     )
 
 
