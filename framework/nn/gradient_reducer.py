@@ -57,6 +57,16 @@ words' takes 3.1 of them.
 """
 
 
+FLAGS = 8
+"""Number that flags of a bucket are padded to a multiple of: 16 bytes of 16-bit floats,
+without which a bucket would be joined element by element, rather than by vectors."""
+
+
+def flag_count(parameters: int) -> int:
+    """Return how many flags a bucket of some parameters has, with those that pad."""
+    return -(-parameters // FLAGS) * FLAGS
+
+
 def bucket_sizes(group: Group) -> BucketSizes:
     """Return the sizes of buckets that ranks exchange, where no other is asked for."""
     return TRANSPORT_BUCKETS.get(group.transport.name, BUCKETS)
@@ -161,7 +171,7 @@ class Reducer:
         with no_grad():
             for bucket in self.buckets:
                 own = [self._parameters[place] for place in bucket]
-                count = sum(each.numel() for each in own) + len(own)
+                count = sum(each.numel() for each in own) + flag_count(len(own))
                 like = own[0]
                 empty = zeros(count, dtype=like.dtype, device=like.device)
                 self.group.all_mean(empty)
@@ -228,7 +238,8 @@ class Reducer:
             else:
                 found = self.group.all_mean(bucket.buffer())
                 if not all(used):
-                    flags = found[found.numel() - len(used) :].tolist()
+                    start = found.numel() - flag_count(len(used))
+                    flags = found[start : start + len(used)].tolist()
                     used = [flag != 0 for flag in flags]
             if self.scale != 1.0:
                 found = found * self.scale
@@ -260,6 +271,8 @@ def _accumulated(reducer: weakref.ref[Reducer], place: int) -> Callable[[Tensor]
 
 def _flags(used: Sequence[bool], like: Tensor) -> Tensor:
     options: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
+    count = flag_count(len(used))
     if all(used):
-        return ones(len(used), **options)
-    return tensor_of([float(each) for each in used], **options)
+        return ones(count, **options)
+    padded = [*used, *(True,) * (count - len(used))]
+    return tensor_of([float(each) for each in padded], **options)

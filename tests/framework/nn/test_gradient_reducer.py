@@ -67,6 +67,25 @@ def test_exchanges_begin_before_the_pass_ends(monkeypatch: pytest.MonkeyPatch) -
         assert seen == [grad]
 
 
+def test_buckets_are_joined_by_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flags are padded; all ranks know who used what, with more than eight, too."""
+
+    def work(group: Group) -> Any:
+        parameters = [nn.Parameter(fw.ones(8)) for _ in range(9)]
+        named = [(f"p{at}", each) for at, each in enumerate(parameters)]
+        reducer = Reducer(group, named, 1 << 20)
+        (places,) = reducer.buckets
+        own = parameters[group.rank : 8 : 2]
+        fw.stack(own).sum().backward()
+        bucket, used = reducer._packed(0)
+        assert len(places) == len(used) == 9
+        assert bucket.buffer().numel() == 9 * 8 + 16
+        return [each.grad is None or each.grad.tolist() for each in parameters]
+
+    half = [0.5] * 8
+    assert as_threads(monkeypatch, 2).run(work) == [[*[half] * 8, True]] * 2
+
+
 def test_a_failed_pass_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     def work(group: Group) -> Any:
         first, second = parameter(2.0), parameter(group.rank + 1.0)
