@@ -78,9 +78,10 @@ def combined(
     return out
 
 
-def combining(name: str, *rest: Any) -> Callable[..., Any]:
-    """Return an op that combines rows, with its further arguments."""
-    return lambda base, index, source: REGISTRY[name](base, index, source, *rest, "")
+def combining(name: str, *rest: Any, end: tuple[bool, ...] = ()) -> Callable[..., Any]:
+    """Return an op that combines rows, with its arguments around the site."""
+    rest = *rest, "", *end
+    return lambda base, index, source: REGISTRY[name](base, index, source, *rest)
 
 
 def each_third(shape: tuple[int, ...]) -> np.ndarray:
@@ -116,7 +117,7 @@ INDEXING = {
         bad=(row_beyond("prod"),),
     ),
     "scatter_atomic": Case(
-        combining("scatter_atomic", "min", True),
+        combining("scatter_atomic", "min", True, end=(False,)),
         SCATTERED,
         lambda base, index, source: combined(base, index, source, np.fmin),
         exact=True,
@@ -282,16 +283,20 @@ INDEXING = {
         gradient=False,
         scale=20,  # dozens of terms of size 2
     ),
-    "atomic_segment_sum": Case(
-        lambda rows, source: REGISTRY["atomic_segment_sum"](rows, source, 7),
-        (
-            Sample((rows(37, -2, 7), Draw((2, 37, 3)))),
-            Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
-            Sample((rows(1, 0, 7), Draw((1, 1, 1)))),
+    "add_rows": Case(
+        combining("add_rows", end=(True,)),
+        SCATTERED,
+        lambda base, index, source: combined(base, index, source, np.add),
+        scale=20,  # up to a hundred terms
+        bad=(
+            Bad(
+                lambda ones: ops.index_add(
+                    ones(3), 0, ones(2, dtype="int32") * 3, ones(2)
+                ),
+                IndexRangeError,
+                "index_add: index 3 is out of range: dimension 0 has size 3",
+            ),
         ),
-        lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
-        gradient=False,
-        scale=20,  # dozens of terms of size 2
     ),
     "nonzero": Case(
         lambda mask: flatnonzero(mask.reshape(-1)),

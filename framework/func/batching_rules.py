@@ -186,6 +186,7 @@ def _along_dim(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     "sum",
     "mapped_sum",
     "number_sum",
+    "factor_prod",
     "prod",
     "amax",
     "amin",
@@ -395,7 +396,7 @@ def _take(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("x",), bound["x"].shape)
 
 
-@rule("put", "scatter_atomic", "scatter_minmax", "scatter_product")
+@rule("put", "add_rows", "scatter_atomic", "scatter_minmax", "scatter_product")
 def _put(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("base", "source"), bound["source"].shape)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..base.dtype import DType, float32, int32
+from ..base.dtype import DType, int32
 from ..base.shape import ceil_div
 from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, fold_grid
 from .gpu_model import model_of
@@ -259,32 +259,6 @@ def segment_sum_dispatches(
             return steps
         entries = 2 * chunks
         read = {"source": carry, "rows": carry_rows, "order": carry_rows}
-
-
-def atomic_sum_dispatches(
-    gpu: DeviceInfo, source: StridedSpec, count: int
-) -> list[Dispatch]:
-    """Return the dispatches that add up (outer, entries, inner) by atomics.
-
-    `count` is the number of segments; those without entries are 0.
-    """
-    outer, entries, inner = source.shape
-    need_countable("segment_sum", source)
-    steps = [_zeros(outer * count * inner * source.dtype.itemsize // 4)]
-    if not source.numel:
-        return steps
-    push: dict[str, Argument] = {"source": "source", "rows": "rows", "out_": "out"}
-    push |= {"count": source.numel, "entries": entries, "inner": inner}
-    push |= {"rows_out": count}
-    defines = {"T": source.dtype.glsl}
-    if source.dtype is float32 and not gpu.float32_atomic_add:
-        # The bits of a sum are exchanged until no other came between.
-        defines["FLOAT_SWAPS"] = "1"
-    if source.dtype.itemsize == 8:
-        defines["WIDE_ATOMICS"] = "1"
-    kernel = "index/atomic_sum"
-    steps.append(linear_dispatch(kernel, source.numel, push, {}, defines))
-    return steps
 
 
 def _zeros(words: int) -> Dispatch:

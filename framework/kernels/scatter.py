@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base.dtype import DType, encode
+from ..base.dtype import DType, encode, float32
 from ..ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from .linear import linear_dispatch
 from .reduce import need_countable
@@ -16,7 +16,7 @@ from .row_copy import first_copy
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-OPERATIONS = ("max", "min", "prod")
+OPERATIONS = ("max", "min", "prod", "sum")
 """In the order of the shader's numbers."""
 
 _KINDS = {"uint": "UNSIGNED", "int": "SIGNED", "float": "FLOAT"}
@@ -24,8 +24,8 @@ _KINDS = {"uint": "UNSIGNED", "int": "SIGNED", "float": "FLOAT"}
 
 def identity_of(operation: str, dtype: DType) -> float:
     """Return the number that a combination with changes nothing."""
-    if operation == "prod":
-        return 1
+    if operation in ("prod", "sum"):
+        return int(operation == "prod")
     if dtype.is_float:
         return -np.inf if operation == "max" else np.inf
     return dtype.limits[0 if operation == "max" else 1]
@@ -64,11 +64,16 @@ def atomic_reduce_dispatches(
     identity = np.asarray(identity_of(operation, base.dtype), base.dtype.numpy)
     bits = int.from_bytes(encode(identity, base.dtype).tobytes(), "little")
     push: dict[str, Argument] = {"out_": "out", "signed_": "out"}
+    defines = {"KIND": f"KIND_{_KINDS[base.dtype.kind]}"}
+    if operation == "sum" and base.dtype.is_float:
+        # Or the bits of a sum are exchanged until no other came between.
+        native = base.dtype is float32 and gpu.float32_atomic_add
+        push |= {"floats": "out"} if native else {}
+        defines |= {"FLOAT_SUMS": "1"} if native else {}
     push["error"] = IndexSlot(site, base.shape[1])
     push |= {"rows": base.shape[1], "entries": source.shape[1]}
     push |= {"inner": source.shape[2]}
     push |= {"identity[0]": bits & 0xFFFFFFFF, "identity[1]": bits >> 32}
-    defines = {"KIND": f"KIND_{_KINDS[base.dtype.kind]}"}
     if base.dtype.itemsize == 8:
         defines["WIDE_ATOMICS"] = "1"
 
@@ -86,7 +91,7 @@ def atomic_reduce_dispatches(
             defines,
         )
 
-    if base.dtype.is_float and operation != "prod":
+    if base.dtype.is_float and operation in ("max", "min"):
         begun = step(0, base.numel)
     else:
         begun = first_copy(gpu, "scatter_reduce", base, "base", "out")

@@ -1,18 +1,22 @@
-// Rows combined by atomics with those of a tensor that they name: extremes, products
+// Rows combined by atomics with those of a tensor that they name: extremes, products, sums
 // grid    one invocation per element of base, or of source, linear
 // in      base; source (outer, entries, inner); indices (entries), or one for each element
 //         if EACH; count: elements; identity: the bits of what changes nothing
-// out     out_, and signed_, the same memory (outer, rows, inner); error: an index out of
-//         range
+// out     out_, signed_, and floats with FLOAT_SUMS: the same memory (outer, rows, inner);
+//         error: an index out of range
 // consts  PASS: 0 begins with base, where each NaN has the bits that are beyond all
 //         others, 1 writes the identity where rows are named, 2 combines; OPERATION;
 //         EACH; INDEX_WORDS, INDEX_SIGNED, FROM_END
 // source  extremes of floats by their bits: those without a sign are in the order of
-//         signed integers, those with it in the reverse order of unsigned ones
+//         signed integers, those with it in the reverse order of unsigned ones; the last
+//         bits of sums and products of floats depend on the order of atomics
 // lint    qualifier: out_ and signed_ are the same memory
-// lint    atomic-in-loop: a product is exchanged until no other came between
+// lint    atomic-in-loop: a number is exchanged until no other came between
 #version 460
 #extension GL_EXT_buffer_reference : require
+#ifdef FLOAT_SUMS
+#extension GL_EXT_shader_atomic_float : require
+#endif
 #ifdef WIDE_ATOMICS
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_atomic_int64 : require
@@ -27,6 +31,7 @@ layout(constant_id = 7) const uint EACH = 1;
 const uint MAX = 0;
 const uint MIN = 1;
 const uint PROD = 2;
+const uint SUM = 3;
 
 #define KIND_UNSIGNED 0
 #define KIND_SIGNED 1
@@ -59,12 +64,20 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer
     SignedBits { SIGNED at[]; };
 
+#ifdef FLOAT_SUMS
+layout(buffer_reference, std430, buffer_reference_align = 8) buffer
+    Floats { float at[]; };
+#endif
+
 layout(push_constant, std430) uniform Push {
     Source base;
     Source source;
     Indices indices;
     Bits out_;
     SignedBits signed_;
+#ifdef FLOAT_SUMS
+    Floats floats;
+#endif
     IndexSlot error;
     uint count;
     uint rows;
@@ -75,26 +88,33 @@ layout(push_constant, std430) uniform Push {
 
 BITS settled(BITS bits) {
 #if KIND == KIND_FLOAT
-    if ((bits & (SIGN - 1)) > INFINITY_BITS)
+    if (OPERATION <= MIN && (bits & (SIGN - 1)) > INFINITY_BITS)
         return OPERATION == MIN ? NAN_BITS | SIGN : NAN_BITS;
 #endif
     return bits;
 }
 
-BITS product(BITS a, BITS b) {
+BITS joined(BITS a, BITS b) {
 #if KIND == KIND_FLOAT
-    return AS_BITS(AS_NUMBER(a) * AS_NUMBER(b));
+    FLOATING x = AS_NUMBER(a), y = AS_NUMBER(b);
+    return AS_BITS(OPERATION == SUM ? x + y : x * y);
 #else
     return a * b;
 #endif
 }
 
 void combine(Bits out_, SignedBits signed_, uint place, BITS value) {
-    if (OPERATION == PROD) {
+#if KIND != KIND_FLOAT
+    if (OPERATION == SUM) {
+        atomicAdd(out_.at[place], value);
+        return;
+    }
+#endif
+    if (OPERATION >= PROD) {
         BITS found = out_.at[place], expected;
         do {
             expected = found;
-            found = atomicCompSwap(out_.at[place], expected, product(expected, value));
+            found = atomicCompSwap(out_.at[place], expected, joined(expected, value));
         } while (found != expected);
         return;
     }
@@ -138,6 +158,13 @@ void main() {
 #else
     BITS identity = args.identity[0];
 #endif
-    if (PASS == 1) out_.at[place] = identity;
-    else combine(out_, signed_, place, settled(source.at[element]));
+    if (PASS == 1) {
+        out_.at[place] = identity;
+        return;
+    }
+#ifdef FLOAT_SUMS
+    atomicAdd(args.floats.at[place], AS_NUMBER(source.at[element]));
+#else
+    combine(out_, signed_, place, settled(source.at[element]));
+#endif
 }

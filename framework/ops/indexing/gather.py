@@ -21,17 +21,13 @@ import numpy as np
 from ...base.device import GpuDevice
 from ...base.dtype import (
     COMPLEX,
-    INTEGER,
     NUMERIC,
     STORED,
     encode,
     int32,
-    int64,
-    uint32,
-    uint64,
 )
-from ...base.errors import DTypeError, IndexDTypeError, ShapeError
-from ...base.index_checks import UNCHECKED, out_of_range
+from ...base.errors import DTypeError, ShapeError
+from ...base.index_checks import UNCHECKED
 from ...base.shape import Shape, TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import (
@@ -57,9 +53,11 @@ from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
 from ..source import fill_like
 from ..view import expand, flatten, reshape
+from .atomic_scatter import scatter_atomic
+from .row_index import INDEX, checked_rows, index_constants, readable_index
 from .segment_sum import (
+    SUM_DTYPES,
     argsort_keys,
-    atomic_segment_sum,
     sorted_segment_sum,
     sum_dtype,
     sums_by_atomics,
@@ -70,55 +68,8 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
-INDEX = (int32, uint32, int64, uint64)
-"""Dtypes of indices that the shaders read, as words."""
-
 NO_ROW = -(1 << 31)
 """Sentinel of an index out of range."""
-
-
-def index_constants(index: TensorSpec, from_end: bool) -> dict[str, int]:
-    """Return the specialization constants for reading indices."""
-    return {
-        "INDEX_WORDS": index.dtype.itemsize // 4,
-        "INDEX_SIGNED": int(index.dtype.kind == "int"),
-        "FROM_END": int(from_end),
-    }
-
-
-def readable_index(name: str, index: Tensor) -> Tensor:
-    """Return indices in a dtype that the shaders read.
-
-    Raises
-    ------
-    IndexDTypeError
-        If they are no integers.
-    """
-    if index.dtype not in INTEGER:
-        raise IndexDTypeError(
-            f"{name}: the indices are {index.dtype.name}; they must be integers"
-        )
-    return cast(index, int32) if index.dtype.itemsize < 4 else index
-
-
-def checked_rows(index: np.ndarray, rows: int, site: str, from_end: bool) -> np.ndarray:
-    """Return indices as int64, counted from the front.
-
-    Raises
-    ------
-    IndexRangeError
-        If one names no row; a negative one does unless it counts `from_end`.
-    """
-    wide = index.astype(np.int64, copy=False)
-    # Without a sign, what counts from the end is beyond all rows.
-    if not wide.size or np.maximum.reduce(wide.view(np.uint64), None) < rows:
-        return wide
-    bad = (wide < (-rows if from_end else 0)) | (wide >= rows)
-    if index.dtype == np.uint64:
-        bad |= index >= rows
-    if bad.any():
-        raise out_of_range(site, int(index[bad].flat[0]), rows)
-    return np.where(wide < 0, wide + rows, wide)
 
 
 def rows_of(x: Tensor, dim: int) -> Tensor:
@@ -336,18 +287,24 @@ def segment_sum(
     outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
     each = len(index.layout.shape) == 3
-    places = _flat_offsets(index, rows, site, from_end)
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
+    if _sums_by_atomics(index, parts):
+        zeros = fill_like(parts, sizes, 0, compute)
+        out = scatter_atomic(zeros, index, parts, "sum", True, site, from_end)
+        return out if compute is source.dtype else cast(out, source.dtype)
+    places = flatten(_flat_offsets(index, rows, site, from_end))
     if each:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
-    places = flatten(places)
-    keys, columns = places.numel(), parts.numel() // max(1, places.numel())
-    if sums_by_atomics(source.device, compute, keys, columns):
-        out = atomic_segment_sum(places, parts, rows)
-    else:
-        out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
+    out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
     return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
+
+
+def _sums_by_atomics(index: Tensor, source: Tensor) -> bool:
+    """Return whether atomics add up rows of `source`, in the dtype that it has."""
+    keys = index.numel()
+    columns = source.numel() // max(1, keys)
+    return sums_by_atomics(source.device, source.dtype, keys, columns)
 
 
 @segment_sum.vjp
@@ -594,7 +551,24 @@ def add_rows(
         return lazy_copy(base)
     index = readable_index("index", index)
     compute, rows = sum_dtype(base.dtype), base.layout.shape[1]
-    if compute is base.dtype:
-        return add(base, segment_sum(index, source, rows, site, from_end))
-    total = segment_sum(index, cast(source, compute), rows, site, from_end)
-    return cast(add(cast(base, compute), total), base.dtype)
+    if compute is not base.dtype:
+        wide = cast(base, compute), index, cast(source, compute)
+        return cast(add_rows(*wide, site, from_end), base.dtype)
+    if not base.dtype.is_complex and _sums_by_atomics(index, source):
+        return _add_rows(base, index, source, site, from_end)
+    return add(base, segment_sum(index, source, rows, site, from_end))
+
+
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+def _add_rows(
+    base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
+) -> Tensor:
+    """Return `base` with rows added by atomics."""
+    return scatter_atomic(base, index, source, "sum", True, site, from_end)
+
+
+@_add_rows.vjp
+def _add_rows_vjp(
+    grad: Tensor, index: Tensor, from_end: bool
+) -> tuple[Tensor, None, Tensor]:
+    return grad, None, _take(grad, index, UNCHECKED, from_end)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as, shown_as
 from ...base.determinism import is_deterministic
@@ -20,7 +18,6 @@ from ...base.device import Device, GpuDevice
 from ...base.dtype import (
     INTEGER,
     DType,
-    as_dtype,
     bool_,
     float32,
     float64,
@@ -29,12 +26,11 @@ from ...base.dtype import (
 )
 from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
-from ...base.shape import TensorSpec, normalize_dim
-from ...dispatch.declare import composite, primitive
+from ...base.shape import normalize_dim
+from ...dispatch.declare import composite
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.scatter import atomic_reduce_dispatches, identity_of
+from ...kernels.scatter import identity_of
 from ..elementwise.binary import add, div, floor_divide, mul
 from ..elementwise.cast import cast, need_one_dtype
 from ..elementwise.compare import clamp_min, eq, maximum, minimum, ne, where
@@ -45,25 +41,21 @@ from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
+from .atomic_scatter import scatter_atomic
 from .gather import (
-    INDEX,
     add_rows,
-    checked_rows,
     flat_offsets,
-    index_constants,
     put_rows,
-    readable_index,
     segment_sum,
     take_rows,
 )
+from .row_index import INDEX, readable_index
 from .scatter import as_vector, scatter_along, scatter_slices
 from .scatter import scatter as replaced
 from .segment_sum import SUM_DTYPES, argsort_keys, sum_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from vkbackend import DeviceInfo
 
     from ...tensor.tensor import Tensor
 
@@ -293,60 +285,6 @@ def _entries(base: Tensor, index: Tensor, source: Tensor, site: str) -> Tensor:
     return segment_sum(index, ones, base.layout.shape[1], site, False)
 
 
-@primitive(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
-def _scatter_atomic(
-    base: Tensor,
-    index: Tensor,
-    source: Tensor,
-    operation: str,
-    include_self: bool,
-    site: str,
-) -> Tensor:
-    """Return `base` with rows of `source` combined; see `_combined_rows`."""
-
-
-@_scatter_atomic.spec
-def _scatter_atomic_spec(base: TensorSpec, **_: object) -> TensorSpec:
-    return base
-
-
-@_scatter_atomic.kernel
-def _scatter_atomic_kernel(
-    gpu: DeviceInfo,
-    base: StridedSpec,
-    index: StridedSpec,
-    source: StridedSpec,
-    operation: str,
-    include_self: bool,
-    site: str,
-) -> list[Dispatch]:
-    constants = index_constants(index, from_end=False)
-    return atomic_reduce_dispatches(
-        gpu, base, index, source, operation, include_self, site, constants
-    )
-
-
-@_scatter_atomic.reference
-def _scatter_atomic_reference(
-    base: np.ndarray,
-    index: np.ndarray,
-    source: np.ndarray,
-    operation: str,
-    include_self: bool,
-    site: str,
-) -> np.ndarray:
-    rows = checked_rows(index, base.shape[1], site, from_end=False)
-    outer, _, inner = np.ogrid[tuple(map(slice, source.shape))]
-    places = outer, rows[None, :, None] if rows.ndim == 1 else rows, inner
-    out = base.copy()
-    if not include_self:
-        out[places] = identity_of(operation, as_dtype(base.dtype))
-    combine = {"max": np.maximum, "min": np.minimum, "prod": np.multiply}[operation]
-    with np.errstate(all="ignore"):
-        combine.at(out, places, source)
-    return out
-
-
 def _combines_by_atomics(device: Device, dtype: DType, operation: str) -> bool:
     """Return whether rows are combined by atomics, or as NumPy does on the host.
 
@@ -369,7 +307,8 @@ def _combination(
 ) -> Tensor:
     """Return `base` with rows of `source` combined, by atomics or in order."""
     if _combines_by_atomics(base.device, base.dtype, operation):
-        return _scatter_atomic(base, index, source, operation, include_self, site)
+        given = base, index, source, operation, include_self, site
+        return scatter_atomic(*given, from_end=False)
     joins: Mapping[str, Callable[[Tensor, Tensor], Tensor]]
     joins = {"max": maximum, "min": minimum, "prod": mul}
     combine = joins[operation]

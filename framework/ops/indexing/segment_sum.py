@@ -13,7 +13,7 @@ from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.scan import atomic_sum_dispatches, segment_sum_dispatches
+from ...kernels.scan import segment_sum_dispatches
 from ...kernels.sort import sort_dispatches
 
 if TYPE_CHECKING:
@@ -31,10 +31,6 @@ keys of 64 columns took 349 us sorted, with PyTorch's atomics 259 (NVIDIA H200).
 
 SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
 """Accumulation dtypes."""
-
-
-ATOMIC_DTYPES = (float32, int32, int64, uint32, uint64)
-"""Accumulation dtypes of atomics."""
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -129,28 +125,3 @@ def sums_by_atomics(device: Device, dtype: DType, keys: int, columns: int) -> bo
     pays = keys >= ATOMIC_KEYS and columns <= ATOMIC_COLUMNS
     pays = pays and info.target.hides_latency
     return dtype is float32 and pays and not is_deterministic()
-
-
-@primitive(dtypes={"rows": (int32,), "source": ATOMIC_DTYPES})
-def atomic_segment_sum(rows: Tensor, source: Tensor, count: int) -> Tensor:
-    """Return the segment sums of `sorted_segment_sum`, without an order."""
-
-
-@atomic_segment_sum.spec
-def atomic_segment_sum_spec(source: TensorSpec, count: int, **_: object) -> TensorSpec:
-    outer, _entries, inner = source.shape
-    return TensorSpec((outer, count, inner), source.dtype)
-
-
-@atomic_segment_sum.kernel
-def atomic_segment_sum_kernel(
-    gpu: DeviceInfo, source: StridedSpec, count: int, **_: object
-) -> list[Dispatch]:
-    return atomic_sum_dispatches(gpu, source, count)
-
-
-@atomic_segment_sum.reference
-def atomic_segment_sum_reference(
-    rows: np.ndarray, source: np.ndarray, count: int
-) -> np.ndarray:
-    return sorted_segment_sum_reference(rows, rows, source, count)

@@ -20,7 +20,7 @@ from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
-from ..indexing.gather import INDEX
+from ..indexing.row_index import INDEX
 from ..norm.softmax import log_softmax
 from ..reduce.sum import sum
 from ..source import fill_like

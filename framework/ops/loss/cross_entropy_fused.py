@@ -19,7 +19,7 @@ from ...kernels.rowwise import row_tile
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, ne, where
-from ..indexing.gather import INDEX
+from ..indexing.row_index import INDEX
 from ..norm.softmax import softmax
 from ..reduce.sum import sum
 from ..source import arange_like, fill_like

@@ -18,7 +18,7 @@ from ...kernels.linear import linear_dispatch
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, ne, where
-from ..indexing.gather import INDEX
+from ..indexing.row_index import INDEX
 from ..reduce.sum import sum
 from ..source import arange_like
 from ..view import reshape, unsqueeze

@@ -11,7 +11,8 @@ from ...base.shape import broadcast_shapes
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import lazy_copy
-from ..indexing.gather import add_rows, put_rows, readable_index, take_rows
+from ..indexing.gather import add_rows, put_rows, take_rows
+from ..indexing.row_index import readable_index
 from ..reduce.scan import cumsum
 from ..view import expand, flatten, reshape
 

@@ -4,17 +4,23 @@ import dataclasses
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
+from tests.framework.ops.agree import need
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.base.index_checks import UNCHECKED
+from vkbackend.framework.ops.indexing import segment_sum
+from vkbackend.framework.ops.indexing.atomic_scatter import scatter_atomic
+from vkbackend.framework.ops.indexing.gather import add_rows
 from vkbackend.framework.ops.indexing.segment_sum import (
     ATOMIC_KEYS,
     argsort_keys,
-    atomic_segment_sum,
     sum_dtype,
     sums_by_atomics,
 )
+from vkbackend.framework.ops.view import reshape
 
 
 @pytest.mark.parametrize("count", [1, 255, 256, 257, 511, 513, 2049, 4099, 70_001])
@@ -95,12 +101,67 @@ def test_floats_by_atomics_and_by_exchange(
         supported = supported - {"float32_atomic_add"}
     monkeypatch.setitem(info.__dict__, "supported", supported)
     rng = np.random.default_rng(1)
-    rows = rng.integers(-1, 7, 5003).astype(np.int32)
+    rows = rng.integers(0, 7, 5003).astype(np.int32)
     source = rng.integers(-9, 9, (2, 5003, 3)).astype(np.float32)
-    wanted = np.zeros((2, 7, 3), np.float32)
+    wanted = np.ones((2, 7, 3), np.float32)
     for sums, values in zip(wanted, source):
-        np.add.at(sums, rows[rows >= 0], values[rows >= 0])
+        np.add.at(sums, rows, values)
     with gpu.fresh_plan_cache():
-        placed = (fw.tensor(each, device=gpu) for each in (rows, source))
-        found = atomic_segment_sum(*placed, 7).numpy()
-    assert np.array_equal(found, wanted)
+        base, index, given = (
+            fw.tensor(each, device=gpu) for each in (np.ones_like(wanted), rows, source)
+        )
+        found = scatter_atomic(base, index, given, "sum", True, UNCHECKED, False)
+        assert np.array_equal(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "i8", "u1"])
+@pytest.mark.parametrize("from_end", [False, True])
+def test_atomics_begin_with_the_base(
+    dtype: str, from_end: bool, quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of elements and of rows, and their gradients."""
+    monkeypatch.setattr(segment_sum, "ATOMIC_KEYS", 1)
+    need(np.dtype(dtype).name, quads)
+    rng = np.random.default_rng(1)
+    base, source = (rng.integers(0, 9, n).astype(dtype) for n in ((6, 5), (70, 5)))
+    for index in (rng.integers(0, 6, 70), rng.integers(0, 6, (70, 5))):
+        index = index - 6 * from_end
+        x, given = (fw.tensor(each, device=quads) for each in (base, source))
+        y, right = (torch.from_numpy(each) for each in (base, source))
+        if base.dtype.kind == "f":
+            for each in (x, given, y, right):
+                each.requires_grad_()
+        places = fw.tensor(index, device=quads)
+        rows, sizes = reshape(x, (1, 6, 5)), (1, 70, 5)
+        chosen = reshape(places, sizes) if index.ndim == 2 else places
+        parts = reshape(given, sizes)
+        found = reshape(add_rows(rows, chosen, parts, "", from_end), (6, 5))
+        at = torch.from_numpy(index % 6)
+        wanted = (
+            y.scatter_add(0, at, right)
+            if index.ndim == 2
+            else y.index_add(0, at, right)
+        )
+        assert np.array_equal(found.detach().numpy(), wanted.detach().numpy())
+        if base.dtype.kind == "f":
+            grad = rng.integers(0, 9, (6, 5)).astype(dtype)
+            found.backward(fw.tensor(grad, device=quads))
+            wanted.backward(torch.from_numpy(grad))
+            for mine, other in ((x, y), (given, right)):
+                assert mine.grad is not None
+                assert other.grad is not None
+                assert np.array_equal(mine.grad.numpy(), other.grad.numpy())
+
+
+def test_sums_are_added_to_the_base_in_place(
+    quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segment_sum, "ATOMIC_KEYS", 1)
+    x, index = fw.rand(64, 8, device=quads), fw.randint(0, 64, (64, 8), device=quads)
+    fw.eval(x, index)
+    with quads.gpu.profile() as profile:
+        found = x.scatter_add(0, index, x)
+        fw.eval()
+    names = [span.name.split()[0] for span in profile.spans]
+    assert names == ["copy/words", "index/atomic_reduce"]
+    del found
