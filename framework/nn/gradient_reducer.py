@@ -57,14 +57,15 @@ words' takes 3.1 of them.
 """
 
 
-FLAGS = 8
-"""Number that flags of a bucket are padded to a multiple of: 16 bytes of 16-bit floats,
-without which a bucket would be joined element by element, rather than by vectors."""
+VECTOR = 8
+"""Elements of which vectors of 16 bytes consist at most. Gradients whose sizes are no
+multiples come last in a bucket, and flags are padded: so that what joins a bucket, and
+what reads the gradients in it, takes vectors of the others."""
 
 
 def flag_count(parameters: int) -> int:
     """Return how many flags a bucket of some parameters has, with those that pad."""
-    return -(-parameters // FLAGS) * FLAGS
+    return -(-parameters // VECTOR) * VECTOR
 
 
 def bucket_sizes(group: Group) -> BucketSizes:
@@ -119,7 +120,9 @@ class Reducer:
         self._names = [name for name, _ in ordered]
         self._parameters = [each for _, each in ordered]
         last = bucket_sizes(group).last
-        self.buckets = buckets_of(self._parameters, bucket_bytes, last)
+        found = buckets_of(self._parameters, bucket_bytes, last)
+        uneven = [each.numel() % VECTOR != 0 for each in self._parameters]
+        self.buckets = [sorted(each, key=uneven.__getitem__) for each in found]
         self._bucket_of = {
             place: index
             for index, bucket in enumerate(self.buckets)

@@ -82,6 +82,9 @@ def test_buckets_are_joined_by_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
         assert bucket.buffer().numel() == 9 * 8 + 16
         return [each.grad is None or each.grad.tolist() for each in parameters]
 
+    uneven = [nn.Parameter(fw.ones(size)) for size in (4, 16, 10, 8)]
+    named = [(f"p{at}", each) for at, each in enumerate(uneven)]
+    assert Reducer(alone(), named, 1 << 20).buckets == [[0, 2, 1, 3]]
     half = [0.5] * 8
     assert as_threads(monkeypatch, 2).run(work) == [[*[half] * 8, True]] * 2
 
