@@ -53,6 +53,7 @@ from dataclasses import asdict
 from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
+from .joint_peaks import JointPeaks
 from .memory import MemoryUsage, gibibytes
 from .span import (
     BlockSource,
@@ -61,6 +62,7 @@ from .span import (
     MemorySpan,
     PoolStatistics,
     Region,
+    is_within,
 )
 from .tlsf import Suballocator
 
@@ -108,8 +110,8 @@ class Pool:
         Deferred-free list: dying buffers append `(span, points)`. Garbage collection
         may run at any moment, also in the pool: a dying buffer does nothing else.
     beside : list of Pool
-        Pools of other memory, which this one gives back with its own; it counts it with
-        its own, too, where it has the same use.
+        Pools of other memory, which this one gives back with its own; see `put_beside`.
+    counts : PoolStatistics
     """
 
     def __init__(
@@ -139,7 +141,8 @@ class Pool:
         # Bytes in the bins, and those of them that were pending when last looked at.
         self._cached_bytes = 0
         self._pending_bytes = 0
-        self._statistics = PoolStatistics()
+        self.counts = PoolStatistics()
+        self._joint: JointPeaks | None = None
         # False while an operation is under way, and after one that ended early.
         self._consistent = True
         local = max(
@@ -147,6 +150,12 @@ class Pool:
             default=_MAX_BLOCK_SIZE * _HEAP_FRACTION,
         )
         self._block_limit = min(_MAX_BLOCK_SIZE, round_up(local // _HEAP_FRACTION))
+
+    def put_beside(self, other: "Pool") -> None:
+        """Give another pool's memory back, too; count it with its own if of one use."""
+        self.beside.append(other)
+        if other._use is self._use:
+            self._joint = other._joint = self._joint or JointPeaks(self._counted)
 
     def allocate(self, size: int, name: str) -> MemorySpan:
         """Return a span of at least `size` bytes.
@@ -204,7 +213,7 @@ class Pool:
                 self._process_deferred_frees()
         elif not self._begin():
             return [self._allocate_reentrant(size, name) for size in sizes]
-        statistics, query = self._statistics, True
+        statistics, query = self.counts, True
         spans: list[MemorySpan] = []
         try:
             # All of them before any other, which could be one that is wanted.
@@ -224,6 +233,8 @@ class Pool:
         except BaseException:
             self.deferred_frees.extend([(span, span.points) for span in spans])
             raise
+        if self._joint is not None:
+            self._joint.note()
         statistics.total_allocations += len(spans)
         self._consistent = True
         return spans
@@ -234,22 +245,13 @@ class Pool:
         That is where a signal handler or a finalizer asks for memory.
         """
         if not self._consistent:
-            if self._is_reentrant():
+            if is_within(_OPERATIONS, self, sys._getframe(1).f_back):
                 return False
             self._rebuild()
         self._consistent = False
         if self.deferred_frees or self._dead_leases:
             self._process_deferred_frees()
         return True
-
-    def _is_reentrant(self) -> bool:
-        """Return whether the operation that called `_begin` was called by another."""
-        frame = sys._getframe(2).f_back
-        while frame is not None:
-            if frame.f_code in _OPERATIONS and frame.f_locals.get("self") is self:
-                return True
-            frame = frame.f_back
-        return False
 
     def _rebuild(self) -> None:
         """Rebuild all derived state from the blocks and the leases."""
@@ -274,7 +276,7 @@ class Pool:
                 {r.block.address: r.block.size for r in regions if r.space is space},
                 {s.address: s.size for s in spans if s.region.space is space},
             )
-        statistics = self._statistics
+        statistics = self.counts
         statistics.reserved = sum([region.block.size for region in regions])
         self._cached_bytes, self._pending_bytes = sum([span.size for span in idle]), 0
         statistics.in_use = sum([span.size for span in spans]) - self._cached_bytes
@@ -315,7 +317,7 @@ class Pool:
                     freed = self._bins[span.size] = _Bin()
                 freed[span.address] = span
                 self._cached_bytes += span.size
-                self._statistics.in_use -= span.size
+                self.counts.in_use -= span.size
                 if dead_lease:
                     newly_freed[span.address] = span
             deferred_frees.popleft()
@@ -339,7 +341,7 @@ class Pool:
             return
         self._add_submitted(dead_lease.region)
         if dead_lease.request is not None:
-            self._statistics.in_use -= dead_lease.size
+            self.counts.in_use -= dead_lease.size
             dead_lease.request = None
         del self._leases[dead_lease.address]
         dead_lease.region.space.free(dead_lease.address)
@@ -363,8 +365,8 @@ class Pool:
                 # In this order, an interrupt leaves the span deferred, or leaked.
                 lease.request = (name, size)
                 self.deferred_frees.popleft()
-                self._statistics.reuses += 1
-                self._statistics.total_allocations += 1
+                self.counts.reuses += 1
+                self.counts.total_allocations += 1
                 return span
             if best in self._bins.get(rounded, ()):
                 break
@@ -394,9 +396,8 @@ class Pool:
             first = freed[next(iter(freed))]
             if first.done() if query else first.known_done():
                 return self._reuse(freed)
-        if (
-            self._cached_bytes - self._pending_bytes
-        ) * _SLACK_FRACTION > self._statistics.peak_in_use:
+        known = self._cached_bytes - self._pending_bytes
+        if known * _SLACK_FRACTION > self.counts.peak_in_use:
             self._coalesce()
         span = self._suballocate(size)
         if span is not None:
@@ -430,13 +431,13 @@ class Pool:
                     found[number] = span
                     self._cached_bytes -= rounded
             missing = left
-        self._statistics.reuses += len(sizes) - len(missing)
+        self.counts.reuses += len(sizes) - len(missing)
         return found
 
     def _reuse(self, freed: _Bin, last: bool = False) -> MemorySpan:
         _, span = freed.popitem(last)
         self._cached_bytes -= span.size
-        self._statistics.reuses += 1
+        self.counts.reuses += 1
         return span
 
     def _suballocate(self, size: int) -> MemorySpan | None:
@@ -496,7 +497,7 @@ class Pool:
 
     def _grow(self, size: int) -> MemorySpan:
         """Return a span of a new block; everything freed has been merged."""
-        statistics = self._statistics
+        statistics = self.counts
         space = self._small if size < _LARGE_REQUEST else self._large
         held = space.used_bytes + space.free_bytes
         part = min(max(held // _GROWTH_FRACTION, self._least), self._block_limit)
@@ -529,7 +530,7 @@ class Pool:
             self._memory.free(block)
             raise
         space.add(block.address, block.size)
-        statistics = self._statistics
+        statistics = self.counts
         statistics.reserved += block.size
         statistics.peak_reserved = max(statistics.peak_reserved, statistics.reserved)
         return region
@@ -543,10 +544,12 @@ class Pool:
         assert address is not None
         span = self._make_span(region, address, rounded)
         span.lease.request = (name, size)
-        statistics = self._statistics
+        statistics = self.counts
         statistics.in_use += rounded
         statistics.peak_in_use = max(statistics.peak_in_use, statistics.in_use)
         statistics.total_allocations += 1
+        if self._joint is not None:
+            self._joint.note()
         return span
 
     def _release_empty_blocks(self, wait: bool = False) -> int:
@@ -564,7 +567,7 @@ class Pool:
                 wait_all(region.points)
                 space.remove(start)
                 freed += region.block.size
-                self._statistics.reserved -= region.block.size
+                self.counts.reserved -= region.block.size
                 self._memory.free(region.block)
                 del self._regions[start]
         self._starts = sorted(self._regions)
@@ -593,7 +596,7 @@ class Pool:
         try:
             self._add_block(size, space)
         except OutOfDeviceMemory as error:
-            statistics = self._statistics
+            statistics = self.counts
             largest = sorted(self._live_allocations(), key=lambda row: -row[2])[:3]
             holders = ", ".join(
                 f"{name or 'unnamed'} {gibibytes(held)}" for _, name, held in largest
@@ -616,37 +619,40 @@ class Pool:
             freed += each.trim()
         return freed
 
-    def statistics(self) -> dict[str, int]:
-        """Return bytes and counts as they are now, by name.
+    def look(self) -> None:
+        """Count what has died since the last operation."""
+        if self._begin():
+            self._consistent = True
 
-        Peaks of several pools are added, as if all had theirs at once.
-        """
-        begun = self._begin()
-        statistics = self._statistics
+    def statistics(self) -> dict[str, int]:
+        """Return bytes and counts as they are now, by name."""
+        begun, counts = self._begin(), self.counts
         pending = [span.size for span in self._cached_spans() if not span.done()]
-        statistics.deferred = sum(pending)
-        statistics.cached = (
-            statistics.reserved - statistics.in_use - statistics.deferred
-        )
-        statistics.blocks = len(self._regions)
-        statistics.allocations = len(self._live_allocations())
+        counts.deferred = sum(pending)
+        counts.cached = counts.reserved - counts.in_use - counts.deferred
+        counts.blocks = len(self._regions)
+        counts.allocations = len(self._live_allocations())
         self._consistent = begun
-        found = asdict(statistics)
-        for each in self._counted():
+        found = asdict(counts)
+        for each in self._counted()[1:]:
             found = {name: found[name] + n for name, n in each.statistics().items()}
+        if self._joint is not None and self.beside:
+            found["peak_in_use"] = self._joint.in_use
+            found["peak_reserved"] = self._joint.reserved
         return found
 
     def _counted(self) -> list["Pool"]:
-        return [each for each in self.beside if each._use is self._use]
+        return [self, *[each for each in self.beside if each._use is self._use]]
 
     def reset_peaks(self) -> None:
         """Let the peaks be what is in use and reserved now."""
         self._consistent = self._begin()
-        statistics = self._statistics
-        statistics.peak_in_use = statistics.in_use
-        statistics.peak_reserved = statistics.reserved
-        for each in self._counted():
+        self.counts.peak_in_use = self.counts.in_use
+        self.counts.peak_reserved = self.counts.reserved
+        for each in self._counted()[1:]:
             each.reset_peaks()
+        if self._joint is not None:
+            self._joint.reset()
 
     def live(self) -> list[dict[str, int | str]]:
         """Return name, address and size in bytes of every allocation, for a dump."""
@@ -655,7 +661,7 @@ class Pool:
             {"name": name, "address": address, "size": size}
             for address, name, size in self._live_allocations()
         ]
-        return found + [row for each in self._counted() for row in each.live()]
+        return found + [row for each in self._counted()[1:] for row in each.live()]
 
     def _live_allocations(self) -> list[tuple[int, str, int]]:
         """Return address, name and size of each live allocation."""

@@ -32,7 +32,7 @@ class SidePool:
     ) -> None:
         self.gpu = gpu
         self._pool = Pool(source, gpu.queues.all, least, use)
-        gpu.pool.beside.append(self._pool)
+        gpu.pool.put_beside(self._pool)
 
     def allocate(self, size: int, *, name: str = "") -> Buffer:
         """Return a new buffer; its content is undefined.

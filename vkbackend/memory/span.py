@@ -2,7 +2,9 @@
 
 import collections
 import weakref
+from collections.abc import Container
 from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Protocol
 
 from vkbackend.driver.logical_device import LogicalDevice
@@ -129,3 +131,14 @@ class Lease(weakref.ref[MemorySpan]):
     address: int
     size: int
     request: tuple[str, int] | None
+
+
+def is_within(
+    operations: Container[CodeType], owner: object, frame: FrameType | None
+) -> bool:
+    """Return whether a frame, or one that it was called by, is an owner's operation."""
+    while frame is not None:
+        if frame.f_code in operations and frame.f_locals.get("self") is owner:
+            return True
+        frame = frame.f_back
+    return False

@@ -285,6 +285,40 @@ class Program:
         most = max(self.comm.allgather(len(self.peers._given)))
         assert max(blocks) <= most, (blocks, most)
 
+    def divided(self) -> None:
+        """Train what FSDP divides: the first steps take no more than replays.
+
+        Gradients of the first one lie in memory that CUDA made, and all else not yet.
+        """
+        gc.collect()
+        width, count = 192, 24
+        layers = [fw.nn.Linear(width, width, bias=False) for _ in range(count)]
+        model = fw.nn.FSDP(
+            fw.nn.Sequential(*layers).to(self.device),
+            self.groups["cuda"],
+            auto_wrap_policy="children",
+        )
+        optimizer = fw.optim.AdamW(model.parameters(), lr=1e-3)
+
+        @fw.jit
+        def step(x: fw.Tensor) -> fw.Tensor:
+            optimizer.zero_grad()
+            loss = model(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        x, peaks = fw.ones(4, width, device=self.device), []
+        del layers
+        for steps in (3, 2):
+            self.gpu.reset_memory_peaks()
+            for _ in range(steps):
+                step(x).item()
+            peaks.append(self.gpu.memory_stats()["peak_in_use"])
+        assert step.replays >= 3, step
+        self.say(f"most bytes in use, of the first steps and of replays: {peaks}")
+        assert peaks[0] <= peaks[1] + 4 * width * width, peaks
+
     def times(self) -> None:
         """Time sums by both transports, eager and replayed, and their parts."""
         sizes = [4096, 1 << 16, *[n * MEBIBYTE for n in (1, 16, 64, 256)]]
@@ -442,7 +476,7 @@ def work(comm: PipeComm, options: argparse.Namespace) -> None:
         if not options.only_death:
             stages = [program.driver, program.memory, *stages, program.collectives]
             stages += [program.mixed, program.replays, program.reuse, program.freed]
-            stages += [program.times, program.handles]
+            stages += [program.divided, program.times, program.handles]
         for each in stages:
             if not program.stage(each):
                 sys.exit(1)

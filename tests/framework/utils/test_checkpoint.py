@@ -184,7 +184,7 @@ def test_second_runs_come_one_after_the_other(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, jitted: bool, reentrant: bool
 ) -> None:
     """Also where all of a pass is one plan, which runs what it can at once."""
-    statistics = gpu.gpu.pool._statistics
+    statistics = gpu.gpu.pool.counts
     weight = fw.ones((16, 2048), device=gpu)
     x = fw.ones((128, 16), device=gpu, requires_grad=True)
     size = 4 * 128 * 2048

@@ -1,12 +1,13 @@
 """Spans on blocks that are only pretended, and what a lease says of them."""
 
 import gc
+import sys
 
 import pytest
 
 from tests.vkbackend.memory.test_pool import FakeQueue, point
 from vkbackend.memory.memory import Block
-from vkbackend.memory.span import Lease, MemorySpan, Region
+from vkbackend.memory.span import Lease, MemorySpan, Region, is_within
 from vkbackend.memory.tlsf import Suballocator
 
 pytestmark = pytest.mark.null
@@ -50,3 +51,19 @@ def test_a_lease_tells_of_the_death_of_its_span(cyclic: bool) -> None:
     gc.collect()
     assert lease() is None
     assert dead == [lease]
+
+
+def test_an_operation_runs_in_what_it_calls() -> None:
+    class Owner:
+        def operate(self, other: object) -> list[bool]:
+            operations = {Owner.operate.__code__}
+            return [
+                is_within(operations, owner, sys._getframe()) for owner in (self, other)
+            ]
+
+        def call(self) -> list[bool]:
+            return [is_within({Owner.operate.__code__}, self, sys._getframe())]
+
+    one = Owner()
+    assert one.operate(Owner()) == [True, False]
+    assert one.call() == [False]

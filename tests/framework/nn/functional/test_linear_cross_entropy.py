@@ -138,7 +138,7 @@ def test_gradients_of_gradients(place: Device) -> None:
 @pytest.mark.usefixtures("_no_collector")
 def test_memory_and_products(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logits of one chunk exist at a time, and a frozen weight takes no product."""
-    statistics = gpu.gpu.pool._statistics
+    statistics = gpu.gpu.pool.counts
     x = fw.ones((512, 16), device=gpu, requires_grad=True)
     labels = fw.zeros(512, dtype=fw.int64, device=gpu)
     logits = 4 * 512 * 2048

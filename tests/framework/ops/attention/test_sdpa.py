@@ -175,7 +175,7 @@ def test_memory_is_linear_in_the_length(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries, keys = 2000, 5000
-    statistics = gpu.gpu.pool._statistics
+    statistics = gpu.gpu.pool.counts
     before = statistics.in_use
     monkeypatch.setattr(statistics, "peak_in_use", before)
     x = [

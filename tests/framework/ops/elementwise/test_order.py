@@ -20,7 +20,7 @@ def test_work_runs_one_after_the_other(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, jitted: bool
 ) -> None:
     """Each of the products with much between takes the memory of one."""
-    statistics = gpu.gpu.pool._statistics
+    statistics = gpu.gpu.pool.counts
     x, weight = fw.ones((64, 16), device=gpu), fw.ones((16, 8192), device=gpu)
     count, size = 8, 4 * 64 * 8192
 
