@@ -115,6 +115,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "small_eigh": Case(
+        lambda x: abs(REGISTRY["small_eigh"](symmetric(x), False)),
+        SMALL,
+        None,
+        lambda x: abs(eigh(symmetric(x))),
+        scale=50,
+        gradient=False,
+    ),
     "lu": Case(
         lambda x: REGISTRY["lu"](x + eye(x, 9.0))[0],
         SMALL,

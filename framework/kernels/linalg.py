@@ -30,7 +30,10 @@ TILE = 64
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
-MOST_SHARED = 19 << 10
+MOST_EIGEN = {float32: 48, float64: 32}
+"""Rows of the largest matrix of `linalg/eigh`."""
+
+MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
 
 PANELS = (32, 16)
@@ -77,6 +80,16 @@ def cholesky_dispatch(a: TensorSpec) -> Dispatch:
     constants = {"LOCAL_X": WORKGROUP, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/cholesky", grid, push, constants, defines)
+
+
+def eigh_dispatch(a: TensorSpec, upper: bool) -> Dispatch:
+    """Return the dispatch for the eigenvectors of (matrices, n, n), small ones."""
+    matrices, n, _ = a.shape
+    assert n <= MOST_EIGEN[a.dtype], f"eigh: {n} rows are no small matrix"
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
+    constants = {"LOCAL_X": WORKGROUP, "N": n, "UPPER": int(upper)}
+    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    return Dispatch("linalg/eigh", grid, push, constants, defines)
 
 
 def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
