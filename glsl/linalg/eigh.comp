@@ -5,6 +5,7 @@
 //         eigenvalues, ascending
 // consts  N; UPPER: the triangle that is read; LOCAL_X: at least N
 // macros  DOUBLE: see linalg/real.glsl
+// lint    divergent-barrier: all invocations read whether one has turned
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, sections 8.5.2 and 8.5.6:
 //         rotations of pairs of rows and columns, those of a round at once
 #version 460
