@@ -53,9 +53,9 @@ MAX_LIGHT_INPUT_BYTES = 1 << 16
 STEPS_BEHIND, BYTES_BEHIND = 2, 64 << 20
 """Host steps that may still run when the device goes on with what follows them.
 
-More may where they take no more bytes than these, together, and no more than half of
-what the largest one takes: small ones take a while, too, and the device would wait for
-memory that they read.
+More may where they take no more bytes than these, together, and no more than the
+largest one alone: small ones take a while, too, and the device would wait for memory
+that they read.
 """
 
 Place = tuple[vkbackend.Buffer, int]
@@ -612,7 +612,7 @@ def steps_in_flight(sizes: Sequence[float]) -> list[int]:
         Number of the first one that comes after; that of all if there is none.
     """
     largest = max([each for each in sizes if each != math.inf], default=0)
-    most = min(BYTES_BEHIND, largest / 2)
+    most = min(BYTES_BEHIND, largest)
     found = []
     for first in range(len(sizes)):
         stop = min(first + STEPS_BEHIND, len(sizes))
