@@ -123,6 +123,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "small_qr": Case(
+        lambda x: REGISTRY["small_qr"](plain(x)),
+        SMALL,
+        None,
+        lambda x: torch.cat(tuple(torch.linalg.qr(plain(x))), -2),
+        scale=50,
+        gradient=False,
+    ),
     "lu": Case(
         lambda x: REGISTRY["lu"](x + eye(x, 9.0))[0],
         SMALL,

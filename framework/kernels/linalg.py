@@ -30,8 +30,8 @@ TILE = 64
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
-MOST_EIGEN = {float32: 48, float64: 32}
-"""Rows of the largest matrix of `linalg/eigh`."""
+MOST_IN_SHARED = {float32: 48, float64: 32}
+"""Rows of the largest matrices of `linalg/eigh` and `linalg/qr`."""
 
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
@@ -85,11 +85,21 @@ def cholesky_dispatch(a: TensorSpec) -> Dispatch:
 def eigh_dispatch(a: TensorSpec, upper: bool) -> Dispatch:
     """Return the dispatch for the eigenvectors of (matrices, n, n), small ones."""
     matrices, n, _ = a.shape
-    assert n <= MOST_EIGEN[a.dtype], f"eigh: {n} rows are no small matrix"
+    assert n <= MOST_IN_SHARED[a.dtype], f"eigh: {n} rows are no small matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
     constants = {"LOCAL_X": WORKGROUP, "N": n, "UPPER": int(upper)}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/eigh", grid, push, constants, defines)
+
+
+def qr_dispatch(a: TensorSpec) -> Dispatch:
+    """Return the dispatch that factorises (matrices, m, n), small ones, m from n on."""
+    matrices, m, n = a.shape
+    assert n <= m <= MOST_IN_SHARED[a.dtype], f"qr: {m} x {n} is no small tall matrix"
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
+    constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n}
+    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    return Dispatch("linalg/qr", grid, push, constants, defines)
 
 
 def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:

@@ -32,6 +32,7 @@ from .matmul.matmul import matmul
 from .movement.slice import narrow
 from .reduce.minmax import any, argmax
 from .selection.sort import argsort
+from .small_factors import is_small, small_eigh, small_qr
 from .source import fill_like
 from .view import expand, reshape, squeeze, transpose, unsqueeze
 
@@ -248,6 +249,8 @@ def lu_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def qr_factors(x: Tensor) -> Tensor:
     """Return Q of (m, n) and below it R of (n, n), for m from n on."""
+    if is_small(x):
+        return small_qr(x)
     q, r = np.linalg.qr(read(x))
     return back(np.concatenate([q, r], -2), x)
 
@@ -272,8 +275,8 @@ def qr_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def eigh_factors(x: Tensor, upper: bool) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, ascending."""
-    if triangular.eigh_by_kernel(x):
-        return triangular.small_eigh(x, upper)
+    if is_small(x):
+        return small_eigh(x, upper)
     w, v = np.linalg.eigh(read(x), "U" if upper else "L")
     return back(np.concatenate([v, w[..., None, :]], -2), x)
 

@@ -15,10 +15,8 @@ from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
     EDGE,
-    MOST_EIGEN,
     SMALL,
     cholesky_dispatch,
-    eigh_dispatch,
     lu_dispatches,
     solves_triangles,
     triangular_dispatch,
@@ -97,28 +95,6 @@ def _small_cholesky_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
 @_small_cholesky.reference
 def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(a)
-
-
-@primitive(dtypes=_REAL)
-def _small_eigh(a: Tensor, upper: bool) -> Tensor:
-    """Return eigenvectors of small matrices (matrices, n, n), and eigenvalues below."""
-
-
-@_small_eigh.spec
-def _small_eigh_spec(a: TensorSpec, upper: bool) -> TensorSpec:
-    matrices, n, _ = a.shape
-    return TensorSpec((matrices, n + 1, n), a.dtype)
-
-
-@_small_eigh.kernel
-def _small_eigh_kernel(gpu: DeviceInfo, a: StridedSpec, upper: bool) -> Dispatch:
-    return eigh_dispatch(a, upper)
-
-
-@_small_eigh.reference
-def _small_eigh_reference(a: np.ndarray, upper: bool) -> np.ndarray:
-    values, vectors = np.linalg.eigh(a, "U" if upper else "L")
-    return np.concatenate([vectors, values[..., None, :]], -2)
 
 
 @primitive(dtypes=_REAL, outputs=("factors", "order", "pivots", "sign"))
@@ -204,18 +180,6 @@ def by_kernel(x: Tensor) -> bool:
     info, matrices = device.gpu.info, math.prod(x.layout.shape[:-2])
     quick = info.target.cheap_barriers or reads_are_refused()
     return quick and solves_triangles(info, x.dtype, matrices, x.layout.shape[-1])
-
-
-def eigh_by_kernel(x: Tensor) -> bool:
-    """Return whether a kernel finds eigenvectors: of small real matrices."""
-    return by_kernel(x) and x.layout.shape[-1] <= MOST_EIGEN[x.dtype]
-
-
-def small_eigh(x: Tensor, upper: bool) -> Tensor:
-    """Return eigenvectors, as columns, and below them the eigenvalues, ascending."""
-    *batch, size, _ = x.layout.shape
-    found = _small_eigh(reshape(x, (-1, size, size)), upper)
-    return reshape(found, (*batch, size + 1, size))
 
 
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:

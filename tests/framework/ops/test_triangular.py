@@ -155,36 +155,6 @@ def test_float64(size: int, quick: GpuDevice) -> None:
     np.testing.assert_allclose(data @ found, side, atol=1e-10)
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 31, pytest.param(48, marks=wide)])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_eigenvectors(size: int, dtype: str, quick: GpuDevice) -> None:
-    if dtype == "float64" and (size > 32 or not quick.gpu.info.shader_float64):
-        pytest.skip("the host's")
-    rng = np.random.default_rng(size)
-    for scale in (1.0, 1e-6, 1e6):
-        data = scale * rng.standard_normal((3, size, size))
-        data[1] = scale * np.eye(size)  # of which every vector is one
-        data[2] = np.outer(data[2, 0], data[2, 0])  # of rank 1
-        for upper in (False, True):
-            triangle = np.triu if upper else np.tril
-            given = triangle(data).astype(dtype)
-            whole = given + np.swapaxes(given, 1, 2)
-            whole[:, range(size), range(size)] /= 2
-            x = fw.tensor(given, device=quick)
-            reads = quick.gpu.counters.host_reads
-            w, v = fw.linalg.eigh(x, UPLO="U" if upper else "L")
-            fw.eval(w, v)
-            assert quick.gpu.counters.host_reads == reads
-            w, v, exact = w.numpy(), v.numpy(), whole.astype("f8")
-            unit = np.finfo(dtype).eps
-            most = unit * 8 * size * np.linalg.norm(exact, axis=(1, 2))[:, None]
-            assert (np.abs(w - np.linalg.eigvalsh(exact)) <= most).all()
-            left = np.swapaxes(v, 1, 2) @ v - np.eye(size)
-            assert np.abs(left).max() <= unit * 8 * size
-            rest = exact @ v - v * w[:, None, :]
-            assert (np.abs(rest) <= most[..., None]).all()
-
-
 @pytest.mark.parametrize("upper", [False, True])
 def test_large_systems_by_blocks(
     upper: bool, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,89 @@
+"""Eigenvectors and QR factors of small matrices by kernels."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+
+wide = pytest.mark.wide
+
+
+@pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 31, pytest.param(48, marks=wide)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_eigenvectors(size: int, dtype: str, quick: GpuDevice) -> None:
+    if dtype == "float64" and (size > 32 or not quick.gpu.info.shader_float64):
+        pytest.skip("the host's")
+    rng = np.random.default_rng(size)
+    for scale in (1.0, 1e-6, 1e6):
+        data = scale * rng.standard_normal((3, size, size))
+        data[1] = scale * np.eye(size)  # of which every vector is one
+        data[2] = np.outer(data[2, 0], data[2, 0])  # of rank 1
+        for upper in (False, True):
+            triangle = np.triu if upper else np.tril
+            given = triangle(data).astype(dtype)
+            whole = given + np.swapaxes(given, 1, 2)
+            whole[:, range(size), range(size)] /= 2
+            x = fw.tensor(given, device=quick)
+            reads = quick.gpu.counters.host_reads
+            w, v = fw.linalg.eigh(x, UPLO="U" if upper else "L")
+            fw.eval(w, v)
+            assert quick.gpu.counters.host_reads == reads
+            w, v, exact = w.numpy(), v.numpy(), whole.astype("f8")
+            unit = np.finfo(dtype).eps
+            most = unit * 8 * size * np.linalg.norm(exact, axis=(1, 2))[:, None]
+            assert (np.abs(w - np.linalg.eigvalsh(exact)) <= most).all()
+            left = np.swapaxes(v, 1, 2) @ v - np.eye(size)
+            assert np.abs(left).max() <= unit * 8 * size
+            rest = exact @ v - v * w[:, None, :]
+            assert (np.abs(rest) <= most[..., None]).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 3), (31, 31), (48, 7)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_qr(shape: tuple[int, int], dtype: str, quick: GpuDevice) -> None:
+    if dtype == "float64" and (shape[0] > 32 or not quick.gpu.info.shader_float64):
+        pytest.skip("the host's")
+    rng = np.random.default_rng(shape[0])
+    for scale in (1.0, 1e-30, 1e30):
+        data = (scale * rng.standard_normal((4, *shape))).astype(dtype)
+        data[1, :, 0] = 0
+        data[2] = 0
+        data[3] = np.triu(data[3])
+        x = fw.tensor(data, device=quick)
+        reads = quick.gpu.counters.host_reads
+        q, r = fw.linalg.qr(x)
+        fw.eval(q, r)
+        assert quick.gpu.counters.host_reads == reads
+        q, r, exact = q.numpy(), r.numpy(), data.astype("f8")
+        most = np.finfo(dtype).eps * 8 * shape[0]
+        left = np.swapaxes(q, 1, 2) @ q - np.eye(shape[1])
+        assert np.abs(left).max() <= most
+        assert np.abs(q.astype("f8") @ r - exact).max() <= most * np.abs(data).max()
+        assert not np.tril(r, -1).any()
+        # The signs are LAPACK's, by which a factor is the same everywhere.
+        wanted = np.linalg.qr(data)[1]
+        found, signs = (np.sign(np.diagonal(each, 0, 1, 2)) for each in (r, wanted))
+        np.testing.assert_array_equal(found[[0, 3]], signs[[0, 3]])
+
+
+def test_what_is_no_number(quick: GpuDevice) -> None:
+    data = np.ones((2, 4, 4), "f4")
+    data[0, 2, 1] = np.nan
+    r = fw.linalg.qr(fw.tensor(data, device=quick)).R
+    assert np.isnan(r.numpy()[0]).any()
+    assert np.isfinite(r.numpy()[1]).all()
+    values = fw.linalg.eigvalsh(fw.tensor(data, device=quick)).numpy()
+    assert np.isnan(values[0]).any()
+    np.testing.assert_allclose(values[1], [0, 0, 0, 4], atol=1e-6)
