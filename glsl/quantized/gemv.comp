@@ -142,18 +142,6 @@ uint line_of(uint c) {
 // The invocation's piece of a round; beyond the last one, that is taken once more.
 uint piece_number(uint start) { return min(start + thread, push.pieces - 1); }
 
-void load_columns(uint start, uint c, out Loaded loaded[BATCH]) {
-    uint number = piece_number(start);
-#ifdef GATED
-    Blocks source = push.blocks;
-    if (c < OUTPUTS) source = push.gate;
-#else
-    Blocks source = push.blocks;
-#endif
-    [[unroll]] for (uint b = 0; b < BATCH; ++b)
-        loaded[b] = load_piece(source, line_of(c + b), number, push.table);
-}
-
 // Take the activations of the piece into registers, for all columns; squares are added
 // up the first time.
 void load_activations(uint start, bool is_first) {
@@ -196,6 +184,11 @@ float inverse_rms(float square) {
 
 void main() {
     READ_ARGUMENTS
+    // Read before all loops: inside one it ends the process of SwiftShader.
+    Blocks blocks = push.blocks;
+#ifdef GATED
+    Blocks gate = push.gate;
+#endif
     group = OWN_WORKGROUP * TURNS * OUTPUTS;
     if (group >= push.columns) return;
     first_row = gl_WorkGroupID.z * ROWS;
@@ -217,7 +210,13 @@ void main() {
             // The less code, the less of it is read for each launch of a decoding step.
             [[dont_unroll]] for (uint c = 0; c < SUMS; c += BATCH) {
                 Loaded loaded[BATCH];
-                load_columns(start, c, loaded);
+#ifdef GATED
+                Blocks source = c < OUTPUTS ? gate : blocks;
+#else
+                Blocks source = blocks;
+#endif
+                [[unroll]] for (uint b = 0; b < BATCH; ++b)
+                    loaded[b] = load_piece(source, line_of(c + b), number, push.table);
                 if (AHEAD != 0 && c == 0 && is_due) load_activations(start, turn == 0);
                 [[unroll]] for (uint b = 0; b < BATCH; ++b) {
                     float products[ROWS];
