@@ -29,12 +29,17 @@ READERS = ("nonzero", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigh_factors",
-    "linear_solution", "log_determinant", "lu_factors", "pseudo_inverse", "qr_factors",
-    "svd_factors", "triangular_solution",
+    "linear_solution", "log_determinant", "lu_factors", "pivoted_lu_factors",
+    "pseudo_inverse", "qr_factors", "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
-BY_KERNEL = {"determinant", "log_determinant", "triangular_solution"}
+BY_KERNEL = {
+    "determinant", "eigh_factors", "log_determinant", "pivoted_lu_factors", "qr_factors",
+    "triangular_solution",
+}  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
+COUNTED = ("chosen",)
+"""Rows whose result has a size that a device counts, and the host reads."""
 TESTED_FIRST = ("int_mm",)
 """Rows whose units are tested when a device first uses them, which the host reads."""
 
@@ -107,7 +112,8 @@ def check_reads(name: str, gpu: GpuDevice, evaluate: Callable[[], None]) -> None
         on_device = name in BY_KERNEL and gpu.gpu.info.target.cheap_barriers
         assert (reads(gpu, before)[0] == 0) == on_device
         return
-    assert reads(gpu, before) == (0, 0), "forward"
+    most = (1, 8) if name in COUNTED else (0, 0)
+    assert reads(gpu, before) <= most, "forward"
     if not (case.gradient and out.requires_grad):
         return
     with fw.no_grad():
@@ -115,12 +121,12 @@ def check_reads(name: str, gpu: GpuDevice, evaluate: Callable[[], None]) -> None
     leaves = [each for each in inputs if each.requires_grad]
     first = backward([out], [weight], create_graph=case.twice, inputs=leaves)
     evaluate()
-    assert reads(gpu, before) == (0, 0), "backward"
+    assert reads(gpu, before) <= most, "backward"
     twice = [grad for grad in first if grad is not None and grad.requires_grad]
     for grad in twice:
         grad.sum().backward(retain_graph=True)
     evaluate()
-    assert reads(gpu, before) == (0, 0), "backward of backward"
+    assert reads(gpu, before) <= most, "backward of backward"
 
 
 def sized_by_data(place: GpuDevice) -> dict[str, Callable[[], Any]]:

@@ -9,7 +9,7 @@ import torch
 
 import vkbackend.framework as fw
 from vkbackend.command.transfer import Transfer
-from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.device import GpuDevice, opened_devices
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 
 ATTRIBUTES = (
@@ -59,7 +59,7 @@ def test_memory_formats() -> None:
 
 def test_real_numbers() -> None:
     x = fw.tensor([[1.0, 2.0], [3.0, 4.0]])
-    assert x.real is x.conj() is x.resolve_conj() is x.pin_memory() is x
+    assert x.real is x.conj() is x.resolve_conj() is x
     assert x.H.tolist() == x.mH.tolist() == x.T.tolist()
     with pytest.raises(DTypeError, match=r"^imag: the tensor is float32"):
         x.imag  # noqa: B018
@@ -97,7 +97,8 @@ def test_pinned_memory(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     if not gpu.gpu.transfer._results.imports:
         pytest.skip("the driver imports no host memory")
     x = fw.arange(60_000, dtype=fw.float32).reshape(200, 300)
-    assert x.pin_memory() is x
+    if not any(each.gpu.transfer.pins for each in opened_devices()):
+        assert x.pin_memory() is x
     monkeypatch.setattr(Transfer, "pins", property(lambda self: self._results.imports))
     for each in (x, x.T, x.to(fw.bfloat16), x.to(fw.int64)[3:7, ::2]):
         assert not each.is_pinned()
