@@ -34,8 +34,8 @@ ON_HOST = {
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
-    "determinant", "eigh_factors", "log_determinant", "pivoted_lu_factors", "qr_factors",
-    "triangular_solution",
+    "determinant", "eigh_factors", "log_determinant", "pivoted_lu_factors",
+    "qr_factors", "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)
