@@ -9,7 +9,7 @@ from ..base.shape import ceil_div
 from ..ir.kernel_call import fold_grid
 from .ir.passes import kept_registers
 from .ir.program import MAX_UNIFORM, KernelProgram
-from .ir.reductions import RowSpace, split_of
+from .ir.reductions import SOFTWARE_ROWS, RowSpace, fits_one_kernel, split_of
 from .lower import (
     MIN_UNIFORM_LOAD_ELEMENTS,
     LoweredKernel,
@@ -26,9 +26,6 @@ WORKGROUP = 128
 SOFTWARE_WORKGROUP = 8
 """Invocations per workgroup, unless one row takes more."""
 
-SOFTWARE_ROWS = 32
-"""Rows from which a software device uses one invocation per row, the quickest."""
-
 MOST_GROUP = 1024
 COMFORTABLE_GROUP = 512
 """Most invocations of a GPU per row, if they can hold the row in registers.
@@ -40,14 +37,6 @@ With 1024 fewer workgroups are resident: softmax 8192 x 8192 on an NVIDIA H200, 
 WANTED_ROUNDS = 2
 MOST_ROUNDS = 8
 """Most vectors of four elements that an invocation of a GPU holds in registers."""
-
-SMALL = 32768
-"""Elements up to which a fused reduction is used, however few rows there are."""
-
-ENOUGH_ROWS = 64
-MOST_COLUMNS = 65536
-SOFTWARE_COLUMNS = 8192
-"""Longest rows within the loop limit of software devices: `ir.kernel_call`."""
 
 BLOCKS_TOGETHER = 4
 """Rows per workgroup with uniform vector loads: it costs 0.1 us to start one."""
@@ -218,11 +207,3 @@ def row_space(node: Node, gpu: DeviceInfo) -> RowSpace | None:
     if space is None or not fuses_rows(gpu):
         return None
     return space if fits_one_kernel(space, not gpu.target.hides_latency) else None
-
-
-def fits_one_kernel(space: RowSpace, software: bool = False) -> bool:
-    """Whether one kernel should reduce these rows; see `row_space`."""
-    rows, columns = space.rows, space.columns
-    most = SOFTWARE_COLUMNS if software else MOST_COLUMNS
-    enough = SOFTWARE_ROWS if software else ENOUGH_ROWS
-    return columns <= most and (rows >= enough or rows * columns <= SMALL)

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from ..base.dtype import DTYPES, DType
 from ..base.errors import GraphError
 from ..base.shape import Layout, Shape, broadcast_shapes
-from ..codegen.ir.reductions import RowSpace, split_of
+from ..codegen.ir.reductions import RowSpace, fits_one_kernel, split_of
 from ..codegen.partitioner import FusionNode, group
-from ..codegen.rowwise_kernel import fits_one_kernel
 
 UNARY = (
     "relu", "sigmoid", "tanh", "gelu", "sqrt", "rsqrt", "exp", "log", "neg", "abs",

@@ -14,6 +14,17 @@ from typing import NamedTuple
 from ...base.dtype import DType, float32, float64, int32, uint32
 from ...base.shape import Shape
 
+SMALL = 32768
+"""Elements up to which a fused reduction is used, however few rows there are."""
+
+SOFTWARE_ROWS = 32
+"""Rows from which a software device uses one invocation per row, the quickest."""
+
+ENOUGH_ROWS = 64
+MOST_COLUMNS = 65536
+SOFTWARE_COLUMNS = 8192
+"""Longest rows within the loop limit of software devices: `ir.kernel_call`."""
+
 
 class ReductionStep(NamedTuple):
     """Step of a decomposition: an expression over values, or a fold of one.
@@ -165,3 +176,11 @@ class RowSpace(NamedTuple):
     def columns(self) -> int:
         """Elements per row."""
         return math.prod(self.shape[self.split :])
+
+
+def fits_one_kernel(space: RowSpace, software: bool = False) -> bool:
+    """Whether one kernel should reduce these rows; see `row_space`."""
+    rows, columns = space.rows, space.columns
+    most = SOFTWARE_COLUMNS if software else MOST_COLUMNS
+    enough = SOFTWARE_ROWS if software else ENOUGH_ROWS
+    return columns <= most and (rows >= enough or rows * columns <= SMALL)

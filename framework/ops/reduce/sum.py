@@ -185,7 +185,9 @@ def total(
         return by_parts(lambda part: total(part, dims, keepdim, real, scale), x)
     source = in_storage(x)
     held = source.dtype if source is not x and x.dtype.is_float else dtype
-    left, steps = dims, in_two_steps(source, dims)
+    # Most of what is reduced is in memory.
+    pending = source.array.value.node is not None
+    left, steps = dims, in_two_steps(source, dims) if pending else None
     if steps is not None:
         rows, left = steps
         held = float32 if held.is_float and held.itemsize < 4 else held

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...base.device import GpuDevice
-from ...codegen.ir.reductions import RowSpace
-from ...codegen.rowwise_kernel import SMALL, fits_one_kernel, fuses_rows
+from ...codegen.ir.reductions import SMALL, RowSpace, fits_one_kernel
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -41,4 +40,4 @@ def in_two_steps(
 
 def _shares_rows(gpu: DeviceInfo) -> bool:
     """Return whether a device has idle workgroups while one reduces a row."""
-    return gpu.target.hides_latency and fuses_rows(gpu)
+    return gpu.target.hides_latency and gpu.target.compiles_row_kernels

@@ -30,11 +30,13 @@ from vkbackend.framework.base.dtype import float32, float64
 from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.ir.program import Access, Fold
-from vkbackend.framework.codegen.ir.reductions import RowSpace
-from vkbackend.framework.codegen.rowwise_kernel import (
+from vkbackend.framework.codegen.ir.reductions import (
     ENOUGH_ROWS,
     MOST_COLUMNS,
     SMALL,
+    RowSpace,
+)
+from vkbackend.framework.codegen.rowwise_kernel import (
     RowTile,
     build_rows,
     fuses_rows,
