@@ -59,7 +59,7 @@ void main() {
         for (uint row = k + 1; row < M; ++row) below += sizes[row];
         REAL first = largest > 0.0 ? top / largest : 0.0;
         REAL whole = largest * sqrt(first * first + below);
-        REAL corner = top > 0.0 ? -whole : whole;
+        REAL corner = top < 0.0 ? whole : -whole;
         if (!is_number) corner = NOT_A_NUMBER;
         // A column that is 0 below the diagonal stays as it is.
         bool turns = below > 0.0 || !is_number;
