@@ -24,7 +24,7 @@ from vkbackend.framework.autotune import autotune
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import bfloat16, float16, float32, int32
 from vkbackend.framework.base.errors import ShapeError
-from vkbackend.framework.codegen import rowwise_kernel
+from vkbackend.framework.codegen.ir import reductions
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.kernel_call import Dispatch
 from vkbackend.framework.kernels import reduce, rowwise
@@ -46,7 +46,7 @@ def of_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     On hardware so few elements would be a row of a generated kernel.
     """
-    monkeypatch.setattr(rowwise_kernel, "SMALL", 0)
+    monkeypatch.setattr(reductions, "SMALL", 0)
     monkeypatch.setattr(reduce, "is_vec4_readable", lambda *_: False)
 
 
@@ -464,12 +464,12 @@ import itertools, json, warnings
 warnings.simplefilter("ignore")
 import vkbackend.framework as fw
 from vkbackend.framework.autotune import autotune
-from vkbackend.framework.codegen import rowwise_kernel
+from vkbackend.framework.codegen.ir import reductions
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.kernels import reduce
 from vkbackend.framework.kernels.reduce import reduce_dispatches, sum_like
 from vkbackend.framework.scheduler import kernel_search
-rowwise_kernel.SMALL = 0
+reductions.SMALL = 0
 reduce.is_vec4_readable = lambda *_: False
 def rule(gpu, x, dims, dtype, scale):
     one = sum_like("SUM", x.dtype, dtype, scale)
