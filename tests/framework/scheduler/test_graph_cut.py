@@ -16,7 +16,7 @@ from vkbackend.framework.base.device import MAX_PENDING, GpuDevice
 from vkbackend.framework.scheduler.graph_cut import cut_by_content
 
 BATCH, INPUTS, HIDDEN = 3, 5, 8
-WARM = (20, 30, 37)
+WARM = (20, 23, 30, 37)
 QUICK = (24, 40, 33, 22)
 
 Loss = Callable[[fw.Tensor], fw.Tensor]
