@@ -42,6 +42,9 @@ each, and of those that have more."""
 
 PANEL_WORKGROUP = 1024
 
+MOST_PANEL_ROWS = 8
+"""Rows of an invocation of `linalg/lu_panel`, whose loops over them are unrolled."""
+
 
 def solves_triangles(
     gpu: DeviceInfo, dtype: DType, matrices: int, columns: int
@@ -53,6 +56,12 @@ def solves_triangles(
         and gpu.max_shared_memory >= MOST_SHARED
         and max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
     )
+
+
+def factorises(gpu: DeviceInfo, rows: int) -> bool:
+    """Return whether `linalg/lu_panel` takes panels of so many rows."""
+    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    return rows <= most * MOST_PANEL_ROWS
 
 
 def _defines(dtype: DType) -> dict[str, str]:

@@ -140,7 +140,7 @@ def triangular_solution_vjp(
 @composite(dtypes=WIDE)
 def linear_solution(a: Tensor, b: Tensor) -> Tensor:
     """Return X of A X = B, for batches of one shape."""
-    if triangular.by_kernel(a):
+    if triangular.lu_by_kernel(a) and triangular.by_kernel(b):
         found = triangular.lu(a)
         zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
         if not reads_are_refused() and zero.any().item():
@@ -185,7 +185,7 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     if x.is_meta:
         found = fill_like(x, x.layout.shape[:-2], 0, int32)
         return found, unsqueeze(unsqueeze(ne(found, 0), -1), -1), x
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         compact = triangular.lu(x.detach()).compact
         found = first_zero(reshape(compact, x.layout.shape))
     else:
@@ -213,7 +213,7 @@ def pivoted_lu_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     after the other, int32.
     """
     shape = x.layout.shape
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         found = triangular.lu(x)
         order, pivots = (reshape(each, shape[:-1]) for each in found[1:3])
         return reshape(found.compact, shape), order, pivots
@@ -400,7 +400,7 @@ def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, No
 @composite(dtypes=WIDE)
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         found = triangular.lu(x)
         made = diagonal(found.compact, 0, -2, -1).prod(-1) * squeeze(found.sign, 1)
         return reshape(made, x.layout.shape[:-2])
@@ -447,7 +447,7 @@ def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
 @composite(dtypes=WIDE, outputs=("out", "sign"))
 def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return the logarithm of the size of determinants, and their signs."""
-    if triangular.by_kernel(x):
+    if triangular.lu_by_kernel(x):
         found = triangular.lu(x)
         pivots = diagonal(found.compact, 0, -2, -1)
         signs = pivots.sign().prod(-1) * squeeze(found.sign, 1) + 0.0  # no -0.0

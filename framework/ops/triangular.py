@@ -17,6 +17,7 @@ from ..kernels.linalg import (
     EDGE,
     SMALL,
     cholesky_dispatch,
+    factorises,
     lu_dispatches,
     solves_triangles,
     triangular_dispatch,
@@ -180,6 +181,14 @@ def by_kernel(x: Tensor) -> bool:
     info, matrices = device.gpu.info, math.prod(x.layout.shape[:-2])
     quick = info.target.cheap_barriers or reads_are_refused()
     return quick and solves_triangles(info, x.dtype, matrices, x.layout.shape[-1])
+
+
+def lu_by_kernel(x: Tensor) -> bool:
+    """Return whether kernels factorise with pivots, rather than NumPy on the host."""
+    device, rows = x.device, x.layout.shape[-1]
+    if not by_kernel(x) or not isinstance(device, GpuDevice):
+        return False
+    return factorises(device.gpu.info, rows) or reads_are_refused()
 
 
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:

@@ -267,7 +267,7 @@ def test_a_meeting_waits_for_others_as_an_exchange_does(
             late.set()
             return wait(task, background)
 
-        progress.wait = noted  # type: ignore[method-assign]
+        progress.wait = noted  # type: ignore[method-assign]  # watched
         if group.rank:
             assert late.wait(60)
         total = group.all_sum(fw.ones(2)).tolist()
@@ -307,7 +307,7 @@ def test_a_meeting_follows_an_exchange_that_has_ended_meanwhile(
             started.append(what)
             return start(owner, steps, what)
 
-        progress.start = noted  # type: ignore[method-assign]
+        progress.start = noted  # type: ignore[method-assign]  # watched
         ended.append("taken")
         own = transport.meet(Call("test"), np.zeros(1, np.uint8), len)
         assert own == 2

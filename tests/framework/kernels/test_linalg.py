@@ -11,6 +11,7 @@ from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from vkbackend.framework.kernels.linalg import (
     PANELS,
     cholesky_dispatch,
+    factorises,
     lu_dispatches,
     panel_columns,
     solves_triangles,
@@ -55,6 +56,8 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
     assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
     assert panel_columns(info, float64, 4) == PANELS[1]
+    assert factorises(info, 8192)
+    assert not factorises(info, 8193)
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:

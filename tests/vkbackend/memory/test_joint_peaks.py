@@ -69,7 +69,7 @@ def test_what_a_pool_had_before_others_came_counts() -> None:
 
 def test_memory_of_another_use_is_not_counted() -> None:
     own, memory = make_pool()
-    side = Pool(memory, use=MemoryUsage.READBACK)  # type: ignore[arg-type]
+    side = Pool(memory, use=MemoryUsage.READBACK)  # type: ignore[arg-type]  # a fake
     own.put_beside(side)
     kept = side.allocate(MIB, "")
     assert own.statistics()["peak_in_use"] == own.statistics()["reserved"] == 0

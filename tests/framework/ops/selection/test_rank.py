@@ -109,7 +109,7 @@ def test_gradients(
     x = fw.tensor(data, device=device, requires_grad=True)
     y = torch.tensor(data, requires_grad=True)
     for tensor, take in ((x, fw), (y, torch)):
-        call(tensor, take).backward()  # type: ignore[attr-defined]
+        call(tensor, take).backward()  # type: ignore[attr-defined]  # it is a tensor
     assert x.grad is not None
     assert y.grad is not None
     assert np.array_equal(x.grad.numpy(), y.grad.numpy())
