@@ -69,7 +69,9 @@ Dtypes are those of the tensors, or of each tensor by name:
 
 {groups}
 A device takes "the same" as the host where it has what the dtype needs: 64-bit
-arithmetic for the 64-bit types, and for some shaders 8- and 16-bit storage.
+arithmetic for the 64-bit types, and for some shaders 8- and 16-bit storage. What is
+fused and has no kernel for float64 is computed on the host, where its dtypes there
+have float64.
 
 Gradients: *twice* means that they are differentiated again. Oracles: what the tests
 compare results with.

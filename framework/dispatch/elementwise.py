@@ -40,7 +40,7 @@ from .call_cache import CallCache
 from .deprecated_order import in_order
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
-from .op import REGISTRY, Op, Rule, need_feature, on_device, submit_node
+from .op import REGISTRY, Op, Rule, need_feature, submit_node
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -362,7 +362,10 @@ class Elementwise(Op[P, R]):
         generation = device.generation
         for dtype in (compute, result, *(each.dtype for each in tensors.values())):
             need_feature(self.name, dtype, device)
-        self._check_compute(compute, device)
+        if not self._has_kernel(compute):
+            out = self._on_host(tensors, numbers, compute, result)
+            self._record_in(compute, bound, tensors, out)
+            return out
         views = [each.layout.expand(shape) for each in tensors.values()]
         with device.lock:
             values = [each.array.value for each in tensors.values()]
@@ -459,16 +462,11 @@ class Elementwise(Op[P, R]):
             )
         return device
 
-    def _check_compute(self, compute: DType, device: GpuDevice) -> None:
-        """Raise `DTypeError` if a device lacks the expression in this dtype."""
+    def _has_kernel(self, compute: DType) -> bool:
+        """Return whether devices compute the expression in a dtype, or the host."""
         accepted = self.device_dtypes
         assert not isinstance(accepted, Mapping)
-        if accepted is not None and compute not in accepted:
-            raise DTypeError(
-                f"{self.name}: the operands combine to {compute.name}, which the kernel"
-                f" for {device.name} does not take; accepted there:"
-                f" {', '.join(each.name for each in on_device(accepted, device))}"
-            )
+        return accepted is None or compute in accepted
 
     def _result_dtypes(
         self, bound: dict[str, Any], tensors: dict[str, Any]
@@ -499,7 +497,7 @@ class Elementwise(Op[P, R]):
     ) -> TensorCore:
         with np.errstate(all="ignore"):
             arguments = [
-                operand_as(compute, tensors[name].host_view())
+                operand_as(compute, host_elements(tensors[name]))
                 if name in tensors
                 else compute.arithmetic.type(numbers[name])
                 for name in self.operands
@@ -529,6 +527,11 @@ def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
             tensor = cast_to(tensor, compute)
         moved[name] = move(tensor, tensor.device, device)
     return moved
+
+
+def host_elements(tensor: TensorCore) -> np.ndarray:
+    """Return the elements of a tensor on the host, which are read from a device."""
+    return tensor.host_copy() if tensor.is_gpu else tensor.host_view()
 
 
 def operand_as(dtype: DType, array: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.device import CPU
 from ...base.dtype import float32, float64, int32
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
@@ -22,7 +23,7 @@ from ..elementwise.compare import clamp_min, eq, isinf, where
 from ..elementwise.exponential import exp, logaddexp
 from ..indexing.scatter import gather, scatter_add
 from ..source import arange_like, fill_like
-from ..view import expand, reshape, transpose, unsqueeze
+from ..view import expand, move, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -98,6 +99,23 @@ def _ctc_variables_reference(
     return out
 
 
+def _variables(
+    emissions: Tensor, skips: Tensor, lengths: Tensor, counts: Tensor, reverse: bool
+) -> Tensor:
+    """Return `_ctc_variables`; those of float64 are the host's."""
+    place = emissions.device
+    if emissions.dtype is not float64 or not emissions.is_gpu:
+        return _ctc_variables(emissions, skips, lengths, counts, reverse)
+    found = _ctc_variables(
+        move(emissions, place, CPU),
+        move(skips, place, CPU),
+        move(lengths, place, CPU),
+        move(counts, place, CPU),
+        reverse,
+    )
+    return move(found, CPU, place)
+
+
 def _emissions(log_probs: Tensor, classes: Tensor) -> Tensor:
     """Return (sequences, steps, states) of log-probabilities of each state's class."""
     steps, sequences, _ = log_probs.layout.shape
@@ -137,7 +155,7 @@ def ctc_losses(
     steps, sequences, _ = log_probs.layout.shape
     states = classes.layout.shape[1]
     emissions = _emissions(log_probs, classes)
-    alphas = _ctc_variables(emissions, skips, lengths, counts, False)
+    alphas = _variables(emissions, skips, lengths, counts, False)
     # The last row of each sequence, of which a path ends in one of two states.
     rows = reshape(alphas, (sequences, steps * states))
     end = clamp_min(lengths - 1, 0) * states + counts - 1
@@ -163,7 +181,7 @@ def ctc_losses_vjp(
 ) -> tuple[Tensor, None, None, None, None]:
     steps, sequences, _ = log_probs.layout.shape
     emissions = _emissions(log_probs, classes)
-    betas = _ctc_variables(emissions, skips, lengths, counts, True)
+    betas = _variables(emissions, skips, lengths, counts, True)
     losses = reshape(out, (sequences, 1, 1))
     # Variables both have the emission of their step.
     is_path = (alphas > NOTHING) & (betas > NOTHING)

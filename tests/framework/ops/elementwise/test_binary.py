@@ -228,20 +228,6 @@ def test_numbers_on_either_side(name: str, make: Make) -> None:
 
 
 @pytest.mark.core
-def test_float64_where_shaders_have_no_function(gpu: GpuDevice) -> None:
-    if not gpu.gpu.info.shader_float64:
-        pytest.skip("the device has no shader_float64")
-    x = fw.ones(3, device=gpu).double()
-    assert (x + x).tolist() == [2, 2, 2]
-    with pytest.raises(
-        DTypeError,
-        match=r"lgamma: the operands combine to float64, which the kernel for .*"
-        r" does not take; accepted there: float16, bfloat16, float32$",
-    ):
-        ops.lgamma(x)
-
-
-@pytest.mark.core
 def test_shapes_that_do_not_fit_leave_nothing_pending(gpu: GpuDevice) -> None:
     x = fw.ones((3, 2), device=gpu)
     fw.eval()

@@ -5,18 +5,19 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.framework.ops.twin import host_reads
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.base.dtype import DType
 from vkbackend.framework.base.errors import GradError
 from vkbackend.framework.ops.loss.ctc import ctc_losses
 
 
-def arguments(place: Device) -> list[fw.Tensor]:
+def arguments(place: Device, dtype: DType = fw.float32) -> list[fw.Tensor]:
     rng = np.random.default_rng(0)
     log_probs = np.log(rng.dirichlet(np.ones(3), (4, 2))).astype(np.float32)
     states, skips = [[0, 1, 0, 2, 0]] * 2, [[0, 0, 0, 1, 0]] * 2
     rest = (np.array(each, np.int32) for each in (states, skips, [4, 3], [5, 3]))
     made = [fw.tensor(each, device=place) for each in (log_probs, *rest)]
-    made[0].requires_grad_()
+    made[0] = made[0].to(dtype).requires_grad_()
     return made
 
 
@@ -31,6 +32,20 @@ def test_nothing_is_read_back(place: Device) -> None:
     sums = given[0].grad.numpy().sum(-1)
     np.testing.assert_allclose(sums, 0, atol=1e-5)
     assert not given[0].grad.numpy()[3, 1].any()
+
+
+def test_float64_is_the_same_on_a_device(gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    found = []
+    for place in (gpu, fw.device("cpu")):
+        given = arguments(place, fw.float64)
+        losses, _ = ctc_losses(*given)
+        losses.sum().backward()
+        assert losses.device is place
+        found.append((losses.detach().numpy(), given[0].grad.numpy()))
+    for ours, wanted in zip(*found):
+        np.testing.assert_allclose(ours, wanted, 1e-12, 1e-12)
 
 
 def test_jitted(place: Device) -> None:
