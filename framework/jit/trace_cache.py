@@ -70,6 +70,8 @@ class Jitted(Generic[P, R]):
     ) -> None:
         if max_traces < 1:
             raise ValueError(f"jit: max_traces is {max_traces}; it must be at least 1")
+        # First, as it copies attributes: an op has some of the same names.
+        functools.update_wrapper(self, function)
         self.traces = 0
         self.replays = 0
         self._function = function
@@ -84,7 +86,6 @@ class Jitted(Generic[P, R]):
         self._known: tuple[CalleeTracker | None, list[Any]] = None, []
         self._lock = threading.RLock()
         fork_safety.renew(self, "_lock", threading.RLock)
-        functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
         name = getattr(self._function, "__qualname__", repr(self._function))

@@ -612,3 +612,11 @@ def test_repr_counts_traces_and_replays(gpu: GpuDevice) -> None:
         function(fw.ones(2, device=gpu))
     counts = f"{function.traces} traces, {function.replays} replays>"
     assert repr(function) == f"<jit of {double.__qualname__}: {counts}"
+
+
+def test_an_op_itself(gpu: GpuDevice) -> None:
+    step = fw.jit(fw.ops.exp)
+    x = fw.zeros(3, device=gpu)
+    assert [step(x).tolist() for _ in range(3)] == [[1.0] * 3] * 3
+    assert (step.traces, step.replays) == (1, 2)
+    assert step.__name__ == "exp"
