@@ -366,6 +366,7 @@ from .elementwise.unary import (
     square as square,
     trunc as trunc,
 )
+from .selection.combinations import combinations as combinations
 from .selection.unique import unique as unique
 from .elementwise.neighbour import nextafter as nextafter
 from .elementwise.derived import (
@@ -398,7 +399,6 @@ from .matmul.combined import (
     addmv as addmv,
     addr as addr,
     chain_matmul as chain_matmul,
-    combinations as combinations,
     cross as cross,
     inner as inner,
     kron as kron,

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ... import ops
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import int32
 from ...base.errors import ShapeError
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...eager.base_tensor import need_tensors
@@ -90,12 +87,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         )
     if p < 0:
         raise ShapeError(f"pdist: p is {p}; it must be at least 0")
-    first, second = (
-        Tensor.from_host(rows.astype(np.int32), input.device, int32)
-        for rows in np.triu_indices(input.layout.shape[0], 1)
-    )
-    apart = ops.index_select(input, 0, first) - ops.index_select(input, 0, second)
-    return ops.norm(apart, p, -1)
+    return ops.pdist(input, p)
 
 
 def bilinear(

@@ -360,54 +360,6 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return flip(powers, 1)
 
 
-def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
-    """Return all ways to choose elements of a vector, in order, one a row.
-
-    Parameters
-    ----------
-    input : Tensor, shape (n,)
-    r : int, default 2
-        How many are chosen.
-    with_replacement : bool, default False
-        Whether an element may be chosen several times.
-
-    Returns
-    -------
-    Tensor, shape (ways, r)
-        Of shape (0,) where `r` is 0.
-
-    Raises
-    ------
-    ShapeError
-        If `input` is not a vector, or `r` is below 0.
-    """
-    import itertools
-
-    import numpy as np
-
-    from ..indexing.scatter import index_select
-
-    r = as_int("combinations: r", r)
-    if len(input.layout.shape) != 1 or r < 0:
-        raise ShapeError(
-            f"combinations: x is {input.layout.shape}, r {r}; x must have one"
-            " dimension and r"
-            " be at least 0"
-        )
-    choose = (
-        itertools.combinations_with_replacement
-        if with_replacement
-        else itertools.combinations
-    )
-    rows = list(choose(range(input.layout.shape[0]), r))
-    if not rows or not r:
-        return fill_like(
-            input, (len(rows) if r else 0, r) if r else (0,), 0, input.dtype
-        )
-    places = type(input).from_host(np.array(rows, np.int32).reshape(-1), input.device)
-    return reshape(index_select(input, 0, places), (len(rows), r))
-
-
 @autocast_low_precision
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """Return sums of products along a dimension.

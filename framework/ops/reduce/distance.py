@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import broadcast_shapes, normalize_dim
@@ -18,6 +16,7 @@ from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import abs
 from ..indexing.scatter import index_select
 from ..matmul.matmul import matmul
+from ..selection.combinations import combination_places
 from ..source import fill_like
 from ..view import expand, transpose, unsqueeze
 from .minmax import amax
@@ -150,10 +149,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise ShapeError(
             f"pdist: x is {input.layout.shape}, p {p}; x must be 2-D and p at least 0"
         )
-    first, second = (
-        type(input).from_host(each.astype(np.int32), input.device)
-        for each in np.triu_indices(input.layout.shape[0], 1)
-    )
+    first, second = combination_places("pdist", input, 2)
     if not first.numel():
         none: Tensor = fill_like(input, (0,), 0, input.dtype)
         return none
