@@ -161,6 +161,13 @@ MOVEMENT = {
         torch=lambda x: x.T,
         exact=True,
     ),
+    "flipped_transpose": Case(
+        lambda x: REGISTRY["flipped_transpose"](x.transpose(0, 1), (1,)),
+        (sample((17, 33)), sample((70, 130)), sample((1, 1)), sample((0, 5))),
+        lambda x: np.flip(x.T, 1),
+        torch=lambda x: x.T.flip(1),
+        exact=True,
+    ),
     "lazy_copy": Case(
         lambda x: REGISTRY["lazy_copy"](x),
         tuple(sample(shape) for shape in SHAPES),

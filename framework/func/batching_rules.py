@@ -280,6 +280,12 @@ def _remap(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return unflat(op(**{**bound, "x": x, "maps": (kept, *bound["maps"])}), levels)
 
 
+@rule("flipped_transpose")
+def _flipped_transpose(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    dims = [dim + 1 for dim in bound["dims"]]
+    return unflat(ops.flip(flat(bound["x"], levels), dims), levels)
+
+
 @rule("concat", "concat_strided")
 def _concat(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     parts = [bound[name] for name in op.tensors if bound[name] is not None]

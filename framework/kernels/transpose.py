@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.shape import Layout, ceil_div, collapse
@@ -28,6 +29,8 @@ class Planes(NamedTuple):
         Sizes of the result, row-major.
     batch, step, line : int
         Elements from one plane, row and column to the next.
+    flips_rows, flips_columns : bool
+        Whether their order is reversed.
     """
 
     planes: int
@@ -36,6 +39,8 @@ class Planes(NamedTuple):
     batch: int
     step: int
     line: int
+    flips_rows: bool = False
+    flips_columns: bool = False
 
     @property
     def is_transposed(self) -> bool:
@@ -49,15 +54,26 @@ class Planes(NamedTuple):
         return self.step == 1 and all(each % 2 == 0 for each in apart)
 
 
-def planes_of(layout: Layout) -> Planes | None:
-    """Return a layout collapsed to planes; None beyond three dimensions or 32 bits."""
-    sizes, (strides,) = collapse(layout.shape, [layout.strides])
+def planes_of(layout: Layout, flipped: Sequence[int] = ()) -> Planes | None:
+    """Return a layout collapsed to planes, with the order of dimensions reversed.
+
+    None beyond three dimensions or 32 bits, or where the order of planes would be.
+    """
+    marks = [
+        tuple(int(at == dim) for at in range(len(layout.shape))) for dim in flipped
+    ]
+    sizes, (strides, *marked) = collapse(layout.shape, [layout.strides, *marks])
     missing = 3 - len(sizes)
     sizes, strides = (1,) * missing + sizes, (0,) * missing + strides
     reach = 1 + sum((size - 1) * step for size, step in zip(sizes, strides))
     if missing < 0 or sizes[0] > MAX_GROUPS or max(reach, layout.numel) > MOST_ELEMENTS:
         return None
-    return Planes(*sizes, *strides)
+    (planes, rows, columns), (batch, step, line) = sizes, strides
+    flips = [False] * missing
+    flips += [any(mark[at] for mark in marked) for at in range(3 - missing)]
+    if flips[0]:
+        return None
+    return Planes(planes, rows, columns, batch, step, line, flips[1], flips[2])
 
 
 def reads_lines(gpu: DeviceInfo) -> bool:
@@ -65,24 +81,31 @@ def reads_lines(gpu: DeviceInfo) -> bool:
     return gpu.target.coalesces_loads
 
 
-def transpose_dispatch(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
-    """Return the dispatch that copies a transposed view into row-major order."""
-    planes = planes_of(x.layout)
+def transpose_dispatch(
+    gpu: DeviceInfo, x: StridedSpec, flipped: Sequence[int] = ()
+) -> Dispatch:
+    """Return the dispatch that copies a transposed view into row-major order.
+
+    The order of elements is reversed along the `flipped` dimensions.
+    """
+    planes = planes_of(x.layout, flipped)
     assert planes is not None, f"transposed_copy: {x.layout} has no planes"
     push: dict[str, Argument] = {"x": "x", "out_": "out"}
     push |= {"rows": planes.rows, "columns": planes.columns}
     push |= {"line": planes.line, "batch": planes.batch}
-    size = min(WORKGROUP, gpu.max_workgroup_invocations)
+    constants = {"LOCAL_X": min(WORKGROUP, gpu.max_workgroup_invocations)}
+    constants |= {"FLIP_ROWS": int(planes.flips_rows)}
+    constants |= {"FLIP_COLUMNS": int(planes.flips_columns)}
     if x.dtype.itemsize == 2 and planes.is_of_pairs and x.layout.offset % 2 == 0:
         tiles = ceil_div(planes.rows, 2 * TILE) * ceil_div(planes.columns, TILE)
         grid = fold_grid(tiles, planes.planes)
-        return Dispatch("copy/transpose_16bit", grid, push, {"LOCAL_X": size})
+        return Dispatch("copy/transpose_16bit", grid, push, constants)
     push["step"] = planes.step
     tiles = ceil_div(planes.rows, TILE) * ceil_div(planes.columns, TILE)
     return Dispatch(
         "copy/transpose",
         fold_grid(tiles, planes.planes),
         push,
-        {"LOCAL_X": size},
+        constants,
         storage_defines(x.dtype),
     )

@@ -3,7 +3,7 @@
 // grid    linear in tiles of 64 x 64; z: plane
 // in      x of T; step is 1, or neighbours are not read together
 // out     out_ (planes, rows, columns) T, contiguous
-// consts  LOCAL_X: a multiple of 64
+// consts  LOCAL_X: a multiple of 64; FLIP_ROWS, FLIP_COLUMNS: of the result, reversed
 // source  through shared memory, so that reads and writes both run along memory
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -16,6 +16,9 @@
 #else
 #define HELD T
 #endif
+
+layout(constant_id = 3) const uint FLIP_ROWS = 0;
+layout(constant_id = 4) const uint FLIP_COLUMNS = 0;
 
 const uint TILE = 64;
 
@@ -48,11 +51,17 @@ void main() {
 
     uint from = gl_WorkGroupID.z * push.batch + (first_row + fast) * push.step;
     if (first_row + fast < rows)
-        for (uint j = slow; j < min(TILE, columns - first_column); j += together)
-            tile[j][place(j, fast)] = HELD(x.at[from + (first_column + j) * push.line]);
+        for (uint j = slow; j < min(TILE, columns - first_column); j += together) {
+            uint column = first_column + j;
+            if (FLIP_COLUMNS != 0) column = columns - 1 - column;
+            tile[j][place(j, fast)] = HELD(x.at[from + column * push.line]);
+        }
     barrier();
     uint to = gl_WorkGroupID.z * rows * columns + first_column + fast;
     if (first_column + fast < columns)
-        for (uint i = slow; i < min(TILE, rows - first_row); i += together)
-            out_.at[to + (first_row + i) * columns] = T(tile[fast][place(fast, i)]);
+        for (uint i = slow; i < min(TILE, rows - first_row); i += together) {
+            uint row = first_row + i;
+            if (FLIP_ROWS != 0) row = rows - 1 - row;
+            out_.at[to + row * columns] = T(tile[fast][place(fast, i)]);
+        }
 }

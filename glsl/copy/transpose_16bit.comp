@@ -3,12 +3,15 @@
 // grid    linear in tiles of 128 rows x 64 columns; z: plane
 // in      x of 2-byte elements; it begins at a whole word, and line and batch are even
 // out     out_ (planes, rows, columns), contiguous; rows and columns are even
-// consts  LOCAL_X: a multiple of 64
+// consts  LOCAL_X: a multiple of 64; FLIP_ROWS, FLIP_COLUMNS: of the result, reversed
 // source  as copy/transpose.comp, whose loads and stores move half as much
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
+
+layout(constant_id = 3) const uint FLIP_ROWS = 0;
+layout(constant_id = 4) const uint FLIP_COLUMNS = 0;
 
 const uint ROW_PAIRS = 64;
 const uint COLUMN_PAIRS = 32;
@@ -47,7 +50,12 @@ void main() {
     if (first_row + fast < row_pairs)
         [[unroll]] for (uint j = slow; j < COLUMN_PAIRS; j += together) {
             uint column = 2 * min(first_column + j, column_pairs - 1);
-            uint one = x.at[from + column * line], two = x.at[from + (column + 1) * line];
+            uint next = column + 1;
+            if (FLIP_COLUMNS != 0) {
+                column = push.columns - 1 - column;
+                next = column - 1;
+            }
+            uint one = x.at[from + column * line], two = x.at[from + next * line];
             tile[fast][j] = one & 0xffffu | two << 16;
             tile[ROW_PAIRS + fast][j] = one >> 16 | two & 0xffff0000u;
         }
@@ -60,7 +68,8 @@ void main() {
     if (first_column + fast < column_pairs)
         [[unroll]] for (uint i = slow; i < 2 * ROW_PAIRS; i += together) {
             uint row = 2 * first_row + i;
-            if (row < push.rows)
-                out_.at[to + row * column_pairs] = tile[i % 2 * ROW_PAIRS + i / 2][fast];
+            if (row >= push.rows) continue;
+            if (FLIP_ROWS != 0) row = push.rows - 1 - row;
+            out_.at[to + row * column_pairs] = tile[i % 2 * ROW_PAIRS + i / 2][fast];
         }
 }

@@ -18,10 +18,12 @@ from ...dispatch.elementwise import number
 from ...ir.kernel_call import Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, words_of
+from ...kernels.transpose import transpose_dispatch
 from ..elementwise.binary import add
 from ..elementwise.unary import lazy_copy, unshared
 from ..view import expand, flatten, reshape, transpose
 from .slice import narrow
+from .transpose import transposes
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -223,7 +225,36 @@ def flip(x: Tensor, dims: int | Sequence[int]) -> Tensor:
         for dim in wanted
         if x.layout.shape[dim] > 1
     }
+    if changes and transposes(x, tuple(changes)):
+        return _flipped_transpose(x, tuple(changes))
     return _mapped(x, changes, "flip")
+
+
+@primitive(dtypes=STORED, strided=True, typed="x")
+def _flipped_transpose(x: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return the elements of a transposed view, their order reversed along `dims`."""
+
+
+@_flipped_transpose.spec
+def _flipped_transpose_spec(x: TensorSpec, dims: tuple[int, ...]) -> TensorSpec:
+    return x
+
+
+@_flipped_transpose.kernel
+def _flipped_transpose_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> Dispatch:
+    return transpose_dispatch(gpu, x, dims)
+
+
+@_flipped_transpose.vjp
+def _flipped_transpose_vjp(grad: Tensor, dims: tuple[int, ...]) -> Tensor:
+    return flip(grad, dims)
+
+
+@_flipped_transpose.reference
+def _flipped_transpose_reference(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    return np.ascontiguousarray(np.flip(x, dims))
 
 
 @shown_as("Rot90Backward0", "x")

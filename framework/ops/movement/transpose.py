@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,15 +59,18 @@ def row_major(x: Tensor) -> Tensor:
     device = x.device
     if not isinstance(device, GpuDevice):
         return copy(x)
-    info = device.gpu.info
-    if copies_layout(info, x.layout, x.dtype.itemsize):
+    if copies_layout(device.gpu.info, x.layout, x.dtype.itemsize) or transposes(x):
         return _transposed_copy(x)
-    if not reads_lines(info):
-        return copy(x)
-    planes = planes_of(x.layout)
-    if planes is None or not planes.is_transposed or in_storage(x) is not x:
-        return copy(x)
-    return _transposed_copy(x)
+    return copy(x)
+
+
+def transposes(x: Tensor, flipped: Sequence[int] = ()) -> bool:
+    """Return whether a view, with dimensions flipped, passes through shared memory."""
+    device = x.device
+    if not isinstance(device, GpuDevice) or not reads_lines(device.gpu.info):
+        return False
+    planes = planes_of(x.layout, flipped)
+    return planes is not None and planes.is_transposed and in_storage(x) is x
 
 
 register_copy(row_major)

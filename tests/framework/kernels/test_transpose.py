@@ -21,6 +21,18 @@ def test_which_layouts_are_transposed() -> None:
     assert not transposed_of((2, 3, 20, 30), (1, 0, 3, 2)), "too many dimensions"
 
 
+def test_which_flips_are_of_rows_and_columns() -> None:
+    def flips_of(order: tuple[int, ...], *dims: int) -> tuple[bool, bool] | None:
+        planes = planes_of(Layout.contiguous((20, 30, 40)).permute(order), dims)
+        return planes and (planes.flips_rows, planes.flips_columns)
+
+    assert flips_of((0, 2, 1), 1) == (True, False)
+    assert flips_of((0, 2, 1), 2) == (False, True)
+    assert flips_of((0, 2, 1), 1, 2) == (True, True)
+    assert flips_of((0, 2, 1), 0) is None, "planes stay in order"
+    assert flips_of((1, 2, 0), 0) is None, "what is flipped is a part of the rows"
+
+
 def test_more_tiles_than_a_grid_is_wide(gpu: GpuDevice) -> None:
     x = fw.zeros((1, 64), device=gpu).expand(64 * 70_000, 64).T
     layout = planes_of(x.layout)

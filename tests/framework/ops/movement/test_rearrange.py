@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.agree import Row, agree, need
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.ops.movement import transpose
 
 FLOATS = ("float32", "float16")
 
@@ -141,3 +143,37 @@ def test_rot90_of_no_plane(dims: tuple[int, ...]) -> None:
     assert str(raised.value) == (
         f"rot90: dims are {dims}; they must be two different dimensions"
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64"])
+@pytest.mark.parametrize("shape", [(130, 66), (65, 37), (2, 34, 20)])
+def test_rotations_are_one_transposed_copy(
+    shape: tuple[int, ...],
+    dtype: str,
+    device: vkbackend.Device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which devices pass planes through shared memory only where loads coalesce."""
+    monkeypatch.setattr(transpose, "reads_lines", lambda gpu: True)
+    values = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    x = fw.tensor(values, device=fw.device(device.info.name))
+    fw.eval(x)
+    for turns in (1, 3):
+        before = device.counters.snapshot()
+        found = ops.rot90(x, turns, (-2, -1))
+        fw.eval(found)
+        assert (device.counters.snapshot() - before).dispatches == 1
+        assert np.array_equal(found.numpy(), np.rot90(values, turns, (-2, -1)))
+    both = ops.flip(x.transpose(-1, -2), (-2, -1))
+    assert np.array_equal(both.numpy(), np.flip(values.swapaxes(-1, -2), (-2, -1)))
+
+
+def test_gradients_of_rotations(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transpose, "reads_lines", lambda gpu: True)
+    x = fw.zeros((20, 30), device=fw.device(device.info.name), requires_grad=True)
+    seed = np.arange(600, dtype=np.float32).reshape(30, 20)
+    ops.rot90(x, 1).backward(fw.tensor(seed, device=x.device))
+    assert x.grad is not None
+    assert np.array_equal(x.grad.numpy(), np.rot90(seed, -1))
