@@ -137,7 +137,7 @@ def _measure_all(
     known = {} if options.again else _known(path, commit, peer)
     budget = options.budget or (math.inf if options.named else _BUDGET[size])
     here, there = Here(device), side_of(peer)
-    inputs = Inputs(here, there, not _is_software(device))
+    inputs = Inputs(here, there, on_gpu=not _is_software(device))
     seconds = options.seconds or _BATCH_SECONDS[size]
     bed = Bed(here, there, inputs, peer, device.gpu, seconds)
     print(f"{device.description}, beside {peer.name}: {len(chosen)} cases", flush=True)

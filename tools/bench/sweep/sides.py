@@ -116,6 +116,25 @@ class Torch:
         return wide(tensor.cpu().numpy())
 
 
+class Arbiter(Torch):
+    """PyTorch on the host in float64: it tells which of two results is off.
+
+    Its tensors have the elements that those of the other sides have, rounded to their
+    dtype.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        super().__init__(peer)
+        self.place = "cpu"
+
+    def made(self, values: np.ndarray[Any, Any], dtype: str) -> Any:
+        """Return a tensor of values, rounded to a dtype and then widened."""
+        tensor = super().made(values, dtype)
+        if tensor.is_complex():
+            return tensor.to(self.torch.complex128)
+        return tensor.double() if tensor.is_floating_point() else tensor
+
+
 class NumPy(Here):
     """NumPy: the reference of an element-wise op, and the host's ops for the rest."""
 
@@ -179,10 +198,10 @@ def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
 
 
 class Inputs:
-    """Inputs for both sides, kept while there is room for them."""
+    """Inputs for each side, kept while there is room for them."""
 
-    def __init__(self, here: Here, there: Side, on_gpu: bool) -> None:
-        self.sides: tuple[Side, ...] = (here, there)
+    def __init__(self, *sides: Side, on_gpu: bool) -> None:
+        self.sides = sides
         self.room = _KEPT[on_gpu]
         self.kept: OrderedDict[Any, tuple[list[Any], int]] = OrderedDict()
 
@@ -205,9 +224,20 @@ class Inputs:
         seeds = []
         for number, out in enumerate(outputs):
             name = str(out.dtype).rpartition(".")[2]
+            if isinstance(self.sides[which], Arbiter):
+                name = _narrow(name, dtype)
             given = Given(tuple(out.shape), seed=7 + number)
             seeds.append(self.of(given, name)[which])
         return seeds
+
+
+def _narrow(name: str, dtype: str) -> str:
+    """Return the dtype that a result of the arbiter has in a case of a dtype."""
+    if name == "complex128":
+        return "complex64"
+    if name == "float64":
+        return "float32" if dtype == "complex64" else dtype
+    return name
 
 
 def _laid(tensor: Any, given: Given) -> Any:

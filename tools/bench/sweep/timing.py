@@ -17,13 +17,25 @@ from ..baseline import Peer
 from ..clock import device_seconds, wall_seconds
 from .forms import flatten
 from .plan import BOTH, FORWARD, SweepCase
-from .sides import Here, Inputs, NoGradientError, Run, Side, bound, exact
+from .sides import (
+    Arbiter,
+    Here,
+    Inputs,
+    NoGradientError,
+    Run,
+    Side,
+    Torch,
+    bound,
+    exact,
+)
 
 _ROUNDS = 3
 _MOST_ALONE = 15
 _MAX_REPEATS = 400
 _PATIENCE = 3.0
 """Seconds that a peer on the host may take for a call; after that it has none."""
+_ARBITRATION = 60.0
+"""Seconds that the arbiter may take; after that there is none."""
 _WARM_UPS = 3
 """Calls in which a plan's commands come to be recorded, before those that count."""
 _SLOW = 0.5
@@ -39,6 +51,9 @@ TOLERANCES = {
     "float64": 1e-7,
 }
 """Largest differences, as shares of the largest result; of whole numbers it is 1e-5."""
+
+_LEAST = {"float16": 2.0**-24, "bfloat16": 2.0**-133}
+"""Differences of numbers near 0 that are one step, however large a share they are."""
 
 
 class Times(NamedTuple):
@@ -58,7 +73,8 @@ class Measured(NamedTuple):
         None where the peer has no such function, or refuses the call.
     error : float or None
         Largest difference, as a share of the largest result; None where results are
-        not compared.
+        not compared. From the peer's results, or from the arbiter's if that is too
+        large and the peer is farther from them.
     wall : bool
         Whether the times in a row are the host's clock's.
     moved : int
@@ -132,12 +148,12 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     assert ours is not None
     options = case.unit.options
     error = None
-    if theirs is not None and options.compared and wanted is not None:
+    known = case.direction == FORWARD or options.peer_gradients
+    if theirs is not None and options.compared and known and wanted is not None:
         if bed.peer.cuda:
             with exact(bed.peer):
                 wanted = theirs()
-        count = options.results if case.direction == FORWARD else None
-        error = difference(bed, mine[:count], wanted[:count])
+        error = _error(case, bed, mine, wanted)
     tensors = [bed.inputs.of(each, case.dtype)[0] for each in flatten(case.arguments)]
     moved = sum(each.nbytes for each in (*tensors, *mine))
     del mine, wanted
@@ -153,6 +169,32 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
         _in_a_row(bed, peers), _alone(bed, theirs, bed.peer.synchronize, False)
     )
     return Measured(here, there, error, wall, moved)
+
+
+def _error(
+    case: SweepCase, bed: Bed, mine: Sequence[Any], wanted: Sequence[Any]
+) -> float:
+    """Return the error of results: see `Measured`."""
+    count = case.unit.options.results if case.direction == FORWARD else None
+    mine, wanted = mine[:count], wanted[:count]
+    hosts = bed.here.host, bed.there.host
+    least = _LEAST.get(case.dtype, 0.0)
+    error = difference(hosts, mine, wanted, least)
+    if error <= TOLERANCES.get(case.dtype, 1e-5) or not isinstance(bed.there, Torch):
+        return error
+    arbiter = Arbiter(bed.peer)
+    inputs = Inputs(arbiter, on_gpu=False)
+    found = bound(arbiter, 0, case.unit, case.arguments, case.dtype, inputs)
+    if found is None:
+        return error
+    with limited(_ARBITRATION):
+        _, right, _ = _tried(found[0] if case.direction == FORWARD else found[1])
+    if right is None:
+        return error
+    right = right[:count]
+    of_ours = difference((hosts[0], arbiter.host), mine, right, least)
+    of_theirs = difference((hosts[1], arbiter.host), wanted, right, least)
+    return of_ours if of_ours < of_theirs else error
 
 
 @contextmanager
@@ -214,6 +256,9 @@ def _ours_together(bed: Bed, run: Run) -> tuple[float, bool]:
             on_host(_WARM_UPS)
         return _in_a_row(bed, on_host), True
     if once > _SLOW:
+        # It may have compiled.
+        once = min(once, on_host(1))
+    if once > _SLOW:
         return once, True
     # What starts no kernel, as a view, takes no time on the device.
     if not on_both and on_device(1):
@@ -256,10 +301,23 @@ def _alone(bed: Bed, run: Run, wait: Callable[[], Any], here: bool) -> float:
     return bed.typical(times)
 
 
-def difference(bed: Bed, mine: Sequence[Any], wanted: Sequence[Any]) -> float:
+def difference(
+    hosts: tuple[Callable[[Any], np.ndarray[Any, Any]], ...],
+    mine: Sequence[Any],
+    wanted: Sequence[Any],
+    least: float = 0.0,
+) -> float:
     """Return the largest difference, as a share of the largest result.
 
     It is infinite where shapes or their count differ, or a result is in one place only.
+
+    Parameters
+    ----------
+    hosts : tuple of callable
+        Return the elements of a tensor, of `mine` and of `wanted`.
+    mine, wanted : sequence of tensors
+    least : float
+        Differences up to this are none.
     """
     if len(mine) != len(wanted):
         return float("inf")
@@ -268,20 +326,24 @@ def difference(bed: Bed, mine: Sequence[Any], wanted: Sequence[Any]) -> float:
         if tuple(ours.shape) != tuple(theirs.shape):
             return float("inf")
         for part, expected in zip(_ends(ours), _ends(theirs), strict=True):
-            found.append(apart(bed.here.host(part), bed.there.host(expected)))
+            found.append(apart(hosts[0](part), hosts[1](expected), least))
     return max(found)
 
 
-def apart(actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any]) -> float:
+def apart(
+    actual: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], least: float = 0.0
+) -> float:
     """Return the largest difference of arrays, as a share of the largest element.
 
-    Elements that are the same infinity, or NaN in both, do not differ.
+    Elements that are the same infinity, or NaN in both, do not differ, nor those that
+    differ by `least` at most.
     """
     with np.errstate(all="ignore"):
         finite = np.isfinite(expected)
         scale = float(np.abs(expected[finite]).max(initial=0)) or 1.0
         same = (actual == expected) | (np.isnan(actual) & np.isnan(expected))
-        differences = np.where(same, 0, np.abs(actual - expected))
+        apart_by = np.abs(actual - expected)
+        differences = np.where(same | (apart_by <= least), 0, apart_by)
     if np.isnan(differences).any():
         return float("inf")
     return float(differences.max(initial=0)) / scale

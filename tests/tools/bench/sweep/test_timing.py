@@ -10,10 +10,13 @@ import pytest
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.tools.bench.baseline import Peer
+from vkbackend.tools.bench.sweep import timing
 from vkbackend.tools.bench.sweep.plan import cases
-from vkbackend.tools.bench.sweep.sides import Here, Inputs, side_of
+from vkbackend.tools.bench.sweep.sides import Here, Inputs, bound, side_of
 from vkbackend.tools.bench.sweep.timing import (
+    TOLERANCES,
     Bed,
+    _error,
     _ours_together,
     apart,
     limited,
@@ -27,6 +30,45 @@ def test_differences_are_shares_of_the_largest() -> None:
     assert apart(wanted, wanted) == 0
     assert apart(np.array([3.0, np.inf, np.nan]), wanted) == 0.25
     assert apart(np.array([np.nan, np.inf, np.nan]), wanted) == np.inf
+    assert apart(np.array([4.25, np.inf, np.nan]), wanted, 0.25) == 0
+    assert apart(np.array([4.5, np.inf, np.nan]), wanted, 0.25) == 0.125
+
+
+def test_of_two_results_the_arbiter_tells_which_is_off(place: Any) -> None:
+    pytest.importorskip("torch")
+    peer = Peer("torch")
+    here, there = Here(place), side_of(peer)
+    inputs = Inputs(here, there, on_gpu=False)
+    bed = Bed(here, there, inputs, peer, place.gpu, 1e-6)
+    for dtype in ("float32", "float16"):
+        (case,) = (
+            each
+            for each in cases({"cumsum": units()["cumsum"]}, "full", every=True)
+            if (each.title, each.dtype) == ("cumsum tiny both", dtype)
+        )
+        results = []
+        for which, side in enumerate((here, there)):
+            run = bound(side, which, case.unit, case.arguments, dtype, inputs)
+            assert run is not None
+            results.append(run[1]())
+        mine, theirs = results
+        limit = TOLERANCES[dtype]
+        assert _error(case, bed, mine, theirs) <= limit
+        assert _error(case, bed, mine, [each * 1.1 for each in theirs]) <= limit
+        assert _error(case, bed, [each * 1.1 for each in mine], theirs) > 0.05
+
+
+def test_a_call_that_compiled_is_no_slow_one(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter([0.7])
+    monkeypatch.setattr(timing, "wall_seconds", lambda *_: next(seconds, 1e-6))
+    bed: Any = SimpleNamespace(
+        gpu=gpu.gpu, software=False, seconds=1e-6, typical=statistics.median
+    )
+    x = fw.rand(8, device=gpu)
+    found, _ = _ours_together(bed, lambda: [x * 2])
+    assert found < 0.5
 
 
 def test_a_case_is_compared_and_timed(place: Any) -> None:
