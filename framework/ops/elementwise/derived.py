@@ -496,6 +496,10 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return log(div(x, sub(1.0, x)))
 
 
+_SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(9)]
+"""Coefficients of sin(a) / a as a polynomial in the square of a."""
+
+
 @shown_as("SincBackward0", "input")
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi x) / (pi x), and 1 at 0.
@@ -506,11 +510,15 @@ def sinc(input: Tensor) -> Tensor:
         Any dtype; integers and bools are converted to the default dtype.
     """
     x = _fractional(input)
-    zero = eq(x, 0.0)
-    angle = mul(where(zero, 1.0, x), math.pi)
-    # The parabola has the derivatives of 0.
-    near = sub(1.0, mul(mul(x, x), math.pi**2 / 6))
-    return where(zero, near, div(sin(angle), angle))
+    # Derivatives of the quotient are small differences of what is large near 0.
+    is_near = lt(abs(x), 0.25)
+    angle = mul(where(is_near, 1.0, x), math.pi)
+    small = mul(where(is_near, x, 0.0), math.pi)
+    square = mul(small, small)
+    series = mul(square, _SINC[-1])
+    for term in _SINC[-2:0:-1]:
+        series = mul(add(series, term), square)
+    return where(is_near, add(series, _SINC[0]), div(sin(angle), angle))
 
 
 @shown_as("MvlgammaBackward0", "input")

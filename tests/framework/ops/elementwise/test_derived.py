@@ -9,6 +9,7 @@ import torch
 import vkbackend
 import vkbackend.framework as fw
 from tests.torch_calls import check
+from vkbackend.framework.base.device import Device
 
 Make = Callable[..., fw.Tensor]
 
@@ -101,3 +102,17 @@ def test_subnormal_and_infinite_numbers(make: Make) -> None:
         fw.heaviside(x, make(ones)).numpy(),
         torch.heaviside(given, torch.tensor(ones)).numpy(),
     )
+
+
+def test_gradients_of_sinc_near_zero(place: Device) -> None:
+    data = np.concatenate([[0, -1e-30, 1e30], np.geomspace(1e-9, 0.5, 40)])
+    x = fw.tensor(data.astype(np.float32), device=place).requires_grad_()
+    fw.sinc(x).sum().backward()
+    angle = np.pi * x.detach().numpy()[3:].astype(np.longdouble)
+    wanted = np.pi * (np.cos(angle) - np.sin(angle) / angle) / angle
+    small = angle < 1e-2
+    wanted[small] = -np.pi / 3 * angle[small] * (1 - angle[small] ** 2 / 10)
+    found = x.grad.numpy()
+    assert found[:2].tolist() == [0, np.float32(np.pi**2 / 3 * 1e-30)]
+    assert np.isfinite(found[2])
+    np.testing.assert_allclose(found[3:], wanted.astype(np.float64), 2e-6)
