@@ -65,6 +65,9 @@ SCATTERED = tuple(
 )
 """Rows that are combined: with an index for each element, or for each row."""
 
+SCATTERED_ROWS = tuple(SCATTERED[at] for at in (1, 2, 4, 5))
+"""Those with an index for each row."""
+
 
 def combined(
     base: np.ndarray, index: np.ndarray, source: np.ndarray, join: Callable[..., Any]
@@ -297,6 +300,34 @@ INDEXING = {
                 "index_add: index 3 is out of range: dimension 0 has size 3",
             ),
         ),
+    ),
+    "add_gathered": Case(
+        combining("add_gathered", end=(True,)),
+        SCATTERED_ROWS,
+        lambda base, index, source: combined(base, index, source, np.add),
+        scale=20,  # up to a hundred terms
+        bad=(
+            Bad(
+                lambda ones: ops.index_add(
+                    ones(3), 0, ones(2, dtype="int32") * 3, ones(2)
+                ),
+                IndexRangeError,
+                "index_add: index 3 is out of range: dimension 0 has size 3",
+            ),
+        ),
+    ),
+    "gathered_segment_sum": Case(
+        lambda rows, source: REGISTRY["gathered_segment_sum"](
+            rows, argsort_keys(rows), source, None, 7
+        ),
+        (
+            Sample((rows(37, -2, 7), Draw((2, 37, 3)))),
+            Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
+            Sample((rows(1, 0, 7), Draw((1, 1, 1)))),
+        ),
+        lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
+        gradient=False,
+        scale=20,  # dozens of terms of size 2
     ),
     "nonzero": Case(
         lambda mask: flatnonzero(mask.reshape(-1)),

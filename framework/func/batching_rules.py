@@ -402,7 +402,14 @@ def _take(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("x",), bound["x"].shape)
 
 
-@rule("put", "add_rows", "scatter_atomic", "scatter_minmax", "scatter_product")
+@rule(
+    "put",
+    "add_rows",
+    "add_gathered",
+    "scatter_atomic",
+    "scatter_minmax",
+    "scatter_product",
+)
 def _put(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return _outer(op, bound, levels, ("base", "source"), bound["source"].shape)
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.dtype import DType, int32
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, fold_grid
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    Scratch,
+    StridedSpec,
+    divisor,
+    fold_grid,
+)
 from .gpu_model import model_of
 from .linear import linear_dispatch, linear_workgroup
 from .reduce import SOFTWARE_WORKGROUP, need_countable
@@ -259,6 +266,45 @@ def segment_sum_dispatches(
             return steps
         entries = 2 * chunks
         read = {"source": carry, "rows": carry_rows, "order": carry_rows}
+
+
+def segment_gather_dispatches(
+    gpu: DeviceInfo, source: StridedSpec, count: int, has_base: bool
+) -> list[Dispatch]:
+    """Return the dispatches in which each result adds up the entries of its segment.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    source : StridedSpec, shape (outer, entries, inner)
+        By the node's `places`, which its `order` sorts.
+    count : int
+        Segments.
+    has_base : bool
+        Whether sums are added to `base`.
+    """
+    outer, entries, inner = source.shape
+    numel = outer * count * inner
+    need_countable("segment_sum", source)
+    push: dict[str, Argument] = {"source": "source", "places": "places"}
+    push |= {"base": "base" if has_base else "source", "order": "order", "out_": "out"}
+    push |= {"starts": Scratch("starts", 4 * (count + 1)), "count": numel}
+    push |= {"rows": count, "entries": entries, "inner": inner}
+    for name, size in (("rows", count), ("inner", inner)):
+        magic, shift = divisor(max(1, size))
+        push |= {f"divide_{name}[0]": magic, f"divide_{name}[1]": shift}
+    defines, workgroup = storage_defines(source.dtype), linear_workgroup(gpu)
+    return [
+        linear_dispatch(
+            "index/segment_gather",
+            invocations,
+            push,
+            {"PASS": number, "HAS_BASE": int(has_base)},
+            defines,
+            workgroup,
+        )
+        for number, invocations in enumerate((count + 1, numel))
+    ]
 
 
 def _zeros(words: int) -> Dispatch:

@@ -56,8 +56,11 @@ from ..view import expand, flatten, reshape
 from .atomic_scatter import scatter_atomic
 from .row_index import INDEX, checked_rows, index_constants, readable_index
 from .segment_sum import (
+    GATHERED,
     SUM_DTYPES,
     argsort_keys,
+    gathered_segment_sum,
+    gathers_segments,
     sorted_segment_sum,
     sum_dtype,
     sums_by_atomics,
@@ -286,6 +289,8 @@ def segment_sum(
         )
     outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
+    if _gathers_segments(index, source, rows):
+        return _gathered_sum(index, source, None, rows, site, from_end)
     each = len(index.layout.shape) == 3
     compute = sum_dtype(source.dtype)
     parts = source if compute is source.dtype else cast(source, compute)
@@ -298,6 +303,24 @@ def segment_sum(
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
     return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
+
+
+def _gathers_segments(index: Tensor, source: Tensor, rows: int) -> bool:
+    """Return whether each of `rows` adds up its own segment of `source`."""
+    return (
+        source.dtype in GATHERED
+        and gathers_segments(source, index, rows)
+        and not _sums_by_atomics(index, source)
+    )
+
+
+def _gathered_sum(
+    index: Tensor, source: Tensor, base: Tensor | None, rows: int, site: str,
+    from_end: bool,
+) -> Tensor:  # fmt: skip
+    """Return segment sums that each result adds up, and `base`, by a row each."""
+    places = _flat_offsets(index, rows, site, from_end)
+    return gathered_segment_sum(places, argsort_keys(places), source, base, rows)
 
 
 def _sums_by_atomics(index: Tensor, source: Tensor) -> bool:
@@ -551,6 +574,8 @@ def add_rows(
         return lazy_copy(base)
     index = readable_index("index", index)
     compute, rows = sum_dtype(base.dtype), base.layout.shape[1]
+    if _gathers_segments(index, source, rows):
+        return _add_gathered(base, index, source, site, from_end)
     if compute is not base.dtype:
         wide = cast(base, compute), index, cast(source, compute)
         return cast(add_rows(*wide, site, from_end), base.dtype)
@@ -567,6 +592,15 @@ def _add_rows(
     return scatter_atomic(base, index, source, "sum", True, site, from_end)
 
 
+@composite(dtypes={"base": GATHERED, "index": INDEX, "source": GATHERED})
+def _add_gathered(
+    base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
+) -> Tensor:
+    """Return `base` with rows added, each row by itself."""
+    return _gathered_sum(index, source, base, base.layout.shape[1], site, from_end)
+
+
+@_add_gathered.vjp
 @_add_rows.vjp
 def _add_rows_vjp(
     grad: Tensor, index: Tensor, from_end: bool

@@ -8,13 +8,25 @@ import numpy as np
 
 from ...base.determinism import is_deterministic
 from ...base.device import Device, GpuDevice
-from ...base.dtype import DType, float32, float64, int32, int64, uint32, uint64
+from ...base.dtype import (
+    DType,
+    as_dtype,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int32,
+    int64,
+    uint32,
+    uint64,
+)
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.scan import segment_sum_dispatches
+from ...kernels.scan import segment_gather_dispatches, segment_sum_dispatches
 from ...kernels.sort import sort_dispatches
+from ..reduce.common import in_storage
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -29,8 +41,22 @@ ATOMIC_COLUMNS = 32
 """Columns of each key up to which they are: sums of wide rows hide the sort. 500,000
 keys of 64 columns took 349 us sorted, with PyTorch's atomics 259 (NVIDIA H200)."""
 
+GATHERED_COLUMNS = 1024
+"""Columns from which each result adds up its own segment: so many invocations a row."""
+
+GATHERED_ENTRIES = 1 << 14
+GATHERED_EACH = 16
+"""Most entries, and most of them for each row, where that is done: what it takes if
+all entries are of one row is bounded by them."""
+
+COALESCED_COLUMNS = 32
+"""Neighbouring columns from which loads of them by a subgroup are one transaction."""
+
 SUM_DTYPES = (float32, float64, int32, int64, uint32, uint64)
 """Accumulation dtypes."""
+
+GATHERED = (float16, bfloat16, *SUM_DTYPES)
+"""Dtypes of what each result adds up for itself."""
 
 
 def sum_dtype(dtype: DType) -> DType:
@@ -109,6 +135,76 @@ def sorted_segment_sum_reference(
     for column, values in zip(out, source):
         np.add.at(column, rows[valid], values[valid])
     return out
+
+
+@primitive(
+    dtypes={
+        "places": (int32,),
+        "order": (int32,),
+        "source": GATHERED,
+        "base": GATHERED,
+    },
+    typed="source",
+)
+def gathered_segment_sum(
+    places: Tensor, order: Tensor, source: Tensor, base: Tensor | None, count: int
+) -> Tensor:
+    """Return the segment sums (outer, count, inner) of rows of `source`, and `base`.
+
+    As `sorted_segment_sum`, but each element of the result adds up its own segment, in
+    the order of entries, and the 2-byte floats are read and written as they are.
+    """  # fmt: skip
+
+
+@gathered_segment_sum.spec
+def gathered_segment_sum_spec(
+    source: TensorSpec, count: int, **_: object
+) -> TensorSpec:
+    outer, _entries, inner = source.shape
+    return TensorSpec((outer, count, inner), source.dtype)
+
+
+@gathered_segment_sum.kernel
+def gathered_segment_sum_kernel(
+    gpu: DeviceInfo,
+    source: StridedSpec,
+    base: StridedSpec | None,
+    count: int,
+    **_: object,
+) -> list[Dispatch]:
+    return segment_gather_dispatches(gpu, source, count, base is not None)
+
+
+@gathered_segment_sum.reference
+def gathered_segment_sum_reference(
+    places: np.ndarray,
+    order: np.ndarray,
+    source: np.ndarray,
+    base: np.ndarray | None,
+    count: int,
+) -> np.ndarray:
+    wide = source.astype(sum_dtype(as_dtype(source.dtype)).numpy, copy=False)
+    sums = sorted_segment_sum_reference(places, order, wide, count)
+    return (sums if base is None else sums + base).astype(source.dtype)
+
+
+def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:
+    """Return whether each result adds up its own segment of (outer, entries, inner).
+
+    On GPUs where entries are few and there are many columns, so that a long segment,
+    which one invocation of each column adds up, is no tail: columns apart are read
+    across memory otherwise, and 2-byte floats through copies in float32.
+    """
+    device = x.device
+    if not isinstance(device, GpuDevice) or len(index.layout.shape) != 1:
+        return False
+    if not device.gpu.info.target.hides_latency or in_storage(x) is not x:
+        return False
+    outer, entries, inner = x.layout.shape
+    apart = inner < COALESCED_COLUMNS
+    most = GATHERED_ENTRIES if apart else GATHERED_ENTRIES // 4
+    few = entries <= min(most, GATHERED_EACH * rows)
+    return few and outer * inner >= GATHERED_COLUMNS and (apart or x.dtype.itemsize < 4)
 
 
 def sums_by_atomics(device: Device, dtype: DType, keys: int, columns: int) -> bool:

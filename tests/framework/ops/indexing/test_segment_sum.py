@@ -165,3 +165,77 @@ def test_sums_are_added_to_the_base_in_place(
     names = [span.name.split()[0] for span in profile.spans]
     assert names == ["copy/words", "index/atomic_reduce"]
     del found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "dim", "count"),
+    [
+        ((40, 40, 9), 2, 31),
+        ((1100, 20), 1, 50),
+        ((20, 1100), 0, 50),
+        ((2, 9, 600), 1, 9),
+    ],
+)
+def test_each_result_adds_up_its_entries(
+    shape: tuple[int, ...],
+    dim: int,
+    count: int,
+    dtype: str,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of columns apart, and of 2-byte floats; the same as PyTorch in float64."""
+    need(dtype, gpu)
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, hides_latency=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    rng = np.random.default_rng(1)
+    sizes = (*shape[:dim], count, *shape[dim + 1 :])
+    base, source = (rng.integers(-9, 9, each) for each in (shape, sizes))
+    x, given = (fw.tensor(e, device=gpu, dtype=DTYPES[dtype]) for e in (base, source))
+    y, right = (torch.from_numpy(each).double() for each in (base, source))
+    seed = rng.integers(-9, 9, shape)
+    for each in (x, given, y, right):
+        each.requires_grad_()
+    with gpu.fresh_plan_cache():
+        for index in (rng.integers(0, shape[dim], count), np.full(count, 3)):
+            places = fw.tensor(index, device=gpu)
+            chosen = torch.from_numpy(index)
+            found, wanted = (
+                x.index_add(dim, places, given), y.index_add(dim, chosen, right)
+            )  # fmt: skip
+            assert np.array_equal(
+                found.detach().cpu().double().numpy(), wanted.detach()
+            )
+            found.backward(fw.tensor(seed, device=gpu, dtype=DTYPES[dtype]))
+            wanted.backward(torch.from_numpy(seed).double())
+            found = x.index_select(dim, places)
+            found.backward(given.detach())
+            y.index_select(dim, chosen).backward(right.detach())
+            for left, other in ((x, y), (given, right)):
+                assert left.grad is not None
+                assert other.grad is not None
+                assert np.array_equal(left.grad.cpu().double().numpy(), other.grad)
+                left.grad = other.grad = None
+
+
+def test_which_results_add_up_their_entries(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+
+    def gathers(shape: tuple[int, ...], rows: int, dtype: fw.DType) -> bool:
+        x = fw.zeros(shape, dtype=dtype, device=gpu)
+        index = fw.zeros(shape[1], dtype=fw.int64, device=gpu)
+        return segment_sum.gathers_segments(x, index, rows)
+
+    assert not gathers((2048, 50, 1), 50, fw.float32), "a software device"
+    target = dataclasses.replace(info.target, hides_latency=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    assert gathers((2048, 50, 1), 50, fw.float32)
+    assert not gathers((2048, 50, 1), 3, fw.float32), "many entries a row"
+    assert not gathers((8, 50, 1), 50, fw.float32), "few columns"
+    assert not gathers((1, 50, 2048), 50, fw.float32), "columns side by side"
+    if getattr(info, fw.float16.storage_feature or "", False):
+        assert gathers((1, 50, 2048), 50, fw.float16)
