@@ -12,6 +12,7 @@ from ..exit_status import outcome
 from . import (
     compute_bound,
     growth,
+    language_models,
     memory_bound,
     network_training,
     results,
@@ -32,6 +33,7 @@ _FAMILIES = (
     transfers,
     training,
     network_training,
+    language_models,
 )
 
 

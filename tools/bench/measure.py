@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import sys
 import time
@@ -48,12 +49,15 @@ class Measurement(NamedTuple):
         not compared.
     case : Case
         What was measured.
+    peak : int
+        Most bytes of the device's memory that ours took at once, also to warm up.
     """
 
     seconds: float
     peer_seconds: float | None
     error: float | None
     case: Case
+    peak: int = 0
 
     @property
     def ratio(self) -> float | None:
@@ -77,6 +81,9 @@ def measure(
     rounds : int
         Measurements of each, of which the median counts.
     """
+    gc.collect()
+    before = fw.accelerator.memory_allocated(device)
+    fw.accelerator.reset_peak_memory_stats(device)
     case = workload.make(Bench(peer, device), *workload.sizes[size])
     gpu: vkbackend.Device = device.gpu
     wall = case.wall or gpu.info.kind == "software"
@@ -105,7 +112,9 @@ def measure(
                 side(1)
             taken.append(side(repeat))
     medians = [statistics.median(taken) / case.runs for taken in times]
-    return Measurement(medians[0], medians[1] if len(sides) > 1 else None, error, case)
+    peak = fw.accelerator.max_memory_allocated(device) - before
+    theirs_seconds = medians[1] if len(sides) > 1 else None
+    return Measurement(medians[0], theirs_seconds, error, case, peak)
 
 
 def _repeats(side: Callable[[int], float]) -> int:

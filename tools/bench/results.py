@@ -54,6 +54,7 @@ def record(
         "gigabytes_per_second": _rate(case.moved, measured.seconds * 1e9),
         "teraflops": _rate(case.operations, measured.seconds * 1e12),
         "of_ceiling": _significant(least / measured.seconds if least else None),
+        "peak_mebibytes": _significant(measured.peak / 2**20),
     }
 
 
@@ -101,7 +102,7 @@ def commit() -> str:
 
 HEADING = (
     f"{'workload':<34} {'dtype':<9} {'ms':>9} {'peer ms':>9} {'ratio':>6}"
-    f" {'GB/s':>7} {'TFLOP/s':>8} {'limit':>6} {'error':>8}"
+    f" {'GB/s':>7} {'TFLOP/s':>8} {'limit':>6} {'MiB':>7} {'error':>8}"
 )
 
 
@@ -116,6 +117,7 @@ def line(row: Record) -> str:
         _cell(row["gigabytes_per_second"], "7.0f", 7),
         _cell(row["teraflops"], "8.3g", 8),
         f"{share:6.0%}" if share else " " * 5 + "-",
+        _cell(row["peak_mebibytes"], "7.0f", 7),
         _cell(row["relative_error"], "8.1e", 8),
         "WRONG" if wrong(row) else "",
     ]

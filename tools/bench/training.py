@@ -129,7 +129,7 @@ def _with_precision(library: Any, step: Step, precision: str) -> Step:
     return stepped
 
 
-def _cuda_graph(torch: Any, step: Step) -> Step:
+def cuda_graph(torch: Any, step: Step) -> Step:
     """Return a step of PyTorch as a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
@@ -149,13 +149,14 @@ def _cuda_graph(torch: Any, step: Step) -> Step:
     return replay
 
 
-def _warm(step: Step) -> Step:
+def warm(step: Step) -> Step:
+    """Return a step after its first runs, in which it may be compiled."""
     for _ in range(_WARM_STEPS):
         step()
     return step
 
 
-def _replays(step: Step) -> None:
+def warm_replays(step: Step) -> None:
     """Warm a jitted step; what is not replayed must not be timed as if.
 
     Raises
@@ -165,7 +166,7 @@ def _replays(step: Step) -> None:
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "jit: .* runs without replay")
-        _warm(step)
+        warm(step)
 
 
 def training_case(
@@ -194,7 +195,7 @@ def training_case(
     jitted = step if how == "eager" else fw.jit(step)
     step = _with_precision(fw, jitted, using.precision)
     if how != "eager":
-        _replays(step)
+        warm_replays(step)
     exact = using == EXACT
     tolerance = _TOLERANCE[dtype if exact else "bfloat16"]
     return Case(step, theirs, tolerance=tolerance, wall=True)
@@ -215,13 +216,13 @@ def _peer_step(
     torch = bench.peer.torch
     if how == "cudagraph" and bench.peer.cuda:
         step = _step(torch, model, x, y, using, capturable=True, fused=True)
-        return _cuda_graph(torch, step)
+        return cuda_graph(torch, step)
     if how == "compiled":
         model = torch.compile(model)
     fused = None if how == "eager" else bench.peer.cuda or None
     step = _step(torch, model, x, y, using, fused=fused)
     step = _with_precision(torch, step, using.precision)
-    return step if how == "eager" else _warm(step)
+    return step if how == "eager" else warm(step)
 
 
 def _mlp(bench: Bench, batch: int, how: ExecutionMode) -> Case:

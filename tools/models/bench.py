@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -194,6 +195,26 @@ def _positions(args: argparse.Namespace, room: int | None) -> list[int]:
     return found
 
 
+def greedy_step(
+    model: Any, cache: Any
+) -> Callable[[fw.Tensor], tuple[fw.Tensor, fw.Tensor]]:
+    """Return a step from tokens (batch, length) to the next one's, and its logits.
+
+    Parameters
+    ----------
+    model : nn.Module
+        A language model.
+    cache : KeyValueCache
+        Of the tokens before, to which a step adds its own.
+    """
+
+    def step(newest: fw.Tensor) -> tuple[fw.Tensor, fw.Tensor]:
+        logits: fw.Tensor = model(newest, cache, logits_to_keep=1)[:, -1]
+        return logits.to(fw.float32).argmax(-1, keepdim=True), logits
+
+    return step
+
+
 def measured(
     model: Any, batch: int, prompt: int, positions: list[int], steps: int, length: int
 ) -> Speeds:
@@ -215,10 +236,10 @@ def measured(
     kept = {id(each): each for each in [*model.parameters(), *model.buffers()]}
     device = next(iter(kept.values())).device
     cache = model.new_cache(batch, length, device)
+    greedy = greedy_step(model, cache)
 
     def step(newest: fw.Tensor) -> fw.Tensor:
-        logits: fw.Tensor = model(newest, cache, logits_to_keep=1)[:, -1]
-        return logits.to(fw.float32).argmax(-1, keepdim=True)
+        return greedy(newest)[0]
 
     words = model.config.vocab_size
     drawn = np.random.default_rng(0).integers(0, words, (batch, prompt))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import vkbackend.framework as fw
 from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.measure import measure
 from vkbackend.tools.bench.workload import Bench, Case, Workload
@@ -33,6 +34,19 @@ def test_results_are_compared(peer: Peer, place: Any) -> None:
     lost = measure(doubled(float("nan")), "small", peer, place, 1)
     assert lost.error is not None
     assert np.isnan(lost.error)
+
+
+def test_peak_is_that_of_the_workload_alone(peer: Peer, place: Any) -> None:
+    def make(bench: Bench, count: int) -> Case:
+        kept = [bench.uniform(count)[0] for _ in range(3)]
+        return Case(lambda: [kept[0] * 2.0], None)
+
+    held = fw.ones(1 << 18, device=place)
+    fw.eval(held)
+    three = Workload("three", "float32", {"small": (1 << 18,)}, make)
+    found = measure(three, "small", peer, place, 1)
+    assert 3 << 20 <= found.peak < 8 << 20
+    assert held.shape == (1 << 18,)
 
 
 def test_results_are_compared_with_exact_ones(

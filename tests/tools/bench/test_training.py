@@ -36,7 +36,7 @@ def test_what_is_not_replayed_is_not_timed_as_if_it_were(
         raise OutOfDeviceMemory("no room for the plan")
 
     x = fw.ones(4, device=place)
-    training._replays(fw.jit(lambda: [x + 1]))
+    training.warm_replays(fw.jit(lambda: [x + 1]))
     monkeypatch.setattr(compiled, "compile_trace", fails)
     with pytest.raises(UserWarning, match="no room for the plan"):
-        training._replays(fw.jit(lambda: [x + 1]))
+        training.warm_replays(fw.jit(lambda: [x + 1]))
