@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..base.dtype import DType, encode, float32
+from ..base.shape import ceil_div
 from ..ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from .gpu_model import model_of
 from .linear import linear_dispatch
 from .reduce import need_countable
 from .row_copy import first_copy
@@ -18,6 +20,20 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("max", "min", "prod", "sum")
 """In the order of the shader's numbers."""
+
+LEAST_RANGED = 1 << 20
+"""Entries from which it pays to read them again for each range of places."""
+
+MOST_RANGES = 4
+"""Ranges of places in turn; with more, reading again takes longer than it saves."""
+
+
+class Range(NamedTuple):
+    """Places from `first` on."""
+
+    first: int
+    span: int
+
 
 _KINDS = {"uint": "UNSIGNED", "int": "SIGNED", "float": "FLOAT"}
 
@@ -29,6 +45,28 @@ def identity_of(operation: str, dtype: DType) -> float:
     if dtype.is_float:
         return -np.inf if operation == "max" else np.inf
     return dtype.limits[0 if operation == "max" else 1]
+
+
+def place_ranges(gpu: DeviceInfo, places: int, size: int, entries: int) -> list[Range]:
+    """Return the ranges of places that atomics change in turn, which a cache holds.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    places : int
+    size : int
+        Bytes of each.
+    entries : int
+        Which name any of them, and are read again for each range.
+    """
+    cached, ranges = model_of(gpu).cached_scatter_bytes, 1
+    if cached is not None and entries >= LEAST_RANGED:
+        ranges = max(1, ceil_div(places * size, cached))
+    if ranges > MOST_RANGES:
+        ranges = 1
+    span = max(1, ceil_div(places, ranges))
+    starts = range(0, max(1, places), span)
+    return [Range(first, min(span, places - first)) for first in starts]
 
 
 def atomic_reduce_dispatches(
@@ -50,6 +88,7 @@ def atomic_reduce_dispatches(
         Of 4 bytes, or of 8.
     index : StridedSpec, shape (entries,) or that of `source`
     source : StridedSpec
+        Of the dtype of `base`, or 2-byte floats for one of float32.
     operation : str
         One of `OPERATIONS`.
     include_self : bool
@@ -77,7 +116,10 @@ def atomic_reduce_dispatches(
     if base.dtype.itemsize == 8:
         defines["WIDE_ATOMICS"] = "1"
 
-    def step(number: int, count: int) -> Dispatch:
+    if source.dtype is not base.dtype:
+        defines[f"SOURCE_{source.dtype.name.upper()}"] = "1"
+
+    def step(number: int, count: int, places: Range) -> Dispatch:
         # A pass names what it reads, so that the rest may have its memory.
         names = ("source", "source", "index") if number else ("base", "base", "base")
         read = dict(zip(("base", "source", "indices"), names))
@@ -86,14 +128,15 @@ def atomic_reduce_dispatches(
         return linear_dispatch(
             "index/atomic_reduce",
             count,
-            {**read, **push, "count": count},
+            {**read, **push, "count": count, **places._asdict()},
             chosen,
             defines,
         )
 
     if base.dtype.is_float and operation in ("max", "min"):
-        begun = step(0, base.numel)
+        begun = step(0, base.numel, Range(0, base.numel))
     else:
         begun = first_copy(gpu, "scatter_reduce", base, "base", "out")
-    marked = [] if include_self else [step(1, source.numel)]
-    return [begun, *marked, step(2, source.numel)]
+    ranges = place_ranges(gpu, base.numel, base.dtype.itemsize, source.numel)
+    passes = [2] if include_self else [1, 2]
+    return [begun, *(step(n, source.numel, each) for each in ranges for n in passes)]

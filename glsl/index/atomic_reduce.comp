@@ -1,12 +1,14 @@
 // Rows combined by atomics with those of a tensor that they name: extremes, products, sums
 // grid    one invocation per element of base, or of source, linear
 // in      base; source (outer, entries, inner); indices (entries), or one for each element
-//         if EACH; count: elements; identity: the bits of what changes nothing
+//         if EACH; count: elements; identity: the bits of what changes nothing; first,
+//         span: the places of out_ that passes 1 and 2 are for
 // out     out_, signed_, and floats with FLOAT_SUMS: the same memory (outer, rows, inner);
 //         error: an index out of range
 // consts  PASS: 0 begins with base, where each NaN has the bits that are beyond all
 //         others, 1 writes the identity where rows are named, 2 combines; OPERATION;
-//         EACH; INDEX_WORDS, INDEX_SIGNED, FROM_END
+//         EACH; INDEX_WORDS, INDEX_SIGNED, FROM_END; macro SOURCE_FLOAT16 or
+//         SOURCE_BFLOAT16: source of such, where out_ is of float32
 // source  extremes of floats by their bits: those without a sign are in the order of
 //         signed integers, those with it in the reverse order of unsigned ones; the last
 //         bits of sums and products of floats depend on the order of atomics
@@ -20,6 +22,12 @@
 #ifdef WIDE_ATOMICS
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_EXT_shader_atomic_int64 : require
+#endif
+#if defined(SOURCE_FLOAT16) || defined(SOURCE_BFLOAT16)
+#define SOURCE_16
+#extension GL_EXT_shader_16bit_storage : require
+#include "lib/bfloat16.glsl"
+#include "lib/float16.glsl"
 #endif
 #include "lib/index.glsl"
 #include "index/row_index.glsl"
@@ -58,7 +66,13 @@ const BITS INFINITY_BITS = 0x7f800000u, NAN_BITS = 0x7fc00000u, SIGN = 0x8000000
 #endif
 
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
-    Source { BITS at[]; };
+    Base { BITS at[]; };
+#ifdef SOURCE_16
+layout(buffer_reference, std430, buffer_reference_align = 2) restrict readonly buffer
+    Source { uint16_t at[]; };
+#else
+#define Source Base
+#endif
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer
     Bits { BITS at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 8) buffer
@@ -70,7 +84,7 @@ layout(buffer_reference, std430, buffer_reference_align = 8) buffer
 #endif
 
 layout(push_constant, std430) uniform Push {
-    Source base;
+    Base base;
     Source source;
     Indices indices;
     Bits out_;
@@ -84,7 +98,19 @@ layout(push_constant, std430) uniform Push {
     uint entries;
     uint inner;
     uint identity[2];
+    uint first;
+    uint span;
 } args;
+
+BITS source_bits(Source source, uint element) {
+#ifdef SOURCE_FLOAT16
+    return AS_BITS(from_float16(uint(source.at[element])));
+#elif defined(SOURCE_BFLOAT16)
+    return AS_BITS(from_bfloat16(uint(source.at[element])));
+#else
+    return source.at[element];
+#endif
+}
 
 BITS settled(BITS bits) {
 #if KIND == KIND_FLOAT
@@ -137,7 +163,8 @@ void combine(Bits out_, SignedBits signed_, uint place, BITS value) {
 
 void main() {
     uint element = linear_invocation();
-    Source base = args.base, source = args.source;
+    Base base = args.base;
+    Source source = args.source;
     Indices indices = args.indices;
     Bits out_ = args.out_;
     SignedBits signed_ = args.signed_;
@@ -153,6 +180,7 @@ void main() {
     if (bad != 0) args.error.at[0] = bad;
     if (row < 0) return;
     uint place = (outer * rows + uint(row)) * inner + (element - line * inner);
+    if (place - args.first >= args.span) return;
 #ifdef WIDE_ATOMICS
     BITS identity = BITS(args.identity[1]) << 32 | BITS(args.identity[0]);
 #else
@@ -163,8 +191,8 @@ void main() {
         return;
     }
 #ifdef FLOAT_SUMS
-    atomicAdd(args.floats.at[place], AS_NUMBER(source.at[element]));
+    atomicAdd(args.floats.at[place], AS_NUMBER(source_bits(source, element)));
 #else
-    combine(out_, signed_, place, settled(source.at[element]));
+    combine(out_, signed_, place, settled(source_bits(source, element)));
 #endif
 }

@@ -1,6 +1,7 @@
 // Last writer of each destination: out[place] = greatest entry, or -1
 // grid    one invocation per place, then one per index, linear
-// in      places (outer, entries, inner) int32; what is below 0 names nothing
+// in      places (outer, entries, inner) int32; what is below 0 names nothing; first,
+//         span: those that the second pass is for
 // out     out_ (count) int32
 // consts  CLEAR: the first pass, which sets -1
 // source  the maximum of integers does not depend on the order of atomics
@@ -19,6 +20,8 @@ layout(push_constant, std430) uniform Push {
     uint count;
     uint entries;
     uint inner;
+    int first;
+    uint span;
 } args;
 
 void main() {
@@ -32,5 +35,6 @@ void main() {
         return;
     }
     int place = places.at[element];
-    if (place >= 0) atomicMax(out_.at[place], int(element / inner % entries));
+    // What names nothing is beyond any span, too.
+    if (uint(place - args.first) < args.span) atomicMax(out_.at[place], int(element / inner % entries));
 }

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import as_dtype
+from ...base.dtype import DType, as_dtype, float32
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.scatter import atomic_reduce_dispatches, identity_of
+from ..reduce.common import as_dtype_of, in_storage
 from .row_index import INDEX, checked_rows, index_constants
-from .segment_sum import SUM_DTYPES
+from .segment_sum import GATHERED, SUM_DTYPES
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@primitive(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+@primitive(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
 def scatter_atomic(
     base: Tensor,
     index: Tensor,
@@ -33,7 +34,8 @@ def scatter_atomic(
     """Return `base` with rows of `source` combined, by one of `scatter.OPERATIONS`.
 
     `base` is (outer, rows, inner), `source` (outer, entries, inner), and the index one
-    for each row, (entries), or for each element of `source`.
+    for each row, (entries), or for each element of `source`, which may have 2-byte
+    floats where `base` has float32.
     """
 
 
@@ -84,3 +86,11 @@ def scatter_atomic_reference(
     with np.errstate(all="ignore"):
         combine.at(out, places, source)
     return out
+
+
+def atomic_source(source: Tensor, dtype: DType) -> Tensor:
+    """Return elements as `scatter_atomic` combines them in `dtype`: cast, or as is."""
+    narrow = dtype is float32 and source.dtype in GATHERED
+    if source.is_gpu and narrow and in_storage(source) is source:
+        return source
+    return as_dtype_of(source, dtype)

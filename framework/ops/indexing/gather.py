@@ -23,6 +23,7 @@ from ...base.dtype import (
     COMPLEX,
     NUMERIC,
     STORED,
+    DType,
     encode,
     int32,
 )
@@ -47,13 +48,15 @@ from ...kernels.row_copy import (
     gathered_row_dispatch,
     gathered_vector_dispatch,
 )
+from ...kernels.scatter import Range, place_ranges
 from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
+from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
-from .atomic_scatter import scatter_atomic
+from .atomic_scatter import atomic_source, scatter_atomic
 from .row_index import INDEX, checked_rows, index_constants, readable_index
 from .segment_sum import (
     GATHERED,
@@ -293,12 +296,13 @@ def segment_sum(
         return _gathered_sum(index, source, None, rows, site, from_end)
     each = len(index.layout.shape) == 3
     compute = sum_dtype(source.dtype)
-    parts = source if compute is source.dtype else cast(source, compute)
-    if _sums_by_atomics(index, parts):
+    parts = atomic_source(source, compute)
+    if _sums_by_atomics(index, parts, compute):
         zeros = fill_like(parts, sizes, 0, compute)
         out = scatter_atomic(zeros, index, parts, "sum", True, site, from_end)
         return out if compute is source.dtype else cast(out, source.dtype)
     places = flatten(_flat_offsets(index, rows, site, from_end))
+    parts = parts if parts.dtype is compute else cast(parts, compute)
     if each:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
@@ -310,7 +314,7 @@ def _gathers_segments(index: Tensor, source: Tensor, rows: int) -> bool:
     return (
         source.dtype in GATHERED
         and gathers_segments(source, index, rows)
-        and not _sums_by_atomics(index, source)
+        and not _sums_by_atomics(index, source, source.dtype)
     )
 
 
@@ -323,11 +327,11 @@ def _gathered_sum(
     return gathered_segment_sum(places, argsort_keys(places), source, base, rows)
 
 
-def _sums_by_atomics(index: Tensor, source: Tensor) -> bool:
-    """Return whether atomics add up rows of `source`, in the dtype that it has."""
+def _sums_by_atomics(index: Tensor, source: Tensor, dtype: DType) -> bool:
+    """Return whether atomics add up rows of `source`, in `dtype`."""
     keys = index.numel()
     columns = source.numel() // max(1, keys)
-    return sums_by_atomics(source.device, source.dtype, keys, columns)
+    return sums_by_atomics(source.device, dtype, keys, columns)
 
 
 @segment_sum.vjp
@@ -376,7 +380,7 @@ def _put_kernel(
     push: dict[str, Argument] = {"entries": entries, "inner": inner}
     numbered = push | {"indices": "index", "out_": places, "rows": rows}
     numbered["error"] = IndexSlot(site, rows)
-    marked = push | {"places": places, "out_": last}
+    marked, whole = push | {"places": places, "out_": last}, Range(0, targets)
     found = [
         linear_dispatch(
             "index/flat_offset",
@@ -384,11 +388,20 @@ def _put_kernel(
             numbered | {"count": index.numel},
             index_constants(index, from_end),
         ),
+        linear_dispatch(
+            "index/last_writer",
+            targets,
+            marked | {"count": targets, **whole._asdict()},
+            {"CLEAR": 1},
+        ),
         *(
             linear_dispatch(
-                "index/last_writer", count, marked | {"count": count}, {"CLEAR": clear}
+                "index/last_writer",
+                index.numel,
+                marked | {"count": index.numel, **each._asdict()},
+                {"CLEAR": 0},
             )
-            for clear, count in ((1, targets), (0, index.numel))
+            for each in place_ranges(gpu, targets, 4, index.numel)
         ),
     ]
     if index.ndim == 1 and not base.shape[2] * base.dtype.itemsize % WORD:
@@ -577,14 +590,15 @@ def add_rows(
     if _gathers_segments(index, source, rows):
         return _add_gathered(base, index, source, site, from_end)
     if compute is not base.dtype:
-        wide = cast(base, compute), index, cast(source, compute)
+        wide = cast(base, compute), index, atomic_source(source, compute)
         return cast(add_rows(*wide, site, from_end), base.dtype)
-    if not base.dtype.is_complex and _sums_by_atomics(index, source):
+    if not base.dtype.is_complex and _sums_by_atomics(index, source, compute):
         return _add_rows(base, index, source, site, from_end)
+    source = source if source.dtype is compute else cast(source, compute)
     return add(base, segment_sum(index, source, rows, site, from_end))
 
 
-@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
 def _add_rows(
     base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
 ) -> Tensor:
@@ -603,6 +617,7 @@ def _add_gathered(
 @_add_gathered.vjp
 @_add_rows.vjp
 def _add_rows_vjp(
-    grad: Tensor, index: Tensor, from_end: bool
+    grad: Tensor, index: Tensor, source_spec: TensorSpec, from_end: bool
 ) -> tuple[Tensor, None, Tensor]:
-    return grad, None, _take(grad, index, UNCHECKED, from_end)
+    taken = _take(grad, index, UNCHECKED, from_end)
+    return grad, None, as_dtype_of(taken, source_spec.dtype)

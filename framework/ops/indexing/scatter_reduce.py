@@ -41,7 +41,7 @@ from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of
 from ..source import fill_like
 from ..view import expand, flatten, reshape
-from .atomic_scatter import scatter_atomic
+from .atomic_scatter import atomic_source, scatter_atomic
 from .gather import (
     add_rows,
     flat_offsets,
@@ -52,7 +52,7 @@ from .gather import (
 from .row_index import INDEX, readable_index
 from .scatter import as_vector, scatter_along, scatter_slices
 from .scatter import scatter as replaced
-from .segment_sum import SUM_DTYPES, argsort_keys, sum_dtype
+from .segment_sum import GATHERED, SUM_DTYPES, argsort_keys, sum_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -257,7 +257,10 @@ def _combined_rows(
     index, dtype = readable_index("scatter_reduce", index), base.dtype
     if reduce in ("amax", "amin", "prod"):
         wide = sum_dtype(dtype)
-        given = as_dtype_of(base, wide), index, as_dtype_of(source, wide)
+        operation = {"amax": "max", "amin": "min"}.get(reduce, reduce)
+        atomic = _combines_by_atomics(base.device, wide, operation)
+        parts = (atomic_source if atomic else as_dtype_of)(source, wide)
+        given = as_dtype_of(base, wide), index, parts
         if reduce == "prod":
             return as_dtype_of(_scatter_product(*given, include_self, site), dtype)
         out = _scatter_minmax(*given, reduce == "amax", include_self, site)
@@ -373,7 +376,7 @@ def _segmented_scan(
     return values
 
 
-@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
 def _scatter_minmax(
     base: Tensor,
     index: Tensor,
@@ -400,12 +403,14 @@ def _scatter_minmax_vjp(
     if not include_self:
         named = ne(_entries(base, index, source, UNCHECKED), 0)
         is_extreme = where(named, 0, is_extreme)
-    chosen = cast(eq(source, take_rows(out, index)), grad.dtype)
+    wide = as_dtype_of(source, grad.dtype)
+    chosen = cast(eq(wide, take_rows(out, index)), grad.dtype)
     share = grad / add_rows(is_extreme, index, chosen)
-    return is_extreme * share, None, chosen * take_rows(share, index)
+    shares = as_dtype_of(chosen * take_rows(share, index), source.dtype)
+    return is_extreme * share, None, shares
 
 
-@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": SUM_DTYPES})
+@composite(dtypes={"base": SUM_DTYPES, "index": INDEX, "source": GATHERED})
 def _scatter_product(
     base: Tensor, index: Tensor, source: Tensor, include_self: bool, site: str
 ) -> Tensor:
@@ -423,8 +428,10 @@ def _scatter_product_vjp(
     otherwise; of the only 0 it is the product of all that are not. That has no right
     derivative by the zeros, so a gradient that is recorded is computed without it.
     """
+    stored, source = source.dtype, as_dtype_of(source, base.dtype)
     if is_grad_enabled():
-        return _recorded_product_vjp(grad, base, index, source, include_self)
+        grads = _recorded_product_vjp(grad, base, index, source, include_self)
+        return *grads[:2], as_dtype_of(grads[2], stored)
     is_zero, base_is_zero = eq(source, 0), eq(base, 0)
     zeros = segment_sum(index, cast(is_zero, int32), base.shape[1], UNCHECKED, False)
     if include_self:
@@ -433,7 +440,7 @@ def _scatter_product_vjp(
     product = grad * _combination(*factors, "prod", include_self, UNCHECKED)
     whole, rest = (where(eq(zeros, count), product, 0) for count in (0, 1))
     shares = take_rows(whole, index) / factors[2], take_rows(rest, index)
-    grad_source = where(is_zero, shares[1], shares[0])
+    grad_source = as_dtype_of(where(is_zero, shares[1], shares[0]), stored)
     if include_self:
         return where(base_is_zero, rest, whole / factors[0]), None, grad_source
     named = ne(_entries(base, index, source, UNCHECKED), 0)

@@ -1,5 +1,6 @@
 """Rows combined by atomics: which passes there are, and what they read."""
 
+import dataclasses
 import math
 
 import pytest
@@ -8,10 +9,12 @@ import vkbackend
 from vkbackend.framework.base.dtype import DType, float32, float64, int32, uint32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import Dispatch, StridedSpec
+from vkbackend.framework.kernels.gpu_model import MODELS
 from vkbackend.framework.kernels.scatter import (
     OPERATIONS,
     atomic_reduce_dispatches,
     identity_of,
+    place_ranges,
 )
 
 
@@ -53,3 +56,19 @@ def test_identities() -> None:
     assert identity_of("min", uint32) == (1 << 32) - 1
     assert identity_of("prod", int32) == 1
     assert identity_of("sum", float32) == 0
+
+
+def test_places_are_changed_range_by_range(
+    discrete: vkbackend.DeviceInfo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each range is one that a cache holds; what many would hold is one again."""
+    model = dataclasses.replace(MODELS["NVIDIA"], cached_scatter_bytes=4000)
+    monkeypatch.setitem(MODELS, "NVIDIA", model)
+    info, many = dataclasses.replace(discrete, vendor_id=0x10DE), 1 << 20
+    assert place_ranges(info, 1000, 4, many) == [(0, 1000)]
+    assert place_ranges(info, 2999, 4, many) == [(0, 1000), (1000, 1000), (2000, 999)]
+    assert place_ranges(info, 2999, 4, 1000) == [(0, 2999)], "few entries"
+    assert place_ranges(info, 5000, 4, many) == [(0, 5000)], "too many ranges"
+    assert place_ranges(info, 0, 4, many) == [(0, 0)]
+    other = dataclasses.replace(discrete, vendor_id=0x13B5)
+    assert place_ranges(other, 2999, 4, many) == [(0, 2999)], "of an unknown cache"
