@@ -164,13 +164,16 @@ class _Decoding:
 
         @torch.no_grad()  # type: ignore[untyped-decorator]  # PyTorch is known when it runs
         def step() -> Sequence[Any]:
+            if tokens > 1:
+                begin()
             logits = model(given, cache)[:, -1].float()
             newest = logits.argmax(-1, keepdim=True)
             if tokens == 1:
                 given.copy_(newest)
             return newest, logits
 
-        graph = cuda_graph(torch, step) if peer.cuda else step
+        begin()
+        graph = cuda_graph(torch, step) if peer.cuda else warm(step)
 
         def run(_: Any) -> tuple[Any, Any]:
             newest, logits = graph()
