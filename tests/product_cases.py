@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ops.matmul.grouped import gather_mm
 
 
@@ -24,6 +25,15 @@ def in_groups(a: fw.Tensor, b: fw.Tensor) -> fw.Tensor:
 
 
 PRODUCTS = {
+    "cross_product": Case(
+        REGISTRY["cross_product"],
+        tuple(
+            sample(shape, shape)
+            for shape in ((7, 3, 1), (2, 3, 37), (1, 3, 300), (0, 3, 4), (1, 3, 1))
+        ),
+        lambda a, b: np.cross(a, b, 1, 1, 1),
+        torch=lambda a, b: torch.linalg.cross(a, b, dim=1),
+    ),
     "grouped_rows": Case(
         in_groups,
         (

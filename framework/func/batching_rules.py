@@ -280,6 +280,13 @@ def _remap(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return unflat(op(**{**bound, "x": x, "maps": (kept, *bound["maps"])}), levels)
 
 
+@rule("cross_product")
+def _cross_product(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
+    a, b = (flat(bound[name], levels) for name in ("a", "b"))
+    joined = (each.reshape((-1, *each.shape[2:])) for each in (a, b))
+    return unflat(op(*joined).reshape(a.shape), levels)
+
+
 @rule("flipped_transpose")
 def _flipped_transpose(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     dims = [dim + 1 for dim in bound["dims"]]

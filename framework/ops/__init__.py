@@ -394,12 +394,12 @@ from .elementwise.derived import (
     signbit as signbit,
     sinc as sinc,
 )
+from .matmul.cross import cross as cross
 from .matmul.combined import (
     addbmm as addbmm,
     addmv as addmv,
     addr as addr,
     chain_matmul as chain_matmul,
-    cross as cross,
     inner as inner,
     kron as kron,
     matrix_power as matrix_power,

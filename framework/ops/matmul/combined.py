@@ -9,19 +9,17 @@ from typing import TYPE_CHECKING
 from ...autograd.tape import show_as, shown_as
 from ...base.dtype import bool_, promote
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import broadcast_shapes, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_low_precision_on_device,
 )
 from ...eager.base_tensor import need_tensors
-from ..elementwise.binary import mul, sub
-from ..elementwise.cast import cast, converted, need_float, need_one_dtype
+from ..elementwise.binary import mul
+from ..elementwise.cast import cast, converted, need_float
 from ..elementwise.compare import both, either
 from ..elementwise.complex_numbers import conj
-from ..movement.concat import cat, stack
-from ..movement.slice import select
+from ..movement.concat import cat
 from ..reduce.common import whole_dtype
 from ..reduce.scan import cumprod
 from ..reduce.sum import sum
@@ -278,52 +276,6 @@ def matrix_power(input: Tensor, n: int) -> Tensor:
         power = matmul(power, power) if n else power
     assert result is not None, "matrix_power: n is positive"
     return result
-
-
-@shown_as("LinalgCrossBackward0", "input", "other")
-def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """Return the cross product of vectors of three elements.
-
-    Parameters
-    ----------
-    input, other : Tensor
-        Of shapes that broadcast.
-    dim : int or None
-        Dimension of the vectors; None means the first of size 3.
-
-    Raises
-    ------
-    ShapeError
-        If there is no dimension of size 3.
-    """
-    need_one_dtype("cross", input=input, other=other)
-    if input.ndim != other.ndim:
-        raise ShapeError(
-            f"cross: input is {tuple(input.shape)}, other {tuple(other.shape)}; they"
-            " must have as many dimensions"
-        )
-    shape = broadcast_shapes("cross", input.layout.shape, other.layout.shape)
-    if dim is None:
-        if 3 not in shape:
-            raise ShapeError(f"cross: shape is {shape}; it must have a size 3")
-        dim = shape.index(3)
-    at = normalize_dim("cross", dim, len(shape))
-    if shape[at] != 3:
-        raise ShapeError(
-            f"cross: dimension {at} of shape {shape} has size {shape[at]}; it must be 3"
-        )
-    a, b = expand(input, shape), expand(other, shape)
-    parts = [[select(each, at, k) for k in range(3)] for each in (a, b)]
-    return stack(
-        [
-            sub(
-                mul(parts[0][k - 2], parts[1][k - 1]),
-                mul(parts[0][k - 1], parts[1][k - 2]),
-            )
-            for k in range(3)
-        ],
-        at,
-    )
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803 - PyTorch's name

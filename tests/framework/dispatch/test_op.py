@@ -65,6 +65,7 @@ NEVER_ALONE = {
     "linspace_like": "a line has two ends",
     "empty_result": "is for no elements",
     "rotate": "turns pairs",
+    "cross_product": "takes three elements",
     "std": "has an infinite slope where all are the same",
     "lstm_steps": "has four gates",
     "gru_steps": "has three gates",
