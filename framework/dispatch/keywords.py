@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ..base import modes
 from .deprecated_order import in_order
@@ -22,6 +22,7 @@ from .diagnosis import (
     reraise,
     signature_of,
 )
+from .view_cache import caches_views, uncached
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -124,6 +125,9 @@ def parameters_of(function: Callable[..., Any]) -> Parameters:
 
 def takes_keywords(function: Function) -> Function:
     """Return a function that also takes PyTorch's keywords."""
+    plain = uncached(function)
+    if plain is not None:
+        return cast(Function, caches_views(takes_keywords(plain)))
     body = getattr(function, "without_autocast", function)
     places = flag_places(inspect.unwrap(function))
     least = min(places, default=sys.maxsize)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
-from weakref import ref
 
 from ..autograd.engine import grad_mode, is_grad_enabled, no_grad
-from ..autograd.views import UNRECORDED, inherit_mark, prune, register_view
+from ..autograd.views import UNRECORDED, inherit_mark, register_view
 from ..base import modes
 from ..base.dtype import DType
 from ..base.shape import Layout, interned
@@ -18,12 +17,11 @@ from . import batching
 from .call_cache import CachedView, CallCache, call_key
 from .diagnosis import explained_op
 from .op import Op, contiguous_copy
+from .view_cache import view_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., Any])
-
-_new = object.__new__
 
 
 class Movement(Op[P, R]):
@@ -70,39 +68,22 @@ class Movement(Op[P, R]):
         cached = self.call_cache[key]
         if cached is None or cached.generation != cached.device.generation:
             return self(tensor, *sizes)  # type: ignore[call-arg, arg-type]  # its own
-        return self._replay(cached, (tensor, *sizes))
+        if cached.copied or not self.shares or tensor.needs_grad:
+            return self._replay(cached, (tensor, *sizes))
+        return view_of(tensor, cached.layout, cached.tape_recorder is not None)
 
     def _replay(self, cached: CachedView, given: tuple[Any, ...]) -> Any:
         """Apply the op by a cached call."""
         tensor: TensorCore = given[0]
-        source = contiguous_copy(tensor.detach()) if cached.copied else tensor
-        array = source.array if self.shares else lazy_copy(source.array)
-        # Inlines `assembled`, too.
-        out: Any = _new(tensor.results)
-        out.array = array
-        out.layout = cached.layout
-        out.device = tensor.device
-        out.needs_grad = False
-        out.own_grad = None
-        out.grad_node = None
-        out.grad_index = 0
-        out.hooks = None
-        out.views = None
         recorder = cached.tape_recorder
-        if recorder is not None and grad_mode.top.value:
-            if tensor.needs_grad:
-                recorder.record(given, [tensor], (out,), cached.specs, cached)
-            if self.shares and not cached.copied:
-                # Inlines `register_view`, as views are many.
-                views = tensor.views
-                if views is None:
-                    tensor.views = views = [ref(tensor)]
-                elif not len(views) & 31:
-                    prune(views)
-                out.views = views
-                views.append(ref(out))
-        elif tensor.needs_grad and out.array is tensor.array:
-            out.grad_index = UNRECORDED
+        if cached.copied or not self.shares:
+            source = contiguous_copy(tensor.detach()) if cached.copied else tensor
+            array = source.array if self.shares else lazy_copy(source.array)
+            out: Any = tensor.results.make(array, cached.layout, tensor.device)
+        else:
+            out = view_of(tensor, cached.layout, recorder is not None)
+        if tensor.needs_grad and recorder is not None and grad_mode.top.value:
+            recorder.record(given, [tensor], (out,), cached.specs, cached)
         if tensor.grad_index < 0 and out.array is tensor.array:
             inherit_mark(out, tensor)
         return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base.shape import Shape
+from ..dispatch.view_cache import caches_views
 from .view import another
 from .view import reshape as reshape_or_same
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
 
+@caches_views
 def reshape(x: Tensor, shape: Shape) -> Tensor:
     """Return the elements in row-major order in another shape.
 

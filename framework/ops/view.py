@@ -24,6 +24,7 @@ from ..base.shape import (
 )
 from ..base.validation import as_int, as_int_or_ints, as_ints, check_numel
 from ..dispatch.declare import composite, movement
+from ..dispatch.view_cache import caches_views
 
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
@@ -94,6 +95,7 @@ def _filled(now: Shape, shape: Shape) -> Shape:
     return shape
 
 
+@caches_views
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Return the tensor with neighbouring dimensions made one, as a view if possible.
 
@@ -120,6 +122,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, (*now[:start], merged, *now[end + 1 :]))
 
 
+@caches_views
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Return the tensor with one dimension split into several.
 
@@ -151,6 +154,7 @@ def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return another(x, reshape(x, sizes), "ViewBackward0")
 
 
+@caches_views
 def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Return a view without dimensions of size 1.
 
@@ -172,6 +176,7 @@ def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     return out
 
 
+@caches_views
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """Return a view with a dimension of size 1 inserted before `dim`.
 
@@ -216,6 +221,7 @@ def _back(dims: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(dim) for dim in np.argsort(dims))
 
 
+@caches_views
 def permute(x: Tensor, dims: tuple[int, ...]) -> Tensor:
     """Return a view with the dimensions in the order `dims`.
 
@@ -247,6 +253,7 @@ def _order(ndim: int, dims: tuple[int, ...]) -> tuple[int, ...]:
     return order
 
 
+@caches_views
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """Return a view with two dimensions exchanged.
 
@@ -266,6 +273,7 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     return out
 
 
+@caches_views
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     """Return a view with two dimensions exchanged; see `transpose`.
 
@@ -289,6 +297,7 @@ def _exchanged(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
     return tuple(order)[:ndim]
 
 
+@caches_views
 def t(x: Tensor) -> Tensor:
     """Return a view of a matrix with its dimensions exchanged; a vector as it is.
 
@@ -316,6 +325,7 @@ def t(x: Tensor) -> Tensor:
     return out
 
 
+@caches_views
 def movedim(
     x: Tensor, source: int | Sequence[int], destination: int | Sequence[int]
 ) -> Tensor:
@@ -367,6 +377,7 @@ def _expand_vjp(grad: Tensor) -> Tensor:
     return grad
 
 
+@caches_views
 def expand(x: Tensor, shape: Shape) -> Tensor:
     """Return a view that repeats dimensions of size 1.
 
@@ -405,6 +416,7 @@ def _expanded(now: Shape, shape: Shape) -> Shape:
     return wanted
 
 
+@caches_views
 def broadcast_to(x: Tensor, shape: Shape) -> Tensor:
     """Return a view in a shape that `x` broadcasts to; parameters as in `expand`.
 

@@ -9,6 +9,7 @@ from typing import Any
 from .. import ops
 from ..dispatch.diagnosis import explained, need_tensor
 from ..dispatch.keywords import takes_keywords
+from ..dispatch.view_cache import caches_views, uncached
 from ..ops import matrix_functions
 from . import out  # noqa: F401  # writes results into `out`
 from .tensor import Tensor
@@ -54,7 +55,15 @@ METHODS = """
 
 def _of_tensor(name: str) -> Callable[..., Any]:
     """Return a method as a function, which refuses what is no tensor."""
-    method = explained(getattr(Tensor, name))
+    given = getattr(Tensor, name)
+    plain = uncached(given)
+    if plain is not None:
+        return caches_views(_function_of(name, plain))
+    return _function_of(name, given)
+
+
+def _function_of(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
+    method = explained(given)
 
     @functools.wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -38,6 +38,7 @@ from ..base.dtype import (
 from ..base.errors import GradError
 from ..base.hooks import RemovableHandle
 from ..base.shape import normalize_dim
+from ..dispatch.view_cache import caches_views
 from ..eager.base_tensor import TensorCore, operand
 from ..eager.host_data import host_array
 from ..ops.view import another
@@ -531,6 +532,7 @@ class Tensor(
 
     # Elements by index
 
+    @caches_views
     def __getitem__(self, index: Any) -> Tensor:
         """Return what an index chooses, as NumPy does; see `ops.slice_`.
 

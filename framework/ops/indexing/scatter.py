@@ -15,6 +15,7 @@ from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.declare import movement
 from ...dispatch.elementwise import number
+from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul, remainder
 from ..elementwise.cast import cast
@@ -415,6 +416,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     return reshape(written, x.layout.shape)
 
 
+@caches_views
 @shown_as("UnfoldBackward0", "x")
 def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     """Return a view of windows along a dimension, their elements as a last dimension.

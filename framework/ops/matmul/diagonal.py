@@ -11,6 +11,7 @@ from ...base.shape import Layout, TensorSpec, contiguous_strides, normalize_dim
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import movement
+from ...dispatch.view_cache import caches_views
 from ..elementwise.unary import copy
 from ..movement.slice import strided_scatter
 from ..reduce.sum import sum
@@ -40,6 +41,7 @@ def _diagonal_vjp(grad: Tensor, x_spec: TensorSpec, start: int, count: int) -> T
     return strided_scatter(zeros, grad, chosen)
 
 
+@caches_views
 @shown_as("DiagonalBackward0", "x")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Return a view of a diagonal of two dimensions, as a last dimension.

@@ -9,6 +9,7 @@ from ...autograd.tape import shown_as
 from ...base.errors import ShapeError
 from ...base.shape import Layout, Shape, normalize_dim
 from ...base.validation import as_int, as_ints
+from ...dispatch.view_cache import caches_views
 from ..elementwise.cast import cast
 from ..matmul.diagonal import diag_embed, diagonal
 from ..view import flatten, reshape
@@ -298,6 +299,7 @@ def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     return row_major(narrow(input, dim, start, length))
 
 
+@caches_views
 def split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:

@@ -25,6 +25,7 @@ from ...base.shape import (
 from ...base.symbolic_number import is_symbolic, live
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
+from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore, strided
 from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, word_dispatch
@@ -275,6 +276,7 @@ def _need_start(start: object) -> None:
         )
 
 
+@caches_views
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """Return a view of neighbours along one dimension.
 
@@ -327,6 +329,7 @@ def _narrowed(
     return tuple(starts), (1,) * ndim, tuple(sizes)
 
 
+@caches_views
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """Return a view of one place along a dimension, which is dropped.
 
@@ -372,6 +375,7 @@ def normalize_index(name: str, index: int, dim: int, shape: Shape) -> int:
     return index % shape[dim]
 
 
+@caches_views
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of all places along a dimension, which they lack; of size 0 none.
 
@@ -397,6 +401,7 @@ def _name(op: str, x: Tensor, parts: tuple[Tensor, ...], node: str) -> None:
             show_as(each, f"{node}Backward0", x)
 
 
+@caches_views
 def split(
     x: Tensor, split_size: int | Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
@@ -436,6 +441,7 @@ def split(
     return parts
 
 
+@caches_views
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """Return views of neighbouring parts of one size along a dimension.
 
@@ -461,6 +467,7 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, ceil_div(x.layout.shape[at], chunks), at)
 
 
+@caches_views
 def tensor_split(
     x: Tensor, indices_or_sections: int | Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:

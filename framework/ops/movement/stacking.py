@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...autograd.tape import distinct, show_as
 from ...base.errors import ShapeError
-from ...base.shape import Size
+from ...base.shape import Shape, Size
 from ...base.shape import broadcast_shapes as common_shape
 from ...base.validation import as_ints
+from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
 from ..elementwise.cast import converted, need_one_dtype, result_type
 from ..elementwise.complex_numbers import conj
@@ -119,6 +121,7 @@ def _split(name: str, x: Tensor, parts: Sections, dim: int) -> tuple[Tensor, ...
     return tensor_split(x, parts, dim)
 
 
+@caches_views
 def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of parts along the second dimension, of a vector the first.
 
@@ -140,6 +143,7 @@ def hsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     )
 
 
+@caches_views
 def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of parts along the first of at least two dimensions; as `hsplit`.
 
@@ -157,6 +161,7 @@ def vsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     return _split("vsplit", input, indices_or_sections, 0)
 
 
+@caches_views
 def dsplit(input: Tensor, indices_or_sections: Sections) -> tuple[Tensor, ...]:
     """Return views of parts along the third dimension; as `hsplit`.
 
@@ -223,10 +228,18 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """
     if not tensors:
         return ()
-    shape = common_shape("broadcast_tensors", *(each.shape for each in tensors))
+    shape = _common(tuple([each.layout.shape for each in tensors]))
     return tuple(
-        each if each.layout.shape == shape else expand(each, shape) for each in tensors
+        [
+            each if each.layout.shape == shape else expand(each, shape)
+            for each in tensors
+        ]
     )
+
+
+@functools.lru_cache(maxsize=1024)
+def _common(shapes: tuple[Shape, ...]) -> Shape:
+    return common_shape("broadcast_tensors", *shapes)
 
 
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
@@ -249,6 +262,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Size:
     return Size(common_shape("broadcast_shapes", *given) if given else ())
 
 
+@caches_views
 def adjoint(input: Tensor) -> Tensor:
     """Return the conjugate with the last two dimensions exchanged.
 

@@ -16,6 +16,7 @@ from ...base.memory_format import (
 from ...base.shape import Layout, Shape
 from ...base.validation import as_shape, several
 from ...dispatch.diagnosis import explained
+from ...dispatch.view_cache import caches_views
 from ...ops.movement.transpose import row_major
 from ...ops.view import another
 from ...ops.view import reshape as reshape_or_same
@@ -29,6 +30,7 @@ class MovementMethods:
 
     __slots__ = ()
 
+    @caches_views
     def reshape(self: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
         """Return the elements in row-major order in another shape.
 
@@ -59,6 +61,7 @@ class MovementMethods:
         """
         return ops.reshape(self, other.shape)
 
+    @caches_views
     def view(self: Tensor, *shape: Any, size: Any = None, dtype: Any = None) -> Tensor:
         """Return the same storage in another shape, or as elements of another dtype.
 
@@ -97,6 +100,7 @@ class MovementMethods:
 
     flatten = ops.flatten
 
+    @caches_views
     @explained
     def ravel(self: Tensor) -> Tensor:
         """Return the tensor with one dimension, in row-major order."""
@@ -104,6 +108,7 @@ class MovementMethods:
 
     unflatten = ops.unflatten
 
+    @caches_views
     def permute(self: Tensor, *order: Any, dims: Any = None) -> Tensor:
         """Return a view with the dimensions in another order.
 
@@ -127,7 +132,7 @@ class MovementMethods:
     @property
     def mT(self: Tensor) -> Tensor:
         """The last two dimensions exchanged; itself, if it has no dimensions."""
-        return self if self.ndim == 0 else ops.transpose(self, -2, -1)
+        return ops.transpose(self, -2, -1) if self.layout.shape else self
 
     @property
     def mH(self: Tensor) -> Tensor:
@@ -137,7 +142,7 @@ class MovementMethods:
     @property
     def T(self: Tensor) -> Tensor:
         """All dimensions in reverse order."""
-        return ops.permute(self, tuple(reversed(range(self.ndim))))
+        return _reversed(self)
 
     @property
     def H(self: Tensor) -> Tensor:
@@ -154,6 +159,7 @@ class MovementMethods:
 
     t = ops.t
 
+    @caches_views
     def expand(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         """Return a view that repeats dimensions of size 1.
 
@@ -180,8 +186,9 @@ class MovementMethods:
         other : Tensor
             Of a shape that this one broadcasts to.
         """
-        return ops.expand(self, other.shape)
+        return ops.expand(self, other.layout.shape)
 
+    @caches_views
     def broadcast_to(self: Tensor, *sizes: Any, size: Any = None) -> Tensor:
         """Return a view in a shape that the tensor broadcasts to.
 
@@ -199,6 +206,7 @@ class MovementMethods:
         """
         return ops.broadcast_to(self, as_shape(sizes) if size is None else size)
 
+    @caches_views
     def squeeze(self: Tensor, *dim: Any, **named: Any) -> Tensor:
         """Return a view without dimensions of size 1; see `ops.squeeze`.
 
@@ -292,6 +300,12 @@ class MovementMethods:
         if memory_format is not None:
             check_memory_format("clone", memory_format)
         return ops.copy(self)
+
+
+@caches_views
+def _reversed(x: Tensor) -> Tensor:
+    """Return a view with the dimensions in reverse order."""
+    return ops.permute(x, tuple(reversed(range(x.ndim))))
 
 
 def viewed(x: Tensor, shape: Shape) -> Tensor:

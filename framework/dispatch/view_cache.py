@@ -1,0 +1,197 @@
+"""Views that functions return, found by their calls.
+
+Which part of a storage a view shows depends only on the layout of its operand and on
+the other arguments. A function that `caches_views` decorates is called the first time,
+and then its views are made at once, several of them together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar
+from weakref import ref
+
+from ..autograd.engine import grad_mode
+from ..autograd.views import UNRECORDED, inherit_mark, prune
+from ..base.shape import Layout, Size, interned
+from ..eager.base_tensor import TensorCore
+from . import batching
+from .call_cache import CallCache
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_new = object.__new__
+_INTEGERS = frozenset({int})
+
+
+def view_of(tensor: Any, layout: Layout, differentiable: bool) -> Any:
+    """Return a view of a tensor's storage, which in-place changes of either reach.
+
+    Nothing is recorded of it on the tape.
+
+    Parameters
+    ----------
+    tensor : Tensor
+    layout : Layout
+        Of the view.
+    differentiable : bool
+        Whether its dtype has gradients.
+    """
+    # Inlines `assembled`, as views are many.
+    out: Any = _new(tensor.results)
+    out.array = tensor.array
+    out.layout = layout
+    out.device = tensor.device
+    out.needs_grad = False
+    out.own_grad = None
+    out.grad_node = None
+    out.grad_index = 0
+    out.hooks = None
+    if differentiable and grad_mode.top.value:
+        # Inlines `register_view`, too.
+        views = tensor.views
+        if views is None:
+            tensor.views = views = [ref(tensor)]
+        elif not len(views) & 31:
+            prune(views)
+        out.views = views
+        views.append(ref(out))
+    else:
+        out.views = None
+        if tensor.needs_grad:
+            out.grad_index = UNRECORDED
+    if tensor.grad_index < 0 and not tensor.needs_grad:
+        inherit_mark(out, tensor)
+    return out
+
+
+class _CachedViews(NamedTuple):
+    """Cached call of a function of views.
+
+    Attributes
+    ----------
+    only : Layout or None
+        Of its view, where it returns one.
+    several : tuple of Layout
+        Of its views, where it returns a tuple.
+    differentiable : bool
+        Whether the dtype has gradients.
+    layout : Layout
+        Of the operand: the key names it by identity.
+    """
+
+    only: Layout | None
+    several: tuple[Layout, ...]
+    differentiable: bool
+    layout: Layout
+
+
+def caches_views(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function whose results are views of its first argument.
+
+    Calls with the layout and the arguments of an earlier one do not call the function
+    again. Its own are those of a tensor that requires a gradient, and those with other
+    arguments than ints, None, Ellipsis, and slices and sequences of these; and all
+    whose results are not views of the storage.
+    """
+    cache: CallCache[_CachedViews] = CallCache()
+    find = cache.get
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        rest: tuple[object, ...] | None = args[1:]
+        for each in args[1:]:
+            kind = type(each)
+            if kind is not int and (
+                kind is not tuple or not _INTEGERS.issuperset(map(type, each))  # type: ignore[call-overload]  # a tuple
+            ):
+                rest = _plain(args[1:])
+                break
+        if kwargs and rest is not None:
+            rest = _plain((*rest, None, *kwargs.values(), *map(_Name, kwargs)))
+        try:
+            x: Any = args[0]
+            found = find((id(x.layout), x.array.value.dtype, rest))
+        except (AttributeError, IndexError):
+            return function(*args, **kwargs)  # It says what is wrong.
+        if found is None or x.needs_grad:
+            result = function(*args, **kwargs)
+            if found is None and rest is not None:
+                entry = _entry(x, result)
+                if entry is not None:
+                    cache.add((id(x.layout), x.array.value.dtype, rest), entry)
+            return result
+        if found.only is not None:
+            view: R = view_of(x, found.only, found.differentiable)
+            return view
+        differentiable = found.differentiable
+        views: Any = tuple(
+            [view_of(x, layout, differentiable) for layout in found.several]
+        )
+        made: R = views
+        return made
+
+    _uncached[call] = function
+    return call
+
+
+_uncached: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def uncached(function: Callable[P, R]) -> Callable[P, R] | None:
+    """Return the function that `caches_views` has decorated; None if it has not."""
+    return _uncached.get(function)
+
+
+class _Name(str):
+    """Name of a keyword in a key: no argument is equal to it."""
+
+    __slots__ = ()
+
+
+def _plain(arguments: tuple[object, ...]) -> tuple[object, ...] | None:
+    """Return arguments as a key has them; None if one may differ each time."""
+    key: list[object] = []
+    for each in arguments:
+        kind = type(each)
+        if kind is int or each is None or each is Ellipsis or kind is _Name:
+            key.append(each)
+        elif isinstance(each, slice):
+            bounds = _plain((each.start, each.stop, each.step))
+            if bounds is None:
+                return None
+            key.append((slice, *bounds))
+        elif kind is tuple or kind is list or kind is Size:
+            parts = _plain(tuple(each))  # type: ignore[arg-type]  # a sequence
+            if parts is None:
+                return None
+            # As an index, a list is another thing than a tuple.
+            key.append((list, *parts) if kind is list else parts)
+        else:
+            return None
+    return tuple(key)
+
+
+def _entry(x: Any, result: Any) -> _CachedViews | None:
+    """Return what is cached of a call; None if a result is no view of the storage."""
+    several = result if isinstance(result, tuple) else (result,)
+    # A batched tensor has a layout of its own, and its views are batched.
+    if batching.depth or not isinstance(x, TensorCore) or x.is_wrapper or not several:
+        return None
+    for each in several:
+        if (
+            not isinstance(each, TensorCore)
+            or each is x
+            or each.is_wrapper
+            or each.array is not x.array
+        ):
+            return None
+    layouts = tuple([interned(each.layout) for each in several])
+    return _CachedViews(
+        None if several is result else layouts[0],
+        layouts,
+        x.dtype.is_differentiable,
+        x.layout,
+    )
