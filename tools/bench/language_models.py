@@ -8,6 +8,7 @@ replayed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,9 +35,6 @@ _ROOM = 512
 """Tokens that a cache holds beyond the first position; then it is begun anew."""
 
 _RANK, _ALPHA = 16, 32.0
-
-_TOLERANCE = 5e-2
-"""Of logits of random weights, and of losses, in bfloat16."""
 
 _NUMBERS = (
     "num_hidden_layers",
@@ -78,6 +76,15 @@ def _peer_model(bench: Bench, config: dict[str, Any]) -> Any:
             return torch_decoder(torch, config)
         finally:
             torch.set_default_dtype(before)
+
+
+def _tolerance(config: dict[str, Any]) -> float:
+    """Return how far logits may be apart, of the largest.
+
+    Each side rounds to bfloat16's 8 bits some six times a layer, and errors add up as
+    random ones do.
+    """
+    return 2.0**-8 * math.sqrt(2 * 6 * config["num_hidden_layers"])
 
 
 def _bytes_of_products(model: nn.Module) -> int:
@@ -214,7 +221,8 @@ class _Decoding:
         if torch is not None and not self._quantized:
             theirs = self.theirs(torch)
         moved = _bytes_of_products(self._model)
-        return Case(self.ours(), theirs, moved, tolerance=_TOLERANCE, wall=True)
+        tolerance = _tolerance(self._config)
+        return Case(self.ours(), theirs, moved, tolerance=tolerance, wall=True)
 
 
 def _add_decoding(shape: str, format: str, tokens: int, batch: int, at: int) -> None:
@@ -260,11 +268,10 @@ def _tuned(
         optimizer.step()
         return [loss.detach()]
 
-    if how == "eager":
-        return Case(step, theirs, tolerance=_TOLERANCE, wall=True)
-    jitted = fw.jit(step)
-    warm_replays(jitted)
-    return Case(jitted, theirs, tolerance=_TOLERANCE, wall=True)
+    if how != "eager":
+        step = fw.jit(step)
+        warm_replays(step)
+    return Case(step, theirs, tolerance=_tolerance(config), wall=True)
 
 
 def _peer_tuned(
