@@ -99,6 +99,16 @@ def cofactors(x: torch.Tensor) -> torch.Tensor:
     return torch.linalg.det(x)[..., None, None] * torch.linalg.inv(x).mT
 
 
+def _lu(x: Any) -> tuple[Any, Any]:
+    """Return LU factors and the order of their rows."""
+    found: tuple[Any, ...] = REGISTRY["lu"](x.detach())
+    return found[0], found[1]
+
+
+def _transposed_solution(a: Any, b: Any) -> Any:
+    return REGISTRY["factored_solution"](a, *_lu(a), b, True)
+
+
 SMALL = (sample((2, 5, 5)), sample((1, 1, 1)), sample((0, 3, 3)))
 SMALL_WITH_SIDE = tuple(
     Sample((Draw(shape, -1, 1), Draw((*shape[:-1], 2))))
@@ -139,6 +149,38 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "small_solve": Case(
+        lambda a, b: REGISTRY["small_solve"](regular(a), b)[0],
+        SMALL_WITH_SIDE,
+        None,
+        lambda a, b: torch.linalg.solve(regular(a), b),
+        scale=50,
+        gradient=False,
+    ),
+    "small_inverse": Case(
+        lambda x: REGISTRY["small_inverse"](regular(x))[0],
+        SMALL,
+        None,
+        lambda x: torch.linalg.inv(regular(x)),
+        scale=50,
+        gradient=False,
+    ),
+    "lu_solve": Case(
+        lambda a, b: REGISTRY["lu_solve"](*_lu(plain(a)), b, False),
+        SMALL_WITH_SIDE,
+        None,
+        lambda a, b: torch.linalg.solve(plain(a), b),
+        scale=50,
+        gradient=False,
+    ),
+    "lu_inverse": Case(
+        lambda x: REGISTRY["lu_inverse"](*_lu(plain(x))),
+        SMALL,
+        None,
+        lambda x: torch.linalg.inv(plain(x)),
+        scale=50,
+        gradient=False,
+    ),
     "triangular_solve": Case(
         lambda a, b: REGISTRY["triangular_solve"](regular(a), b, True, False),
         SMALL_WITH_SIDE,
@@ -159,6 +201,14 @@ FACTORIZATIONS = {
         False,
     ),
     "linear_solution": row("linear_solution", torch.linalg.solve, WITH_SIDE, regular),
+    "factored_solution": Case(
+        lambda a, b: _transposed_solution(regular(a), b),
+        SMALL_WITH_SIDE,
+        None,
+        lambda a, b: torch.linalg.solve(regular(a).mT, b),
+        scale=50,
+    ),
+    "inverse": row("inverse", torch.linalg.inv, MATRICES, regular),
     "lu_factors": row("lu_factors", compact, FEWER, lambda x: x + eye(x, 9.0)),
     "pivoted_lu_factors": row(
         "pivoted_lu_factors", lambda x: torch.linalg.lu_factor(x)[0], FEWER, plain

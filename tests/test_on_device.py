@@ -29,7 +29,7 @@ READERS = ("nonzero", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigh_factors",
-    "linear_solution", "log_determinant", "lu_factors", "pivoted_lu_factors",
+    "inverse", "linear_solution", "log_determinant", "lu_factors", "pivoted_lu_factors",
     "pseudo_inverse", "qr_factors", "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""

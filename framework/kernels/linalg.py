@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..base.dtype import DType, float32, float64
 from ..base.shape import TensorSpec, ceil_div
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
 EDGE = 32
-"""Rows of a block, and columns of a workgroup, of `linalg/triangular_solve`."""
+"""Rows of a block, and columns of a workgroup, of `linalg/triangular_solve` and of
+`linalg/solve_step`."""
 
 WORKGROUP = 256
 
@@ -31,7 +32,14 @@ SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
 MOST_IN_SHARED = {float32: 48, float64: 32}
-"""Rows of the largest matrices of `linalg/eigh` and `linalg/qr`."""
+"""Rows of the largest matrices of `linalg/eigh`, `qr` and `small_solve`."""
+
+TILES = {float32: 64, float64: 32}
+"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes."""
+
+STEPPED = 256
+"""Workgroups of `linalg/triangular_solve` below which a system is solved in steps of 32
+rows, each of which spreads the rows behind it over the device."""
 
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
@@ -68,17 +76,111 @@ def _defines(dtype: DType) -> dict[str, str]:
     return {"DOUBLE": "1"} if dtype is float64 else {}
 
 
-def triangular_dispatch(
+def _subgroup_defines(gpu: DeviceInfo, workgroup: int) -> dict[str, str]:
+    """Return the macro of `linalg/largest.glsl`, where subgroups are to find it."""
+    full = workgroup % gpu.max_subgroup_size == 0 and gpu.min_subgroup_size >= 4
+    quick = gpu.target.fast_shuffles and gpu.subgroup_arithmetic
+    return {"SUBGROUPS": "1"} if full and quick else {}
+
+
+def triangular_dispatches(
     a: TensorSpec, b: TensorSpec, upper: bool, unit: bool
-) -> Dispatch:
-    """Return the dispatch that solves A X = B, of (matrices, n, n) and (..., k)."""
+) -> list[Dispatch]:
+    """Return the dispatches that solve A X = B, of (matrices, n, n) and (..., k)."""
     matrices, n, columns = b.shape
+    if n > EDGE and matrices * ceil_div(columns, EDGE) < STEPPED:
+        return _steps("a", b, _Substitution(upper, unit), "b", 1, _left(b), "out")
     push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
     push |= {"n": n, "columns": columns}
     constants = {"LOCAL_X": WORKGROUP, "UPPER": int(upper), "UNIT": int(unit)}
     grid = ceil_div(columns, EDGE), 1, matrices
     defines = _defines(a.dtype)
-    return Dispatch("linalg/triangular_solve", grid, push, constants, defines)
+    return [Dispatch("linalg/triangular_solve", grid, push, constants, defines)]
+
+
+class _Substitution(NamedTuple):
+    """Which triangle of a matrix, or of its transpose, is substituted."""
+
+    upper: bool
+    unit: bool
+    transposed: bool = False
+
+
+def _left(b: TensorSpec) -> Scratch:
+    """Return memory for what is left of right-hand sides."""
+    return Scratch("left", b.numel * b.dtype.itemsize)
+
+
+def _steps(
+    a: str,
+    b: TensorSpec,
+    kind: _Substitution,
+    given: str,
+    source: int,
+    rest: Argument,
+    out: Argument,
+    target: int = 0,
+) -> list[Dispatch]:
+    """Return a dispatch for each 32 rows of a substitution; see the shader."""
+    matrices, n, columns = b.shape
+    tile = TILES[b.dtype]
+    ordered = "order" if source > 1 or target else a
+    push: dict[str, Argument] = {"a": a, "b": given, "order": ordered}
+    push |= {"rest": rest, "out_": out, "n": n, "columns": columns}
+    constants = {"LOCAL_X": WORKGROUP, "UPPER": int(kind.upper)}
+    constants |= {"UNIT": int(kind.unit), "TRANSPOSED": int(kind.transposed)}
+    found, defines = [], _defines(b.dtype)
+    for first in range(0, n, EDGE):
+        tiles = max(1, ceil_div(n - first - EDGE, tile))
+        grid = ceil_div(columns, EDGE), tiles, matrices
+        each = constants | {"SOURCE": 0 if first else source, "TARGET": target}
+        words = push | {"first": first}
+        found.append(Dispatch("linalg/solve_step", grid, words, each, defines))
+    return found
+
+
+def solution_dispatches(b: TensorSpec, given: bool, transposed: bool) -> list[Dispatch]:
+    """Return the dispatches that solve A X = B by LU factors and their order.
+
+    Parameters
+    ----------
+    b : TensorSpec, shape (matrices, n, columns)
+    given : bool
+        Otherwise B is the identity.
+    transposed : bool
+        Whether the transpose of A stands for it.
+    """
+    source, left = ("b" if given else "factors"), _left(b)
+    first, second = _Substitution(False, True), _Substitution(True, False)
+    if transposed:
+        first, second = (
+            _Substitution(False, False, True),
+            _Substitution(True, True, True),
+        )
+    begun = 1 if transposed else 2 if given else 3
+    half = _steps("factors", b, first, source, begun, "out", left)
+    return half + _steps("factors", b, second, source, 0, left, "out", int(transposed))
+
+
+def small_solve_dispatch(b: TensorSpec, given: bool) -> Dispatch:
+    """Return the dispatch that solves A X = B of small matrices.
+
+    Parameters
+    ----------
+    b : TensorSpec, shape (matrices, n, columns)
+    given : bool
+        Otherwise B is the identity.
+    """
+    matrices, n, columns = b.shape
+    assert n <= MOST_IN_SHARED[b.dtype], f"solve: {n} rows are no small matrix"
+    width = min(columns, MOST_IN_SHARED[b.dtype])
+    push: dict[str, Argument] = {"a": "a", "b": "b" if given else "a"}
+    push |= {"out_": "out", "info": "info", "matrices": matrices, "columns": columns}
+    constants = {"LOCAL_X": WORKGROUP, "N": n, "WIDTH": width}
+    constants |= {"IDENTITY": int(not given)}
+    across, down, _ = fold_grid(matrices)
+    grid, defines = (across, down, ceil_div(columns, width)), _defines(b.dtype)
+    return Dispatch("linalg/small_solve", grid, push, constants, defines)
 
 
 def cholesky_dispatch(a: TensorSpec) -> Dispatch:
@@ -128,16 +230,17 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     matrices, n, _ = a.shape
     columns = panel_columns(gpu, a.dtype, n)
     most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
-    local = min(most, max(32, 1 << (n - 1).bit_length()))
     moved = Scratch("moved", 4 * matrices * n)
     defines = {"COLUMNS": str(columns), **_defines(a.dtype)}
-    held = {**defines, "ROWS": str(ceil_div(n, local))}
     found = [first_copy(gpu, "lu", a, "a", "factors")]
     for begun in range(0, n, columns):
         place: dict[str, Argument] = {"factors": "factors", "n": n, "begun": begun}
         rows: dict[str, Argument] = {**place, "moved": moved, "pivots": "pivots"}
         panel: dict[str, Argument] = {**rows, "order": "order", "sign_": "sign"}
         panel["matrices"] = matrices
+        local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
+        held = {**defines, "ROWS": str(ceil_div(n - begun, local))}
+        held |= _subgroup_defines(gpu, local)
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/lu_panel", grid, panel, {"LOCAL_X": local}, held))
         others, left = n - min(columns, n - begun), n - begun - columns

@@ -27,6 +27,7 @@ from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
+from .lu_solution import is_small_system, lu_inverse, lu_solution, small_solution
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
 from .movement.slice import narrow
@@ -39,7 +40,8 @@ from .view import expand, reshape, squeeze, transpose, unsqueeze
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
-WIDE = (float32, float64, *COMPLEX)
+_REAL = (float32, float64)
+WIDE = (*_REAL, *COMPLEX)
 
 
 def read(x: Tensor) -> np.ndarray:
@@ -138,18 +140,36 @@ def triangular_solution_vjp(
 
 
 @composite(dtypes=WIDE)
-def linear_solution(a: Tensor, b: Tensor) -> Tensor:
-    """Return X of A X = B, for batches of one shape."""
-    if triangular.lu_by_kernel(a) and triangular.by_kernel(b):
-        found = triangular.lu(a)
-        zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
-        if not reads_are_refused() and zero.any().item():
+def linear_solution(a: Tensor, b: Tensor, checked: bool = True) -> Tensor:
+    """Return X of A X = B, for batches of one shape.
+
+    Raises
+    ------
+    LinAlgError
+        If it is checked whether matrices are singular, and one is.
+    """
+    if is_small_system(a) and triangular.by_kernel(b):
+        found, info = small_solution(a, b)
+        if checked and not reads_are_refused() and info.any().item():
             raise _singular(a)
-        return triangular.lu_solution(found, b)
+        return found
+    if triangular.lu_by_kernel(a) and triangular.by_kernel(b):
+        factors = _checked_lu(a, checked)
+        return lu_solution(factors.compact, factors.order, b)
     try:
         return back(np.linalg.solve(read(a), read(b)), b)
     except np.linalg.LinAlgError:
         raise _singular(a) from None
+
+
+def _checked_lu(a: Tensor, checked: bool = True) -> triangular.Factors:
+    """Return LU factors by kernels of matrices that are not singular."""
+    found = triangular.lu(a)
+    if checked and not reads_are_refused():
+        zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
+        if zero.any().item():
+            raise _singular(a)
+    return found
 
 
 def _singular(a: Tensor) -> LinAlgError:
@@ -159,14 +179,87 @@ def _singular(a: Tensor) -> LinAlgError:
 
 
 @linear_solution.spec
-def linear_solution_spec(a: TensorSpec, b: TensorSpec) -> TensorSpec:
+def linear_solution_spec(a: TensorSpec, b: TensorSpec, checked: bool) -> TensorSpec:
     return b
 
 
 @linear_solution.vjp
 def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    by_b = linear_solution(adjoint(a), grad)
+    by_b = linear_solution(adjoint(a), grad, False)
     return matmul(by_b, adjoint(out)) * -1.0, by_b
+
+
+@composite(dtypes={"a": _REAL, "compact": _REAL, "order": (int32,), "b": _REAL})
+def factored_solution(
+    a: Tensor, compact: Tensor, order: Tensor, b: Tensor, transposed: bool
+) -> Tensor:
+    """Return X of A X = B, or of A^T X = B, by LU factors of A and their order.
+
+    The gradient by A is that of the solution; the factors have none.
+    """
+    return lu_solution(compact, order, b, transposed)
+
+
+@factored_solution.spec
+def factored_solution_spec(
+    a: TensorSpec,
+    compact: TensorSpec,
+    order: TensorSpec,
+    b: TensorSpec,
+    transposed: bool,
+) -> TensorSpec:
+    return b
+
+
+@factored_solution.vjp
+def factored_solution_vjp(
+    grad: Tensor,
+    a: Tensor,
+    compact: Tensor,
+    order: Tensor,
+    out: Tensor,
+    transposed: bool,
+) -> tuple[Tensor, None, None, Tensor]:
+    by_b = factored_solution(a, compact, order, grad, not transposed)
+    pair = (out, by_b) if transposed else (by_b, out)
+    return matmul(pair[0], turned(pair[1])) * -1.0, None, None, by_b
+
+
+def solution(a: Tensor, b: Tensor) -> Tensor:
+    """Return `linear_solution`, which keeps large factors for its gradient."""
+    large = triangular.lu_by_kernel(a) and triangular.by_kernel(b)
+    if not large or is_small_system(a) or not (a.needs_grad or b.needs_grad):
+        return linear_solution(a, b)
+    factors = _checked_lu(a.detach())
+    return factored_solution(a, factors.compact, factors.order, b, False)
+
+
+@composite(dtypes=WIDE)
+def inverse(x: Tensor) -> Tensor:
+    """Return inverses of matrices, none of which may be singular."""
+    if is_small_system(x):
+        found, info = small_solution(x, None)
+        if not reads_are_refused() and info.any().item():
+            raise _singular(x)
+        return found
+    if triangular.lu_by_kernel(x):
+        factors = _checked_lu(x)
+        return reshape(lu_inverse(factors.compact, factors.order), x.layout.shape)
+    try:
+        return back(np.linalg.inv(read(x)), x)
+    except np.linalg.LinAlgError:
+        raise _singular(x) from None
+
+
+@inverse.spec
+def inverse_spec(x: TensorSpec) -> TensorSpec:
+    return x
+
+
+@inverse.vjp
+def inverse_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    across = adjoint(out)
+    return matmul(matmul(across, grad), across) * -1.0
 
 
 def first_zero(factors: Tensor) -> Tensor:

@@ -158,7 +158,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
         raise ShapeError(
             f"solve: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
-    out = factors.linear_solution(*_together("solve", A, b))
+    out = factors.solution(*_together("solve", A, b))
     return squeeze(out, -1) if vector else out
 
 
@@ -215,8 +215,7 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
     LinAlgError
         If a matrix is singular; under `fw.jit` the result is not finite instead.
     """
-    _matrix("inv", A)
-    return factors.linear_solution(A, identity(A, A.layout.shape[-1]))
+    return factors.inverse(_matrix("inv", A))
 
 
 @autocast_float32_on_host

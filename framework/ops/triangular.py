@@ -9,26 +9,24 @@ import numpy as np
 
 from ..base.device import GpuDevice
 from ..base.dtype import float32, float64, int32
-from ..base.shape import TensorSpec, ceil_div
+from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
-    EDGE,
     SMALL,
     cholesky_dispatch,
     factorises,
     lu_dispatches,
     solves_triangles,
-    triangular_dispatch,
+    triangular_dispatches,
 )
 from .elementwise.binary import sub
-from .indexing.scatter import gather
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.rearrange import pad
 from .movement.slice import narrow
-from .view import expand, reshape, transpose, unsqueeze
+from .view import reshape, transpose
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -38,15 +36,11 @@ if TYPE_CHECKING:
 
 _REAL = (float32, float64)
 
-BLOCK = 256
-"""Rows of the blocks of a large triangular system, each of which is one dispatch.
+BLOCK = 512
+"""Rows of the blocks of a large triangular system, each of which is one node.
 
-A workgroup takes 32 columns, row after row; where that leaves most of a device idle,
-products of matrices take over what lies beside the blocks.
+Products of matrices take over what lies beside the blocks: they are quicker.
 """
-
-FILLING = 64
-"""Workgroups from which a triangular system is one dispatch whatever its size."""
 
 
 @primitive(dtypes=_REAL)
@@ -64,8 +58,8 @@ def _triangular_solve_spec(
 @_triangular_solve.kernel
 def _triangular_solve_kernel(
     gpu: DeviceInfo, a: StridedSpec, b: StridedSpec, upper: bool, unit: bool
-) -> Dispatch:
-    return triangular_dispatch(a, b, upper, unit)
+) -> list[Dispatch]:
+    return triangular_dispatches(a, b, upper, unit)
 
 
 @_triangular_solve.reference
@@ -195,8 +189,7 @@ def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """Return X of A X = B by the kernel, of batches of one shape."""
     size, columns = b.layout.shape[-2:]
     matrix, side = reshape(a, (-1, size, size)), reshape(b, (-1, size, columns))
-    workgroups = side.layout.shape[0] * ceil_div(columns, EDGE)
-    if size <= BLOCK or workgroups >= FILLING:
+    if size <= BLOCK:
         return reshape(_triangular_solve(matrix, side, upper, unit), b.layout.shape)
     found: list[Tensor] = []
     starts = range(0, size, BLOCK)
@@ -263,18 +256,3 @@ def lu(x: Tensor) -> Factors:
     """Return the LU factors of square matrices by kernels, with partial pivoting."""
     size = x.layout.shape[-1]
     return Factors(*_lu(reshape(x, (-1, size, size))))
-
-
-def _rows(x: Tensor, order: Tensor) -> Tensor:
-    """Return the rows of (matrices, rows, ...) in another order for each matrix."""
-    if x.ndim == 2:
-        return gather(x, 1, order)
-    return gather(x, 1, expand(unsqueeze(order, 2), (*order.shape, x.shape[2])))
-
-
-def lu_solution(factors: Factors, b: Tensor) -> Tensor:
-    """Return X of A X = B, given the factors of A."""
-    size, columns = b.layout.shape[-2:]
-    side = _rows(reshape(b, (-1, size, columns)), factors.order)
-    half = solve(factors.compact, side, False, True)
-    return reshape(solve(factors.compact, half, True, False), b.layout.shape)

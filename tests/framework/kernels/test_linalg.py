@@ -14,8 +14,10 @@ from vkbackend.framework.kernels.linalg import (
     factorises,
     lu_dispatches,
     panel_columns,
+    small_solve_dispatch,
+    solution_dispatches,
     solves_triangles,
-    triangular_dispatch,
+    triangular_dispatches,
 )
 
 
@@ -24,10 +26,41 @@ def matrices(*shape: int) -> TensorSpec:
 
 
 def test_columns_and_matrices_have_workgroups() -> None:
-    step = triangular_dispatch(matrices(5, 70, 70), matrices(5, 70, 33), True, False)
-    assert step.grid == (2, 1, 5)
+    a, b = matrices(128, 70, 70), matrices(128, 70, 33)
+    (step,) = triangular_dispatches(a, b, True, False)
+    assert step.grid == (2, 1, 128)
     assert (step.push["n"], step.push["columns"]) == (70, 33)
     assert (step.constants["UPPER"], step.constants["UNIT"]) == (1, 0)
+
+
+def test_few_systems_are_solved_in_steps() -> None:
+    a, b = matrices(5, 170, 170), matrices(5, 170, 33)
+    steps = triangular_dispatches(a, b, True, False)
+    assert [step.push["first"] for step in steps] == [0, 32, 64, 96, 128, 160]
+    assert [step.grid for step in steps[:3]] == [(2, 3, 5), (2, 2, 5), (2, 2, 5)]
+    assert [step.constants["SOURCE"] for step in steps] == [1, 0, 0, 0, 0, 0]
+    assert {step.kernel for step in steps} == {"linalg/solve_step"}
+    (one,) = triangular_dispatches(matrices(1, 32, 32), matrices(1, 32, 9), True, True)
+    assert one.kernel == "linalg/triangular_solve"
+
+
+def test_factors_are_substituted_twice() -> None:
+    b = matrices(2, 40, 3)
+    lower, _, upper, _ = solution_dispatches(b, True, False)
+    assert (lower.constants["UPPER"], lower.constants["UNIT"]) == (0, 1)
+    assert (lower.constants["SOURCE"], upper.constants["UPPER"]) == (2, 1)
+    first, _, second, _ = solution_dispatches(b, True, True)
+    assert (first.constants["TRANSPOSED"], first.constants["UNIT"]) == (1, 0)
+    assert (second.constants["UNIT"], second.constants["TARGET"]) == (1, 1)
+    assert solution_dispatches(b, False, False)[0].constants["SOURCE"] == 3
+
+
+def test_each_small_system_has_a_workgroup() -> None:
+    step = small_solve_dispatch(matrices(7, 12, 100), True)
+    assert (step.grid, step.constants["WIDTH"]) == ((7, 1, 3), 48)
+    assert step.constants["IDENTITY"] == 0
+    with pytest.raises(AssertionError, match="no small matrix"):
+        small_solve_dispatch(matrices(1, 49, 1), True)
 
 
 def test_each_small_matrix_has_a_workgroup() -> None:
@@ -52,12 +85,29 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert (update.kernel, update.grid) == ("linalg/lu_update", (1, 1, 3))
     assert (last.kernel, last.push["begun"]) == ("linalg/lu_panel", 32)
     assert before.kernel == "linalg/lu_rows"
+    assert last.constants["LOCAL_X"] == 32
     assert len(steps(1, 20, 20)) == 1
     assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
     assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
     assert panel_columns(info, float64, 4) == PANELS[1]
     assert factorises(info, 8192)
     assert not factorises(info, 8193)
+
+
+def test_subgroups_find_pivots_where_they_are_quick(device: vkbackend.Device) -> None:
+    target = dataclasses.replace(device.info.target, fast_shuffles=True)
+    info = dataclasses.replace(
+        device.info,
+        max_workgroup_invocations=1024,
+        subgroup_arithmetic=True,
+        min_subgroup_size=32,
+        max_subgroup_size=64,
+    )
+    info.__dict__["target"] = target
+    a = StridedSpec((1, 64, 64), float32, Layout.contiguous((1, 64, 64)))
+    _, full, _, _, short, _ = lu_dispatches(info, a)
+    assert full.defines["SUBGROUPS"] == "1"
+    assert "SUBGROUPS" not in short.defines
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:

@@ -1,0 +1,124 @@
+"""Solutions and inverses by kernels, beside PyTorch's."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import LinAlgError
+from vkbackend.framework.kernels import linalg
+from vkbackend.framework.ops import lu_solution, triangular
+
+wide = pytest.mark.wide
+SHAPES = [
+    (1, 1), (48, 48), (2, 70, 70),
+    *(pytest.param(each, marks=wide) for each in ((5, 5), (3, 33, 33), (150, 150))),
+]  # fmt: skip
+
+
+@pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+def check(shape: tuple[int, ...], columns: int, dtype: str, place: GpuDevice) -> None:
+    """Check a solution, its gradients and an inverse by what they leave over."""
+    rng = np.random.default_rng(shape[-1])
+    size, eps = shape[-1], np.finfo(dtype).eps
+    a = (rng.standard_normal(shape) + 2 * size**0.5 * np.eye(size)).astype(dtype)
+    a = a[..., rng.permutation(size), :]
+    b = rng.standard_normal((*shape[:-1], columns)).astype(dtype)
+    x, y = (fw.tensor(each, device=place, requires_grad=True) for each in (a, b))
+    given = [torch.tensor(each.astype("f8"), requires_grad=True) for each in (a, b)]
+    reads = place.gpu.counters.host_reads
+    found, wanted = fw.linalg.solve(x, y), torch.linalg.solve(*given)
+    seed = rng.standard_normal(b.shape).astype(dtype)
+    found.backward(fw.tensor(seed, device=place))
+    wanted.backward(torch.tensor(seed.astype("f8")))
+    inverse = fw.linalg.inv(x.detach())
+    fw.eval(x.grad, y.grad, inverse)
+    assert place.gpu.counters.host_reads == reads + 2  # whether one is singular
+    assert x.grad is not None
+    assert y.grad is not None
+    most = 50 * size * eps
+    for ours, theirs in (
+        (found, wanted),
+        (x.grad, given[0].grad),
+        (y.grad, given[1].grad),
+        (inverse, torch.linalg.inv(given[0])),
+    ):
+        assert theirs is not None
+        exact = theirs.detach().numpy()
+        error = np.abs(ours.detach().numpy() - exact).max()
+        assert error <= most * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("columns", [3, pytest.param(60, marks=wide)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
+def test_solutions(
+    shape: tuple[int, ...], columns: int, dtype: str, quick: GpuDevice
+) -> None:
+    if dtype == "float64" and not quick.gpu.info.shader_float64:
+        pytest.skip("no float64")
+    check(shape, columns, dtype, quick)
+
+
+def test_blocks_beside_each_other(
+    quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lu_solution, triangular):
+        monkeypatch.setattr(module, "BLOCK", 32)
+    check((2, 70, 70), 3, "float32", quick)
+
+
+def test_many_systems_are_no_steps(
+    quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (lu_solution, linalg):
+        monkeypatch.setattr(module, "STEPPED", 2)
+    check((2, 70, 70), 3, "float32", quick)
+
+
+@pytest.mark.parametrize("size", [7, 60])
+def test_singular_and_no_numbers(size: int, quick: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((3, size, size)).astype("f4")
+    data[1, :, 2] = 0
+    x, b = fw.tensor(data, device=quick), fw.ones(3, size, 1, device=quick)
+    with pytest.raises(LinAlgError, match="is singular"):
+        fw.linalg.solve(x, b)
+    with pytest.raises(LinAlgError, match="is singular"):
+        fw.linalg.inv(x)
+    found, info = fw.linalg.inv_ex(x)
+    assert info.tolist() == [0, 3, 0]
+    assert np.isnan(found.numpy()).all((1, 2)).tolist() == [False, True, False]
+    data[1, 3, 3] = np.nan
+    data[1, :, 2] = 1
+    found = fw.linalg.inv(fw.tensor(data, device=quick))
+    assert np.isnan(found.numpy()).any((1, 2)).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("size", [7, 60])
+def test_second_derivatives(size: int, quick: GpuDevice) -> None:
+    rng = np.random.default_rng(size)
+    a = (rng.standard_normal((size, size)) + 9 * np.eye(size)).astype("f4")
+    b = rng.standard_normal((size, 2)).astype("f4")
+
+    def second(library: object, x: object, y: object) -> np.ndarray:
+        lib: Any = library
+        first = lib.func.grad(lambda p: (lib.linalg.solve(p, y) ** 2).sum())
+        found = lib.func.grad(lambda p: (first(p) * p.sin()).sum())(x)
+        return np.asarray(found.numpy())
+
+    ours = second(fw, *(fw.tensor(each, device=quick) for each in (a, b)))
+    theirs = second(torch, torch.tensor(a), torch.tensor(b))
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
