@@ -12,6 +12,7 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
+from vkbackend.framework.ops.indexing.compaction import TrueElements
 from vkbackend.framework.ops.indexing.masked import flatnonzero
 from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
 
@@ -328,6 +329,59 @@ INDEXING = {
         lambda rows, source: summed(rows[rows >= 0], source[:, rows >= 0], 7),
         gradient=False,
         scale=20,  # dozens of terms of size 2
+    ),
+    "true_coordinates": Case(
+        lambda mask: (
+            TrueElements.of(mask).coordinates(mask.shape, True, fw.int32)
+            if mask.numel()
+            else ops.nonzero(mask).int()
+        ),
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (3, 1, 29), (1,), (0, 3))),
+        lambda mask: np.argwhere(mask).astype(np.int32),
+        gradient=False,
+    ),
+    "true_elements": Case(
+        lambda x: ops.masked_select(x, fw.tensor(each_third(x.shape), device=x.device)),
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (1,), (0, 3))),
+        lambda x: x[each_third(x.shape)],
+        exact=True,
+    ),
+    "padded_elements": Case(
+        lambda x: REGISTRY["padded_elements"](
+            x, fw.tensor(each_third(x.shape), device=x.device), x.numel()
+        ),
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (1,), (0, 3))),
+        lambda x: np.resize(
+            np.concatenate([x[each_third(x.shape)], np.zeros_like(x).reshape(-1)]),
+            x.size,
+        ),
+        exact=True,
+    ),
+    "masked_store": Case(
+        lambda x, source: REGISTRY["masked_store"](
+            x, fw.tensor(each_third(x.shape), device=x.device), source, ""
+        ),
+        tuple(
+            Sample((Draw(shape), Draw((math.prod(shape),))))
+            for shape in ((7, 11), (1031,), (1,), (0, 3))
+        ),
+        lambda x, source: (
+            np.where(
+                mask := each_third(x.shape),
+                source[np.cumsum(mask).reshape(x.shape) - mask],
+                x,
+            )
+            if x.size
+            else x
+        ),
+        exact=True,
+        bad=(
+            Bad(
+                lambda ones: ops.masked_scatter(ones(3), ones(3) > 0, ones(2)),
+                IndexRangeError,
+                "masked_scatter: index 2 is out of range: source has size 2",
+            ),
+        ),
     ),
     "nonzero": Case(
         lambda mask: flatnonzero(mask.reshape(-1)),

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, Dispatch, Scratch, StridedSpec, fold_grid
-from .linear import linear_dispatch, linear_workgroup
-from .reduce import need_countable
+from ..base.dtype import DType, int64
+from ..base.index_checks import UNCHECKED
+from ..base.shape import Shape, ceil_div
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    Scratch,
+    StridedSpec,
+    fold_grid,
+)
+from .linear import linear_dispatch, linear_workgroup, zeros_dispatch
+from .reduce import SOFTWARE_WORKGROUP, need_countable
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -26,7 +37,10 @@ MOST_COPIES = 32
 """Copies of a histogram: one for each invocation of a subgroup."""
 
 NONZERO_ELEMENTS = 16
-"""Elements of a mask per invocation, as `index/nonzero` has them."""
+"""Elements of a mask per invocation, as `index/mask_tile.glsl` has them."""
+
+MOST_COORDINATES = 8
+"""Dimensions of a mask whose true elements a kernel gives the coordinates of."""
 
 
 def bincount_dispatches(
@@ -59,12 +73,22 @@ def bincount_dispatches(
     return [clear, Dispatch(kernel, grid, push, constants, {})]
 
 
+def nonzero_tiles(numel: int) -> int:
+    """Return the most tiles of a mask, which has more on a software device."""
+    return ceil_div(numel, NONZERO_ELEMENTS * SOFTWARE_WORKGROUP)
+
+
 def nonzero_dispatches(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
-    """Return the dispatches that list true elements: count, add up, write."""
-    workgroup = linear_workgroup(gpu)
-    tiles = ceil_div(mask.numel, NONZERO_ELEMENTS * workgroup)
-    push: dict[str, Argument] = {"mask": "mask", "places": "places", "total": "total"}
-    push |= {"starts": Scratch("starts", 4 * tiles), "count": mask.numel}
+    """Return the dispatches that count true elements: of tiles, then before each."""
+    return _counted(gpu, mask, "starts", "total")
+
+
+def _counted(
+    gpu: DeviceInfo, mask: StridedSpec, starts: Argument, total: Argument
+) -> list[Dispatch]:
+    push: dict[str, Argument] = {"mask": "mask", "starts": starts, "total": total}
+    push |= {"count": mask.numel}
+    workgroup, tiles = linear_workgroup(gpu), _tiles(gpu, mask)
     return [
         Dispatch(
             "index/nonzero",
@@ -73,5 +97,96 @@ def nonzero_dispatches(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
             {"LOCAL_X": workgroup, "PASS": number},
             {},
         )
-        for number, groups in enumerate((tiles, 1, tiles))
+        for number, groups in enumerate((tiles, 1))
     ]
+
+
+def _tiles(gpu: DeviceInfo, mask: StridedSpec) -> int:
+    return ceil_div(mask.numel, NONZERO_ELEMENTS * linear_workgroup(gpu))
+
+
+def coordinates_dispatch(
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    shape: Shape,
+    strides: tuple[int, int],
+    places: DType,
+) -> Dispatch:
+    """Return the dispatch that lists coordinates of true elements.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    mask : StridedSpec
+    shape : Shape
+        Of what it is a mask of; at most `MOST_COORDINATES` dimensions.
+    strides : (int, int)
+        From one place to the next, and from one of its dimensions.
+    places : DType
+        int32 or int64.
+    """
+    push: dict[str, Argument] = {"ndim": len(shape)}
+    push |= {"row": strides[0], "column": strides[1]}
+    for dim in range(MOST_COORDINATES):
+        push[f"size[{dim}]"] = max(1, shape[dim]) if dim < len(shape) else 1
+    defines = {"COORDINATES": "1", **({"WIDE": "1"} if places is int64 else {})}
+    return _compaction(gpu, mask, push, {}, defines)
+
+
+def listing_dispatch(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec, most: int
+) -> Dispatch:
+    """Return the dispatch that lists the first `most` elements of `x` in a mask."""
+    push: dict[str, Argument] = {"x": "x", "most": most}
+    push["error"] = IndexSlot(UNCHECKED, most)
+    defines = {"BYTES": str(x.dtype.itemsize)}
+    return _compaction(gpu, mask, push, {"SPREADS": 0}, defines)
+
+
+def counted_listing_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec, most: int
+) -> list[Dispatch]:
+    """Return dispatches that count first; after the last element come zeros."""
+    zeros = zeros_dispatch(ceil_div(most * x.dtype.itemsize, 4))
+    counted, starts = _counts(gpu, mask)
+    return [zeros, *counted, _starting(listing_dispatch(gpu, x, mask, most), starts)]
+
+
+def spreading_dispatches(
+    gpu: DeviceInfo, mask: StridedSpec, source: StridedSpec, site: str
+) -> list[Dispatch]:
+    """Return the dispatches that count, then store `source` where a mask is true."""
+    most = source.numel
+    push: dict[str, Argument] = {"x": "source", "most": most}
+    push["error"] = IndexSlot(site, most)
+    defines = {"BYTES": str(source.dtype.itemsize)}
+    spread = _compaction(gpu, mask, push, {"SPREADS": 1}, defines)
+    counted, starts = _counts(gpu, mask)
+    return [*counted, _starting(spread, starts)]
+
+
+def _counts(gpu: DeviceInfo, mask: StridedSpec) -> tuple[list[Dispatch], Scratch]:
+    starts = Scratch("starts", 4 * nonzero_tiles(mask.numel))
+    return _counted(gpu, mask, starts, Scratch("total", 4)), starts
+
+
+def _starting(step: Dispatch, starts: Scratch) -> Dispatch:
+    return dataclasses.replace(step, push={**step.push, "starts": starts})
+
+
+def _compaction(
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    push: Mapping[str, Argument],
+    constants: Mapping[str, int],
+    defines: Mapping[str, str],
+) -> Dispatch:
+    given: dict[str, Argument] = {"mask": "mask", "starts": "starts", "out_": "out"}
+    given |= {"count": mask.numel, **push}
+    return Dispatch(
+        "index/compact",
+        fold_grid(_tiles(gpu, mask)),
+        given,
+        {"LOCAL_X": linear_workgroup(gpu), **constants},
+        defines,
+    )

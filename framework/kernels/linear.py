@@ -45,6 +45,12 @@ def linear_dispatch(
     return Dispatch(kernel, grid, push, constants, defines or {})
 
 
+def zeros_dispatch(words: int) -> Dispatch:
+    """Return the dispatch that zero-fills the result."""
+    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
+    return linear_dispatch("copy/fill_zero", ceil_div(words, 4), push)
+
+
 def word_dispatch(
     kernel: str,
     name: str,

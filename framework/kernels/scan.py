@@ -16,7 +16,7 @@ from ..ir.kernel_call import (
     fold_grid,
 )
 from .gpu_model import model_of
-from .linear import linear_dispatch, linear_workgroup
+from .linear import linear_dispatch, linear_workgroup, zeros_dispatch
 from .reduce import SOFTWARE_WORKGROUP, need_countable
 from .shader_types import (
     acc_size,
@@ -245,7 +245,7 @@ def segment_sum_dispatches(
     outer, entries, inner = source.shape
     size = source.dtype.itemsize
     chunk = SEGMENT_CHUNK if gpu.target.hides_latency else SOFTWARE_SEGMENT_CHUNK
-    steps = [_zeros(outer * count * inner * size // 4)]
+    steps = [zeros_dispatch(outer * count * inner * size // 4)]
     if not source.numel:
         return steps
     read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
@@ -305,9 +305,3 @@ def segment_gather_dispatches(
         )
         for number, invocations in enumerate((count + 1, numel))
     ]
-
-
-def _zeros(words: int) -> Dispatch:
-    """Return the dispatch that zero-fills the result."""
-    push: dict[str, Argument] = {"out_": "out", "words": "out", "count": words}
-    return linear_dispatch("copy/fill_zero", ceil_div(words, 4), push)

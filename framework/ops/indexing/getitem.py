@@ -27,7 +27,7 @@ from ..movement.rearrange import flip
 from ..movement.slice import normalize_index, slices
 from ..view import expand, flatten, movedim, permute, reshape
 from .gather import NO_ROW, add_rows, flat_offsets, put_rows, take_rows
-from .masked import flatnonzero
+from .masked import flatnonzero, masked_elements
 from .row_index import checked_rows
 from .shown_views import ShownViews
 from .symbolic_index import (
@@ -515,13 +515,28 @@ def slice_(x: Tensor, index: object) -> Tensor:
         elif view.grad_node is not None and type(index) is tuple:
             view.grad_node.shown = ShownViews(index, x, slice_)
         return view
-    out = taken(view, rows_of_arrays(view, chosen))
+    mask = _whole_mask(view, chosen)
+    if mask is None:
+        out = taken(view, rows_of_arrays(view, chosen))
+    else:
+        out = masked_elements(view, mask)
     if out.grad_node is not None:
         views = None if view is x else _views_before(index, x)
         if views is not None and view.grad_node is not None:
             view.grad_node.shown = views
         show_as(out, "IndexBackward0", x if views is None else view)
     return out
+
+
+def _whole_mask(view: Tensor, chosen: Region) -> Tensor | None:
+    """Return the mask of all dimensions that is the only array of an index, if any."""
+    found: Any
+    (_, found), *others = chosen.arrays
+    if others or not isinstance(found, TensorCore) or not _is_mask(found):
+        return None
+    mask: Any = found
+    alike = mask.layout.shape == view.layout.shape and mask.device == view.device
+    return mask if alike else None
 
 
 def _views_before(index: Any, x: Tensor) -> ShownViews | None:

@@ -4,63 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-import numpy as np
-
 from ...autograd.tape import show_as, shown_as
-from ...base.dtype import BOOL, STORED, bool_, int32
+from ...base.dtype import STORED, bool_, int32
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import TensorSpec, broadcast_shapes, contiguous_strides
+from ...base.shape import Shape, TensorSpec, broadcast_shapes, contiguous_strides
 from ...base.validation import as_int
-from ...dispatch.declare import composite, primitive
+from ...dispatch.declare import composite
 from ...dispatch.diagnosis import need_tensor
 from ...dispatch.elementwise import number
 from ...eager.base_tensor import TensorCore
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.counting import nonzero_dispatches
+from ...kernels.counting import MOST_COORDINATES
 from ..elementwise.binary import floor_divide, remainder
 from ..elementwise.cast import cast
 from ..elementwise.compare import ne, where
 from ..movement.concat import stack
-from ..movement.slice import narrow
+from ..movement.slice import select
 from ..reduce.common import place_dtype
 from ..source import band_like, fill_like
 from ..view import expand, flatten, reshape
+from .compaction import TrueElements, moves_elements
 from .gather import store_rows, take_rows
 
 if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
-
     from ...tensor.tensor import Tensor
-
-
-@primitive(dtypes=BOOL, outputs=("places", "total"))
-def _nonzero(mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Return flat offsets of true elements, in order, and their number.
-
-    Offsets beyond that number are not written.
-    """
-
-
-@_nonzero.spec
-def _nonzero_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-    if mask.numel >= 1 << 31:
-        raise ShapeError(
-            f"nonzero: {mask.numel} elements are more than an int32 counts"
-        )
-    return TensorSpec((mask.numel,), int32), TensorSpec((1,), int32)
-
-
-@_nonzero.kernel
-def _nonzero_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
-    return nonzero_dispatches(gpu, mask)
-
-
-@_nonzero.reference
-def _nonzero_reference(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    places = np.zeros(mask.size, np.int32)
-    true_offsets = np.flatnonzero(mask)
-    places[: len(true_offsets)] = true_offsets
-    return places, np.array([len(true_offsets)], np.int32)
 
 
 def flatnonzero(mask: Tensor) -> Tensor:
@@ -72,8 +38,7 @@ def flatnonzero(mask: Tensor) -> Tensor:
         raise DTypeError(f"flatnonzero: `mask` is {mask.dtype.name}; accepted: bool")
     if mask.numel() == 0:
         return fill_like(mask, (0,), 0, int32)
-    places, total = _nonzero(mask)
-    return narrow(places, 0, 0, int(total.item()))
+    return TrueElements.of(mask).places()
 
 
 @overload
@@ -97,17 +62,30 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
     Tensor, shape (count, x.ndim), or tuple of Tensor, shape (count,)
         int64, or int32 on a device without 64-bit integers.
     """
-    places = flatnonzero(x if x.dtype is bool_ else ne(x, 0))
-    kind = place_dtype(x)
+    mask, shape = x if x.dtype is bool_ else ne(x, 0), x.layout.shape
+    kind, ndim = place_dtype(x), len(shape)
+    if not ndim:
+        if not as_tuple:
+            return fill_like(x, (flatnonzero(mask).numel(), 0), 0, kind)
+        mask, shape, ndim = reshape(mask, (1,)), (1,), 1
+    if mask.numel() == 0:
+        found = fill_like(x, (ndim, 0) if as_tuple else (0, ndim), 0, kind)
+    elif ndim > MOST_COORDINATES:
+        places = flatnonzero(mask)
+        columns = [cast(each, kind) for each in unravelled(places, shape)]
+        return tuple(columns) if as_tuple else stack(columns, 1)
+    else:
+        found = TrueElements.of(mask).coordinates(shape, not as_tuple, kind)
+    return tuple([select(found, 0, dim) for dim in range(ndim)]) if as_tuple else found
+
+
+def unravelled(places: Tensor, shape: Shape) -> list[Tensor]:
+    """Return the coordinates of flat offsets, a tensor for each dimension."""
     columns, rest = [], places
-    for step in contiguous_strides(x.layout.shape):
+    for step in contiguous_strides(shape):
         columns.append(floor_divide(rest, max(step, 1)))
         rest = remainder(rest, max(step, 1))
-    if as_tuple:
-        return tuple([cast(each, kind) for each in columns or [places]])
-    if len(x.layout.shape) == 0:
-        return fill_like(x, (places.numel(), 0), 0, kind)
-    return stack([cast(each, kind) for each in columns], 1)
+    return columns
 
 
 @where.form
@@ -201,8 +179,21 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
         If the mask is not bool.
     """
     shape = broadcast_shapes("masked_select", x.layout.shape, mask.layout.shape)
-    places = flatnonzero(expand(mask, shape))
-    return flatten(_chosen(reshape(expand(x, shape), (1, -1, 1)), places))
+    return masked_elements(expand(x, shape), expand(mask, shape))
+
+
+def masked_elements(x: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements where a mask of the shape of `x` holds; see `masked_select`.
+
+    Raises
+    ------
+    DTypeError
+        If the mask is not bool.
+    """
+    if mask.dtype is bool_ and mask.numel() and moves_elements(x):
+        return TrueElements.of(mask).elements(x)
+    places = flatnonzero(mask)
+    return flatten(_chosen(reshape(x, (1, -1, 1)), places))
 
 
 @composite(dtypes={"x": STORED, "places": (int32,)})

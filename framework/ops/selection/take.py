@@ -11,6 +11,7 @@ from ...base.shape import broadcast_shapes
 from ..elementwise.binary import sub
 from ..elementwise.compare import clamp_min, where
 from ..elementwise.unary import lazy_copy
+from ..indexing.compaction import masked_store, moves_elements
 from ..indexing.gather import add_rows, put_rows, take_rows
 from ..indexing.row_index import readable_index
 from ..reduce.scan import cumsum
@@ -122,6 +123,9 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     x, mask = expand(x, shape), expand(mask, shape)
     if source.numel() == 0 or mask.numel() == 0:
         return lazy_copy(x)
+    if moves_elements(x):
+        site = "masked_scatter: source"
+        return masked_store(x, mask, flatten(source), site)
     numbers = sub(cumsum(flatten(mask), 0, dtype=int32), 1)
     gathered = _take("masked_scatter: source", source, clamp_min(numbers, 0))
     return where(mask, reshape(gathered, shape), x)

@@ -1,0 +1,268 @@
+"""Stream compaction: what is where a mask is true, and its inverse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ...base.dtype import BOOL, STORED, DType, int32
+from ...base.errors import ShapeError
+from ...base.index_checks import UNCHECKED
+from ...base.shape import Shape, TensorSpec
+from ...dispatch.declare import primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
+from ...kernels.counting import (
+    coordinates_dispatch,
+    counted_listing_dispatches,
+    listing_dispatch,
+    nonzero_dispatches,
+    nonzero_tiles,
+    spreading_dispatches,
+)
+from ...kernels.row_copy import first_copy
+from ..elementwise.compare import where
+from ..reduce.common import in_storage
+from ..source import fill_like
+from ..view import reshape
+from .row_index import checked_rows
+
+if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
+    from ...tensor.tensor import Tensor
+
+PLACES = (int32,)
+
+
+@primitive(dtypes=BOOL, outputs=("starts", "total"))
+def _nonzero(mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many elements are true before each tile of a mask, and of all."""
+
+
+@_nonzero.spec
+def _nonzero_spec(mask: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    if mask.numel >= 1 << 31:
+        raise ShapeError(
+            f"nonzero: {mask.numel} elements are more than an int32 counts"
+        )
+    return TensorSpec((nonzero_tiles(mask.numel),), int32), TensorSpec((1,), int32)
+
+
+@_nonzero.kernel
+def _nonzero_kernel(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
+    return nonzero_dispatches(gpu, mask)
+
+
+@_nonzero.reference
+def _nonzero_reference(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    # A host needs no tiles.
+    starts = np.zeros(nonzero_tiles(mask.size), np.int32)
+    return starts, np.array([np.count_nonzero(mask)], np.int32)
+
+
+@primitive(dtypes={"mask": BOOL, "starts": PLACES})
+def _true_coordinates(
+    mask: Tensor, starts: Tensor, total: int, shape: Shape, rows: bool, dtype: DType
+) -> Tensor:
+    """Return the coordinates of true elements, in order.
+
+    `shape` is that of which `mask` is one; the result is (total, dimensions) if `rows`
+    are wanted, otherwise (dimensions, total).
+    """
+
+
+@_true_coordinates.spec
+def _true_coordinates_spec(
+    total: int, shape: Shape, rows: bool, dtype: DType, **_: object
+) -> TensorSpec:
+    ndim = len(shape)
+    return TensorSpec((total, ndim) if rows else (ndim, total), dtype)
+
+
+@_true_coordinates.kernel
+def _true_coordinates_kernel(
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    total: int,
+    shape: Shape,
+    rows: bool,
+    dtype: DType,
+    **_: object,
+) -> Dispatch:
+    strides = (len(shape), 1) if rows else (1, total)
+    return coordinates_dispatch(gpu, mask, shape, strides, dtype)
+
+
+@_true_coordinates.reference
+def _true_coordinates_reference(
+    mask: np.ndarray, shape: Shape, rows: bool, dtype: DType, **_: object
+) -> np.ndarray:
+    places = np.flatnonzero(mask)
+    if len(shape) == 1:
+        found = places[None]
+    else:
+        found = np.array(np.unravel_index(places, shape)).reshape(len(shape), -1)
+    found = found.astype(dtype.numpy)
+    return np.ascontiguousarray(found.T) if rows else found
+
+
+@primitive(dtypes={"x": STORED, "mask": BOOL, "starts": PLACES}, typed="x")
+def _true_elements(x: Tensor, mask: Tensor, starts: Tensor, total: int) -> Tensor:
+    """Return the elements where the mask is true, in order."""
+
+
+@_true_elements.spec
+def _true_elements_spec(x: TensorSpec, total: int, **_: object) -> TensorSpec:
+    return TensorSpec((total,), x.dtype)
+
+
+@_true_elements.kernel
+def _true_elements_kernel(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec, total: int, **_: object
+) -> Dispatch:
+    return listing_dispatch(gpu, x, mask, total)
+
+
+@_true_elements.vjp
+def _true_elements_vjp(
+    grad: Tensor, mask: Tensor, x_spec: TensorSpec
+) -> tuple[Tensor, None, None]:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return masked_store(zeros, mask, grad, UNCHECKED), None, None
+
+
+@_true_elements.reference
+def _true_elements_reference(
+    x: np.ndarray, mask: np.ndarray, **_: object
+) -> np.ndarray:
+    return np.asarray(x)[mask]
+
+
+@primitive(dtypes={"x": STORED, "mask": BOOL}, typed="x")
+def _padded_elements(x: Tensor, mask: Tensor, count: int) -> Tensor:
+    """Return `count` elements where the mask is true, or zeros after the last."""
+
+
+@_padded_elements.spec
+def _padded_elements_spec(x: TensorSpec, count: int, **_: object) -> TensorSpec:
+    return TensorSpec((count,), x.dtype)
+
+
+@_padded_elements.kernel
+def _padded_elements_kernel(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec, count: int
+) -> list[Dispatch]:
+    return counted_listing_dispatches(gpu, x, mask, count)
+
+
+@_padded_elements.vjp
+def _padded_elements_vjp(
+    grad: Tensor, mask: Tensor, x_spec: TensorSpec
+) -> tuple[Tensor, None]:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return masked_store(zeros, mask, grad, UNCHECKED), None
+
+
+@_padded_elements.reference
+def _padded_elements_reference(
+    x: np.ndarray, mask: np.ndarray, count: int
+) -> np.ndarray:
+    found = np.asarray(x)[mask][:count]
+    return np.pad(found, (0, count - len(found)))
+
+
+@primitive(
+    dtypes={"base": STORED, "mask": BOOL, "source": STORED},
+    typed="base",
+)
+def masked_store(base: Tensor, mask: Tensor, source: Tensor, site: str) -> Tensor:
+    """Return `base` with elements where the mask is true taken from `source`.
+
+    That is a vector, and `base` has the shape of the mask. `moves_elements` tells
+    whether shaders may do that.
+    """
+
+
+@masked_store.spec
+def masked_store_spec(base: TensorSpec, **_: object) -> TensorSpec:
+    return base
+
+
+@masked_store.kernel
+def masked_store_kernel(
+    gpu: DeviceInfo,
+    base: StridedSpec,
+    mask: StridedSpec,
+    source: StridedSpec,
+    site: str,
+) -> list[Dispatch]:
+    begun = first_copy(gpu, "masked_scatter", base, "base", "out")
+    return [begun, *spreading_dispatches(gpu, mask, source, site)]
+
+
+@masked_store.vjp
+def masked_store_vjp(
+    grad: Tensor,
+    mask: Tensor,
+    source_spec: TensorSpec,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, None, Tensor | None]:
+    grad_base = where(mask, 0, grad) if needs[0] else None
+    grad_source = None
+    if needs[2]:
+        grad_source = _padded_elements(grad, mask, source_spec.shape[0])
+    return grad_base, None, grad_source
+
+
+@masked_store.reference
+def masked_store_reference(
+    base: np.ndarray, mask: np.ndarray, source: np.ndarray, site: str
+) -> np.ndarray:
+    out, total = np.array(base), np.count_nonzero(mask)
+    if total > source.size:
+        checked_rows(np.array([source.size]), source.size, site, False)
+    out[mask] = source[:total]
+    return out
+
+
+class TrueElements(NamedTuple):
+    """Mask whose true elements are counted.
+
+    Attributes
+    ----------
+    mask : Tensor, bool
+    starts : Tensor
+        How many are true before each tile.
+    total : Tensor, shape (1,)
+        How many are.
+    """
+
+    mask: Tensor
+    starts: Tensor
+    total: Tensor
+
+    @classmethod
+    def of(cls, mask: Tensor) -> TrueElements:
+        """Return a mask with its counts, of which the host reads none."""
+        return cls(mask, *_nonzero(mask))
+
+    def places(self) -> Tensor:
+        """Return flat offsets, in order, as int32; the host waits for their number."""
+        numel = self.mask.numel()
+        return reshape(self.coordinates((numel,), False, int32), (-1,))
+
+    def coordinates(self, shape: Shape, rows: bool, dtype: DType) -> Tensor:
+        """Return coordinates in a shape; the host waits for the number of places."""
+        total = int(self.total.item())
+        given = self.mask, self.starts, total
+        return _true_coordinates(*given, shape, rows, dtype)
+
+    def elements(self, x: Tensor) -> Tensor:
+        """Return the elements of `x`; the host waits for their number."""
+        return _true_elements(x, self.mask, self.starts, int(self.total.item()))
+
+
+def moves_elements(x: Tensor) -> bool:
+    """Return whether shaders may move elements of `x` one by one."""
+    return in_storage(x) is x

@@ -1,0 +1,86 @@
+"""Elements where a mask is true: counted once, and moved without places."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend
+import vkbackend.framework as fw
+from tests.framework.ops.agree import need
+from vkbackend.framework import ops
+from vkbackend.framework.base.device import Device
+
+SHAPES = [(5, 7), (2, 1, 3, 2), (1,), (), (20_011,), (2,) * 9, (7, 800)]
+
+
+@pytest.mark.parametrize("share", [0, 0.3, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_coordinates(shape: tuple[int, ...], share: float, place: Device) -> None:
+    mask = np.random.default_rng(0).random(shape) < share
+    x, y = fw.tensor(mask, device=place), torch.tensor(mask)
+    found, wanted = ops.nonzero(x), y.nonzero()
+    assert found.shape == wanted.shape
+    assert np.array_equal(found.numpy(), wanted.numpy())
+    columns = zip(ops.nonzero(x, as_tuple=True), y.nonzero(as_tuple=True), strict=True)
+    assert all(np.array_equal(one.numpy(), other) for one, other in columns)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "int64", "complex64"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_elements_and_their_gradients(
+    shape: tuple[int, ...], dtype: str, place: Device
+) -> None:
+    need(dtype, place)
+    rng = np.random.default_rng(0)
+    mask = rng.random(shape) < 0.4
+    data = rng.integers(0, 9, shape).astype(dtype)
+    few = rng.integers(0, 9, int(mask.sum()) + 3).astype(dtype)
+    x, m, s = (fw.tensor(each, device=place) for each in (data, mask, few))
+    y, n, t = (torch.tensor(each) for each in (data, mask, few))
+    tracked = data.dtype.kind in "fc"
+    for each in (x, s, y, t) if tracked else ():
+        each.requires_grad_()
+    pairs = [
+        (ops.masked_select(x, m), torch.masked_select(y, n)),
+        (x[m], y[n]),
+        (ops.masked_scatter(x, m, s), y.masked_scatter(n, t)),
+    ]
+    for found, wanted in pairs:
+        assert np.array_equal(found.detach().numpy(), wanted.detach().numpy())
+        if tracked:
+            seed = rng.integers(0, 5, wanted.shape).astype(dtype)
+            found.backward(fw.tensor(seed, device=place))
+            wanted.backward(torch.tensor(seed))
+    for each, other in ((x, y), (s, t)) if tracked else ():
+        assert each.grad is not None
+        assert other.grad is not None
+        assert np.array_equal(each.grad.numpy(), other.grad.numpy())
+
+
+def test_masks_of_a_batch(place: Device) -> None:
+    """Each element of a batch takes its source from the front."""
+    rng = np.random.default_rng(0)
+    data, mask = rng.standard_normal((6, 8)).astype("f4"), rng.random((6, 8)) < 0.5
+    x, m, s = (fw.tensor(each, device=place) for each in (data, mask, data[0]))
+    found = fw.func.vmap(lambda a, b: ops.masked_scatter(a, b, s))(x, m)
+    for row, one, its in zip(found.numpy(), data, mask, strict=True):
+        wanted = one.copy()
+        wanted[its] = data[0][: its.sum()]
+        assert np.array_equal(row, wanted)
+
+
+def test_launches(device: vkbackend.Device) -> None:
+    """Two that count, then one with the result; a copy where there is a base."""
+    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
+    mask = x > 0
+    fw.eval(x, mask)
+    calls = {
+        "nonzero": (lambda: ops.nonzero(mask), 3),
+        "masked_select": (lambda: ops.masked_select(x, mask), 3),
+        "getitem": (lambda: x[mask], 3),
+        "masked_scatter": (lambda: ops.masked_scatter(x, mask, x), 4),
+    }
+    for name, (call, launches) in calls.items():
+        before = device.counters.snapshot()
+        fw.eval(call())
+        assert (device.counters.snapshot() - before).dispatches == launches, name
