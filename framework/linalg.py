@@ -1,6 +1,6 @@
 """Linear algebra, under PyTorch's names.
 
-Factorisations are computed on the host; see `ops.factorization`.
+`ops.factorization` says where factorisations are computed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from . import ops
 from .base.errors import LinAlgError, ShapeError
 from .dispatch.keywords import takes_keywords as _taking
+from .ops import least_squares as _squares
 from .ops import linear_algebra as _functions
 from .ops import lu as _lu
 from .ops import matrix_functions as _others
@@ -72,7 +73,7 @@ eigvalsh = _taking(_functions.eigvalsh)
 householder_product = _taking(_others.householder_product)
 inv = _taking(_functions.inv)
 inv_ex = _taking(_functions.inv_ex)
-lstsq = _taking(_functions.lstsq)
+lstsq = _taking(_squares.lstsq)
 lu = _taking(_lu.lu)
 lu_factor = _taking(_lu.lu_factor)
 lu_factor_ex = _taking(_lu.lu_factor_ex)
@@ -81,10 +82,10 @@ matmul = ops.matmul
 matrix_exp = _taking(_others.matrix_exp)
 matrix_norm = _taking(_others.matrix_norm)
 matrix_power = _taking(_others.matrix_power)
-matrix_rank = _taking(_functions.matrix_rank)
+matrix_rank = _taking(_squares.matrix_rank)
 multi_dot = _taking(_others.multi_dot)
 norm = _taking(_others.norm)
-pinv = _taking(_functions.pinv)
+pinv = _taking(_squares.pinv)
 qr = _taking(_functions.qr)
 slogdet = _taking(_functions.slogdet)
 solve = _taking(_functions.solve)

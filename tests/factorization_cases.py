@@ -117,8 +117,8 @@ SMALL_WITH_SIDE = tuple(
 
 
 FACTORIZATIONS = {
-    "small_cholesky": Case(
-        lambda x: REGISTRY["small_cholesky"](symmetric(x)),
+    "cholesky": Case(
+        lambda x: REGISTRY["cholesky"](symmetric(x)),
         SMALL,
         None,
         lambda x: torch.linalg.cholesky(symmetric(x)),

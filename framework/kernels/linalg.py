@@ -26,7 +26,8 @@ EDGE = 32
 WORKGROUP = 256
 
 TILE = 64
-"""Rows and columns of a workgroup of `linalg/lu_update`."""
+"""Rows and columns of a workgroup of `linalg/lu_update`, rows of one of
+`linalg/cholesky_panel`."""
 
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
@@ -35,7 +36,8 @@ MOST_IN_SHARED = {float32: 48, float64: 32}
 """Rows of the largest matrices of `linalg/eigh`, `qr` and `small_solve`."""
 
 TILES = {float32: 64, float64: 32}
-"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes."""
+"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes, rows and
+columns of one of `linalg/cholesky_update`."""
 
 STEPPED = 256
 """Workgroups of `linalg/triangular_solve` below which a system is solved in steps of 32
@@ -183,10 +185,36 @@ def small_solve_dispatch(b: TensorSpec, given: bool) -> Dispatch:
     return Dispatch("linalg/small_solve", grid, push, constants, defines)
 
 
-def cholesky_dispatch(a: TensorSpec) -> Dispatch:
-    """Return the dispatch that factorises (matrices, n, n), of `SMALL` rows at most."""
+def cholesky_dispatches(a: TensorSpec) -> list[Dispatch]:
+    """Return the dispatches that factorise (matrices, n, n) by Cholesky.
+
+    Of each 32 columns of a large matrix one factorises them, and one takes their
+    product from what is left.
+    """
     matrices, n, _ = a.shape
-    assert n <= SMALL[a.dtype], f"cholesky: {n} rows are no small matrix"
+    if n <= SMALL[a.dtype]:
+        return [_small_cholesky_dispatch(a)]
+    rest = Scratch("rest", a.numel * a.dtype.itemsize)
+    constants, defines = {"LOCAL_X": WORKGROUP}, _defines(a.dtype)
+    found = []
+    for begun in range(0, n, EDGE):
+        place: dict[str, Argument] = {"n": n, "begun": begun}
+        tiles = max(0, ceil_div(n - begun - EDGE, TILE))
+        grid = max(1, tiles), 1, matrices
+        panel = {"a": rest if begun else "a", "out_": "out", **place}
+        found.append(Dispatch("linalg/cholesky_panel", grid, panel, constants, defines))
+        if not tiles:
+            break
+        taken = {"a": "a", "l": "out", "rest": rest, **place}
+        first = constants | {"IS_FIRST": int(not begun)}
+        tiles = ceil_div(n - begun - EDGE, TILES[a.dtype])
+        grid = tiles, tiles, matrices
+        found.append(Dispatch("linalg/cholesky_update", grid, taken, first, defines))
+    return found
+
+
+def _small_cholesky_dispatch(a: TensorSpec) -> Dispatch:
+    matrices, n, _ = a.shape
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
     constants = {"LOCAL_X": WORKGROUP, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)

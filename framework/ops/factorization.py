@@ -79,11 +79,18 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
-def cholesky_factor(x: Tensor, upper: bool) -> Tensor:
-    """Return the lower triangular L of L L^H, by one triangle of `x`."""
+def cholesky_factor(x: Tensor, upper: bool, checked: bool = True) -> Tensor:
+    """Return the lower triangular L of L L^H, by one triangle of `x`.
+
+    Raises
+    ------
+    LinAlgError
+        If it is checked whether matrices are positive-definite, and one is not. The
+        host always checks.
+    """
     if triangular.by_kernel(x):
         found = triangular.cholesky(turned(x) if upper else x)
-        checked = not reads_are_refused()
+        checked = checked and not reads_are_refused()
         if checked and isnan(diagonal(found, 0, -2, -1)).any().item():
             raise _not_positive(x)
         return found
@@ -102,7 +109,7 @@ def _not_positive(x: Tensor) -> LinAlgError:
 
 
 @cholesky_factor.spec
-def cholesky_factor_spec(x: TensorSpec, upper: bool) -> TensorSpec:
+def cholesky_factor_spec(x: TensorSpec, upper: bool, checked: bool) -> TensorSpec:
     return x
 
 
@@ -264,9 +271,24 @@ def inverse_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 def first_zero(factors: Tensor) -> Tensor:
     """Return the place, from 1 on, of the first zero on each diagonal; 0 without."""
-    zero = eq(diagonal(factors, 0, -2, -1), 0.0)
-    places = cast(argmax(cast(zero, int32), -1), int32) + 1
-    return where(any(zero, -1), places, 0)
+    return _first_place(eq(diagonal(factors, 0, -2, -1), 0.0))
+
+
+def _first_place(found: Tensor) -> Tensor:
+    """Return the place, from 1 on, of the first that is true in each row; 0 without."""
+    places = cast(argmax(cast(found, int32), -1), int32) + 1
+    return where(any(found, -1), places, 0)
+
+
+def first_bad_minor(lower: Tensor) -> Tensor:
+    """Return the order of the first minor that is not positive; 0 without.
+
+    Parameters
+    ----------
+    lower : Tensor, shape (..., n, n)
+        Cholesky factors by kernels.
+    """
+    return _first_place(isnan(diagonal(lower, 0, -2, -1)))
 
 
 def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,6 +25,7 @@ from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, turned
 from .factorization_results import QR
 from .indexing.masked import tril
+from .least_squares import pinv
 from .linear_algebra import (
     _matrix,
     cholesky,
@@ -34,7 +35,6 @@ from .linear_algebra import (
     inv,
     inv_ex,
     logdet,
-    pinv,
     qr,
     slogdet,
     solve,

@@ -14,8 +14,7 @@ from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
-    SMALL,
-    cholesky_dispatch,
+    cholesky_dispatches,
     factorises,
     lu_dispatches,
     solves_triangles,
@@ -24,9 +23,8 @@ from ..kernels.linalg import (
 from .elementwise.binary import sub
 from .matmul.matmul import matmul
 from .movement.concat import cat
-from .movement.rearrange import pad
 from .movement.slice import narrow
-from .view import reshape, transpose
+from .view import reshape
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -70,25 +68,25 @@ def _triangular_solve_reference(
 
 
 @primitive(dtypes=_REAL)
-def _small_cholesky(a: Tensor) -> Tensor:
-    """Return L of A = L L^T, of (matrices, n, n) with at most `SMALL` rows.
+def _cholesky(a: Tensor) -> Tensor:
+    """Return L of A = L L^T, of (matrices, n, n).
 
     It is NaN, from some column on, where A is not positive-definite.
     """
 
 
-@_small_cholesky.spec
-def _small_cholesky_spec(a: TensorSpec) -> TensorSpec:
+@_cholesky.spec
+def _cholesky_spec(a: TensorSpec) -> TensorSpec:
     return a
 
 
-@_small_cholesky.kernel
-def _small_cholesky_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
-    return cholesky_dispatch(a)
+@_cholesky.kernel
+def _cholesky_kernel(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
+    return cholesky_dispatches(a)
 
 
-@_small_cholesky.reference
-def _small_cholesky_reference(a: np.ndarray) -> np.ndarray:
+@_cholesky.reference
+def _cholesky_reference(a: np.ndarray) -> np.ndarray:
     return np.linalg.cholesky(a)
 
 
@@ -209,26 +207,10 @@ def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
 def cholesky(x: Tensor) -> Tensor:
     """Return L of A = L L^T by kernels, NaN where A is not positive-definite.
 
-    The lower triangle is read. A large matrix is factorised by blocks of columns: that
-    of the diagonal by the kernel, those below by a triangular system, and their product
-    is taken from the rest.
-
-    Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 4.2.6.
+    The lower triangle is read.
     """
-    size, block = x.layout.shape[-1], SMALL[x.dtype]
-    rest, parts = reshape(x, (-1, size, size)), []
-    for start in range(0, size, block):
-        count, left = min(block, size - start), size - start
-        top = _small_cholesky(narrow(narrow(rest, 1, 0, count), 2, 0, count))
-        column = top
-        if left > count:
-            below = narrow(narrow(rest, 1, count, left - count), 2, 0, count)
-            turned = solve(top, transpose(below, 1, 2), False, False)
-            column = cat([top, transpose(turned, 1, 2)], 1)
-            inner = narrow(narrow(rest, 1, count, left - count), 2, count, left - count)
-            rest = sub(inner, matmul(transpose(turned, 1, 2), turned))
-        parts.append(pad(column, (0, 0, start, 0)) if start else column)
-    return reshape(cat(parts, 2) if len(parts) > 1 else parts[0], x.layout.shape)
+    size = x.layout.shape[-1]
+    return reshape(_cholesky(reshape(x, (-1, size, size))), x.layout.shape)
 
 
 class Factors(NamedTuple):

@@ -10,7 +10,7 @@ from vkbackend.framework.base.shape import Layout, TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from vkbackend.framework.kernels.linalg import (
     PANELS,
-    cholesky_dispatch,
+    cholesky_dispatches,
     factorises,
     lu_dispatches,
     panel_columns,
@@ -63,12 +63,16 @@ def test_each_small_system_has_a_workgroup() -> None:
         small_solve_dispatch(matrices(1, 49, 1), True)
 
 
-def test_each_small_matrix_has_a_workgroup() -> None:
-    step = cholesky_dispatch(matrices(7, 12, 12))
+def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
+    (step,) = cholesky_dispatches(matrices(7, 12, 12))
     assert step.grid == (7, 1, 1)
     assert step.constants["N"] == 12
-    with pytest.raises(AssertionError, match="no small matrix"):
-        cholesky_dispatch(matrices(1, 65, 65))
+    panel, update, last, final, end = cholesky_dispatches(matrices(3, 96, 96))
+    assert (panel.kernel, panel.grid) == ("linalg/cholesky_panel", (1, 1, 3))
+    assert (update.kernel, update.grid) == ("linalg/cholesky_update", (1, 1, 3))
+    assert (update.constants["IS_FIRST"], final.constants["IS_FIRST"]) == (1, 0)
+    assert (last.push["begun"], end.push["begun"]) == (32, 64)
+    assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 3, 1)
 
 
 def test_panels_one_after_the_other(device: vkbackend.Device) -> None:

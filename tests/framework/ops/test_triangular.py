@@ -85,7 +85,15 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
     x = fw.tensor(np.stack([np.eye(70, dtype="f4"), data]), device=quick)
     with pytest.raises(LinAlgError, match="not positive-definite"):
         fw.linalg.cholesky(x)
-    assert fw.linalg.cholesky_ex(x).info.tolist() == [0, place + 1]
+    reads = quick.gpu.counters.host_reads
+    for upper in (False, True):
+        found, places = fw.linalg.cholesky_ex(x, upper=upper)
+        fw.eval(found, places)
+        assert quick.gpu.counters.host_reads == reads
+        assert places.tolist() == [0, place + 1]
+        assert np.isnan(found.numpy()).all((1, 2)).tolist() == [False, True]
+        reads = quick.gpu.counters.host_reads
+    assert fw.jit(lambda x: fw.linalg.cholesky_ex(x).info)(x).tolist() == [0, place + 1]
 
 
 @pytest.mark.parametrize("size", SIZES)
