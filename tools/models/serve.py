@@ -21,6 +21,10 @@ HELP = "answer requests of OpenAI's API for completions and chats"
 GRACE = 10
 """Seconds that open requests have to end when the server is told to."""
 
+KEEP_ALIVE = 75
+"""Seconds after which a connection without requests is closed: longer than clients keep
+theirs (httpx 5), or the server may close one just as a request is sent on it."""
+
 SERVED = b"\0"
 """What the server's thread says at its end; of a signal, its number is said."""
 
@@ -55,6 +59,7 @@ def run(args: argparse.Namespace) -> int:
         Api(worker, name, args.tokens).app(),
         log_level="warning",
         timeout_graceful_shutdown=2 * GRACE,
+        timeout_keep_alive=KEEP_ALIVE,
     )
     with socket.create_server((args.host, args.port)) as listening:
         host, port = listening.getsockname()[:2]

@@ -1,4 +1,5 @@
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -113,6 +114,22 @@ def test_64_clients_lose_nothing_and_memory_is_bounded(folder: Path) -> None:
     assert health["free_pages"] == health["pages"]
     # Python's own allocator settles in the first rounds.
     assert max(sizes[3:]) < max(sizes[:3]) + (16 << 20), sizes
+
+
+def test_connections_are_kept_longer_than_clients_keep_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    httpx, uvicorn = pytest.importorskip("httpx"), pytest.importorskip("uvicorn")
+    given: dict[str, Any] = {}
+
+    def config(_: Any, **options: Any) -> Any:
+        given.update(options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(uvicorn, "Config", config)
+    with contextlib.suppress(KeyboardInterrupt, SystemExit):
+        main(["serve", str(folder), "--device", "cpu"])
+    assert given["timeout_keep_alive"] > httpx.Limits().keepalive_expiry
 
 
 @pytest.mark.parametrize(
