@@ -35,6 +35,7 @@ from .ops.elementwise.orthogonal import (
     orthogonal_polynomial,
 )
 from .ops.elementwise.special import erfcx
+from .ops.elementwise.trigonometric import sine_quotient
 from .tensor.tensor import Tensor
 
 __all__ = [
@@ -215,10 +216,7 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
         Any dtype; integers and bools are converted to the default dtype.
     """
     x = _fractional(input)
-    zero, far = x == 0, ops.isinf(x)
-    safe = ops.where(zero | far, 1.0, x)
-    near = ops.where(far, 0.0, 1.0 - x * x / 6.0)
-    return ops.where(zero | far, near, ops.sin(safe) / safe)
+    return ops.where(ops.isinf(x), 0.0, sine_quotient(x))
 
 
 Step = Callable[[Tensor, Tensor, Tensor, int], Tensor]

@@ -9,7 +9,7 @@ from scipy import integrate, special
 
 import vkbackend.framework as fw
 from tests.case import Bad, Case, Draw, Sample
-from tests.elementwise_cases import unary
+from tests.elementwise_cases import binary, unary
 from vkbackend.framework.base import philox
 from vkbackend.framework.base.errors import DomainError
 from vkbackend.framework.dispatch.op import REGISTRY
@@ -226,6 +226,21 @@ SPECIAL = {
     "log_ndtr": unary(
         "log_ndtr", in_float64(special.log_ndtr), in_float32(torch.special.log_ndtr),
         -9, 2, device_dtypes=("float16", "bfloat16", "float32"),
+    ),
+    "log_add_exp": binary(
+        "log_add_exp", in_float64(np.logaddexp), in_float32(torch.logaddexp), -9, 9
+    ),
+    "log_add_exp2": binary(
+        "log_add_exp2", in_float64(np.logaddexp2), in_float32(torch.logaddexp2), -9, 9
+    ),
+    "sine_quotient": unary(
+        "sine_quotient", in_float64(lambda x: special.spherical_jn(0, x)),
+        None, -9, 9,
+    ),
+    "sine_quotient_slope": unary(
+        "sine_quotient_slope",
+        in_float64(lambda x: -np.sign(x) * special.spherical_jn(1, np.abs(x))),
+        None, -9, 9,
     ),
     "gamma_from_key": keyed("gamma_from_key", gamma_draw, 0.3, 20),
     "poisson_from_key": keyed("poisson_from_key", poisson_draw, 0.3, 40),

@@ -19,6 +19,7 @@ from ...base.dtype import (
     int32,
 )
 from ...base.errors import DTypeError, ShapeError
+from ...base.shape import broadcast_shapes
 from ...base.validation import as_int, as_number
 from ...dispatch.declare import comparison, elementwise
 from ...eager.base_tensor import TensorCore, need_tensors
@@ -40,9 +41,9 @@ from .compare import (
     where,
 )
 from .complex_numbers import _angle, _complex_sign
-from .exponential import exp2, log, pow
+from .exponential import exp2, log, log_add_exp2, pow
 from .gamma import lgamma
-from .trigonometric import sin
+from .trigonometric import sin, sine_quotient
 from .unary import abs, copy, floor, sign, with_zero_gradient
 
 if TYPE_CHECKING:
@@ -457,19 +458,16 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
     DTypeError
         If neither is of floats.
     """
-    from .exponential import logaddexp
-
     need_tensors("logaddexp2", input=input, other=other)
     refuse_complex("logaddexp2", input=input, other=other)
+    broadcast_shapes("logaddexp2", input.layout.shape, other.layout.shape)
     kind = result_type(input, other)
     if not kind.is_differentiable:
         raise DTypeError(
             f"logaddexp2: input is {input.dtype.name}, other {other.dtype.name}; one"
             " must be of floats; cast it"
         )
-    scale = math.log(2)
-    scaled = [mul(converted(each, kind), scale) for each in (input, other)]
-    return div(logaddexp(*scaled), scale)
+    return log_add_exp2(converted(input, kind), converted(other, kind))
 
 
 @shown_as("LogitBackward0", "input")
@@ -496,10 +494,6 @@ def logit(input: Tensor, eps: float | None = None) -> Tensor:
     return log(div(x, sub(1.0, x)))
 
 
-_SINC = [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(9)]
-"""Coefficients of sin(a) / a as a polynomial in the square of a."""
-
-
 @shown_as("SincBackward0", "input")
 def sinc(input: Tensor) -> Tensor:
     """Return sin(pi x) / (pi x), and 1 at 0.
@@ -509,16 +503,14 @@ def sinc(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype; integers and bools are converted to the default dtype.
     """
-    x = _fractional(input)
-    # Derivatives of the quotient are small differences of what is large near 0.
-    is_near = lt(abs(x), 0.25)
-    angle = mul(where(is_near, 1.0, x), math.pi)
-    small = mul(where(is_near, x, 0.0), math.pi)
-    square = mul(small, small)
-    series = mul(square, _SINC[-1])
-    for term in _SINC[-2:0:-1]:
-        series = mul(add(series, term), square)
-    return where(is_near, add(series, _SINC[0]), div(sin(angle), angle))
+    angle = mul(_fractional(input), math.pi)
+    if not angle.dtype.is_complex:
+        return sine_quotient(angle)
+    zero = eq(angle, 0.0)
+    safe = where(zero, 1.0, angle)
+    # The parabola has the derivatives of 0.
+    near = sub(1.0, mul(mul(angle, angle), 1 / 6))
+    return where(zero, near, div(sin(safe), safe))
 
 
 @shown_as("MvlgammaBackward0", "input")

@@ -24,9 +24,9 @@ from ...dispatch.declare import elementwise
 from ...eager.base_tensor import TensorCore
 from .binary import mul
 from .cast import at_least, cast, converted, result_type
-from .compare import eq, logical_and, maximum, where
+from .compare import eq, logical_and, where
 from .complex_numbers import conj_physical, real_of
-from .unary import abs, flat
+from .unary import flat
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -326,6 +326,38 @@ def _complex_logaddexp(x: Tensor, y: Tensor) -> Tensor:
     return most + log1p(exp(apart))
 
 
+@elementwise(glsl="log_add_exp(x, y)", reference=np.logaddexp, dtypes=FLOAT)
+def _log_add_exp(x: Tensor, y: Tensor) -> Tensor:
+    """Return log(exp(x) + exp(y))."""
+
+
+@_log_add_exp.vjp
+def _log_add_exp_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _shares(grad, where(eq(x, y), 0.0, x - y), needs)
+
+
+@elementwise(glsl="log_add_exp2(x, y)", reference=np.logaddexp2, dtypes=FLOAT)
+def log_add_exp2(x: Tensor, y: Tensor) -> Tensor:
+    """Return log2(2^x + 2^y)."""
+
+
+@log_add_exp2.vjp
+def log_add_exp2_vjp(
+    grad: Tensor, x: Tensor, y: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    return _shares(grad, where(eq(x, y), 0.0, x - y) * math.log(2), needs)
+
+
+def _shares(
+    grad: Tensor, apart: Tensor, needs: tuple[bool, bool]
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return what the larger exponential and the other have of a gradient."""
+    first = grad * sigmoid(apart) if needs[0] else None
+    return first, grad * sigmoid(-apart) if needs[1] else None
+
+
 @autocast_passthrough
 @shown_as("LogaddexpBackward0", "x", "y")
 def logaddexp(x: Tensor, y: Tensor) -> Tensor:
@@ -356,8 +388,7 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
             " cast it"
         )
     x, y = converted(x, kind), converted(y, kind)
-    apart = where(eq(x, y), 0.0, x - y)
-    return maximum(x, y) + log1p(exp(-abs(apart)))
+    return _log_add_exp(x, y)
 
 
 def _host_xlogy(x: np.ndarray, other: np.ndarray) -> np.ndarray:

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE, float32
-from ...dispatch.declare import composite, elementwise
-from .cast import cast
-from .compare import clamp_max, clamp_min, lt, where
-from .exponential import exp, log, log1p
+from ...base.dtype import FLOAT, SINGLE
+from ...dispatch.declare import elementwise
+from .exponential import exp
 from .unary import square
 
 if TYPE_CHECKING:
@@ -135,14 +133,25 @@ def erfcx_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     return grad * (x * out * 2.0 - SLOPE)
 
 
-@composite(dtypes=FLOAT)
+def host_log_ndtr(x: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the share of a normal distribution below `x`."""
+    with np.errstate(all="ignore"):
+        wide = np.asarray(x, np.float64)
+        tail = np.where(wide < -1, wide, -1.0) * -math.sqrt(0.5)
+        left = np.log(host_erfcx(tail) / 2) - wide * wide / 2
+        near = np.where(wide < -1, -1.0, wide) * math.sqrt(0.5)
+        right = np.log1p(host_erfc(near) / -2)
+        return np.where(wide < -1, left, right).astype(x.dtype)
+
+
+@elementwise(
+    glsl="log_normal_share(x)",
+    reference=host_log_ndtr,
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+)
 def log_ndtr(x: Tensor) -> Tensor:
     """Return the logarithm of the probability that a normal number is at most `x`."""
-    root, dtype = math.sqrt(0.5), x.dtype
-    x = x if dtype.itemsize > 2 else cast(x, float32)
-    left = log(erfcx(clamp_max(x, -1.0) * -root) * 0.5) - square(x) * 0.5
-    right = log1p(erfc(clamp_min(x, -1.0) * root) * -0.5)
-    return cast(where(lt(x, -1.0), left, right), dtype)
 
 
 @log_ndtr.vjp

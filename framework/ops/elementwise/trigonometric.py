@@ -6,6 +6,7 @@ any size.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from ...base.dtype import FLOAT
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import elementwise
 from .cast import at_least
-from .compare import where
+from .compare import eq, where
 from .complex_numbers import conj_physical
 from .unary import rsqrt, square
 
@@ -311,3 +312,44 @@ def hypot_vjp(
 ) -> tuple[Tensor | None, Tensor | None]:
     scaled = grad / out
     return scaled * x if needs[0] else None, scaled * y if needs[1] else None
+
+
+def _host_quotient(x: np.ndarray) -> np.ndarray:
+    """Return sin(x) / x, and 1 at 0."""
+    with np.errstate(all="ignore"):
+        return np.where(x == 0, 1, np.sin(x) / x).astype(x.dtype)
+
+
+def _host_slope(x: np.ndarray) -> np.ndarray:
+    """Return the derivative of `_host_quotient`, near 0 by its series."""
+    with np.errstate(all="ignore"):
+        square = np.where(np.abs(x) < 1.5, x * x, 0).astype(x.dtype)
+        far = (np.cos(x) - np.sin(x) / x) / x
+        near = x * np.polynomial.polynomial.polyval(square, _SLOPES)
+        return np.where(np.abs(x) < 1.5, near, far).astype(x.dtype)
+
+
+_SLOPES = [(-1.0) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(1, 13)]
+"""Coefficients of the derivative of sin(x) / x, over x, in the square of x."""
+
+
+@elementwise(glsl="sine_quotient(x)", reference=_host_quotient, dtypes=FLOAT)
+def sine_quotient(x: Tensor) -> Tensor:
+    """Return sin(x) / x, and 1 at 0."""
+
+
+@sine_quotient.vjp
+def sine_quotient_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * _sine_quotient_slope(x)
+
+
+@elementwise(glsl="sine_quotient_slope(x)", reference=_host_slope, dtypes=FLOAT)
+def _sine_quotient_slope(x: Tensor) -> Tensor:
+    """Return the derivative of `sine_quotient`."""
+
+
+@_sine_quotient_slope.vjp
+def _sine_quotient_slope_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    zero = eq(x, 0.0)
+    twice = where(zero, -2 / 3, out * 2.0 / where(zero, 1.0, x))
+    return grad * -(sine_quotient(x) + twice)

@@ -1,9 +1,7 @@
 // Error functions of float64, and what GELU takes of them
 //
-// Near 0 by a series of positive terms, elsewhere by a continued fraction; a few ulp.
-// source  Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.6 and 7.1.14
-
-const double TWO_OVER_ROOT_PI = 1.12837916709551255856lf;
+// Near 0 and elsewhere by a polynomial each, which interpolates at the nodes of Chebyshev;
+// a few ulp.
 
 // exp(-x * x), with what the square loses
 double bell(double x) {
@@ -13,27 +11,56 @@ double bell(double x) {
     return x != x ? x : fma(value, -product_error(size, size, square), value);
 }
 
-// erf(x) for 0 <= x < 1
-double error_series(double x) {
-    double term = x, total = x;
-    for (int n = 1; n < 32; n++) {
-        term *= 2.0lf * x * x / double(2 * n + 1);
-        total += term;
-    }
-    return TWO_OVER_ROOT_PI * bell(x) * total;
+// erf(x) for 0 <= x < 1: x and a polynomial in x * x, to 2^-62 of it
+double error_near_zero(double x) {
+    double u = x * x;
+    double y = 5.957176147748911e-11lf;
+    y = fma(y, u, -1.1372848856791674e-09lf);
+    y = fma(y, u, 1.4659775274047436e-08lf);
+    y = fma(y, u, -1.6350312701054695e-07lf);
+    y = fma(y, u, 1.6461000484121368e-06lf);
+    y = fma(y, u, -1.4925595266831182e-05lf);
+    y = fma(y, u, 0.0001205533111164271lf);
+    y = fma(y, u, -0.000854832698083379lf);
+    y = fma(y, u, 0.0052239776248180145lf);
+    y = fma(y, u, -0.026866170645076792lf);
+    y = fma(y, u, 0.11283791670954879lf);
+    y = fma(y, u, -0.3761263890318375lf);
+    y = fma(y, u, 0.1283791670955126lf);
+    return fma(x, y, x);
 }
 
-// erfc(x) for x >= 1
+// erfc(x) for x >= 1: (1 + 2 x) exp(x * x) erfc(x) in (x - 4) / (x + 4), to 2^-56 of it
+// up to 27.3, where erfc is below every number
 double error_tail(double x) {
-    double y = x;
-    for (int n = x < 2.0lf ? 260 : 100; n > 0; n--) y = x + 0.5lf * double(n) / y;
-    return 0.5lf * TWO_OVER_ROOT_PI * bell(x) / y;
+    double size = min(x, 27.3lf), t = (size - 4.0lf) / (size + 4.0lf);
+    double y = 5.199180489620179e-08lf;
+    y = fma(y, t, 5.9484082492890283e-08lf);
+    y = fma(y, t, -7.472214075626226e-07lf);
+    y = fma(y, t, 2.9229642714516895e-07lf);
+    y = fma(y, t, 5.657357700978329e-06lf);
+    y = fma(y, t, -1.1215123814772896e-05lf);
+    y = fma(y, t, -2.4378931830799174e-05lf);
+    y = fma(y, t, 0.00015061804878246544lf);
+    y = fma(y, t, -0.00019926150757370185lf);
+    y = fma(y, t, -0.0007577723694698298lf);
+    y = fma(y, t, 0.005031970684116497lf);
+    y = fma(y, t, -0.016197734185379474lf);
+    y = fma(y, t, 0.037167515475394805lf);
+    y = fma(y, t, -0.06633036580263055lf);
+    y = fma(y, t, 0.09373283500136378lf);
+    y = fma(y, t, -0.10103906603665608lf);
+    y = fma(y, t, 0.06809705425462492lf);
+    y = fma(y, t, 0.015379652102624599lf);
+    y = fma(y, t, -0.13962111684056205lf);
+    y = fma(y, t, 1.2329951186255526lf);
+    return y / fma(2.0lf, size, 1.0lf) * bell(x);
 }
 
 double precise_erf(double x) {
     double size = abs(x);
     if (x == 0.0lf || x != x) return x;
-    double value = size < 1.0lf ? error_series(size) : 1.0lf - error_tail(size);
+    double value = size < 1.0lf ? error_near_zero(size) : 1.0lf - error_tail(size);
     return x < 0.0lf ? -value : value;
 }
 

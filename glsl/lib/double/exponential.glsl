@@ -222,3 +222,16 @@ double log1p_exp(double x) {
 double log_logistic(double x) {
     return min(x, 0.0lf) - precise_log1p(precise_exp(-abs(x)));
 }
+
+double log_add_exp(double x, double y) {
+    double apart = x == y ? 0.0lf : abs(x - y);
+    double value = max(x, y) + precise_log1p(precise_exp(-apart));
+    return x != x || y != y ? NAN_DOUBLE : value;
+}
+
+double log_add_exp2(double x, double y) {
+    double apart = x == y ? 0.0lf : abs(x - y);
+    double part = precise_log1p(precise_exp2(-apart));
+    double value = fma(part, 1.44269504088896338700lf, max(x, y));
+    return x != x || y != y ? NAN_DOUBLE : value;
+}

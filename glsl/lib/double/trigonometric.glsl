@@ -112,12 +112,75 @@ double precise_atan(double x) {
     return x == 0.0lf ? x : precise_atan2(x, 1.0lf);
 }
 
+// asin(s) - s for z = s * s up to 1/4; the error is 2^-58 of asin(s).
+double arcsine_tail(double s, double z) {
+    double y = 0.028757851367423374lf;
+    y = fma(y, z, -0.014851887071250021lf);
+    y = fma(y, z, 0.017400879442695954lf);
+    y = fma(y, z, 0.005457506718639592lf);
+    y = fma(y, z, 0.010322814350185974lf);
+    y = fma(y, z, 0.011479177415184873lf);
+    y = fma(y, z, 0.013971212973552936lf);
+    y = fma(y, z, 0.017352392720869973lf);
+    y = fma(y, z, 0.02237217294214989lf);
+    y = fma(y, z, 0.030381944138531247lf);
+    y = fma(y, z, 0.04464285714635543lf);
+    y = fma(y, z, 0.07499999999998433lf);
+    y = fma(y, z, 0.16666666666666669lf);
+    return s * z * y;
+}
+
+// Beyond 1/2 both are twice the arcsine of sqrt((1 - |x|) / 2), and angles beside it.
 double precise_asin(double x) {
-    double value = precise_atan2(x, sqrt((1.0lf - x) * (1.0lf + x)));
-    return x == 0.0lf ? x : abs(x) <= 1.0lf ? value : NAN_DOUBLE;
+    double size = abs(x), z = size > 0.5lf ? 0.5lf - 0.5lf * size : x * x;
+    double s = size > 0.5lf ? sqrt(z) : size, tail = arcsine_tail(s, z);
+    double far = HALF_PI_FIRST - 2.0lf * s + (HALF_PI_SECOND - 2.0lf * tail);
+    double value = size > 0.5lf ? far : s + tail;
+    bool below = unpackDouble2x32(x).y >> 31 != 0u;
+    return !(size <= 1.0lf) ? NAN_DOUBLE : below ? -value : value;
 }
 
 double precise_acos(double x) {
-    double value = 2.0lf * precise_atan2(sqrt(1.0lf - x), sqrt(1.0lf + x));
-    return abs(x) <= 1.0lf ? value : NAN_DOUBLE;
+    double size = abs(x), z = size > 0.5lf ? 0.5lf - 0.5lf * size : x * x;
+    double s = size > 0.5lf ? sqrt(z) : x, tail = arcsine_tail(s, z);
+    double near = HALF_PI_FIRST - (s - (HALF_PI_SECOND - tail));
+    double far = 2.0lf * (s + tail);
+    if (x < 0.0lf) far = 2.0lf * (HALF_PI_FIRST - (s + (tail - HALF_PI_SECOND)));
+    return !(size <= 1.0lf) ? NAN_DOUBLE : size > 0.5lf ? far : near;
+}
+
+double sine_quotient(double x) {
+    if (abs(x) >= 1.5lf || x != x) return precise_sin(x) / x;
+    double u = x * x;
+    double y = -3.868170170630684e-23lf;
+    y = fma(y, u, 1.9572941063391263e-20lf);
+    y = fma(y, u, -8.22063524662433e-18lf);
+    y = fma(y, u, 2.8114572543455206e-15lf);
+    y = fma(y, u, -7.647163731819816e-13lf);
+    y = fma(y, u, 1.6059043836821613e-10lf);
+    y = fma(y, u, -2.505210838544172e-08lf);
+    y = fma(y, u, 2.7557319223985893e-06lf);
+    y = fma(y, u, -0.0001984126984126984lf);
+    y = fma(y, u, 0.008333333333333333lf);
+    y = fma(y, u, -0.16666666666666666lf);
+    y = fma(y, u, 1.0lf);
+    return y;
+}
+
+double sine_quotient_slope(double x) {
+    if (abs(x) >= 1.5lf || x != x) return (precise_cos(x) - precise_sin(x) / x) / x;
+    double u = x * x;
+    double y = 1.5472680682522736e-24lf;
+    y = fma(y, u, -8.509974375387505e-22lf);
+    y = fma(y, u, 3.9145882126782523e-19lf);
+    y = fma(y, u, -1.4797143443923793e-16lf);
+    y = fma(y, u, 4.498331606952833e-14lf);
+    y = fma(y, u, -1.0706029224547743e-11lf);
+    y = fma(y, u, 1.9270852604185937e-09lf);
+    y = fma(y, u, -2.505210838544172e-07lf);
+    y = fma(y, u, 2.2045855379188714e-05lf);
+    y = fma(y, u, -0.0011904761904761906lf);
+    y = fma(y, u, 0.03333333333333333lf);
+    y = fma(y, u, -0.3333333333333333lf);
+    return x * y;
 }

@@ -1,6 +1,16 @@
 // Arithmetic of every type: division with remainder, signs, bits and powers
 
 #include "division.glsl"
+#include "upper_half.glsl"
+
+// x - y * trunc(x / y) for normal x >= y > 0 with a quotient below 2^11, exact: the
+// quotient, off by one at most, times either half of y is, and so is each difference.
+float near_remainder(float x, float y) {
+    precise float quotient = trunc(x / y), upper = upper_half(y);
+    precise float rest = (x - quotient * upper) - quotient * (y - upper);
+    if (rest < 0.0) rest += y;
+    return rest >= y ? rest - y : rest;
+}
 
 // x - y * trunc(x / y), exact: long division of the significands, eight bits at a time.
 float truncated_remainder(float x, float y) {
@@ -11,6 +21,11 @@ float truncated_remainder(float x, float y) {
     if (large < small) return x;
     int exponent = max(int(small >> 23), 1);
     int steps = max(int(large >> 23), 1) - exponent;
+    // From 2^-100 on nothing is a denormal number, which a device may take as 0.
+    if (steps <= 10 && small >= 0x0d800000u && large <= 0x7e800000u) {
+        float rest = near_remainder(uintBitsToFloat(large), uintBitsToFloat(small));
+        return uintBitsToFloat(floatBitsToUint(rest) | floatBitsToUint(x) & 1u << 31);
+    }
     uint divisor = (small & 0x007fffffu) | (small >= 0x00800000u ? 0x00800000u : 0u);
     uint rest = (large & 0x007fffffu) | (large >= 0x00800000u ? 0x00800000u : 0u);
     rest %= divisor;

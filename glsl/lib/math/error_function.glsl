@@ -178,6 +178,13 @@ float quick_erf(float x) {
     return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
 }
 
+// log(P(x))
+float log_normal_share(float x) {
+    float s = x * 0.707106769;
+    if (x < -1.0) return precise_log(0.5 * large_erfcx(-s)) - 0.5 * x * x;
+    return precise_log1p(-0.5 * precise_erfc(s));
+}
+
 // Inverse of the error function: Winitzki's approximation, to 0.002, then two steps of
 // Halley's method, on the complement where that has more digits.
 float precise_erfinv(float x) {

@@ -185,9 +185,10 @@ vec2 split_log2(float x) {
     precise float sum = (1.0 + f) + 1.0;
     precise float sum_high = upper_half(sum);
     precise float sum_low = (1.0 + f) - (sum_high - 1.0);
-    precise float s = f / sum;
+    precise float inverse = 1.0 / sum;
+    precise float s = f * inverse;
     precise float s_high = upper_half(s);
-    precise float s_low = ((f - s_high * sum_high) - s_high * sum_low) / sum;
+    precise float s_low = ((f - s_high * sum_high) - s_high * sum_low) * inverse;
     // (atanh(s) / s - 1) / s^2; error 2^-35.
     float u = s * s;
     float series = polynomial(u, 0.333333313, 0.200004861, 0.142493933, 0.12139605);
@@ -265,6 +266,21 @@ float log1p_of_part(float e) {
 // log(1 + exp(x)), which is x to float32 from 17 on
 float log1p_exp(float x) {
     return max(x, 0.0) + log1p_of_part(falling_exp(-abs(x)));
+}
+
+// log(exp(x) + exp(y)); where both are infinite they do not differ.
+float log_add_exp(float x, float y) {
+    float apart = x == y ? 0.0 : abs(x - y);
+    float value = max(x, y) + log1p_of_part(falling_exp(-apart));
+    return x != x || y != y ? NOT_A_NUMBER : value;
+}
+
+// log2(2^x + 2^y)
+float log_add_exp2(float x, float y) {
+    float apart = x == y ? 0.0 : abs(x - y);
+    float part = log1p_of_part(falling_exp(-0.693147182 * apart));
+    float value = fma(part, 1.44269502, max(x, y));
+    return x != x || y != y ? NOT_A_NUMBER : value;
 }
 
 // log(1 / (1 + exp(-x)))

@@ -5,6 +5,7 @@
 // largest relative error.
 // lint    private-array: a table of constants, for arguments that are large
 
+#include "division.glsl"
 #include "exponential.glsl"
 
 const float HALF_PI_HIGH = 1.57079637;
@@ -185,6 +186,36 @@ float precise_atan2(float y, float x) {
     value = left ? 2.0 * HALF_PI_HIGH - (value - 2.0 * HALF_PI_LOW) : value;
     value = uintBitsToFloat(floatBitsToUint(value) | floatBitsToUint(y) & 1u << 31);
     return x != x || y != y ? NOT_A_NUMBER : value;
+}
+
+// sin(x) / x, by its series near 0
+float sine_quotient(float x) {
+    if (abs(x) >= 1.5 || x != x) return rounded_quotient(precise_sin(x), x);
+    float u = x * x;
+    float y = -7.64716373e-13;
+    y = fma(y, u, 1.60590438e-10);
+    y = fma(y, u, -2.50521084e-08);
+    y = fma(y, u, 2.75573192e-06);
+    y = fma(y, u, -0.000198412698);
+    y = fma(y, u, 0.00833333333);
+    y = fma(y, u, -0.166666667);
+    y = fma(y, u, 1.0);
+    return y;
+}
+
+// Its derivative, which far from 0 is (cos(x) - sin(x) / x) / x
+float sine_quotient_slope(float x) {
+    if (abs(x) >= 1.5 || x != x) return (precise_cos(x) - precise_sin(x) / x) / x;
+    float u = x * x;
+    float y = 4.49833161e-14;
+    y = fma(y, u, -1.07060292e-11);
+    y = fma(y, u, 1.92708526e-09);
+    y = fma(y, u, -2.50521084e-07);
+    y = fma(y, u, 2.20458554e-05);
+    y = fma(y, u, -0.00119047619);
+    y = fma(y, u, 0.0333333333);
+    y = fma(y, u, -0.333333333);
+    return x * y;
 }
 
 #ifdef FLOAT64

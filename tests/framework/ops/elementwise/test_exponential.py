@@ -122,10 +122,10 @@ def test_functions_of_float64_on_a_device(gpu: GpuDevice) -> None:
     names = (
         "exp exp2 expm1 log log2 log10 log1p sigmoid tanh sin cos tan sinh cosh asin"
         " acos atan asinh acosh atanh erf pow atan2 hypot remainder floor_divide"
-        " logaddexp"
+        " logaddexp logaddexp2"
     ).split()
-    for name in names:
-        args = (x, y) if name in names[-6:] else (x,)
+    for name in [*names, "erfc"]:
+        args = (x, y) if name in names[-7:] else (x,)
         found = getattr(fw, name)(*(fw.tensor(each, device=gpu) for each in args))
         wanted = getattr(torch, name)(*map(torch.tensor, args)).numpy()
         if name in ("remainder", "floor_divide"):  # PyTorch's are not exact
