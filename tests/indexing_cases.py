@@ -330,6 +330,17 @@ INDEXING = {
         gradient=False,
         scale=20,  # dozens of terms of size 2
     ),
+    "run_starts": Case(
+        lambda x: REGISTRY["run_starts"](x.flatten()),
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (2,), (1,), (0, 3))),
+        lambda x: (
+            np.concatenate([[True], x.reshape(-1)[1:] != x.reshape(-1)[:-1]])
+            if x.size
+            else x.astype(bool).reshape(-1)
+        ),
+        gradient=False,
+        exact=True,
+    ),
     "true_coordinates": Case(
         lambda mask: (
             TrueElements.of(mask).coordinates(mask.shape, True, fw.int32)

@@ -190,6 +190,7 @@ def _along_dim(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     "prod",
     "amax",
     "amin",
+    "minmax",
     "argmax",
     "argmin",
     "max",

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...base.dtype import BOOL, STORED, DType, int32
+from ...base.dtype import ANY, BOOL, STORED, DType, bool_, int32
 from ...base.errors import ShapeError
 from ...base.index_checks import UNCHECKED
-from ...base.shape import Shape, TensorSpec
+from ...base.shape import Shape, TensorSpec, ceil_div
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.counting import (
     coordinates_dispatch,
     counted_listing_dispatches,
@@ -20,7 +20,10 @@ from ...kernels.counting import (
     nonzero_tiles,
     spreading_dispatches,
 )
+from ...kernels.linear import linear_dispatch
+from ...kernels.reduce import need_countable
 from ...kernels.row_copy import first_copy
+from ...kernels.shader_types import storage_defines
 from ..elementwise.compare import where
 from ..reduce.common import in_storage
 from ..source import fill_like
@@ -224,6 +227,36 @@ def masked_store_reference(
         checked_rows(np.array([source.size]), source.size, site, False)
     out[mask] = source[:total]
     return out
+
+
+@primitive(dtypes=ANY)
+def run_starts(x: Tensor) -> Tensor:
+    """Return whether each element of a vector differs from the one before it.
+
+    The first does; `moves_elements` tells whether shaders may read such elements.
+    """
+
+
+@run_starts.spec
+def run_starts_spec(x: TensorSpec) -> TensorSpec:
+    return TensorSpec(x.shape, bool_)
+
+
+@run_starts.kernel
+def run_starts_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
+    need_countable("unique", x)
+    push: dict[str, Argument] = {"x": "x", "out_": "out", "count": x.numel}
+    defines = storage_defines(x.dtype)
+    return linear_dispatch(
+        "index/run_starts", ceil_div(x.numel, 4), push, None, defines
+    )
+
+
+@run_starts.reference
+def run_starts_reference(x: np.ndarray) -> np.ndarray:
+    found = np.ones(x.shape, bool)
+    np.not_equal(x[1:], x[:-1], out=found[1:])
+    return found
 
 
 class TrueElements(NamedTuple):

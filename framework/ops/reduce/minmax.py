@@ -147,6 +147,56 @@ def _over(
     return out
 
 
+@primitive(dtypes=ANY, outputs=("least", "greatest"), strided=True, typed="x")
+def _minmax(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return the smallest and largest elements over `dims`, which stay with size 1."""
+
+
+@_minmax.spec
+def _minmax_spec(x: TensorSpec, dims: tuple[int, ...]) -> tuple[TensorSpec, TensorSpec]:
+    spec = _extreme_spec(x, dims)
+    return spec, spec
+
+
+@_minmax.kernel
+def _minmax_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
+    both: dict[str, Argument] = {"least": "least", "greatest": "greatest"}
+    return reduce_dispatches(
+        gpu, stateful("reduce/minmax", x.dtype, 2, both, {}), x, dims
+    )
+
+
+@_minmax.reference
+def _minmax_reference(
+    x: np.ndarray, dims: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    return _amin_reference(x, dims), _amax_reference(x, dims)
+
+
+def extremes(
+    name: str, x: Tensor, dim: Dims = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Return the smallest and the largest elements over dimensions, as `amin` does.
+
+    Both are found in one pass, unless gradients are recorded or an element-wise op is
+    about to make what is reduced.
+    """
+    dims = reduced_dims(name, dim, len(x.layout.shape))
+    need_elements(name, x.spec, dims)
+    source = in_storage(x)
+    apart = not dims or x.numel() == 0 or source.needs_grad
+    if apart or in_two_steps(source, dims) is not None:
+        return amin(x, dim, keepdim), amax(x, dim, keepdim)
+    found = _minmax(*readable(source, dims))
+    least, greatest = (
+        finish(as_dtype_of(each, x.dtype), x.layout.shape, dims, keepdim)
+        for each in found
+    )
+    return least, greatest
+
+
 def amax(x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Return the largest element over dimensions; NaN if there is one.
 

@@ -29,7 +29,7 @@ from ..matmul.matmul import matmul
 from ..movement.slice import narrow, select
 from ..source import arange_like, fill_like
 from ..view import reshape, squeeze, transpose, unsqueeze
-from .minmax import amax, amin
+from .minmax import extremes
 from .scan import cumsum, diff
 from .sum import sum
 
@@ -67,7 +67,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     ShapeError
         If there are no elements to choose from.
     """
-    return MinMax(amin(input, dim, keepdim), amax(input, dim, keepdim))
+    return MinMax(*extremes("aminmax", input, dim, keepdim))
 
 
 def cov(

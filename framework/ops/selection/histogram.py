@@ -19,7 +19,7 @@ from ..elementwise.unary import floor
 from ..indexing.scatter import index_add
 from ..movement.concat import stack
 from ..reduce.common import as_dtype_of, whole_dtype
-from ..reduce.minmax import amax, amin
+from ..reduce.minmax import extremes
 from ..source import fill_like
 from ..view import flatten
 
@@ -112,7 +112,7 @@ def _length(x: Tensor) -> int:
     """Return one more than the largest element, after a look at the smallest."""
     if x.numel() == 0:
         return 0
-    least, largest = map(int, stack([amin(x), amax(x)]).tolist())
+    least, largest = map(int, stack(extremes("bincount", x)).tolist())
     if least < 0 or largest >= (1 << 31) - 1:
         raise ShapeError(
             f"bincount: elements are from {least} to {largest}; they must be from 0 to"
@@ -169,6 +169,6 @@ def _range(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
         ends = low, high
         first, last = (fill_like(x, (), end, x.dtype) for end in ends)
         return first, last
-    first, last = amin(x), amax(x)
+    first, last = extremes("histc", x)
     same = eq(first, last)
     return where(same, first - 1.0, first), where(same, last + 1.0, last)

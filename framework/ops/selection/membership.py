@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...base.dtype import INTEGER, bool_, int32, int64
+from ...base.dtype import ANY, INTEGER, bool_, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import contiguous_strides, normalize_dim
 from ...base.validation import as_int, as_ints
@@ -22,7 +22,8 @@ from ..elementwise.compare import (
 )
 from ..elementwise.complex_numbers import _imaginary_part
 from ..elementwise.unary import lazy_copy
-from ..indexing.masked import flatnonzero, nonzero
+from ..indexing.compaction import moves_elements, run_starts
+from ..indexing.masked import flatnonzero, masked_elements, nonzero
 from ..indexing.scatter import index_add, index_select
 from ..movement.concat import cat
 from ..movement.slice import narrow
@@ -137,14 +138,20 @@ def unique_consecutive(
     at = normalize_dim("unique_consecutive", 0 if dim is None else dim, whole.ndim)
     size = whole.shape[at]
     rows = movedim(whole, at, 0)
-    starts: Tensor = fill_like(whole, (min(size, 1),), True, bool_)
-    if size > 1:
-        changed = ne(narrow(rows, 0, 1, size - 1), narrow(rows, 0, 0, size - 1))
-        if changed.ndim > 1:
-            changed = any(reshape(changed, (size - 1, -1)), 1)
-        starts = cat([starts, changed])
-    places = flatnonzero(starts)
-    results = [index_select(whole, at, places)]
+    if rows.ndim == 1 and rows.dtype in ANY and moves_elements(rows):
+        starts: Tensor = run_starts(rows)
+    else:
+        starts = fill_like(whole, (min(size, 1),), True, bool_)
+        if size > 1:
+            changed = ne(narrow(rows, 0, 1, size - 1), narrow(rows, 0, 0, size - 1))
+            if changed.ndim > 1:
+                changed = any(reshape(changed, (size - 1, -1)), 1)
+            starts = cat([starts, changed])
+    if rows.ndim == 1 and not return_counts:
+        results = [masked_elements(whole, starts)]
+    else:
+        places = flatnonzero(starts)
+        results = [index_select(whole, at, places)]
     if return_inverse:
         runs = sub(cumsum(starts, 0, dtype=int32), 1)
         runs = as_places(runs)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...base.dtype import bool_, int32
+from ...base.dtype import ANY, bool_, int32
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
 from ..elementwise.binary import sub
 from ..elementwise.compare import logical_or, ne
-from ..indexing.masked import flatnonzero
+from ..indexing.compaction import moves_elements, run_starts
+from ..indexing.masked import flatnonzero, masked_elements
 from ..indexing.scatter import gather, index_copy, index_select, scatter
 from ..movement.concat import cat
 from ..movement.slice import narrow, select
@@ -68,8 +69,11 @@ def unique(
     if dim is None:
         ordered, order = short_sort(whole, 0)
         starts = flatten(_changes(reshape(ordered, (size, 1))))
-        places = flatnonzero(starts)
-        results = [index_select(ordered, 0, places)]
+        if not return_counts:
+            results = [masked_elements(ordered, starts)]
+        else:
+            places = flatnonzero(starts)
+            results = [index_select(ordered, 0, places)]
     else:
         order, starts = _ordered(_slices(whole, along))
         places = flatnonzero(starts)
@@ -126,6 +130,8 @@ def _ordered(rows: Tensor) -> tuple[Tensor, Tensor]:
 def _changes(values: Tensor) -> Tensor:
     """Return a mask of elements that differ from the one above, or have none above."""
     count, width = values.layout.shape
+    if width == 1 and values.dtype in ANY and moves_elements(values):
+        return reshape(run_starts(flatten(values)), (count, 1))
     first = fill_like(values, (min(count, 1), width), True, bool_)
     if count < 2:
         return first

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
@@ -105,3 +106,29 @@ def test_no_elements(make: Make) -> None:
     assert ops.argmin(x, 1).shape == (0,)
     with pytest.raises(ShapeError, match="there is no result"):
         ops.max(x, 0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(1,), (20_011,), (1 << 17,), (300, 70), (70, 300)])
+def test_both_extremes(shape: tuple[int, ...], dtype: str, make: Make) -> None:
+    data = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
+    x, y = make(data), torch.from_numpy(data)
+    for dim in (None, 0, -1):
+        for found, wanted in zip(ops.aminmax(x, dim=dim), torch.aminmax(y, dim=dim)):
+            assert np.array_equal(found.numpy(), wanted.numpy())
+
+
+def test_both_extremes_take_one_pass(device: vkbackend.Device) -> None:
+    x = fw.tensor(np.arange(300, dtype="f4"), device=fw.device(device.info.name))
+    fw.eval(x)
+    before = device.counters.snapshot()
+    fw.eval(*ops.aminmax(x))
+    assert (device.counters.snapshot() - before).dispatches == 1
+
+
+def test_gradients_of_both_extremes(make: Make) -> None:
+    x = make([1.0, 3.0, 1.0], grad=True)
+    least, greatest = ops.aminmax(x)
+    (least * 2 + greatest * 3).backward()
+    assert x.grad.tolist() == [1, 3, 1]
+    assert [each.isnan().item() for each in ops.aminmax(make([1.0, NAN]))] == [True] * 2
