@@ -611,6 +611,7 @@ _RANDOM = """
     rand_like randn_like randint_like fractional_max_pool2d
     fractional_max_pool3d fractional_max_pool2d_with_indices argsort
     fractional_max_pool3d_with_indices linalg.qr qr linalg.svd linalg.eigh svd
+    svd_lowrank pca_lowrank binomial
 """
 _FIRST = "sort topk kthvalue median nanmedian mode max min cummax cummin msort"
 _FLOAT = ("float32", "float16", "bfloat16")
