@@ -70,7 +70,9 @@ def _plain(function: Any) -> Any:
 def _named(known: Any) -> list[Any]:
     """Return what of the library a function or a class names."""
     if inspect.isclass(known):
-        return [member for _, member in inspect.getmembers(known, inspect.isfunction)]
+        members = [member for _, member in inspect.getmembers(known, inspect.isroutine)]
+        # Of class methods, the functions behind them.
+        return [getattr(member, "__func__", member) for member in members]
     if not callable(known):
         return []
     function = inspect.unwrap(known, stop=lambda each: isinstance(each, Op))
