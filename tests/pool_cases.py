@@ -19,7 +19,7 @@ from vkbackend.framework.ops.pool.filter_weights import (
     Shares,
     Smoothed,
 )
-from vkbackend.framework.ops.pool.resample import resampled_rows
+from vkbackend.framework.ops.pool.resample import resampled_at_once, resampled_rows
 
 SHRUNK = (
     Nearest(4, 2, 4 / 2, True),
@@ -63,6 +63,9 @@ def weighted(x: np.ndarray, rule: Rule, back: bool = False) -> np.ndarray:
     product = (matrix.T if back else matrix) @ x.astype(np.float64)
     return product.astype(x.dtype)
 
+
+WINDOWS = Averages(7, 4, 3, 2, 1, "padded")
+SMOOTH = Smoothed(7, 3, 7 / 3, True)
 
 PLAIN = Window((2, 2), (2, 2), (0, 0), (1, 1))
 
@@ -158,6 +161,20 @@ POOLING = {
             sample((1, 1, 1, 1), rules=(Nearest(1, 1, 1.0, False),) * 3, back=False),
         ),
         nearest,
+    ),
+    "resample2d": Case(
+        resampled_at_once,
+        (
+            sample((3, 7, 5), row_rule=WINDOWS, column_rule=Shares(5, 3)),
+            sample((2, 7, 11), row_rule=SMOOTH, column_rule=Linear(11, 4, 2.75, True)),
+            sample((2, 4, 3), row_rule=WINDOWS, column_rule=Shares(5, 3), back=True),
+            sample((0, 7, 5), row_rule=WINDOWS, column_rule=Shares(5, 3)),
+            sample((1, 1, 1), row_rule=Shares(1, 1), column_rule=Shares(1, 1)),
+        ),
+        lambda x, row_rule, column_rule, back=False: weighted(
+            weighted(x, row_rule, back).swapaxes(1, 2), column_rule, back
+        ).swapaxes(1, 2),
+        scale=4,
     ),
     "resample": Case(
         resampled_rows,

@@ -353,7 +353,15 @@ def _conv2d(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return unflat(out, levels)
 
 
-@rule("max_pool2d", "adaptive_max_pool2d", "im2col", "col2im", "resample", "nearest")
+@rule(
+    "max_pool2d",
+    "adaptive_max_pool2d",
+    "im2col",
+    "col2im",
+    "resample",
+    "resample2d",
+    "nearest",
+)
 def _images(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     """Take the batch into the images' own."""
     if isinstance(bound.get("table"), BatchedTensor):

@@ -1,10 +1,13 @@
 """The primitive behind average pooling and interpolation."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.agree import need
 from tests.framework.ops.twin import Make, draw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
@@ -12,9 +15,11 @@ from vkbackend.framework.ops.pool.filter_weights import Averages, Shares
 from vkbackend.framework.ops.pool.resample import (
     MOST_ELEMENTS,
     _resample,
+    _resample2d,
     resampled,
     resampled_rows,
 )
+from vkbackend.framework.ops.reduce.common import in_storage
 
 
 def test_one_element_for_all(make: Make) -> None:
@@ -34,6 +39,10 @@ def test_gradient_of_gradient_is_the_sum_again(make: Make) -> None:
     assert_close(x.grad, 2 * back.numpy())
 
 
+def known_calls() -> int:
+    return len(_resample.call_cache) + len(_resample2d.call_cache)
+
+
 def test_a_known_call_uploads_nothing(gpu: GpuDevice) -> None:
     x = fw.rand(2, 3, 9, 9, device=gpu)
     calls = (
@@ -42,12 +51,12 @@ def test_a_known_call_uploads_nothing(gpu: GpuDevice) -> None:
         lambda: fw.nn.functional.adaptive_avg_pool2d(x, 4),
     )
     for call in calls:
-        before = len(_resample.call_cache)
+        before = known_calls()
         fw.eval(call())
-        known, uploads = len(_resample.call_cache), gpu.gpu.counters.uploads
+        known, uploads = known_calls(), gpu.gpu.counters.uploads
         assert known > before
         fw.eval(call())
-        assert (len(_resample.call_cache), gpu.gpu.counters.uploads) == (known, uploads)
+        assert (known_calls(), gpu.gpu.counters.uploads) == (known, uploads)
 
 
 def test_sizes_are_checked() -> None:
@@ -57,3 +66,51 @@ def test_sizes_are_checked() -> None:
         "op: dimension 2 goes from 3 to 16777217 elements; both must be from 1 to"
         " 16777216"
     )
+
+
+@pytest.mark.parametrize("hides_latency", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_both_dimensions_at_once(
+    dtype: str, hides_latency: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one launch with the roundings of two, where loads are few."""
+    need(dtype, gpu)
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, hides_latency=hides_latency)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    data = np.random.default_rng(0).standard_normal((2, 3, 8, 12)).astype("f4")
+    functional = fw.nn.functional
+    calls = {
+        "averages": (lambda x: functional.avg_pool2d(x, 2), True),
+        "overlapping": (lambda x: functional.avg_pool2d(x, 3, 2, 1), True),
+        "bilinear": (
+            lambda x: functional.interpolate(x, scale_factor=2, mode="bilinear"),
+            hides_latency,
+        ),
+        "bicubic": (
+            lambda x: functional.interpolate(x, scale_factor=2, mode="bicubic"),
+            False,
+        ),
+    }
+    for name, (call, at_once) in calls.items():
+        x = fw.tensor(data, device=gpu).to(dtype).requires_grad_()
+        y = fw.tensor(data).to(dtype).requires_grad_()
+        fw.eval(call(x))
+        before = gpu.gpu.counters.snapshot()
+        found = call(x)
+        fw.eval(found)
+        launches = (gpu.gpu.counters.snapshot() - before).dispatches
+        assert (launches == 1) is (at_once and in_storage(x) is x), name
+        assert_near(found.detach(), call(y).detach(), dtype)
+        found.sum().backward()
+        call(y).sum().backward()
+        assert x.grad is not None
+        assert y.grad is not None
+        assert_near(x.grad, y.grad, dtype)
+
+
+def assert_near(found: fw.Tensor, wanted: fw.Tensor, dtype: str) -> None:
+    """Check what differs by a rounding to the dtype."""
+    step = {"float32": 2.0**-20, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
+    both = (each.cpu().float().numpy() for each in (found, wanted))
+    np.testing.assert_allclose(*both, rtol=step, atol=step)
