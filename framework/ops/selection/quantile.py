@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...autograd.tape import show_as, shown_as
 from ...base.dtype import float32, float64, int32
 from ...base.errors import DTypeError, ShapeError
@@ -29,6 +31,7 @@ from ..reduce.running_extreme import cummax
 from ..reduce.sum import sum
 from ..source import arange_like, fill_like
 from ..view import another, expand, flatten, movedim, reshape, unsqueeze
+from .rank import of_rank, selects_ranks
 from .sort import sort
 
 if TYPE_CHECKING:
@@ -99,6 +102,9 @@ def _quantile(
         raise ShapeError(
             f"{name}: x is {x.layout.shape}; there are no elements to choose from"
         )
+    if not isinstance(q, TensorCore) and not ignore_nan and _selects(x):
+        found = _selected(rows, q, interpolation)
+        return reshape(found, kept if keepdim else _dropped(x, dim, at))
     ordered = sort(rows, -1).values
     missing = sum(cast(isnan(rows), x.dtype), -1, True)
     last = sub(float(size - 1), missing) if ignore_nan else None
@@ -122,6 +128,26 @@ def _quantile(
     if out.grad_node is not None:
         show_as(out, "SqueezeBackward4", results)
     return out
+
+
+def _selects(x: Tensor) -> bool:
+    """Return whether elements of a known rank are selected, and not sorted first."""
+    return not x.needs_grad and selects_ranks(x)
+
+
+def _selected(rows: Tensor, q: float, interpolation: str) -> Tensor:
+    """Return the quantile of each row, from elements of one rank or of two."""
+    real = rows.dtype.numpy.type
+    rank = real(q) * real(rows.layout.shape[-1] - 1)
+    low, high = (int(each(rank)) for each in (np.floor, np.ceil))
+    if interpolation in ("nearest", "lower", "higher"):
+        chosen = {"nearest": int(np.round(rank)), "lower": low, "higher": high}
+        return of_rank(rows, chosen[interpolation])
+    weight = rank - real(low)
+    if interpolation == "midpoint":
+        weight = np.ceil(weight) * real(0.5)
+    least = of_rank(rows, low)
+    return lerp(least, of_rank(rows, high) if high > low else least, float(weight))
 
 
 def _dropped(x: Tensor, dim: int | None, at: int) -> tuple[int, ...]:

@@ -109,10 +109,7 @@ def _ranked(
     """Return the element of a rank along a dimension, and where it is."""
     if len(x.layout.shape) == 0:
         return ValuesIndices(lazy_copy(x), fill_like(x, (), 0, place_dtype(x)))
-    device = x.device
-    if not x.numel() or (
-        isinstance(device, GpuDevice) and not device.gpu.info.target.hides_latency
-    ):
+    if not x.numel() or (x.is_gpu and not selects_ranks(x)):
         return _of_sorted(x, dim, rank, missing, keepdim)
     lines = movedim(x, dim, -1)
     kept, count = lines.layout.shape[:-1], lines.layout.shape[-1]
@@ -123,6 +120,20 @@ def _ranked(
         as_places(reshape(indices, kept)),
     )
     return ValuesIndices(*(unsqueeze(each, dim) if keepdim else each for each in found))
+
+
+def selects_ranks(x: Tensor) -> bool:
+    """Return whether a device selects elements of a rank quicker than it sorts."""
+    device = x.device
+    return isinstance(device, GpuDevice) and device.gpu.info.target.hides_latency
+
+
+def of_rank(rows: Tensor, rank: int) -> Tensor:
+    """Return the element of a rank of each line along the last dimension, or NaN.
+
+    NaN is the result wherever a line has one.
+    """
+    return _ranked(rows, len(rows.layout.shape) - 1, rank, "takes_place", False).values
 
 
 def _of_sorted(
