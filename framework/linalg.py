@@ -13,6 +13,7 @@ from .dispatch.keywords import takes_keywords as _taking
 from .ops import least_squares as _squares
 from .ops import linear_algebra as _functions
 from .ops import lu as _lu
+from .ops import matrix_exponential as _exponential
 from .ops import matrix_functions as _others
 from .ops.matmul.combined import vecdot as _vecdot
 
@@ -79,7 +80,7 @@ lu_factor = _taking(_lu.lu_factor)
 lu_factor_ex = _taking(_lu.lu_factor_ex)
 lu_solve = _taking(_lu.lu_solve)
 matmul = ops.matmul
-matrix_exp = _taking(_others.matrix_exp)
+matrix_exp = _taking(_exponential.matrix_exp)
 matrix_norm = _taking(_others.matrix_norm)
 matrix_power = _taking(_others.matrix_power)
 matrix_rank = _taking(_squares.matrix_rank)

@@ -109,6 +109,16 @@ def _transposed_solution(a: Any, b: Any) -> Any:
     return REGISTRY["factored_solution"](a, *_lu(a), b, True)
 
 
+def exponential_vjp(x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """Return the gradient of exponentials of matrices."""
+    size = x.shape[-1]
+    upper, lower = torch.cat([x.mT, grad], -1), torch.cat([0 * x, x.mT], -1)
+    return torch.linalg.matrix_exp(torch.cat([upper, lower], -2))[..., :size, size:]
+
+
+PAIRS = tuple(
+    Sample((Draw(shape), Draw(shape))) for shape in ((2, 5, 5), (1, 1, 1), (0, 3, 3))
+)
 SMALL = (sample((2, 5, 5)), sample((1, 1, 1)), sample((0, 3, 3)))
 SMALL_WITH_SIDE = tuple(
     Sample((Draw(shape, -1, 1), Draw((*shape[:-1], 2))))
@@ -181,6 +191,22 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "small_exponential": Case(
+        lambda x: REGISTRY["small_exponential"](x),
+        SMALL,
+        None,
+        torch.linalg.matrix_exp,
+        scale=50,
+        gradient=False,
+    ),
+    "small_exponential_vjp": Case(
+        lambda x, grad: REGISTRY["small_exponential_vjp"](x, grad),
+        PAIRS,
+        None,
+        exponential_vjp,
+        scale=50,
+        gradient=False,
+    ),
     "triangular_solve": Case(
         lambda a, b: REGISTRY["triangular_solve"](regular(a), b, True, False),
         SMALL_WITH_SIDE,
@@ -207,6 +233,9 @@ FACTORIZATIONS = {
         None,
         lambda a, b: torch.linalg.solve(regular(a).mT, b),
         scale=50,
+    ),
+    "matrix_exponential": row(
+        "matrix_exponential", torch.linalg.matrix_exp, MATRICES, lambda x: x
     ),
     "inverse": row("inverse", torch.linalg.inv, MATRICES, regular),
     "lu_factors": row("lu_factors", compact, FEWER, lambda x: x + eye(x, 9.0)),

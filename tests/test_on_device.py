@@ -29,13 +29,14 @@ READERS = ("nonzero", "true_coordinates", "true_elements", "move")
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigh_factors",
-    "inverse", "linear_solution", "log_determinant", "lu_factors", "pivoted_lu_factors",
-    "pseudo_inverse", "qr_factors", "svd_factors", "triangular_solution",
+    "inverse", "linear_solution", "log_determinant", "lu_factors",
+    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
+    "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
-    "determinant", "eigh_factors", "log_determinant", "pivoted_lu_factors",
-    "qr_factors", "triangular_solution",
+    "determinant", "eigh_factors", "log_determinant", "matrix_exponential",
+    "pivoted_lu_factors", "qr_factors", "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)

@@ -43,6 +43,12 @@ STEPPED = 256
 """Workgroups of `linalg/triangular_solve` below which a system is solved in steps of 32
 rows, each of which spreads the rows behind it over the device."""
 
+TAYLOR = {float32: (16, 2.478), float64: (20, 1.438)}
+"""Degrees of Taylor sums of exponentials of matrices, and norms up to which what is
+left out is a backward error below the rounding. Each squaring saved is an error that is
+not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
+revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
+
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
 
@@ -239,6 +245,20 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
     constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/qr", grid, push, constants, defines)
+
+
+def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:
+    """Return the dispatch for e to the power of (matrices, n, n), or its gradient."""
+    matrices, n, _ = a.shape
+    order = 2 * n if gradient else n
+    assert order <= MOST_IN_SHARED[a.dtype], f"matrix_exp: {n} rows are too many"
+    push: dict[str, Argument] = {"a": "a", "grad": "grad" if gradient else "a"}
+    degree, most = TAYLOR[a.dtype]
+    push |= {"out_": "out", "matrices": matrices, "most": most}
+    constants = {"LOCAL_X": WORKGROUP, "N": order, "DEGREE": degree}
+    constants |= {"GRADIENT": int(gradient)}
+    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    return Dispatch("linalg/matrix_exp", grid, push, constants, defines)
 
 
 def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:

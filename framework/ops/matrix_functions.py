@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..autograd.tape import shown_as
-from ..base.dtype import DTypeLike, as_dtype, bfloat16, float16, float32
+from ..base.dtype import DTypeLike, as_dtype
 from ..base.errors import ShapeError
 from ..base.shape import normalize_dim
 from ..base.validation import as_int
 from ..dispatch.autocast_policy import (
     autocast_float32_on_host,
     autocast_low_precision,
-    autocast_passthrough,
 )
 from .elementwise.cast import cast, need_one_dtype
 from .elementwise.compare import ne, where
@@ -47,6 +46,7 @@ from .matmul.combined import chain_matmul
 from .matmul.combined import matrix_power as positive_power
 from .matmul.diagonal import diagonal
 from .matmul.matmul import matmul
+from .matrix_exponential import matrix_exp
 from .movement.slice import narrow
 from .reduce.minmax import amax, amin
 from .reduce.sum import sum
@@ -81,65 +81,6 @@ def matrix_power(A: Tensor, n: int) -> Tensor:  # noqa: N803
         _matrix("matrix_power", A)
         return lazy_copy(A)
     return positive_power(A if n >= 0 else inv(A), abs(n))
-
-
-_TAYLOR = ((16, 2.478), (20, 1.438))
-"""Degrees of Taylor sums, of float32 and of wider dtypes, and norms up to which what is
-left out is a backward error below the rounding. Each squaring saved is an error that is
-not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
-revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
-
-
-@autocast_passthrough
-@shown_as("LinalgMatrixExpBackward0", "A")
-def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
-    """Return exponentials of square matrices: a Taylor sum, squared again and again.
-
-    The largest row sum of sizes is read, which waits for it.
-
-    Parameters
-    ----------
-    A : Tensor, shape (..., n, n), float or complex
-        Square matrices.
-    """
-    if A.dtype in (float16, bfloat16):
-        return cast(matrix_exp(cast(A, float32)), A.dtype)
-    _matrix("matrix_exp", A)
-    if not A.numel():
-        return A
-    if A.is_meta:
-        return lazy_copy(A)
-    largest = float(_norm(A.detach(), 1, -1).max().item())
-    if not math.isfinite(largest):
-        return A * math.nan
-    degree, most = _TAYLOR[A.dtype.itemsize > 4]
-    halvings = max(0, math.ceil(math.log2(largest / most))) if largest > 0 else 0
-    result = _taylor_sum(A * 2.0**-halvings, degree)
-    for _ in range(halvings):
-        result = matmul(result, result)
-    return result
-
-
-def _taylor_sum(x: Tensor, degree: int) -> Tensor:
-    """Return the first terms of the exponential's series, by powers of a power.
-
-    Parameters
-    ----------
-    x : Tensor, shape (..., n, n)
-    degree : int
-        Of the last term, a multiple of 4.
-
-    Source: Paterson and Stockmeyer, "On the number of nonscalar multiplications
-    necessary to evaluate polynomials", SIAM Journal on Computing 2, 1973.
-    """
-    one, square = identity(x, x.layout.shape[-1]), matmul(x, x)
-    cube, fourth = matmul(square, x), matmul(square, square)
-    result = one * (1.0 / math.factorial(degree))
-    for start in range(degree - 4, -1, -4):
-        share = [1.0 / math.factorial(start + k) for k in range(4)]
-        part = one * share[0] + x * share[1] + square * share[2] + cube * share[3]
-        result = part + matmul(result, fourth)
-    return result
 
 
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:

@@ -9,7 +9,8 @@ import numpy as np
 from ...autograd.grad_mode import no_grad
 from ...ops import cat
 from ...ops.linear_algebra import solve
-from ...ops.matrix_functions import householder_product, matrix_exp
+from ...ops.matrix_exponential import matrix_exp
+from ...ops.matrix_functions import householder_product
 from ...tensor.from_data import tensor
 from ...tensor.sequences import eye
 from ...tensor.tensor import Tensor

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ... import ops
 from ...dispatch.diagnosis import explained
-from ...ops import linear_algebra, matrix_functions
+from ...ops import linear_algebra, matrix_exponential, matrix_functions
 
 if TYPE_CHECKING:
     from ..tensor import Tensor
@@ -93,6 +93,6 @@ class ProductMethods:
     qr = explained(matrix_functions.top_qr)
     svd = explained(matrix_functions.thin_svd)
     pinverse = explained(matrix_functions.top_pinverse)
-    matrix_exp = matrix_functions.matrix_exp
+    matrix_exp = matrix_exponential.matrix_exp
     lu_solve = explained(matrix_functions.top_lu_solve)
     orgqr = explained(matrix_functions.householder_product)

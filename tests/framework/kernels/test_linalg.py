@@ -11,6 +11,7 @@ from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from vkbackend.framework.kernels.linalg import (
     PANELS,
     cholesky_dispatches,
+    exponential_dispatch,
     factorises,
     lu_dispatches,
     panel_columns,
@@ -73,6 +74,15 @@ def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
     assert (update.constants["IS_FIRST"], final.constants["IS_FIRST"]) == (1, 0)
     assert (last.push["begun"], end.push["begun"]) == (32, 64)
     assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 3, 1)
+
+
+def test_gradients_of_exponentials_are_blocks_of_larger_ones() -> None:
+    step = exponential_dispatch(matrices(5, 24, 24), True)
+    assert step.grid == (5, 1, 1)
+    assert (step.constants["N"], step.constants["DEGREE"]) == (48, 16)
+    assert exponential_dispatch(matrices(5, 24, 24), False).constants["N"] == 24
+    with pytest.raises(AssertionError, match="too many"):
+        exponential_dispatch(matrices(5, 25, 25), True)
 
 
 def test_panels_one_after_the_other(device: vkbackend.Device) -> None:

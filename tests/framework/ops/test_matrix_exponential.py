@@ -1,0 +1,77 @@
+"""Exponentials of matrices and their gradients, beside PyTorch's in float64."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+
+wide = pytest.mark.wide
+
+
+@pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 16, 16), (30, 30), (60, 60)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
+def test_exponentials(shape: tuple[int, ...], dtype: str, quick: GpuDevice) -> None:
+    if dtype == "float64" and not quick.gpu.info.shader_float64:
+        pytest.skip("no float64")
+    rng = np.random.default_rng(shape[-1])
+    for scale in (1e-3, 1.0, 4.0):
+        data = (rng.standard_normal(shape) * scale / shape[-1] ** 0.5).astype(dtype)
+        # It is linear in what comes in, whose size does not matter.
+        seed = (1e6 * rng.standard_normal(shape)).astype(dtype)
+        x = fw.tensor(data, device=quick, requires_grad=True)
+        given = torch.tensor(data.astype("f8"), requires_grad=True)
+        reads = quick.gpu.counters.host_reads
+        found, wanted = fw.linalg.matrix_exp(x), torch.linalg.matrix_exp(given)
+        found.backward(fw.tensor(seed, device=quick))
+        wanted.backward(torch.tensor(seed.astype("f8")))
+        assert x.grad is not None
+        assert given.grad is not None
+        fw.eval(found, x.grad)
+        if shape[-1] <= 16:
+            assert quick.gpu.counters.host_reads == reads
+        for ours, theirs in ((found, wanted), (x.grad, given.grad)):
+            exact = theirs.detach().numpy()
+            error = np.abs(ours.detach().numpy() - exact).max()
+            # PyTorch's gradients in float64 are wrong in the twelfth digit.
+            most = max(200 * np.finfo(dtype).eps, 1e-10)
+            assert error <= most * np.abs(exact).max()
+
+
+def test_matrices_by_themselves(quick: GpuDevice) -> None:
+    data = np.zeros((4, 4, 4), "f4")
+    data[1, 0, 0], data[2, 1, 1], data[3, 2, 3] = np.nan, -1e38, np.inf
+    found = fw.linalg.matrix_exp(fw.tensor(data, device=quick)).numpy()
+    np.testing.assert_array_equal(found[0], np.eye(4))
+    np.testing.assert_array_equal(found[2], np.diag([1, 0, 1, 1]))
+    assert np.isnan(found[[1, 3]]).all()
+
+
+@pytest.mark.parametrize("size", [6, 30])
+def test_second_derivatives(size: int, quick: GpuDevice) -> None:
+    data = np.random.default_rng(0).standard_normal((size, size)).astype("f4") * 0.2
+    found = []
+    for library, x in (
+        (fw, fw.tensor(data, device=quick)),
+        (torch, torch.tensor(data)),
+    ):
+        lib, make = library.func, library.linalg.matrix_exp
+
+        def first(p, lib=lib, make=make):  # type: ignore[no-untyped-def]
+            return (lib.grad(lambda q: (make(q) ** 2).sum())(p) * p.sin()).sum()
+
+        found.append(lib.grad(first)(x).numpy())
+    ours, theirs = found
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
