@@ -76,13 +76,24 @@ def _row_bytes(n: int) -> int:
     return 8 * (n + n // 16 + 1)
 
 
-def fits_registers(gpu: DeviceInfo, n: int) -> bool:
-    """Return whether numbers stay in registers and shared memory between passes."""
+def _fits(gpu: DeviceInfo, n: int, rows: int, split: bool = True) -> bool:
+    """Return whether a workgroup has some rows in registers and in shared memory.
+
+    With `split`, also if it has real and imaginary parts there one after the other.
+    """
+    size = rows * _row_bytes(n)
+    most = IN_REGISTERS * gpu.max_workgroup_invocations
     return (
         gpu.target.cheap_barriers
-        and _row_bytes(n) <= gpu.max_shared_memory
+        and (size <= gpu.max_shared_memory or (split and rows * n <= most))
+        and size <= gpu.max_shared_memory * (2 if split else 1)
         and len(pass_radices(n, IN_REGISTERS)) <= MOST_PASSES
     )
+
+
+def fits_registers(gpu: DeviceInfo, n: int) -> bool:
+    """Return whether rows stay in registers and shared memory between passes."""
+    return _fits(gpu, n, 1)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -112,12 +123,7 @@ def pass_radices(n: int, most: int = MOST_AT_ONCE) -> tuple[tuple[int, int], ...
 
 def fits_columns(gpu: DeviceInfo, n: int) -> bool:
     """Return whether columns of `n` numbers are transformed beside each other."""
-    return (
-        gpu.target.cheap_barriers
-        and takes_rows(n)
-        and LEAST_BESIDE * _row_bytes(n) <= gpu.max_shared_memory
-        and len(pass_radices(n, IN_REGISTERS)) <= MOST_PASSES
-    )
+    return takes_rows(n) and _fits(gpu, n, LEAST_BESIDE)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -137,7 +143,7 @@ def split_length(n: int, most: int) -> tuple[int, int] | None:
 
 def split_columns(gpu: DeviceInfo, n: int) -> tuple[int, int] | None:
     """Return the sizes of the matrix as which a long row is transformed."""
-    most = (gpu.max_shared_memory // (8 * LEAST_BESIDE) - 1) * 16 // 17
+    most = (gpu.max_shared_memory // (4 * LEAST_BESIDE) - 1) * 16 // 17
     found = split_length(n, most)
     return found if found and all(fits_columns(gpu, each) for each in found) else None
 
@@ -183,7 +189,11 @@ def _long_rows(
     source: str | Scratch = "x",
     out: str | Scratch = "out",
 ) -> list[Dispatch]:
-    """Return the dispatches that transform rows which do not fit into registers."""
+    """Return the dispatches that transform rows of any length."""
+    if inner == 1 and fits_registers(gpu, n):
+        sign = {"INVERSE": int(inverse)}
+        places: dict[str, Argument] = {"x": source, "out_": out}
+        return [_in_registers(gpu, outer, n, scale, sign, places)]
     split = split_columns(gpu, n)
     if split:
         sign = {"INVERSE": int(inverse)}
@@ -298,7 +308,7 @@ def real_fft_dispatches(
     assert takes_rows(n), f"fft: rows of {n} are a convolution's"
     rows = x.shape[0]
     push: dict[str, Argument] = {"halves": "halves", "inner": inner}
-    if fits_registers(gpu, n):
+    if _fits(gpu, n, 1, split=False):
         constants = {"INVERSE": int(back), "CONJUGATED": int(conjugated)}
         macros = {"HALVES_IN" if back else "REAL_IN": "1"}
         return [_in_registers(gpu, rows, n, scale, constants, push, macros)]
@@ -338,11 +348,18 @@ def _in_registers(
     each = max(1, min(WORKGROUP, most) // threads)
     if "STRIDED" in macros:
         each = min(max(BESIDE, each), max(1, most // threads))
-    each = max(1, min(each, gpu.max_shared_memory // _row_bytes(n)))
+    least = LEAST_BESIDE if "STRIDED" in macros else 1
+    split = least * _row_bytes(n) > gpu.max_shared_memory
+    size = _row_bytes(n) // (2 if split else 1)
+    each = max(1, min(each, gpu.max_shared_memory // size))
     if each < BESIDE:
         each = 1 << each.bit_length() - 1
     defines = {"STAGED": str(int(threads < NEIGHBOURS)), **macros}
-    defines |= {"PASSES": str(len(radices)), "HELD": str(held)}
+    defines |= {
+        "PASSES": str(len(radices)),
+        "HELD": str(held),
+        "SPLIT": str(int(split)),
+    }
     numbers: dict[str, Argument] = {"rows": rows, "scale": scale}
     for k, (first, second) in enumerate(radices):
         defines |= {f"FIRST_{k}": str(first), f"SECOND_{k}": str(second)}

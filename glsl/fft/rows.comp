@@ -25,7 +25,9 @@
 //         conjugated
 // macros  PASSES, FIRST_k and SECOND_k: each a pass's radix is the product; HELD: most
 //         numbers of an invocation; STAGED: neighbouring invocations would read far
-//         apart, so numbers are copied to shared memory first, and last from there
+//         apart, so numbers are copied to shared memory first, and last from there;
+//         SPLIT: shared memory has one part of each number at a time, so that rows are
+//         twice as long
 // source  Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992,
 //         section 1.7: the mixed-radix Stockham autosort framework; Sorensen et al.,
 //         "Real-Valued Fast Fourier Transform Algorithms", 1987: real numbers as pairs
@@ -76,7 +78,11 @@ layout(push_constant, std430) uniform Push {
 // One in 16 places is left out, so that numbers 8 or 16 apart lie in different banks.
 const uint ROW_PLACES = N + N / 16u + 1u;
 
+#if SPLIT
+shared float data[ROWS * ROW_PLACES];
+#else
 shared vec2 data[ROWS * ROW_PLACES];
+#endif
 
 uint place_of(uint row, uint number) {
     return row * ROW_PLACES + number + (number >> 4);
@@ -110,7 +116,7 @@ vec2 given(Numbers x, uint row, uint k) {
 #endif
 }
 
-#if STAGED
+#if STAGED && !SPLIT
 #define READ_FIRST(k) data[place_of(row, k)]
 #elif STRIDED
 #define READ_FIRST(k) x.at[begin_in + (k) * push.from[2]]
@@ -175,6 +181,79 @@ vec2 given(Numbers x, uint row, uint k) {
         }                                                                                \
     }
 
+// The same in steps: numbers are read, passed on to `made`, and from there by way of shared
+// memory, one part after the other, to the next pass's `held`.
+#define EACH(FIRST, SECOND, DONE, BODY)                                                 \
+    {                                                                                    \
+        const uint RADIX = FIRST * SECOND, APART = N / (DONE * RADIX);                   \
+        const uint MANY = N / RADIX, COUNT = (MANY + THREADS - 1u) / THREADS;            \
+        [[unroll]] for (uint c = 0; c < COUNT; ++c) {                                    \
+            uint number = lane + c * THREADS;                                            \
+            if (!has_row || number >= MANY) continue;                                    \
+            uint k = number / APART, from = k * APART * RADIX + (number - k * APART);    \
+            BODY                                                                         \
+        }                                                                                \
+    }
+
+#define READ_NUMBERS                                                                     \
+    [[unroll]] for (uint q = 0; q < RADIX; ++q)                                          \
+        held[c * RADIX + q] = READ_FIRST(from + q * APART);
+#define READ_PART(part)                                                                  \
+    [[unroll]] for (uint q = 0; q < RADIX; ++q)                                          \
+        held[c * RADIX + q].part = data[place_of(row, from + q * APART)];
+#define WRITE_PART(part)                                                                 \
+    [[unroll]] for (uint q = 0; q < RADIX; ++q)                                          \
+        data[place_of(row, number + q * MANY)] = made[c * RADIX + q].part;
+#define WRITE_NUMBERS                                                                    \
+    [[unroll]] for (uint q = 0; q < RADIX; ++q)                                          \
+        WRITE_LAST(number + q * MANY, made[c * RADIX + q]);
+
+#define PASS_ON(FIRST, SECOND, DONE)                                                     \
+    [[unroll]] for (uint q = 1; q < RADIX; ++q) {                                        \
+        if (DONE > 1)                                                                    \
+            held[c * RADIX + q] =                                                        \
+                product(held[c * RADIX + q], factor_of(table, q * k * APART));           \
+    }                                                                                    \
+    vec2 passed[RADIX];                                                                  \
+    [[unroll]] for (uint a = 0; a < SECOND; ++a) {                                       \
+        vec2 value[MOST];                                                                \
+        [[unroll]] for (uint b = 0; b < FIRST; ++b)                                      \
+            value[b] = held[c * RADIX + a + SECOND * b];                                 \
+        transform(FIRST, value);                                                         \
+        [[unroll]] for (uint b = 0; b < FIRST; ++b)                                      \
+            passed[a * FIRST + b] = product(value[b], root(a * b, RADIX));               \
+    }                                                                                    \
+    [[unroll]] for (uint b = 0; b < FIRST; ++b) {                                        \
+        vec2 value[MOST];                                                                \
+        [[unroll]] for (uint a = 0; a < SECOND; ++a) value[a] = passed[a * FIRST + b];   \
+        transform(SECOND, value);                                                        \
+        [[unroll]] for (uint a = 0; a < SECOND; ++a)                                     \
+            made[c * RADIX + b + FIRST * a] = value[a];                                  \
+    }
+
+#define STEP(FIRST, SECOND, DONE) EACH(FIRST, SECOND, DONE, PASS_ON(FIRST, SECOND, DONE))
+
+// Then the next step follows at once: others may still read.
+#define EXCHANGE(FIRST, SECOND, DONE, NEXT_FIRST, NEXT_SECOND, NEXT_DONE)                \
+    EACH(FIRST, SECOND, DONE, WRITE_PART(x))                                             \
+    barrier();                                                                           \
+    EACH(NEXT_FIRST, NEXT_SECOND, NEXT_DONE, READ_PART(x))                               \
+    barrier();                                                                           \
+    EACH(FIRST, SECOND, DONE, WRITE_PART(y))                                             \
+    barrier();                                                                           \
+    EACH(NEXT_FIRST, NEXT_SECOND, NEXT_DONE, READ_PART(y))                               \
+    barrier();
+
+// Numbers of neighbours in memory, one part after the other, to those that take them
+#define STAGE_PART(part)                                                                 \
+    [[unroll]] for (uint share = 0u; share < SHARES; ++share) {                          \
+        uint i = gl_LocalInvocationIndex + share * gl_WorkGroupSize.x;                   \
+        if (i < here * N) data[place_of(i / N, i % N)] = made[share].part;               \
+    }                                                                                    \
+    barrier();                                                                           \
+    EACH(FIRST_0, SECOND_0, 1u, READ_PART(part))                                         \
+    barrier();
+
 #define READ_SHARED(k) data[place_of(row, k)]
 #define WRITE_SHARED(k, value) data[place_of(row, k)] = value
 #define NOTHING
@@ -198,16 +277,58 @@ void main() {
     bool has_row = row < ROWS && first + row < push.rows;
 #endif
     vec2 held[HELD];
+#if SPLIT
+    vec2 made[HELD];
+#endif
 #if STAGED || REAL_IN
     uint here = min(ROWS, push.rows - first);
 #endif
-#if STAGED
+#if STAGED && SPLIT
+    const uint SHARES = (ROWS * N + gl_WorkGroupSize.x - 1u) / gl_WorkGroupSize.x;
+    [[unroll]] for (uint share = 0u; share < SHARES; ++share) {
+        uint i = gl_LocalInvocationIndex + share * gl_WorkGroupSize.x;
+        if (i < here * N) made[share] = given(x, first + i / N, i % N);
+    }
+    STAGE_PART(x)
+    STAGE_PART(y)
+#elif STAGED
     for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
         data[place_of(i / N, i % N)] = given(x, first + i / N, i % N);
     barrier();
+#elif SPLIT
+    EACH(FIRST_0, SECOND_0, 1u, READ_NUMBERS)
 #endif
 
-#if PASSES == 1
+#define DONE_1 (FIRST_0 * SECOND_0)
+#define DONE_2 (DONE_1 * FIRST_1 * SECOND_1)
+#define DONE_3 (DONE_2 * FIRST_2 * SECOND_2)
+#define DONE_4 (DONE_3 * FIRST_3 * SECOND_3)
+#if SPLIT
+    STEP(FIRST_0, SECOND_0, 1u)
+    EXCHANGE(FIRST_0, SECOND_0, 1u, FIRST_1, SECOND_1, DONE_1)
+    STEP(FIRST_1, SECOND_1, DONE_1)
+#if PASSES > 2
+    EXCHANGE(FIRST_1, SECOND_1, DONE_1, FIRST_2, SECOND_2, DONE_2)
+    STEP(FIRST_2, SECOND_2, DONE_2)
+#endif
+#if PASSES > 3
+    EXCHANGE(FIRST_2, SECOND_2, DONE_2, FIRST_3, SECOND_3, DONE_3)
+    STEP(FIRST_3, SECOND_3, DONE_3)
+#endif
+#if PASSES > 4
+    EXCHANGE(FIRST_3, SECOND_3, DONE_3, FIRST_4, SECOND_4, DONE_4)
+    STEP(FIRST_4, SECOND_4, DONE_4)
+#endif
+#if PASSES == 2
+    EACH(FIRST_1, SECOND_1, DONE_1, WRITE_NUMBERS)
+#elif PASSES == 3
+    EACH(FIRST_2, SECOND_2, DONE_2, WRITE_NUMBERS)
+#elif PASSES == 4
+    EACH(FIRST_3, SECOND_3, DONE_3, WRITE_NUMBERS)
+#else
+    EACH(FIRST_4, SECOND_4, DONE_4, WRITE_NUMBERS)
+#endif
+#elif PASSES == 1
 #if SHARED_LAST && STAGED
     PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_LAST, barrier())
 #else
@@ -220,21 +341,17 @@ void main() {
     PASS(FIRST_0, SECOND_0, 1u, READ_FIRST, WRITE_SHARED, NOTHING)
 #endif
     barrier();
-#define DONE_1 (FIRST_0 * SECOND_0)
 #if PASSES > 2
     PASS(FIRST_1, SECOND_1, DONE_1, READ_SHARED, WRITE_SHARED, barrier())
     barrier();
-#define DONE_2 (DONE_1 * FIRST_1 * SECOND_1)
 #endif
 #if PASSES > 3
     PASS(FIRST_2, SECOND_2, DONE_2, READ_SHARED, WRITE_SHARED, barrier())
     barrier();
-#define DONE_3 (DONE_2 * FIRST_2 * SECOND_2)
 #endif
 #if PASSES > 4
     PASS(FIRST_3, SECOND_3, DONE_3, READ_SHARED, WRITE_SHARED, barrier())
     barrier();
-#define DONE_4 (DONE_3 * FIRST_3 * SECOND_3)
 #endif
 #if PASSES == 2
 #define LAST_FIRST FIRST_1

@@ -15,6 +15,7 @@ from vkbackend.framework.kernels.fft import (
     fits_registers,
     pass_radices,
     radices_of,
+    split_columns,
     split_length,
     takes_columns,
     takes_rows,
@@ -32,12 +33,13 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         device.info, max_shared_memory=49152, kind="discrete", vendor_id=0x10DE
     )
     assert fits_registers(info, 4096)
-    assert not fits_registers(info, 8192)
+    assert fits_registers(info, 8192)
+    assert not fits_registers(info, 16384)
     software = dataclasses.replace(device.info, kind="software")
     assert not fits_registers(software, 64)
     assert takes_rows(8192)
     assert not takes_rows(2 * 17)
-    for n in (1, 2, 16, 100, 1000, 2187, 3125, 4096):
+    for n in (1, 2, 16, 100, 1000, 2187, 3125, 4096, 8192):
         shape = (1000, n)
         x = StridedSpec(shape, complex64, Layout.contiguous(shape))
         (only,) = fft_dispatches(info, x, False, 1.0)
@@ -51,7 +53,9 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         rows = only.constants["ROWS"]
         assert only.grid[0] * rows >= 1000
         assert only.constants["LOCAL_X"] == rows * only.constants["THREADS"] <= 1024
-        assert rows * 8 * (n + n // 16 + 1) <= 49152
+        # Of the longest, real and imaginary parts are there one after the other.
+        assert only.defines["SPLIT"] == str(int(n == 8192))
+        assert rows * (4 if n == 8192 else 8) * (n + n // 16 + 1) <= 49152
         assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
 
 
@@ -62,6 +66,18 @@ def test_long_rows_are_matrices() -> None:
     assert split_length(1 << 24, 1400) is None
     # Their tables would share one of 9 * 8 * 7 * 5 * 11 * 13 numbers.
     assert split_length(2520 * 143, 1400) is None
+
+
+def test_long_rows_are_matrices_of_split_columns(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(
+        device.info, max_shared_memory=49152, kind="discrete", vendor_id=0x10DE
+    )
+    assert split_columns(info, 1 << 21) == (1024, 2048)
+    shape = (16, 1 << 21)
+    x = StridedSpec(shape, complex64, Layout.contiguous(shape))
+    first, second = fft_dispatches(info, x, False, 1.0)
+    assert (first.defines["SPLIT"], second.defines["SPLIT"]) == ("0", "1")
+    assert second.constants["ROWS"] == LEAST_BESIDE
 
 
 def test_columns_lie_beside_each_other(device: vkbackend.Device) -> None:

@@ -1,5 +1,7 @@
 """Transforms of rows of any length on a device, beside NumPy's."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,46 @@ def test_columns_of_any_length(
     assert_close(fw.fft.fft(given, dim=dim), np.fft.fft(x, axis=dim), scale=scale)
     made = np.fft.ifft(x, axis=dim, norm="ortho")
     assert_close(fw.fft.ifft(given, dim=dim, norm="ortho"), made, scale=4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "memory"),
+    [
+        ((3, 256), 1, 1200),
+        ((2, 120, 9), 1, 3000),
+        ((2, 1920), 1, 1200),
+        *(
+            pytest.param(*row, marks=pytest.mark.wide)
+            for row in (
+                ((5, 500), 1, 2304),
+                ((2, 256, 9), 1, 4352),
+                ((2, 8192, 6), 1, 1400),
+                ((2, 8192), 1, 1 << 16),
+            )
+        ),
+    ],
+)
+def test_parts_of_numbers_one_after_the_other(
+    shape: tuple[int, ...],
+    dim: int,
+    memory: int,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    monkeypatch.setitem(info.__dict__, "max_shared_memory", memory)
+    gpu.plans.clear()
+    drawn = np.random.default_rng(dim).uniform(-1, 1, (2, *shape))
+    x = (drawn[0] + 1j * drawn[1]).astype(np.complex64)
+    scale = 4 * shape[dim] ** 0.5
+    found = fw.fft.fft(fw.tensor(x, device=gpu), dim=dim)
+    assert_close(found, np.fft.fft(x, axis=dim), scale=scale)
+    back = fw.fft.ifft(found, dim=dim)
+    assert_close(back, x, scale=4)
+    fw.eval()
+    gpu.plans.clear()
 
 
 def test_a_replay_keeps_its_factors(gpu: GpuDevice) -> None:
