@@ -105,6 +105,11 @@ def _lu(x: Any) -> tuple[Any, Any]:
     return found[0], found[1]
 
 
+def _by_factors(name: str, x: Any) -> Any:
+    factors, order, _, sign = REGISTRY["lu"](x.detach())
+    return REGISTRY[name](x, factors, order, sign)
+
+
 def _transposed_solution(a: Any, b: Any) -> Any:
     return REGISTRY["factored_solution"](a, *_lu(a), b, True)
 
@@ -236,6 +241,20 @@ FACTORIZATIONS = {
     ),
     "matrix_exponential": row(
         "matrix_exponential", torch.linalg.matrix_exp, MATRICES, lambda x: x
+    ),
+    "factored_determinant": Case(
+        lambda x: _by_factors("factored_determinant", regular(x)),
+        SMALL,
+        None,
+        lambda x: torch.linalg.det(regular(x)),
+        scale=50,
+    ),
+    "factored_logarithm": Case(
+        lambda x: _by_factors("factored_logarithm", regular(x)),
+        SMALL,
+        None,
+        lambda x: torch.linalg.slogdet(regular(x))[1],
+        scale=50,
     ),
     "inverse": row("inverse", torch.linalg.inv, MATRICES, regular),
     "lu_factors": row("lu_factors", compact, FEWER, lambda x: x + eye(x, 9.0)),

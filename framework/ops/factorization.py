@@ -40,8 +40,8 @@ from .view import expand, reshape, squeeze, transpose, unsqueeze
 if TYPE_CHECKING:
     from ..tensor.tensor import Tensor
 
-_REAL = (float32, float64)
-WIDE = (*_REAL, *COMPLEX)
+REAL = (float32, float64)
+WIDE = (*REAL, *COMPLEX)
 
 
 def read(x: Tensor) -> np.ndarray:
@@ -196,7 +196,7 @@ def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, T
     return matmul(by_b, adjoint(out)) * -1.0, by_b
 
 
-@composite(dtypes={"a": _REAL, "compact": _REAL, "order": (int32,), "b": _REAL})
+@composite(dtypes={"a": REAL, "compact": REAL, "order": (int32,), "b": REAL})
 def factored_solution(
     a: Tensor, compact: Tensor, order: Tensor, b: Tensor, transposed: bool
 ) -> Tensor:
@@ -510,76 +510,3 @@ def pseudo_inverse_vjp(grad: Tensor, x: Tensor, out: Tensor) -> tuple[Tensor, No
     right = across - matmul(matmul(across, out), x)
     inner = matmul(matmul(left, out), other) + matmul(matmul(other, out), right)
     return inner - matmul(matmul(other, grad), other), None
-
-
-@composite(dtypes=WIDE)
-def determinant(x: Tensor) -> Tensor:
-    """Return determinants."""
-    if triangular.lu_by_kernel(x):
-        found = triangular.lu(x)
-        made = diagonal(found.compact, 0, -2, -1).prod(-1) * squeeze(found.sign, 1)
-        return reshape(made, x.layout.shape[:-2])
-    return back(np.linalg.det(read(x)), x)
-
-
-@determinant.spec
-def determinant_spec(x: TensorSpec) -> TensorSpec:
-    return TensorSpec(x.shape[:-2], x.dtype)
-
-
-@determinant.vjp
-def determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return unsqueeze(unsqueeze(grad, -1), -1) * conj(cofactors(x))
-
-
-@composite(dtypes=WIDE)
-def cofactors(x: Tensor) -> Tensor:
-    """Return the determinant's derivatives, of singular matrices too."""
-    if not x.numel():
-        return x.detach()
-    u, s, vh = np.linalg.svd(read(x))
-    sign = np.linalg.det(u) * np.linalg.det(vh)
-    others = np.stack([np.delete(s, i, -1).prod(-1) for i in range(s.shape[-1])], -1)
-    made = ((u * others[..., None, :]) @ vh).conj()
-    return back(made * sign[..., None, None], x)
-
-
-@cofactors.spec
-def cofactors_spec(x: TensorSpec) -> TensorSpec:
-    return x
-
-
-@cofactors.vjp
-def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    """Differentiate det(x) x^-T, for matrices that are invertible."""
-    inverse = turned(linear_solution(x, identity(x, x.layout.shape[-1])))
-    size = unsqueeze(unsqueeze(determinant(x), -1), -1)
-    product = matmul(adjoint(grad), inverse)
-    traces = unsqueeze(diagonal(product, 0, -2, -1).sum(-1, keepdim=True), -1)
-    return conj(size * (inverse * traces - matmul(inverse, product)))
-
-
-@composite(dtypes=WIDE, outputs=("out", "sign"))
-def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the logarithm of the size of determinants, and their signs."""
-    if triangular.lu_by_kernel(x):
-        found = triangular.lu(x)
-        pivots = diagonal(found.compact, 0, -2, -1)
-        signs = pivots.sign().prod(-1) * squeeze(found.sign, 1) + 0.0  # no -0.0
-        shape = x.layout.shape[:-2]
-        whole = reshape(pivots.abs().log().sum(-1), shape)
-        return whole, reshape(signs, shape)
-    sign, size = np.linalg.slogdet(read(x))
-    return back(size, x, x.dtype.to_real()), back(sign, x)
-
-
-@log_determinant.spec
-def log_determinant_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
-    batch = x.shape[:-2]
-    return TensorSpec(batch, x.dtype.to_real()), TensorSpec(batch, x.dtype)
-
-
-@log_determinant.vjp
-def log_determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    inverse = linear_solution(adjoint(x), identity(x, x.layout.shape[-1]))
-    return unsqueeze(unsqueeze(grad, -1), -1) * inverse

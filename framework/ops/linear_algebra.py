@@ -20,6 +20,7 @@ from ..dispatch.autocast_policy import (
     autocast_float32_on_host,
     autocast_passthrough,
 )
+from . import determinants
 from . import factorization as factors
 from .elementwise.cast import converted, need_one_dtype
 from .elementwise.compare import ne, where
@@ -86,7 +87,7 @@ def det(A: Tensor) -> Tensor:  # noqa: N803 - PyTorch's name
     A : Tensor, shape (..., n, n), float32, float64 or complex
         Of n = 0 the determinant is 1.
     """
-    return factors.determinant(_matrix("det", A))
+    return determinants.det(_matrix("det", A))
 
 
 @autocast_passthrough
@@ -100,7 +101,7 @@ def slogdet(A: Tensor) -> SlogDet:  # noqa: N803
     A : Tensor, shape (..., n, n), float32, float64 or complex
         Of a singular one the sign is 0 and the logarithm -inf.
     """
-    size, sign = factors.log_determinant(_matrix("slogdet", A))
+    size, sign = determinants.log_det(_matrix("slogdet", A))
     if A.dtype.is_complex and A.needs_grad and A.layout.shape[-1]:
         # Of a determinant of size 1, where it is not 0, which cannot overflow.
         scale = exp(size.detach() * (-1.0 / A.layout.shape[-1]))
