@@ -60,15 +60,14 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 COLUMNS = (64, 32)
 """Columns of a workgroup."""
 
-MOST_SPLITS = 4
-"""Workgroups that may share the K of a tile."""
+RESIDENT = 3
+"""Workgroups that a multiprocessor has room for."""
 
-SPLIT_GROUPS = 4
-"""Workgroups per multiprocessor that they are to make: the fewer there are, the fewer
-loads are in flight."""
-
-LEAST_SPLIT_CHUNKS = 2
+LEAST_CHUNKS = 4
 """Least chunks of a subgroup that are worth their sums' way through memory."""
+
+MOST_WAVES = 8
+"""Tiles for each workgroup that has room at once, from which on tiles stay whole."""
 
 
 class SkinnyTile(NamedTuple):
@@ -180,23 +179,25 @@ def skinny_coopmat(
     constants |= {"STEP": tile.step, "HAS_BIAS": int(has_bias)}
     defines = dict(storage_defines(x.dtype))
     tiles = ceil_div(columns, tile.columns if gate is None else tile.columns // 2)
-    splits = _splits(gpu, tiles, k // tile.step, tile.subgroups)
+    share = _share(gpu, tiles, k // tile.step, tile.subgroups)
     if gate is not None:
         push["gate"] = "gate"
         constants["GATE"] = GATES.index(gate)
         defines["GATED"] = "1"
-    if splits > 1:
-        size = 4 * tiles * splits * tile.rows * tile.columns
+    groups = tiles
+    if share is not None:
+        groups = ceil_div(tiles * (k // tile.step), share)
+        size = 4 * groups * 2 * tile.rows * tile.columns
         push |= {"partial": Scratch("partial", size)}
         push |= {"finished": PersistentScratch(4 * tiles)}
-        constants["SPLITS"] = splits
-        defines["SPLIT"] = "1"
+        push |= {"share": share, "tiles": tiles}
+        defines["STREAMED"] = "1"
     if kind:
         constants |= group_constant(kind)
         defines |= {**format_defines(kind), **decoded_defines(gpu, x.dtype)}
     product = Dispatch(
         "matmul/gemm_skinny",
-        fold_grid(tiles * splits),
+        fold_grid(groups),
         push,
         constants,
         defines,
@@ -229,11 +230,19 @@ def takes_gate(
     return skinny_tile(gpu, rows, columns, k, piece) is not None
 
 
-def _splits(gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int) -> int:
-    """Return how many workgroups share the K of a tile, to fill the device."""
-    wanted = SPLIT_GROUPS * model_of(gpu).multiprocessors // tiles
-    deepest = chunks // (LEAST_SPLIT_CHUNKS * subgroups)
-    return max(1, min(MOST_SPLITS, wanted, deepest))
+def _share(gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int) -> int | None:
+    """Return the chunks that a workgroup takes, None for those of a tile each.
+
+    With equal shares all workgroups begin at once and end at once, however many tiles
+    there are; a tile's workgroup would leave multiprocessors idle in the last wave.
+    """
+    room = RESIDENT * model_of(gpu).multiprocessors
+    if tiles >= MOST_WAVES * room:
+        return None
+    share = max(ceil_div(tiles * chunks, room), LEAST_CHUNKS * subgroups)
+    if share >= chunks and tiles <= room:
+        return None
+    return share
 
 
 def skinny_product(

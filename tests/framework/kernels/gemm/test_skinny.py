@@ -55,17 +55,25 @@ def emulated(found: list[Dispatch] | None) -> list[Dispatch]:
 
 
 # Rows, columns, depth: ragged rows and columns, more steps than subgroups or fewer,
-# a depth of half a step; and whether rows of the left operand are strided.
+# a depth of half a step; whether rows of the left operand are strided; and chunks of a
+# share: none, less than a tile, some tiles and a part of one, and whole tiles.
 @pytest.mark.parametrize(
-    ("rows", "columns", "depth", "strided", "splits"),
-    [(9, 67, 96, True, 1), (30, 100, 640, False, 1), (20, 100, 640, False, 3)],
+    ("rows", "columns", "depth", "strided", "share"),
+    [
+        (9, 67, 96, True, None),
+        (30, 100, 640, False, None),
+        (20, 100, 640, False, 3),
+        (20, 200, 640, False, 23),
+        (30, 200, 640, False, 11),
+        (9, 100, 640, True, 20),
+    ],
 )
 def test_products(
     rows: int,
     columns: int,
     depth: int,
     strided: bool,
-    splits: int,
+    share: int | None,
     gpu: Any,
     discrete: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
@@ -78,7 +86,7 @@ def test_products(
         return found
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    share_k(monkeypatch, splits)
+    monkeypatch.setattr(skinny, "_share", lambda *_: share)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
     forget_plans()
@@ -96,17 +104,11 @@ def test_products(
     assert list(dict.fromkeys(kernels)) == wanted_kernels
 
 
-def share_k(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
-    """Let so many workgroups share the K of a tile."""
-    monkeypatch.setattr(skinny, "MOST_SPLITS", splits)
-    monkeypatch.setattr(skinny, "LEAST_SPLIT_CHUNKS", 1)
-
-
-@pytest.mark.parametrize("splits", [1, 2])
+@pytest.mark.parametrize("share", [None, 5])
 @pytest.mark.parametrize("format", [None, "q8_0"])
 def test_gates(
     format: str | None,
-    splits: int,
+    share: int | None,
     gpu: Any,
     discrete: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
@@ -123,7 +125,7 @@ def test_gates(
         monkeypatch.setattr(module, "skinny_coopmat", rule)
         monkeypatch.setattr(module, "decoding_device", lambda _: discrete)
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    share_k(monkeypatch, splits)
+    monkeypatch.setattr(skinny, "_share", lambda *_: share)
     takes_gate.cache_clear()
     forget_plans()
     fw.manual_seed(0)
@@ -144,7 +146,7 @@ def test_gates(
     forget_plans()
     takes_gate.cache_clear()
     assert {each.kernel for each in kernels} == {"matmul/gemm_skinny"}
-    assert kernels[0].constants.get("SPLITS", 1) == splits
+    assert kernels[0].push.get("share") == share
 
 
 @pytest.mark.parametrize("rows", [9, 40])
@@ -174,16 +176,16 @@ def test_tiles(discrete: DeviceInfo) -> None:
     assert found.columns * found.step // 32 % 64 == 0
 
 
-def test_workgroups_share_k_where_they_are_few(discrete: DeviceInfo) -> None:
+def test_workgroups_take_equal_shares(discrete: DeviceInfo) -> None:
     gpu = dataclasses.replace(
         discrete, max_workgroup_invocations=1024, max_shared_memory=49_152
     )
-    for n, k, wanted in (
-        (4096, 14336, (512, 4)),
-        (4096, 4096, (512, 4)),
-        (14336, 4096, (448, 2)),
-        (65536, 4096, (1024, 1)),
-        (1024, 1024, (64, 2)),
+    for n, k, groups in (
+        (4096, 14336, 393),
+        (4096, 4096, 391),
+        (16384, 4096, 391),
+        (1 << 18, 4096, 4096),
+        (1024, 1024, 32),
     ):
         a = Layout.contiguous((1, 32, k))
         b = Layout((1, k, n), (n * k, 1, k), 0)
@@ -191,7 +193,7 @@ def test_workgroups_share_k_where_they_are_few(discrete: DeviceInfo) -> None:
         found = skinny_product(gpu, left, right, TENSOR_CORES, bfloat16)
         assert found is not None
         (dispatch,) = found
-        assert (dispatch.grid[0], dispatch.constants.get("SPLITS", 1)) == wanted
+        assert (n, k, dispatch.grid[0]) == (n, k, groups)
 
 
 def test_what_it_takes(discrete: DeviceInfo) -> None:
@@ -224,7 +226,7 @@ def test_what_it_takes(discrete: DeviceInfo) -> None:
 
 @pytest.mark.parametrize("dtype", ["FLOAT16", "BFLOAT16"])
 @pytest.mark.parametrize(
-    "form", [{}, {"FORMAT": "FORMAT_Q6_K"}, {"GATED": "1", "SPLIT": "1"}]
+    "form", [{}, {"FORMAT": "FORMAT_Q6_K"}, {"GATED": "1", "STREAMED": "1"}]
 )
 def test_cooperative_matrices_are_valid(dtype: str, form: dict[str, str]) -> None:
     source, _ = compiler.load_kernel_source("matmul/gemm_skinny")
@@ -240,7 +242,7 @@ def test_products_that_share_k_are_one_dispatch(
         return emulated(skinny_product(discrete, a, b, TENSOR_CORES, dtype))
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    share_k(monkeypatch, 2)
+    monkeypatch.setattr(skinny, "_share", lambda *_: 7)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
     forget_plans()
