@@ -12,7 +12,6 @@
 // source  prefix sum over tiles, see index/nonzero
 // lint    scalar-load: words of a mask, which may begin at any of them, and elements that
 //         lie where the mask is true
-// lint    integer-division: sizes are arguments
 #version 460
 #extension GL_EXT_buffer_reference : require
 #ifndef BYTES

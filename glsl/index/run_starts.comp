@@ -4,7 +4,6 @@
 // out     out_ bool, a word for each four, 1 for the first of each run
 // consts  none
 // source  NaN differs from all, -0.0 not from 0.0
-// lint    scalar-load: x begins anywhere, and is read at each place and the one before
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
