@@ -303,7 +303,7 @@ def _peer_tuned(
 
 
 def _add_tuning(shape: str, format: str, how: ExecutionMode) -> None:
-    def tuned(bench: Bench, tokens: int, *sizes: int) -> Case:
+    def fine_tuned(bench: Bench, tokens: int, *sizes: int) -> Case:
         return _tuned(bench, _config(shape, sizes), format, tokens, how)
 
     short = {"bfloat16": "bf16"}.get(format, format)
@@ -312,7 +312,7 @@ def _add_tuning(shape: str, format: str, how: ExecutionMode) -> None:
         full=(2048, *_sizes(shape)),
         small=(16, *_TINY),
         dtype="bfloat16",
-    )(tuned)
+    )(fine_tuned)
 
 
 for _format in ("bfloat16", "q8_0", "q4_0", "q4_k"):
