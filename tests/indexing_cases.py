@@ -330,6 +330,20 @@ INDEXING = {
         gradient=False,
         scale=20,  # dozens of terms of size 2
     ),
+    "matched_sum": Case(
+        lambda index, source: REGISTRY["matched_sum"](
+            index, source, None, 7, "index_add: dimension 0", False
+        ),
+        (
+            Sample((rows(37, 0, 7), Draw((2, 37, 3)))),
+            Sample((Draw((2, 11, 3), 0, 7, "int64"), Draw((2, 11, 3)))),
+            Sample((rows(0, 0, 1), Draw((2, 0, 3)))),
+            Sample((rows(1, 0, 7), Draw((1, 1, 1)))),
+        ),
+        lambda index, source: summed(index, source, 7),
+        gradient=False,
+        scale=20,  # dozens of terms of size 2
+    ),
     "run_starts": Case(
         lambda x: REGISTRY["run_starts"](x.flatten()),
         tuple(sample(shape) for shape in ((7, 11), (1031,), (2,), (1,), (0, 3))),

@@ -64,6 +64,8 @@ from .segment_sum import (
     argsort_keys,
     gathered_segment_sum,
     gathers_segments,
+    matched_sum,
+    matches_entries,
     sorted_segment_sum,
     sum_dtype,
     sums_by_atomics,
@@ -292,6 +294,8 @@ def segment_sum(
         )
     outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
+    if matches_entries(source, rows):
+        return matched_sum(index, source, None, rows, site, from_end)
     if _gathers_segments(index, source, rows):
         return _gathered_sum(index, source, None, rows, site, from_end)
     each = len(index.layout.shape) == 3
@@ -587,7 +591,7 @@ def add_rows(
         return lazy_copy(base)
     index = readable_index("index", index)
     compute, rows = sum_dtype(base.dtype), base.layout.shape[1]
-    if _gathers_segments(index, source, rows):
+    if matches_entries(source, rows) or _gathers_segments(index, source, rows):
         return _add_gathered(base, index, source, site, from_end)
     if compute is not base.dtype:
         wide = cast(base, compute), index, atomic_source(source, compute)
@@ -611,7 +615,9 @@ def _add_gathered(
     base: Tensor, index: Tensor, source: Tensor, site: str, from_end: bool
 ) -> Tensor:
     """Return `base` with rows added, each row by itself."""
-    return _gathered_sum(index, source, base, base.layout.shape[1], site, from_end)
+    rows = base.layout.shape[1]
+    summed = matched_sum if matches_entries(source, rows) else _gathered_sum
+    return summed(index, source, base, rows, site, from_end)
 
 
 @_add_gathered.vjp

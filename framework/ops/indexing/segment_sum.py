@@ -23,10 +23,13 @@ from ...base.dtype import (
 from ...base.errors import ShapeError
 from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from ...kernels.linear import linear_dispatch
 from ...kernels.scan import segment_gather_dispatches, segment_sum_dispatches
+from ...kernels.shader_types import storage_defines
 from ...kernels.sort import sort_dispatches
 from ..reduce.common import in_storage
+from .row_index import INDEX, checked_rows, index_constants
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -186,6 +189,87 @@ def gathered_segment_sum_reference(
     wide = source.astype(sum_dtype(as_dtype(source.dtype)).numpy, copy=False)
     sums = sorted_segment_sum_reference(places, order, wide, count)
     return (sums if base is None else sums + base).astype(source.dtype)
+
+
+@primitive(
+    dtypes={"index": INDEX, "source": GATHERED, "base": GATHERED}, typed="source"
+)
+def matched_sum(
+    index: Tensor,
+    source: Tensor,
+    base: Tensor | None,
+    rows: int,
+    site: str,
+    from_end: bool,
+) -> Tensor:
+    """Return sums (outer, rows, inner) of `source` by index, and `base`, in one kernel.
+
+    Each result looks at all entries. The index is one for each, (entries), or for each
+    element of `source`.
+    """
+
+
+@matched_sum.spec
+def matched_sum_spec(source: TensorSpec, rows: int, **_: object) -> TensorSpec:
+    outer, _entries, inner = source.shape
+    return TensorSpec((outer, rows, inner), source.dtype)
+
+
+@matched_sum.kernel
+def matched_sum_kernel(
+    gpu: DeviceInfo,
+    index: StridedSpec,
+    source: StridedSpec,
+    base: StridedSpec | None,
+    rows: int,
+    site: str,
+    from_end: bool,
+) -> Dispatch:
+    outer, entries, inner = source.shape
+    push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
+    push |= {"base": "source" if base is None else "base"}
+    push |= {"error": IndexSlot(site, rows), "count": outer * rows * inner}
+    push |= {"rows": rows, "entries": entries, "inner": inner}
+    constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(base is not None)}
+    constants |= index_constants(index, from_end)
+    defines = storage_defines(source.dtype)
+    return linear_dispatch(
+        "index/match_sum", outer * rows * inner, push, constants, defines
+    )
+
+
+@matched_sum.reference
+def matched_sum_reference(
+    index: np.ndarray,
+    source: np.ndarray,
+    base: np.ndarray | None,
+    rows: int,
+    site: str,
+    from_end: bool,
+) -> np.ndarray:
+    found = checked_rows(index, rows, site, from_end)
+    wide = source.astype(sum_dtype(as_dtype(source.dtype)).numpy, copy=False)
+    outer, _, inner = np.ogrid[tuple(map(slice, source.shape))]
+    places = outer, found[None, :, None] if found.ndim == 1 else found, inner
+    sums = np.zeros((source.shape[0], rows, source.shape[2]), wide.dtype)
+    np.add.at(sums, places, wide)
+    return (sums if base is None else sums + base).astype(source.dtype)
+
+
+MATCHED_ENTRIES = 64
+MATCHED_PAIRS = 1 << 20
+"""Most entries that each result looks at, and most that all do: what a GPU takes a few
+microseconds for, as long as a launch."""
+
+
+def matches_entries(source: Tensor, rows: int) -> bool:
+    """Return whether each result looks at all entries of (outer, entries, inner)."""
+    if not source.is_gpu or source.dtype not in GATHERED or not source.numel():
+        return False
+    outer, entries, inner = source.layout.shape
+    pairs = outer * rows * inner * entries
+    few = entries <= MATCHED_ENTRIES and 0 < pairs <= MATCHED_PAIRS
+    return few and in_storage(source) is source
 
 
 def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:

@@ -20,6 +20,7 @@ from vkbackend.framework.ops.indexing.segment_sum import (
     sum_dtype,
     sums_by_atomics,
 )
+from vkbackend.framework.ops.reduce.common import in_storage
 from vkbackend.framework.ops.view import reshape
 
 
@@ -157,6 +158,7 @@ def test_sums_are_added_to_the_base_in_place(
     quads: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segment_sum, "ATOMIC_KEYS", 1)
+    monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
     x, index = fw.rand(64, 8, device=quads), fw.randint(0, 64, (64, 8), device=quads)
     fw.eval(x, index)
     with quads.gpu.profile() as profile:
@@ -187,6 +189,7 @@ def test_each_result_adds_up_its_entries(
 ) -> None:
     """Of columns apart, and of 2-byte floats; the same as PyTorch in float64."""
     need(dtype, gpu)
+    monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
     info = gpu.gpu.info
     target = dataclasses.replace(info.target, hides_latency=True)
     monkeypatch.setitem(info.__dict__, "target", target)
@@ -239,3 +242,31 @@ def test_which_results_add_up_their_entries(
     assert not gathers((1, 50, 2048), 50, fw.float32), "columns side by side"
     if getattr(info, fw.float16.storage_feature or "", False):
         assert gathers((1, 50, 2048), 50, fw.float16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64"])
+def test_few_entries_are_looked_at_by_each_result(dtype: str, gpu: GpuDevice) -> None:
+    need(dtype, gpu)
+    rng = np.random.default_rng(1)
+    base, source = (rng.integers(-9, 9, n).astype(dtype) for n in ((6, 5), (40, 5)))
+    x, given = (fw.tensor(each, device=gpu) for each in (base, source))
+    y, right = (torch.from_numpy(each) for each in (base, source))
+    for index in (rng.integers(0, 6, 40), rng.integers(0, 6, (40, 5))):
+        places = fw.tensor(index, device=gpu, dtype=fw.int32)
+        chosen = torch.from_numpy(index)
+        call = "index_add" if index.ndim == 1 else "scatter_add"
+        fw.eval(x, given, places)
+        before = gpu.gpu.counters.snapshot()
+        found = getattr(x, call)(0, places, given)
+        fw.eval(found)
+        launches = (gpu.gpu.counters.snapshot() - before).dispatches
+        assert launches == 1 or in_storage(x) is not x
+        wanted = getattr(y, call)(0, chosen, right)
+        assert np.array_equal(found.numpy(), wanted.numpy())
+        if index.ndim == 1 and DTYPES[dtype].is_float:
+            leaf, other = x.detach().requires_grad_(), y.clone().requires_grad_()
+            leaf[places - 6].backward(given)
+            other[chosen - 6].backward(right)
+            assert leaf.grad is not None
+            assert other.grad is not None
+            assert np.array_equal(leaf.grad.numpy(), other.grad.numpy())
