@@ -156,6 +156,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "small_svd": Case(
+        lambda x: abs(REGISTRY["small_svd"](plain(x))),
+        SMALL,
+        None,
+        lambda x: abs(svd(plain(x))),
+        scale=50,
+        gradient=False,
+    ),
     "lu": Case(
         lambda x: REGISTRY["lu"](x + eye(x, 9.0))[0],
         SMALL,

@@ -36,7 +36,8 @@ ON_HOST = {
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
     "determinant", "eigh_factors", "log_determinant", "matrix_exponential",
-    "pivoted_lu_factors", "qr_factors", "triangular_solution",
+    "pivoted_lu_factors", "pseudo_inverse", "qr_factors", "svd_factors",
+    "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)

@@ -33,7 +33,8 @@ SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
 MOST_IN_SHARED = {float32: 48, float64: 32}
-"""Rows of the largest matrices of `linalg/eigh`, `qr` and `small_solve`."""
+"""Rows of the largest matrices of `linalg/eigh`, `qr`, `svd`, `small_solve` and
+`matrix_exp`."""
 
 TILES = {float32: 64, float64: 32}
 """Rows behind those of a step that a workgroup of `linalg/solve_step` takes, rows and
@@ -245,6 +246,17 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
     constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/qr", grid, push, constants, defines)
+
+
+def svd_dispatch(a: TensorSpec) -> Dispatch:
+    """Return the dispatch for the singular vectors of (matrices, rows, columns)."""
+    matrices, rows, columns = a.shape
+    m, n = max(rows, columns), min(rows, columns)
+    assert m <= MOST_IN_SHARED[a.dtype], f"svd: {rows} x {columns} is no small matrix"
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
+    constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n, "TURNED": int(rows < columns)}
+    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    return Dispatch("linalg/svd", grid, push, constants, defines)
 
 
 def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:

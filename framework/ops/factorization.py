@@ -33,7 +33,7 @@ from .matmul.matmul import matmul
 from .movement.slice import narrow
 from .reduce.minmax import any, argmax
 from .selection.sort import argsort
-from .small_factors import is_small, small_eigh, small_qr
+from .small_factors import is_small, small_eigh, small_qr, small_svd
 from .source import fill_like
 from .view import expand, reshape, squeeze, transpose, unsqueeze
 
@@ -445,6 +445,8 @@ def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
 @composite(dtypes=WIDE)
 def svd_factors(x: Tensor) -> Tensor:
     """Return U of (m, k), below it the singular values, below them V of (n, k)."""
+    if is_small(x):
+        return small_svd(x)
     u, s, vh = np.linalg.svd(read(x), full_matrices=False)
     v = np.swapaxes(vh, -1, -2).conj()
     return back(np.concatenate([u, s[..., None, :], v], -2), x)

@@ -1,4 +1,4 @@
-"""Eigenvectors and QR factors of small matrices, by kernels."""
+"""Eigenvectors, singular vectors and QR factors of small matrices, by kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from ..base.dtype import float32, float64
 from ..base.shape import TensorSpec
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
-from ..kernels.linalg import MOST_IN_SHARED, eigh_dispatch, qr_dispatch
+from ..kernels.linalg import (
+    MOST_IN_SHARED,
+    eigh_dispatch,
+    qr_dispatch,
+    svd_dispatch,
+)
 from .triangular import by_kernel
 from .view import reshape
 
@@ -65,9 +70,31 @@ def _small_qr_reference(a: np.ndarray) -> np.ndarray:
     return np.concatenate(np.linalg.qr(a), -2)
 
 
+@primitive(dtypes=_REAL)
+def _small_svd(a: Tensor) -> Tensor:
+    """Return U of small matrices (matrices, m, n), below it singular values, and V."""
+
+
+@_small_svd.spec
+def _small_svd_spec(a: TensorSpec) -> TensorSpec:
+    matrices, m, n = a.shape
+    return TensorSpec((matrices, m + 1 + n, min(m, n)), a.dtype)
+
+
+@_small_svd.kernel
+def _small_svd_kernel(gpu: DeviceInfo, a: StridedSpec) -> Dispatch:
+    return svd_dispatch(a)
+
+
+@_small_svd.reference
+def _small_svd_reference(a: np.ndarray) -> np.ndarray:
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.concatenate([u, s[..., None, :], np.swapaxes(vh, -1, -2)], -2)
+
+
 def is_small(x: Tensor) -> bool:
     """Return whether kernels factorise matrices: real ones of a few dozen rows."""
-    return by_kernel(x) and x.layout.shape[-2] <= MOST_IN_SHARED[x.dtype]
+    return by_kernel(x) and max(x.layout.shape[-2:]) <= MOST_IN_SHARED[x.dtype]
 
 
 def small_eigh(x: Tensor, upper: bool) -> Tensor:
@@ -82,3 +109,10 @@ def small_qr(x: Tensor) -> Tensor:
     *batch, rows, columns = x.layout.shape
     found = _small_qr(reshape(x, (-1, rows, columns)))
     return reshape(found, (*batch, rows + columns, columns))
+
+
+def small_svd(x: Tensor) -> Tensor:
+    """Return U of (..., m, n), below it the singular values, and below them V."""
+    *batch, rows, columns = x.layout.shape
+    found = _small_svd(reshape(x, (-1, rows, columns)))
+    return reshape(found, (*batch, rows + 1 + columns, min(rows, columns)))

@@ -18,6 +18,7 @@ from vkbackend.framework.kernels.linalg import (
     small_solve_dispatch,
     solution_dispatches,
     solves_triangles,
+    svd_dispatch,
     triangular_dispatches,
 )
 
@@ -74,6 +75,14 @@ def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
     assert (update.constants["IS_FIRST"], final.constants["IS_FIRST"]) == (1, 0)
     assert (last.push["begun"], end.push["begun"]) == (32, 64)
     assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 3, 1)
+
+
+def test_wide_matrices_are_turned() -> None:
+    step = svd_dispatch(matrices(5, 7, 24))
+    assert (step.grid, step.constants["TURNED"]) == ((5, 1, 1), 1)
+    assert (step.constants["M"], step.constants["N"]) == (24, 7)
+    with pytest.raises(AssertionError, match="no small matrix"):
+        svd_dispatch(matrices(5, 7, 49))
 
 
 def test_gradients_of_exponentials_are_blocks_of_larger_ones() -> None:
