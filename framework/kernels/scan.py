@@ -240,12 +240,14 @@ def segment_sum_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that add up (outer, entries, inner) by sorted segments.
 
-    `count` is the number of segments; those without entries are 0.
+    `count` is the number of segments; those without entries are 0. The 2-byte floats
+    are added up in float32.
     """
     outer, entries, inner = source.shape
-    size = source.dtype.itemsize
+    size = acc_size(source.dtype)
     chunk = SEGMENT_CHUNK if gpu.target.hides_latency else SOFTWARE_SEGMENT_CHUNK
-    steps = [zeros_dispatch(outer * count * inner * size // 4)]
+    numel = outer * count * inner
+    steps = [zeros_dispatch(ceil_div(numel * source.dtype.itemsize, 4))]
     if not source.numel:
         return steps
     read: dict[str, Argument] = {"source": "source", "rows": "rows", "order": "order"}
@@ -259,7 +261,8 @@ def segment_sum_dispatches(
         push |= {"rows_out": count}
         constants = {"CHUNK": chunk, "LAST": int(chunks == 1)}
         constants |= {"FIRST": int(len(steps) == 1)}
-        kernel, defines = "index/segment_sum", {"T": source.dtype.glsl}
+        kernel = "index/segment_sum"
+        defines = storage_defines(source.dtype, in_acc=len(steps) > 1)
         columns = chunks * outer * inner
         steps.append(linear_dispatch(kernel, columns, push, constants, defines))
         if chunks == 1:

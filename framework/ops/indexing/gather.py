@@ -53,7 +53,7 @@ from ..elementwise.binary import add
 from ..elementwise.cast import cast
 from ..elementwise.complex_numbers import by_parts
 from ..elementwise.unary import lazy_copy
-from ..reduce.common import as_dtype_of
+from ..reduce.common import as_dtype_of, in_storage
 from ..source import fill_like
 from ..view import expand, flatten, reshape
 from .atomic_scatter import atomic_source, scatter_atomic
@@ -306,11 +306,12 @@ def segment_sum(
         out = scatter_atomic(zeros, index, parts, "sum", True, site, from_end)
         return out if compute is source.dtype else cast(out, source.dtype)
     places = flatten(_flat_offsets(index, rows, site, from_end))
-    parts = parts if parts.dtype is compute else cast(parts, compute)
+    parts = source if source.dtype in GATHERED else cast(source, compute)
+    parts = in_storage(parts)
     if each:
         parts, rows = reshape(parts, (1, -1, 1)), outer * rows * inner
     out = sorted_segment_sum(places, argsort_keys(places), parts, rows)
-    return reshape(out if compute is source.dtype else cast(out, source.dtype), sizes)
+    return reshape(as_dtype_of(out, source.dtype), sizes)
 
 
 def _gathers_segments(index: Tensor, source: Tensor, rows: int) -> bool:

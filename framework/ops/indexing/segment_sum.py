@@ -105,14 +105,17 @@ def argsort_keys(keys: Tensor) -> Tensor:
     return _argsort_keys(keys)
 
 
-@primitive(dtypes={"rows": (int32,), "order": (int32,), "source": SUM_DTYPES})
+@primitive(
+    dtypes={"rows": (int32,), "order": (int32,), "source": GATHERED}, typed="source"
+)
 def sorted_segment_sum(
     rows: Tensor, order: Tensor, source: Tensor, count: int
 ) -> Tensor:
     """Return the segment sums (outer, count, inner) of rows of `source`.
 
     `rows` (entries) holds the segment of each of (outer, entries, inner), below 0 for
-    none, and `order` its argsort, as unsigned numbers.
+    none, and `order` its argsort, as unsigned numbers. The 2-byte floats are added up
+    in float32.
     """
 
 
@@ -134,10 +137,11 @@ def sorted_segment_sum_reference(
     rows: np.ndarray, order: np.ndarray, source: np.ndarray, count: int
 ) -> np.ndarray:
     valid = np.flatnonzero(rows >= 0)
-    out = np.zeros((source.shape[0], count, source.shape[2]), source.dtype)
-    for column, values in zip(out, source):
+    wide = sum_dtype(as_dtype(source.dtype)).numpy
+    out = np.zeros((source.shape[0], count, source.shape[2]), wide)
+    for column, values in zip(out, source.astype(wide, copy=False)):
         np.add.at(column, rows[valid], values[valid])
-    return out
+    return out.astype(source.dtype, copy=False)
 
 
 @primitive(

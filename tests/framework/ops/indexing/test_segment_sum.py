@@ -270,3 +270,32 @@ def test_few_entries_are_looked_at_by_each_result(dtype: str, gpu: GpuDevice) ->
             assert leaf.grad is not None
             assert other.grad is not None
             assert np.array_equal(leaf.grad.numpy(), other.grad.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("rows", "count", "columns"), [(50, 300, 40), (7, 1, 33), (11, 4097, 5)]
+)
+def test_sorted_sums_round_once(
+    rows: int,
+    count: int,
+    columns: int,
+    dtype: str,
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those of 2-byte floats are exact in float32, and need no copy of the source."""
+    need(dtype, gpu)
+    monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
+    rng = np.random.default_rng(1)
+    index, source = rng.integers(0, rows, count), rng.integers(-3, 4, (count, columns))
+    wanted = np.zeros((rows, columns))
+    np.add.at(wanted, index, source)
+    kind = DTYPES[dtype]
+    weight = fw.zeros((rows, columns), device=gpu, dtype=kind, requires_grad=True)
+    given = fw.tensor(source, device=gpu, dtype=kind)
+    places = fw.tensor(index, device=gpu, dtype=fw.int32)
+    fw.nn.functional.embedding(places, weight).backward(given)
+    assert weight.grad is not None
+    right = fw.tensor(wanted).to(kind).float().numpy()
+    assert np.array_equal(weight.grad.cpu().float().numpy(), right)
