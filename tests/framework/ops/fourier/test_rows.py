@@ -7,6 +7,7 @@ import pytest
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.ops.fourier.rows import fft_rows
 
@@ -84,6 +85,7 @@ def test_parts_of_numbers_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     info = gpu.gpu.info
+    skip_where_it_crashes(info)
     target = dataclasses.replace(info.target, cheap_barriers=True)
     monkeypatch.setitem(info.__dict__, "target", target)
     monkeypatch.setitem(info.__dict__, "max_shared_memory", memory)
