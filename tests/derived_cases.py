@@ -12,6 +12,7 @@ def _first(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 DERIVED = {
     "gcd": binary("gcd", np.gcd, None, exact=True, gradient=False),
+    "lcm": binary("lcm", np.lcm, None, exact=True, gradient=False),
     "ordered": binary("ordered", _first, None, exact=True, gradient=False),
     "lifted": unary("lifted", np.copy, torch.clone, exact=True),
     **{

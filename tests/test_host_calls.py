@@ -30,7 +30,7 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "layer_norm": (49, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
     "matmul": (13, lambda x, y, w, b: x @ w),
     "linear": (15, lambda x, y, w, b: functional.linear(x, w, b)),
-    "zeros": (27, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
+    "zeros": (18, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
     "ones_like": (11, lambda x, y, w, b: fw.ones_like(x)),
     "fill_like": (8, lambda x, y, w, b: fw.ops.fill_like(x, x.shape, 1, x.dtype)),
     "shape": (1, lambda x, y, w, b: x.shape),

@@ -67,6 +67,8 @@ class CachedElementwise(NamedTuple):
         Dtype that scalars are converted to.
     plain : bool
         Whether they are floats for a float dtype, which need no conversion.
+    limits : (int, int)
+        The least and the most number that needs no conversion; 1 and 0 where all do.
     tape_recorder : TapeRecorder or None
         Recorder of its tape entry; None if the result has no gradient.
     specs : tuple of TensorSpec
@@ -80,6 +82,7 @@ class CachedElementwise(NamedTuple):
     signature: NodeSignature
     compute: DType
     plain: bool
+    limits: tuple[int, int]
     tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
@@ -284,8 +287,14 @@ class Elementwise(Op[P, R]):
             else:
                 if self.refuse_integers is not None:
                     self.refuse_integers(self.name, given[-1])
+                low, high = cached.limits
                 numbers = tuple(
-                    [number(self.name, cached.compute, each) for each in numbers]
+                    [
+                        each
+                        if type(each) is int and low <= each <= high
+                        else number(self.name, cached.compute, each)
+                        for each in numbers
+                    ]
                 )
                 if cached.compute.is_complex:
                     numbers = parts_of(numbers)
@@ -387,6 +396,9 @@ class Elementwise(Op[P, R]):
                 compute,
                 compute.is_float
                 and all(type(bound[name]) is float for name in numbers),
+                (1, 0)
+                if compute.kind == "bool" or compute.is_differentiable
+                else compute.limits,
                 self._recorder(compute, tuple(tensors))
                 if result.is_differentiable
                 else None,

@@ -41,6 +41,7 @@ from ..base.philox import (
 )
 from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
+from ..dispatch import batching
 from ..dispatch.call_cache import CallCache
 from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
@@ -63,12 +64,14 @@ STARTS = {
 _REPEATED = frozenset({*PLAIN, float, tuple, Size})
 """Types of arguments of cached calls; numbers that replays read again are others."""
 
+_INTEGERS = frozenset({int})
+
 MOST_INDEXED = 1 << 31
 """Elements that a non-negative int32 tells apart."""
 
 
 class _CachedSource(NamedTuple):
-    """Cached call: validated, with its node's signature and numbers."""
+    """Cached call: validated, with its node's signature, and numbers but a stream's."""
 
     generation: int
     signature: NodeSignature
@@ -99,7 +102,8 @@ class Source(Op[..., Any]):
         )
         self.operands = self.numbers
         self.call_cache: CallCache[_CachedSource] = CallCache()
-        self.repeats = "stream" not in self.names
+        self.draws = "stream" in self.names
+        assert not self.draws or self.names[1] == "stream", self.name
         if start is not None:
             name, dtype = STARTS[start]
             self.source = (start, dtype)
@@ -114,28 +118,35 @@ class Source(Op[..., Any]):
         """Apply the op; a call seen before records its node at once."""
         if (
             kwargs
-            or not self.repeats
             or len(args) != len(self.names)
             or not isinstance(args[0], TensorCore)
             or type(args[0].layout) is not Layout  # batched, or made of others
             or not isinstance(device := args[0].device, GpuDevice)
         ):
             return super().__call__(*args, **kwargs)
-        kinds = map(type, args[1:])
-        if not _REPEATED.issuperset(kinds):
+        rest, stream = args[1:], ()
+        if self.draws:
+            # Words that a replay takes anew are no ints.
+            stream, rest = args[1], args[2:]
+            if batching.has_rules or not _INTEGERS.issuperset(map(type, stream)):
+                return super().__call__(*args)
+        if not _REPEATED.issuperset(map(type, rest)):
             return super().__call__(*args)
-        marks = [cache_key(each) for each in args[1:]]
+        marks = [cache_key(each) for each in rest]
         if None in marks:
             return super().__call__(*args)
         key = (device, *marks)
         cached = self.call_cache[key]
         if cached is not None and cached.generation == device.generation:
             _, signature, numbers = cached
+            if stream:
+                numbers = (*stream, *numbers)
             with device.lock:
                 return recorded_result(signature, (), numbers, args[0].results, device)
         made = super().__call__(*args)
         if (node := made.array.value.node) is not None:
-            entry = _CachedSource(device.generation, node.signature, node.numbers)
+            numbers = node.numbers[len(stream) :]
+            entry = _CachedSource(device.generation, node.signature, numbers)
             self.call_cache.add(key, entry)
         return made
 

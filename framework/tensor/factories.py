@@ -457,6 +457,9 @@ def anchor(device: Device) -> Tensor:
     return found
 
 
+_INTEGERS = frozenset({int})
+
+
 def wanted(
     name: str,
     size: Sequence[Any],
@@ -473,8 +476,11 @@ def wanted(
     ShapeError
         If a size is below 0.
     """
-    rest = list(size) if named is None else [named, *size]
     sizes: object = ()
+    if named is None and _INTEGERS.issuperset(map(type, size)):
+        rest, sizes = [], tuple(size)
+    else:
+        rest = list(size) if named is None else [named, *size]
     if rest and not isinstance(rest[0], str | DType | Device | type | np.dtype):
         sizes = rest.pop(0)
     if _is_whole(sizes):

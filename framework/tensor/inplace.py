@@ -338,7 +338,8 @@ def fill_exponential(
     """
     if not lambd > 0:
         raise DomainError(f"exponential_: lambd is {lambd!r}; it must be above 0")
-    return assign(x, _drawn(ops.draw_exponential, x, generator) * (1.0 / lambd))
+    drawn = _drawn(ops.draw_exponential, x, generator)
+    return assign(x, drawn if lambd == 1 else drawn * (1.0 / lambd))
 
 
 def fill_bernoulli(

@@ -561,6 +561,15 @@ def gcd(x: Tensor | float, y: Tensor | float) -> Tensor:
 gcd.only_tensors("x", "y")
 
 
+@elementwise(
+    glsl="magnitude(truncated_quotient(x, greatest_divisor(x, y)) * y)",
+    reference=lambda x, y: np.lcm(x, y),
+    dtypes=INTEGER,
+)
+def _lcm(x: Tensor, y: Tensor) -> Tensor:
+    """Return the least common multiple of integers, without sign."""
+
+
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """Return the least common multiple of integers, without sign; with 0 it is 0.
 
@@ -574,6 +583,5 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     ShapeError
         If the shapes do not broadcast.
     """
-    divisor = gcd(input, other)
-    part = div(input, where(eq(divisor, 0), 1, divisor), rounding_mode="trunc")
-    return abs(mul(part, other))
+    need_tensors("lcm", input=input, other=other)
+    return _lcm(input, other)

@@ -194,12 +194,15 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         if out.grad_node is not None:
             _show(out, a, b)
         return out
-    left = reshape(a, (1, *shape_a)) if len(shape_a) == 1 else a
-    right = reshape(b, (*shape_b, 1)) if len(shape_b) == 1 else b
-    out = broadcast_product("matmul", left, right, bmm)
-    keep = [0] * (len(shape_a) != 1) + [1] * (len(shape_b) != 1)
-    *batch, rows, columns = out.layout.shape
-    out = reshape(out, (*batch, *[(rows, columns)[k] for k in keep]))
+    if len(shape_b) < 3:
+        # One GEMM over all rows.
+        rows = reshape(a, (1, math.prod(shape_a[:-1]), shape_a[-1]))
+        columns = reshape(b, (1, shape_b[0], math.prod(shape_b[1:])))
+        out = reshape(bmm(rows, columns), (*shape_a[:-1], *shape_b[1:]))
+    else:
+        out = broadcast_product("matmul", reshape(a, (1, *shape_a)), b, bmm)
+        *batch, _, count = out.layout.shape
+        out = reshape(out, (*batch, count))
     if out.grad_node is not None:
         _show(out, a, b)
     return out
