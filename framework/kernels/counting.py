@@ -70,6 +70,7 @@ def bincount_dispatches(
     kernel = "sort/bincount"
     clear = linear_dispatch(kernel, size, push, {"PASS": 0}, workgroup=workgroup)
     constants = {"LOCAL_X": workgroup, "PASS": 1, "PRIVATE": copies, "SLOTS": slots}
+    constants |= {"WORDS": numbers.dtype.itemsize // 4}
     return [clear, Dispatch(kernel, grid, push, constants, {})]
 
 

@@ -1,9 +1,10 @@
 // Bin counts of the integers from 0 on
 // grid    pass 0: one invocation per count, pass 1: one per share of numbers, linear
-// in      numbers (numel) int32; others than those counted are left out
+// in      numbers (numel), integers of WORDS words; others than those counted are left out
 // out     out_ (size) int32
 // consts  PASS: 0 clears, 1 counts; PRIVATE: copies of the counts in shared memory, 0
-//         counts in the result; SLOTS: counts in shared memory, PRIVATE * (size | 1)
+//         counts in the result; SLOTS: counts in shared memory, PRIVATE * (size | 1);
+//         WORDS
 // source  sums of integers do not depend on the order of atomics
 // lint    atomic-in-loop: each number is a count of its own; copies in shared memory
 //         keep them apart
@@ -15,6 +16,7 @@
 layout(constant_id = 3) const uint PASS = 0;
 layout(constant_id = 4) const uint PRIVATE = 0;
 layout(constant_id = 5) const uint SLOTS = 1;
+layout(constant_id = 6) const uint WORDS = 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer Counts {
     int at[];
@@ -35,6 +37,13 @@ void count(Counts out_, int number, uint size, uint copy_at) {
         atomicAdd(out_.at[number], 1);
     else
         atomicAdd(own[copy_at + uint(number)], 1);
+}
+
+// A number, or -1 for one of 64 bits that is beyond those of 31.
+int number_at(IntIn numbers, uint i) {
+    int number = numbers.at[i * WORDS];
+    if (WORDS == 1) return number;
+    return numbers.at[i * WORDS + 1] == 0 ? max(number, -1) : -1;
 }
 
 void main() {
@@ -58,10 +67,10 @@ void main() {
     }
     // Four loads are in flight. Sums of places might pass 2^32, what is left does not.
     for (uint i = invocation, left = numel - min(i, numel); left != 0;) {
-        int first = numbers.at[i];
-        int second = left > step ? numbers.at[i + step] : -1;
-        int third = left > 2 * step ? numbers.at[i + 2 * step] : -1;
-        int fourth = left > 3 * step ? numbers.at[i + 3 * step] : -1;
+        int first = number_at(numbers, i);
+        int second = left > step ? number_at(numbers, i + step) : -1;
+        int third = left > 2 * step ? number_at(numbers, i + 2 * step) : -1;
+        int fourth = left > 3 * step ? number_at(numbers, i + 3 * step) : -1;
         count(out_, first, size, copy_at);
         count(out_, second, size, copy_at);
         count(out_, third, size, copy_at);

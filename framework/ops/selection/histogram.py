@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import INTEGER, float32, float64, int32
+from ...base.dtype import INTEGER, float32, float64, int32, int64
 from ...base.errors import DTypeError, ShapeError
 from ...base.shape import TensorSpec
 from ...base.validation import as_int
+from ...codegen.ir.reductions import SMALL
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.counting import bincount_dispatches
@@ -19,7 +20,7 @@ from ..elementwise.unary import floor
 from ..indexing.scatter import index_add
 from ..movement.concat import stack
 from ..reduce.common import as_dtype_of, whole_dtype
-from ..reduce.minmax import extremes
+from ..reduce.minmax import amax, amin, extremes
 from ..source import fill_like
 from ..view import flatten
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
 
 
-@primitive(dtypes=(int32,))
+@primitive(dtypes=(int32, int64))
 def _bincount(numbers: Tensor, size: int) -> Tensor:
     """Return how often each number from 0 to `size` - 1 occurs, as int32."""
 
@@ -105,7 +106,8 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
     counts = whole_dtype(x) if x.dtype.kind == "int" else whole_dtype(cast(x, int32))
     if x.numel() == 0 or size == 0:
         return fill_like(x, (size,), 0, counts)
-    return cast(_bincount(as_dtype_of(x, int32), size), counts)
+    numbers = x if x.dtype is int64 else as_dtype_of(x, int32)
+    return cast(_bincount(numbers, size), counts)
 
 
 def _length(x: Tensor) -> int:
@@ -169,6 +171,10 @@ def _range(x: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
         ends = low, high
         first, last = (fill_like(x, (), end, x.dtype) for end in ends)
         return first, last
-    first, last = extremes("histc", x)
+    if x.numel() <= SMALL:
+        # What follows is one kernel with both.
+        first, last = amin(x), amax(x)
+    else:
+        first, last = extremes("histc", x)
     same = eq(first, last)
     return where(same, first - 1.0, first), where(same, last + 1.0, last)
