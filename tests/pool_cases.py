@@ -68,6 +68,33 @@ WINDOWS = Averages(7, 4, 3, 2, 1, "padded")
 SMOOTH = Smoothed(7, 3, 7 / 3, True)
 
 PLAIN = Window((2, 2), (2, 2), (0, 0), (1, 1))
+DEEP = Window((2, 1), (3, 1), (0, 0), (1, 1))
+TALL = Window((3, 1), (3, 1), (1, 0), (1, 1))
+ONE = Window((1, 1), (1, 1), (0, 0), (1, 1))
+
+
+def deepest(x: np.ndarray, deep: Window, flat: Window) -> tuple[np.ndarray, np.ndarray]:
+    """Return the largest of each window of volumes, and its position."""
+    shape = len(x), deep.output(x.shape[1], 1)[0], *flat.output(*x.shape[2:])
+    out, places = np.full(shape, -np.inf, x.dtype), np.zeros(shape, np.int32)
+    for volume, d, h, w in np.ndindex(shape):
+        starts = [
+            at * step - pad
+            for at, step, pad in zip(
+                (d, h, w),
+                (deep.stride[0], *flat.stride),
+                (deep.padding[0], *flat.padding),
+            )
+        ]
+        kernel = deep.kernel[0], *flat.kernel
+        for tap in np.ndindex(kernel):
+            at = tuple(start + step for start, step in zip(starts, tap))
+            inside = all(0 <= n < size for n, size in zip(at, x.shape[1:]))
+            if inside and x[volume][at] > out[volume, d, h, w]:
+                out[volume, d, h, w] = x[volume][at]
+                places[volume, d, h, w] = np.ravel_multi_index(at, x.shape[1:])
+    return out, places
+
 
 POOLING = {
     "max_pool2d": Case(
@@ -161,6 +188,19 @@ POOLING = {
             sample((1, 1, 1, 1), rules=(Nearest(1, 1, 1.0, False),) * 3, back=False),
         ),
         nearest,
+    ),
+    "max_pool3d": Case(
+        REGISTRY["max_pool3d"],
+        (
+            sample((2, 7, 5, 11), deep=DEEP, flat=PLAIN),
+            sample(
+                (3, 4, 6, 3), deep=DEEP, flat=Window((3, 1), (3, 1), (1, 0), (1, 1))
+            ),
+            sample((0, 4, 4, 4), deep=DEEP, flat=PLAIN),
+            sample((1, 1, 1, 1), deep=ONE, flat=ONE),
+        ),
+        deepest,
+        exact=True,
     ),
     "resample2d": Case(
         resampled_at_once,

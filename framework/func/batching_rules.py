@@ -355,6 +355,7 @@ def _conv2d(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 
 @rule(
     "max_pool2d",
+    "max_pool3d",
     "adaptive_max_pool2d",
     "im2col",
     "col2im",

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..base.shape import Shape, ceil_div
-from ..ir.kernel_call import Argument, Dispatch, StridedSpec, check_rounds
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    StridedSpec,
+    check_rounds,
+    divisor,
+)
 from .conv.window import Pair, Window
 from .linear import linear_dispatch
 from .shader_types import storage_defines
@@ -48,6 +55,33 @@ def max_pool2d_grad_dispatch(
     push["out_"] = "out"
     sizes = (batch, channels, *size, *out)
     return _dispatch(kernel, grad_out, push, sizes, window, size)
+
+
+def max_pool3d_dispatch(
+    gpu: DeviceInfo, x: StridedSpec, deep: Window, flat: Window
+) -> Dispatch:
+    """Return the dispatch of max pooling of (volumes, depth, height, width).
+
+    `deep` is the window along depth, as the height of images, `flat` that of planes.
+    """
+    check_rounds(gpu, "max_pool3d", math.prod((*deep.kernel, *flat.kernel)))
+    volumes, depth, height, width = x.shape
+    out = (deep.output(depth, 1)[0], *flat.output(height, width))
+    push: dict[str, Argument] = {"x": "x", "out_": "out", "indices": "indices"}
+    push |= {"count": volumes * math.prod(out)}
+    for name, size, result in zip(("depth", "height", "width"), x.shape[1:], out):
+        magic, shift = divisor(max(1, result))
+        push |= {f"in_{name}": size, f"divide_{name}[0]": magic}
+        push |= {f"out_{name}": result, f"divide_{name}[1]": shift}
+    constants = {
+        **flat.constants(),
+        "KERNEL_D": deep.kernel[0],
+        "STRIDE_D": deep.stride[0],
+        "PADDING_D": deep.padding[0],
+        "DILATION_D": deep.dilation[0],
+    }
+    count, defines = volumes * math.prod(out), storage_defines(x.dtype)
+    return linear_dispatch("pool/max_pool3d", count, push, constants, defines)
 
 
 def _check_parts(gpu: DeviceInfo, given: Shape | list[int], wanted: Pair) -> None:

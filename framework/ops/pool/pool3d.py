@@ -6,27 +6,39 @@ is the same too; means are taken along one dimension after the other.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ...autograd.tape import shown_as
-from ...base.dtype import int32
+from ...base.dtype import FLOAT, int32
 from ...base.errors import ShapeError
-from ...base.shape import Shape
+from ...base.shape import Shape, TensorSpec
 from ...base.validation import as_ints
+from ...dispatch.declare import primitive
+from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.conv.window import Window
+from ...kernels.pool import max_pool3d_dispatch
 from ..conv.conv3d import Triple, check_volumes, triple
 from ..elementwise.binary import floor_divide
 from ..elementwise.cast import cast
 from ..images import check_fit
+from ..indexing.gather import store_rows
 from ..indexing.scatter import gather
+from ..reduce.common import in_storage
+from ..source import fill_like
 from ..view import reshape
 from .avg_pool import divisor, is_one_part
 from .filter_weights import Averages, Rule, Shares
 from .integer_average import integer_averages, is_integer
 from .max_pool import largest, largest_of_parts, with_places
+from .max_pool2d import _max_pool2d_reference
 from .resample import resampled
 
 if TYPE_CHECKING:
+    from vkbackend import DeviceInfo
+
     from ...tensor.tensor import Tensor
 
 Size = int | tuple[int | None, ...] | None
@@ -210,10 +222,85 @@ def max_pool3d_with_indices(
         "max_pool3d", x, kernel_size, stride, padding, dilation, ceil_mode, True
     )
     depth, height, width = x.layout.shape[-3:]
-    planes = largest(reshape(x, (-1, depth, height, width)), flat)
+    volumes = reshape(x, (-1, depth, height, width))
+    if _pools_at_once(volumes, deep, flat):
+        shape = (*x.layout.shape[:-3], deep.output(depth, 1)[0])
+        shape += flat.output(height, width)
+        out, places = _max_pool3d(volumes, deep, flat)
+        return with_places((reshape(out, shape), reshape(places, shape)))
+    planes = largest(volumes, flat)
     size = planes[0].shape[2:]
     rows = reshape(planes[0], (-1, 1, depth, size[0] * size[1]))
     return with_places(_joined(x, planes[1], size, largest(rows, deep)))
+
+
+MOST_TAPS = 512
+"""Elements of a window that one kernel compares; more are compared plane by plane."""
+
+
+def _pools_at_once(x: Tensor, deep: Window, flat: Window) -> bool:
+    """Return whether one kernel compares all of a window.
+
+    With gradients windows are apart, so that each element has that of one result.
+    """
+    if not x.is_gpu or x.dtype not in FLOAT or in_storage(x) is not x or not x.numel():
+        return False
+    overlaps = any(
+        step < reach
+        for window in (deep, flat)
+        for step, reach in zip(window.stride, window.reach)
+    )
+    taps = math.prod((*deep.kernel, *flat.kernel))
+    return taps <= MOST_TAPS and not (overlaps and x.needs_grad)
+
+
+@primitive(dtypes=FLOAT, outputs=("out", "indices"), typed="x")
+def _max_pool3d(x: Tensor, deep: Window, flat: Window) -> tuple[Tensor, Tensor]:
+    """Return the largest of each window of (volumes, depth, height, width), and where.
+
+    Positions are those in the volume. For gradients windows must be apart.
+    """
+
+
+@_max_pool3d.spec
+def _max_pool3d_spec(
+    x: TensorSpec, deep: Window, flat: Window
+) -> tuple[TensorSpec, TensorSpec]:
+    volumes, depth, height, width = x.shape
+    shape = (volumes, deep.output(depth, 1)[0], *flat.output(height, width))
+    return TensorSpec(shape, x.dtype), TensorSpec(shape, int32)
+
+
+@_max_pool3d.kernel
+def _max_pool3d_kernel(
+    gpu: DeviceInfo, x: StridedSpec, deep: Window, flat: Window
+) -> Dispatch:
+    return max_pool3d_dispatch(gpu, x, deep, flat)
+
+
+@_max_pool3d.vjp
+def _max_pool3d_vjp(grad: Tensor, indices: Tensor, x_spec: TensorSpec) -> Tensor:
+    volumes = x_spec.shape[0]
+    zeros = fill_like(grad, (volumes, math.prod(x_spec.shape[1:]), 1), 0, x_spec.dtype)
+    index, source = (reshape(each, (volumes, -1, 1)) for each in (indices, grad))
+    return reshape(store_rows(zeros, index, source), x_spec.shape)
+
+
+@_max_pool3d.reference
+def _max_pool3d_reference(
+    x: np.ndarray, deep: Window, flat: Window
+) -> tuple[np.ndarray, np.ndarray]:
+    planes, places = _max_pool2d_reference(x, flat)
+    (volumes, depth), size = x.shape[:2], planes.shape[2:]
+    count = size[0] * size[1]
+    rows = planes.reshape(volumes, 1, depth, count)
+    out, chosen = _max_pool2d_reference(rows, deep)
+    shape = volumes, out.shape[2] * count
+    entries = chosen.reshape(shape)
+    inner = np.take_along_axis(places.reshape(volumes, depth * count), entries, 1)
+    found = entries // max(1, count) * (x.shape[2] * x.shape[3]) + inner
+    whole = volumes, out.shape[2], *size
+    return out.reshape(whole), found.reshape(whole)
 
 
 def _joined(

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
+import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.twin import Make, as_in_torch, draw
 from vkbackend.framework import ops
@@ -20,6 +21,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
         "max_pool3d",
         {"kernel_size": (2, 3, 1), "stride": (1, 2, 3), "dilation": (2, 1, 1)},
     ),
+    ("max_pool3d", {"kernel_size": 2}),
+    ("max_pool3d", {"kernel_size": (1, 2, 3), "stride": (2, 3, 3), "ceil_mode": True}),
     ("avg_pool3d", {"kernel_size": (3, 2, 2), "stride": 2, "padding": 1}),
     (
         "avg_pool3d",
@@ -69,3 +72,15 @@ def test_no_volumes(make: Make) -> None:
 def test_bad_arguments(call: Any, text: str) -> None:
     with pytest.raises(ShapeError, match=text):
         call(fw.ones(X))
+
+
+def test_one_kernel_compares_a_window(device: vkbackend.Device) -> None:
+    """Then positions become int64; with gradients where windows are apart."""
+    x = fw.rand(2, 4, 6, 6, device=fw.device(device.info.name))
+    taped = fw.rand(2, 4, 6, 6, device=x.device).requires_grad_()
+    calls = [(x, 2, 2), (x, 3, 1), (taped, 2, 2)]
+    fw.eval(x, taped)
+    for given, kernel, stride in calls:
+        before = device.counters.snapshot()
+        fw.eval(*ops.max_pool3d_with_indices(given, kernel, stride))
+        assert (device.counters.snapshot() - before).dispatches <= 2
