@@ -164,6 +164,14 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "panel_qr": Case(
+        lambda x: REGISTRY["panel_qr"](plain(x))[0],
+        SMALL,
+        None,
+        lambda x: torch.linalg.qr(plain(x))[0],
+        scale=50,
+        gradient=False,
+    ),
     "lu": Case(
         lambda x: REGISTRY["lu"](x + eye(x, 9.0))[0],
         SMALL,

@@ -50,6 +50,13 @@ left out is a backward error below the rounding. Each squaring saved is an error
 not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
 revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
 
+QR_HELD = {float32: 32, float64: 16}
+"""Elements in registers of an invocation of `linalg/qr_panel`."""
+
+QR_ROWS, QR_LEAST = 2, 4
+"""Rows of an invocation by which the columns of a panel are reckoned, at least, and
+columns of the narrowest panels."""
+
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
 
@@ -246,6 +253,55 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
     constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/qr", grid, push, constants, defines)
+
+
+def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
+    """Return the columns of the panels of `linalg/qr_panel`, 0 where it cannot be."""
+    local = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    has = gpu.subgroup_arithmetic and gpu.min_subgroup_size >= 4
+    held = max(QR_ROWS, 1 << (ceil_div(rows, local) - 1).bit_length())
+    columns = QR_HELD[dtype] // held
+    return columns if has and columns >= QR_LEAST else 0
+
+
+def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
+    """Return the dispatches that factorise (matrices, m, n) to Q and R, m from n on.
+
+    Of each panel one factorises it, and one takes its reflections to the columns behind
+    it; then they are taken to the identity, the last first, which makes Q.
+    """
+    matrices, m, n = a.shape
+    columns = qr_columns(gpu, a.dtype, m)
+    assert columns > 0, f"qr: the kernel takes no {m} rows"
+    assert n <= m, f"qr: {m} x {n} is no tall matrix"
+    edge, panels = WORKGROUP // columns, ceil_div(n, columns)
+    size = matrices * panels * columns * columns * a.dtype.itemsize
+    t, defines = Scratch("t", size), {"COLUMNS": str(columns), **_defines(a.dtype)}
+    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    least = max(32, gpu.max_subgroup_size)
+    found = [first_copy(gpu, "qr", a, "a", "factors")]
+
+    def update(begun: int, forward: bool) -> Dispatch:
+        first = begun + columns if forward else begun
+        push: dict[str, Argument] = {"factors": "factors", "t": t, "m": m, "n": n}
+        push |= {"begun": begun, "first": first}
+        push["target"] = "factors" if forward else "q"
+        constants = {"LOCAL_X": WORKGROUP, "FORWARD": int(forward)}
+        grid = ceil_div(n - first, edge), 1, matrices
+        return Dispatch("linalg/qr_update", grid, push, constants, defines)
+
+    for begun in range(0, n, columns):
+        local = min(most, max(least, 1 << (m - begun - 1).bit_length()))
+        held = {"ROWS": str(ceil_div(m - begun, local))}
+        held |= {"PARTS": str(local // gpu.min_subgroup_size), **defines}
+        push: dict[str, Argument] = {"factors": "factors", "r": "r", "t": t}
+        push |= {"matrices": matrices, "m": m, "n": n, "begun": begun}
+        grid = fold_grid(matrices)
+        found.append(Dispatch("linalg/qr_panel", grid, push, {"LOCAL_X": local}, held))
+        if begun + columns < n:
+            found.append(update(begun, True))
+    found += [update(begun, False) for begun in reversed(range(0, n, columns))]
+    return found
 
 
 def svd_dispatch(a: TensorSpec) -> Dispatch:

@@ -14,23 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..base.device import GpuDevice
 from ..base.dtype import COMPLEX, DType, float32, float64, int32
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
+from ..kernels.linalg import qr_columns
 from . import triangular
 from .elementwise.binary import mul
 from .elementwise.cast import cast
 from .elementwise.compare import eq, isnan, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
+from .factorization_results import QR
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
 from .lu_solution import is_small_system, lu_inverse, lu_solution, small_solution
 from .matmul.diagonal import diag_embed, diagonal
 from .matmul.matmul import matmul
+from .movement.concat import cat
 from .movement.slice import narrow
+from .panel_qr import long_svd, panel_qr, qr_by_kernel, svd_by_kernel
 from .reduce.minmax import any, argmax
 from .selection.sort import argsort
 from .small_factors import is_small, small_eigh, small_qr, small_svd
@@ -366,6 +371,8 @@ def qr_factors(x: Tensor) -> Tensor:
     """Return Q of (m, n) and below it R of (n, n), for m from n on."""
     if is_small(x):
         return small_qr(x)
+    if qr_by_kernel(x):
+        return cat(list(panel_qr(x)), -2)
     q, r = np.linalg.qr(read(x))
     return back(np.concatenate([q, r], -2), x)
 
@@ -447,6 +454,8 @@ def svd_factors(x: Tensor) -> Tensor:
     """Return U of (m, k), below it the singular values, below them V of (n, k)."""
     if is_small(x):
         return small_svd(x)
+    if svd_by_kernel(x):
+        return long_svd(x)
     u, s, vh = np.linalg.svd(read(x), full_matrices=False)
     v = np.swapaxes(vh, -1, -2).conj()
     return back(np.concatenate([u, s[..., None, :], v], -2), x)
@@ -483,13 +492,39 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
     return result
 
 
-def remaining_vectors(x: Tensor) -> Tensor:
-    """Return the singular vectors of a matrix that is not square without a value."""
+def completes(x: Tensor) -> bool:
+    """Return whether kernels factorise square matrices of as many rows."""
+    device = x.device
+    if not triangular.by_kernel(x) or not isinstance(device, GpuDevice):
+        return False
+    return qr_columns(device.gpu.info, x.dtype, x.layout.shape[-2]) > 0
+
+
+def complete_qr(x: Tensor) -> QR:
+    """Return a square Q and R of (m, n), m above n: columns of 0 turn nothing."""
+    *batch, rows, columns = x.layout.shape
+    zeros: Tensor = fill_like(x, (*batch, rows, rows - columns), 0, x.dtype)
+    both = qr_factors(cat([x, zeros], -1))
+    r = narrow(narrow(both, -2, rows, rows), -1, 0, columns)
+    return QR(narrow(both, -2, 0, rows), r)
+
+
+def remaining_vectors(x: Tensor, long: Tensor) -> Tensor:
+    """Return the singular vectors of a matrix that is not square without a value.
+
+    Parameters
+    ----------
+    x : Tensor, shape (..., m, n)
+    long : Tensor, shape (..., max(m, n), min(m, n))
+        The vectors of its longer side that have one.
+    """
     *batch, rows, columns = x.layout.shape
     most, least = max(rows, columns), min(rows, columns)
     if x.is_meta:
         made: Tensor = fill_like(x, (*batch, most, most - least), 0, x.dtype)
         return made
+    if completes(long):
+        return narrow(complete_qr(long).Q, -1, least, most - least)
     u, _, vh = np.linalg.svd(read(x))
     vectors = u if rows > columns else np.swapaxes(vh, -1, -2).conj()
     return back(vectors[..., least:], x)

@@ -415,6 +415,8 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
             batch = A.layout.shape[:-2]
             square: Tensor = fill_like(A, (*batch, rows, rows), 0, A.dtype)
             return QR(square, fill_like(A, A.layout.shape, 0, A.dtype))
+        if factors.completes(A):
+            return factors.complete_qr(A.detach())
         q, r = np.linalg.qr(read(A), "complete")
         return QR(back(q, A), back(r, A))
     if rows < columns:
@@ -517,7 +519,8 @@ def svd(
     u, v = narrow(both, -2, 0, rows), narrow(both, -2, rows + 1, columns)
     s = _real(squeeze(narrow(both, -2, rows, 1), -2))
     if full_matrices and rows != columns:
-        rest = factors.remaining_vectors(A)
+        long = (u if rows > columns else v).detach()
+        rest = factors.remaining_vectors(A, long)
         if rows > columns:
             u = cat([u, rest], -1)
         else:

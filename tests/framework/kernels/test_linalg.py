@@ -15,6 +15,8 @@ from vkbackend.framework.kernels.linalg import (
     factorises,
     lu_dispatches,
     panel_columns,
+    qr_columns,
+    qr_dispatches,
     small_solve_dispatch,
     solution_dispatches,
     solves_triangles,
@@ -75,6 +77,29 @@ def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
     assert (update.constants["IS_FIRST"], final.constants["IS_FIRST"]) == (1, 0)
     assert (last.push["begun"], end.push["begun"]) == (32, 64)
     assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 3, 1)
+
+
+def test_reflections_by_panels(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(
+        device.info,
+        max_workgroup_invocations=1024,
+        subgroup_arithmetic=True,
+        min_subgroup_size=32,
+        max_subgroup_size=32,
+    )
+    shape = (3, 70, 40)
+    a = StridedSpec(shape, float32, Layout.contiguous(shape))
+    steps = qr_dispatches(info, a)[1:]
+    names = [step.kernel.removeprefix("linalg/qr_") for step in steps]
+    assert names == ["panel", "update"] * 2 + ["panel"] + ["update"] * 3
+    assert [step.push["begun"] for step in steps] == [0, 0, 16, 16, 32, 32, 16, 0]
+    assert [step.constants["LOCAL_X"] for step in steps[::2][:3]] == [128, 64, 64]
+    assert steps[1].grid == (2, 1, 3)
+    assert (steps[1].constants["FORWARD"], steps[-1].grid) == (1, (3, 1, 3))
+    assert [qr_columns(info, float32, rows) for rows in (9, 2049, 8193)] == [16, 8, 0]
+    assert qr_columns(info, float64, 9) == 8
+    lacking = dataclasses.replace(info, subgroup_arithmetic=False)
+    assert qr_columns(lacking, float32, 9) == 0
 
 
 def test_wide_matrices_are_turned() -> None:

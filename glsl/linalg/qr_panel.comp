@@ -1,0 +1,169 @@
+// QR factors of a panel of each matrix, by reflections, in place
+// grid    one workgroup for each matrix, linear
+// in      begun: the columns before the panel, which are factorised
+// out     factors (matrices, m, n) REAL, m from n on: in the panel R, and below its diagonal
+//         the vectors of reflections, whose first elements are 1; r (matrices, n, n): the
+//         panel's columns of R; t (matrices, panels, COLUMNS, COLUMNS): upper triangular T
+//         of the product of the reflections, I - V T V^T
+// consts  LOCAL_X: whole subgroups
+// macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
+//         them in registers; PARTS: subgroups of the workgroup at most
+// lint    scalar-load: a row begins at any element
+// source  Golub and Van Loan, "Matrix Computations", 4th edition, sections 5.1.7 and 5.2.3,
+//         with the signs of LAPACK
+#version 460
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#include "lib/index.glsl"
+#include "linalg/real.glsl"
+
+#ifndef COLUMNS
+#define COLUMNS 16
+#endif
+#ifndef ROWS
+#define ROWS 1
+#endif
+#ifndef PARTS
+#define PARTS 32
+#endif
+
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
+    Factors { REAL at[]; };
+layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly
+    buffer Results { REAL at[]; };
+
+layout(push_constant, std430) uniform Push {
+    Factors factors;
+    Results r;
+    Results t;
+    uint matrices;
+    uint m;
+    uint n;
+    uint begun;
+} args;
+
+// Products of the panel's first column with all, by subgroup; and of all subgroups
+shared REAL parts[PARTS][COLUMNS];
+shared REAL totals[COLUMNS];
+// The row of the diagonal: every other one, so that those who still read one do not wait
+shared REAL tops[2][COLUMNS];
+// Products of vectors, and T
+shared REAL beside[COLUMNS][COLUMNS + 1];
+shared REAL product_[COLUMNS][COLUMNS + 1];
+shared REAL taus[COLUMNS];
+
+void main() {
+    uint matrix = linear_workgroup();
+    if (matrix >= args.matrices) return;
+    uint m = args.m, n = args.n, begun = args.begun, rows = m - begun;
+    uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    uint columns = min(COLUMNS, n - begun), begin = (matrix * m + begun) * n + begun;
+    Factors factors = args.factors;
+    Results r_ = args.r, t = args.t;
+    REAL own[ROWS][COLUMNS];
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+        uint row = local + h * size;
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column) {
+            own[h][column] = 0.0;
+            if (row < rows && column < columns)
+                own[h][column] = factors.at[begin + row * n + column];
+        }
+    }
+    // Column k is always the first in registers, which are rotated by one: code that is
+    // not unrolled. What was rotated behind the panel's last column are the vectors.
+    [[dont_unroll]] for (uint k = 0; k < COLUMNS; ++k) {
+        uint now = k % 2;
+        REAL sums[COLUMNS];
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column) sums[column] = 0.0;
+        [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+            uint row = local + h * size;
+            REAL first = row > k ? own[h][0] : REAL(0.0);
+            [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+                sums[column] = fma(first, own[h][column], sums[column]);
+            if (row == k) {
+                [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+                    tops[now][column] = own[h][column];
+            }
+        }
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            sums[column] = subgroupAdd(sums[column]);
+        if (subgroupElect()) {
+            [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+                parts[gl_SubgroupID][column] = sums[column];
+        }
+        barrier();
+        if (local < COLUMNS) {
+            REAL sum = 0.0;
+            for (uint i = 0; i < gl_NumSubgroups; ++i) sum += parts[i][local];
+            totals[local] = sum;
+        }
+        barrier();
+        REAL top = tops[now][0], below = totals[0];
+        REAL whole = sqrt(fma(top, top, below));
+        // A column that is 0 below the diagonal stays as it is.
+        bool turns = below != 0.0 && k < columns;
+        REAL corner = top < 0.0 ? whole : -whole, tau = 0.0, scale = 0.0;
+        if (!turns) corner = top;
+        if (turns) {
+            tau = (corner - top) / corner;
+            scale = REAL(1.0) / (top - corner);
+        }
+        uint live = COLUMNS - k;
+        if (local == 0) taus[k] = tau;
+        if (local >= live && local < COLUMNS)
+            beside[local - live][k] = fma(totals[local], scale, tops[now][local]);
+        REAL dots[COLUMNS];
+        [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
+            REAL dot_ = fma(totals[column], scale, tops[now][column]) * -tau;
+            dots[column] = column < live ? dot_ : REAL(0.0);
+        }
+        [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+            uint row = local + h * size;
+            REAL first = own[h][0], factor = first * scale, last = factor;
+            if (row == k) factor = 1.0;
+            if (row < k) factor = 0.0;
+            if (row == k) last = corner;
+            if (row < k) last = first;
+            bool changes = row >= k && turns;
+            [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
+                REAL value = own[h][column], changed = fma(factor, dots[column], value);
+                own[h][column - 1] = changes ? changed : value;
+            }
+            own[h][COLUMNS - 1] = last;
+        }
+    }
+    uint line = matrix * n + begun;
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+        uint row = local + h * size;
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column) {
+            if (row < rows && column < columns) {
+                factors.at[begin + row * n + column] = own[h][column];
+                REAL value = row <= column ? own[h][column] : REAL(0.0);
+                if (begun + row < n) r_.at[(line + row) * n + begun + column] = value;
+            }
+        }
+    }
+    uint above = matrix * m * n;
+    for (uint i = local; i < begun * COLUMNS; i += size) {
+        uint row = i / COLUMNS, column = begun + i % COLUMNS;
+        if (column >= n) continue;
+        r_.at[(matrix * n + row) * n + column] = factors.at[above + row * n + column];
+    }
+    barrier();
+    if (local < COLUMNS) {
+        uint panels = (n + COLUMNS - 1) / COLUMNS;
+        uint start = (matrix * panels + begun / COLUMNS) * COLUMNS * COLUMNS;
+        // A row of T is one invocation's.
+        for (uint k = 0; k < COLUMNS; ++k) {
+            REAL sum = 0.0;
+            for (uint other = local; other < k; ++other)
+                sum = fma(product_[local][other], beside[other][k], sum);
+            REAL value = k == local ? taus[k] : -taus[k] * sum;
+            if (k < local) value = 0.0;
+            product_[local][k] = value;
+            t.at[start + local * COLUMNS + k] = value;
+        }
+    }
+}
