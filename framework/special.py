@@ -10,7 +10,7 @@ from . import ops
 from .autograd.engine import is_grad_enabled
 from .autograd.tape import shown_as
 from .base.device import GpuDevice
-from .base.dtype import SINGLE, default_dtype, float32
+from .base.dtype import FLOAT, default_dtype, float32, float64
 from .base.errors import DomainError, DTypeError
 from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
@@ -231,7 +231,7 @@ def _has_kernel(x: Tensor) -> bool:
     return (
         isinstance(device, GpuDevice)
         and device.gpu.info.target.loop_limit is None
-        and x.dtype in SINGLE
+        and x.dtype in FLOAT
         and not (x.requires_grad and is_grad_enabled())
     )
 
@@ -259,7 +259,8 @@ def _polynomial(
             kind = ops.result_type(input, degrees)
             x = ops.cast(input, kind if kind.is_float else float32)
         if degrees is not None and _has_kernel(x):
-            wide = ops.cast(x, float32), ops.cast(degrees, float32)
+            kind = float64 if x.dtype is float64 else float32
+            wide = ops.cast(x, kind), ops.cast(degrees, kind)
             return ops.cast(orthogonal_polynomial(*wide, number), x.dtype)
         if degrees is not None and degrees.dtype.is_float:
             degrees = ops.trunc(degrees)
@@ -273,7 +274,8 @@ def _polynomial(
                 f"{name}: a degree is {largest}; it must be at most {MOST_DEGREE}"
             )
         if _has_kernel(x):
-            found = orthogonal_polynomial(ops.cast(x, float32), float(most), number)
+            kind = float64 if x.dtype is float64 else float32
+            found = orthogonal_polynomial(ops.cast(x, kind), float(most), number)
             return ops.cast(found, x.dtype)
         one: Tensor = ops.fill_like(x, tuple(x.shape), 1, x.dtype)
         terms = [one, first(x)]
@@ -303,8 +305,8 @@ def _polynomial(
     Notes
     -----
     By the recurrence. On GPUs one kernel takes the degrees of a tensor as they are, and
-    gives NaN for those that are refused elsewhere. Where gradients are recorded, in
-    float64, and on other devices the largest degree is read, which waits for it.
+    gives NaN for those that are refused elsewhere. Where gradients are recorded, and on
+    other devices, the largest degree is read, which waits for it.
     """
     return takes_keywords(polynomial)
 

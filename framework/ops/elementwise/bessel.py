@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind, element by element.
 
-On a device they are computed in float32 by `glsl/lib/math/bessel.glsl`; the references
-compute in float64.
+On a device they are computed in float32 by `glsl/lib/math/bessel.glsl`, and in float64
+by `glsl/lib/double/bessel.glsl`; the references compute in float64.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...dispatch.declare import elementwise
 from .compare import where
 from .unary import sign
@@ -53,7 +53,6 @@ def _host(x: np.ndarray, order: int) -> np.ndarray:
     glsl="precise_i0(x)",
     reference=lambda x: _host(x, 0),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def i0(x: Tensor) -> Tensor:
@@ -69,7 +68,6 @@ def i0_vjp(grad: Tensor, x: Tensor) -> Tensor:
     glsl="precise_i0e(x)",
     reference=lambda x: _host_scaled(x, 0).astype(x.dtype),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def i0e(x: Tensor) -> Tensor:
@@ -85,7 +83,6 @@ def i0e_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     glsl="precise_i1(x)",
     reference=lambda x: _host(x, 1),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def i1(x: Tensor) -> Tensor:
@@ -101,7 +98,6 @@ def i1_vjp(grad: Tensor, x: Tensor, out: Tensor) -> Tensor:
     glsl="precise_i1e(x)",
     reference=lambda x: _host_scaled(x, 1).astype(x.dtype),
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def i1e(x: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Gamma function, element by element: its logarithm, derivatives, incomplete integrals.
 
-On a device they are computed in float32 by `glsl/lib/math/gamma.glsl`; the references
-compute in float64.
+On a device they are computed in float32 by `glsl/lib/math/gamma.glsl`, and but for the
+integrals in float64 by `glsl/lib/double/gamma.glsl`; the references compute in float64.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ def host_lgamma(x: np.ndarray) -> np.ndarray:
     glsl="precise_lgamma(x)",
     reference=host_lgamma,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def lgamma(x: Tensor) -> Tensor:
@@ -77,7 +76,6 @@ def host_digamma(x: np.ndarray) -> np.ndarray:
     glsl="precise_digamma(x)",
     reference=host_digamma,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def digamma(x: Tensor) -> Tensor:
@@ -121,7 +119,6 @@ def host_zeta(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     glsl="hurwitz_zeta(x, other)",
     reference=host_zeta,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def zeta(x: Tensor, other: Tensor) -> Tensor:

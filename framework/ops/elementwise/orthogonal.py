@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...dispatch.declare import elementwise
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ def host_polynomial(x: np.ndarray, n: np.ndarray, family: float) -> np.ndarray:
     glsl="orthogonal_polynomial(x, n, family)",
     reference=host_polynomial,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def orthogonal_polynomial(x: Tensor, n: Tensor | float, family: float) -> Tensor:

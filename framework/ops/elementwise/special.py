@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, SINGLE
+from ...base.dtype import FLOAT
 from ...dispatch.declare import elementwise
 from .exponential import exp
 from .unary import square
@@ -82,7 +82,6 @@ def host_erfinv(x: np.ndarray) -> np.ndarray:
     glsl="precise_erfinv(x)",
     reference=host_erfinv,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def erfinv(x: Tensor) -> Tensor:
@@ -121,7 +120,6 @@ def host_erfcx(x: np.ndarray) -> np.ndarray:
     glsl="precise_erfcx(x)",
     reference=host_erfcx,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
     fractional=True,
 )
 def erfcx(x: Tensor) -> Tensor:
@@ -148,7 +146,6 @@ def host_log_ndtr(x: np.ndarray) -> np.ndarray:
     glsl="log_normal_share(x)",
     reference=host_log_ndtr,
     dtypes=FLOAT,
-    device_dtypes=SINGLE,
 )
 def log_ndtr(x: Tensor) -> Tensor:
     """Return the logarithm of the probability that a normal number is at most `x`."""

@@ -30,10 +30,17 @@ double error_near_zero(double x) {
     return fma(x, y, x);
 }
 
-// erfc(x) for x >= 1: (1 + 2 x) exp(x * x) erfc(x) in (x - 4) / (x + 4), to 2^-56 of it
-// up to 27.3, where erfc is below every number
-double error_tail(double x) {
-    double size = min(x, 27.3lf), t = (size - 4.0lf) / (size + 4.0lf);
+// exp(x * x) erfc(x) for x >= 1: up to 27.3 that times 1 + 2 x is a polynomial in
+// (x - 4) / (x + 4), to 2^-56 of it; above it is the asymptotic expansion.
+double large_erfcx(double x) {
+    if (x > 27.3lf) {
+        double inverse = 1.0lf / x, u = inverse * inverse;
+        double y = fma(u, -1055.7421875lf, 162.421875lf);
+        y = fma(u, fma(u, fma(u, y, -29.53125lf), 6.5625lf), -1.875lf);
+        double series = fma(u, fma(u, y, 0.75lf), -0.5lf);
+        return 5.64189583547756279280e-01lf * inverse * fma(u, series, 1.0lf);
+    }
+    double t = (x - 4.0lf) / (x + 4.0lf);
     double y = 5.199180489620179e-08lf;
     y = fma(y, t, 5.9484082492890283e-08lf);
     y = fma(y, t, -7.472214075626226e-07lf);
@@ -54,7 +61,11 @@ double error_tail(double x) {
     y = fma(y, t, 0.015379652102624599lf);
     y = fma(y, t, -0.13962111684056205lf);
     y = fma(y, t, 1.2329951186255526lf);
-    return y / fma(2.0lf, size, 1.0lf) * bell(x);
+    return y / fma(2.0lf, x, 1.0lf);
+}
+
+double error_tail(double x) {
+    return large_erfcx(min(x, 27.3lf)) * bell(x);
 }
 
 double precise_erf(double x) {
@@ -85,4 +96,38 @@ double normal_slope(double x) {
     double below = 0.5lf * precise_erfc(-x * ROOT_HALF);
     double bounded = clamp(x, -50.0lf, 50.0lf);
     return fma(bounded * height, bell(x * ROOT_HALF), below);
+}
+
+double precise_erfcx(double x) {
+    if (x != x) return x;
+    if (x >= 1.0lf) return large_erfcx(x);
+    if (x < -26.7lf) return INFINITE_DOUBLE;
+    precise double square = x * x;
+    double value = precise_exp(square) * precise_erfc(x);
+    return fma(value, product_error(x, x, square), value);
+}
+
+double log_normal_share(double x) {
+    double s = x * ROOT_HALF;
+    if (x < -1.5lf) return precise_log(0.5lf * large_erfcx(-s)) - 0.5lf * x * x;
+    return precise_log1p(-0.5lf * precise_erfc(s));
+}
+
+// Winitzki's approximation, to 0.002, then three steps of Halley's method
+double precise_erfinv(double x) {
+    double size = abs(x), rest = 1.0lf - size;
+    if (!(size < 1.0lf)) return size == 1.0lf ? x * INFINITE_DOUBLE : NAN_DOUBLE;
+    double logarithm = precise_log1p(-size) + precise_log1p(size);
+    double half_way = 4.33074675076893lf + 0.5lf * logarithm;
+    double y = sqrt(sqrt(half_way * half_way - 6.80272108843537lf * logarithm) - half_way);
+    for (uint k = 0u; k < 3u; ++k) {
+        double off = size < 0.5lf ? precise_erf(y) - size : rest - precise_erfc(y);
+        // 2 / sqrt(pi) exp(-y^2) is the derivative of erf.
+        double newton = off * 8.86226925452758052283e-01lf * precise_exp(y * y);
+        y -= newton / fma(y, newton, 1.0lf);
+    }
+    // Near 0 the function is its slope times x.
+    double cube = size * size * size * 2.32013666534654507e-01lf;
+    double found = size < 1e-4lf ? fma(size, 8.86226925452758052283e-01lf, cube) : y;
+    return x < 0.0lf ? -found : found;
 }

@@ -88,3 +88,7 @@ float precise_i1(float x) {
     if (abs(x) <= 4.0) return near_i1(x);
     return abs(x) > 3.4e38 ? (x < 0.0 ? -INFINITE : INFINITE) : unscaled_bessel(x, 1u);
 }
+
+#ifdef FLOAT64
+#include "lib/double/bessel.glsl"
+#endif

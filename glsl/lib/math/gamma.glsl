@@ -234,3 +234,7 @@ float gamma_draw_slope(float a, float x) {
     }
     return length * x * (below ? sum / a : sum);
 }
+
+#ifdef FLOAT64
+#include "lib/double/gamma.glsl"
+#endif

@@ -28,3 +28,28 @@ float orthogonal_polynomial(float x, float n, float family) {
     }
     return current;
 }
+
+#ifdef FLOAT64
+double orthogonal_polynomial(double x, double n, double family) {
+    double degree = trunc(n), z = family > 7.5lf ? 2.0lf * x - 1.0lf : x;
+    uint kind = uint(family > 7.5lf ? family - 8.0lf : family);
+    if (!(degree <= 10000.0lf)) return NAN_DOUBLE;
+    if (degree < 0.0lf) return 0.0lf;
+    if (degree < 1.0lf) return 1.0lf;
+    double last = 1.0lf, current = kind == 1u || kind == 4u ? 2.0lf * z : z;
+    if (kind == 2u) current = 2.0lf * z - 1.0lf;
+    if (kind == 3u) current = 2.0lf * z + 1.0lf;
+    if (kind == 6u) current = 1.0lf - z;
+    for (double k = 1.0lf; k < degree; k += 1.0lf) {
+        double next = 2.0lf * z * current - last;
+        if (kind == 4u) next = 2.0lf * z * current - 2.0lf * k * last;
+        if (kind == 5u) next = z * current - k * last;
+        if (kind == 6u) next = ((2.0lf * k + 1.0lf - z) * current - k * last) / (k + 1.0lf);
+        if (kind == 7u) next = ((2.0lf * k + 1.0lf) * z * current - k * last) / (k + 1.0lf);
+        last = current;
+        current = next;
+        if (current != current) break;
+    }
+    return current;
+}
+#endif

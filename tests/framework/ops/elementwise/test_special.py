@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy import special
 import vkbackend.framework as fw
 from tests.framework.ops.special import check_special
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -34,3 +37,33 @@ def test_inverse(make: Make) -> None:
     x = np.concatenate([x, np.float32([1 - 2**-24, 1e-30, 1.5, np.nan])])
     expected = special.erfinv(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(ops.erfinv(make(x)).numpy(), expected, 5e-7)
+
+
+DOUBLES: dict[str, tuple[Any, Any, float, float]] = {
+    "lgamma": (fw.lgamma, special.gammaln, -4.9, 40),
+    "digamma": (fw.digamma, special.digamma, 0.1, 40),
+    "polygamma": (lambda x: fw.polygamma(2, x), partial(special.polygamma, 2), 0.2, 9),
+    "erfinv": (fw.erfinv, special.erfinv, -1, 1),
+    "i0": (fw.special.i0, special.i0, -50, 50),
+    "i0e": (fw.special.i0e, special.i0e, -50, 50),
+    "i1": (fw.special.i1, special.i1, -50, 50),
+    "i1e": (fw.special.i1e, special.i1e, -50, 50),
+    "erfcx": (fw.special.erfcx, special.erfcx, -5, 60),
+    "log_ndtr": (fw.special.log_ndtr, special.log_ndtr, -40, 6),
+}
+ENDS = [0.0, -0.0, 1.0, -1.0, 2.0, math.inf, -math.inf, math.nan, 1e-300, 0.5]
+
+
+@pytest.mark.parametrize("name", DOUBLES)
+def test_float64_on_a_device(name: str, gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    function, oracle, low, high = DOUBLES[name]
+    x = np.random.default_rng(3).uniform(low, high, 300)
+    found = function(fw.tensor(x, device=gpu))
+    assert found.dtype is fw.float64
+    np.testing.assert_allclose(found.numpy(), oracle(x), 1e-13, 1e-14)
+    ends = [each for each in ENDS if name != "polygamma" or abs(each) < 9]
+    on_device = function(fw.tensor(ends, dtype="float64", device=gpu)).numpy()
+    on_host = function(fw.tensor(ends, dtype="float64")).numpy()
+    np.testing.assert_allclose(on_device, on_host, 1e-14, 1e-14)
