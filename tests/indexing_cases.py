@@ -12,7 +12,6 @@ from tests.case import Bad, Case, Draw, Sample, sample
 from vkbackend.framework import ops
 from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeError
 from vkbackend.framework.dispatch.op import REGISTRY
-from vkbackend.framework.ops.indexing.compaction import TrueElements
 from vkbackend.framework.ops.indexing.masked import flatnonzero
 from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
 
@@ -92,6 +91,29 @@ def each_third(shape: tuple[int, ...]) -> np.ndarray:
     """Return a mask that holds for each third element."""
     numbers: np.ndarray = np.arange(math.prod(shape)).reshape(shape) % 3 == 0
     return numbers
+
+
+def coordinates(mask: fw.Tensor) -> fw.Tensor:
+    """Return the coordinates of true elements, counted before."""
+    starts, total = REGISTRY["nonzero"](mask)
+    count = int(total.item()) if mask.numel() else 0
+    given = mask, starts, count, mask.shape, True, fw.int32
+    return REGISTRY["true_coordinates"](*given)
+
+
+def counted(mask: fw.Tensor) -> fw.Tensor:
+    """Return the coordinates of true elements, then zeros."""
+    found, total = REGISTRY["counted_coordinates"](mask, mask.shape, True, fw.int32)
+    rows = fw.arange(mask.numel(), dtype=fw.int32, device=mask.device)[:, None]
+    return fw.where(rows < total, found, 0)
+
+
+def elements(x: fw.Tensor) -> fw.Tensor:
+    """Return each third element, counted before."""
+    mask = fw.tensor(each_third(x.shape), device=x.device)
+    starts, total = REGISTRY["nonzero"](mask)
+    count = int(total.item()) if mask.numel() else 0
+    return REGISTRY["true_elements"](x, mask, starts, count)
 
 
 def row_beyond(mode: str) -> Bad:
@@ -356,16 +378,27 @@ INDEXING = {
         exact=True,
     ),
     "true_coordinates": Case(
-        lambda mask: (
-            TrueElements.of(mask).coordinates(mask.shape, True, fw.int32)
-            if mask.numel()
-            else ops.nonzero(mask).int()
-        ),
+        coordinates,
         tuple(sample(shape) for shape in ((7, 11), (1031,), (3, 1, 29), (1,), (0, 3))),
         lambda mask: np.argwhere(mask).astype(np.int32),
         gradient=False,
     ),
+    "counted_coordinates": Case(
+        counted,
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (3, 1, 29), (1,), (0, 3))),
+        lambda mask: np.pad(
+            np.argwhere(mask).astype(np.int32),
+            ((0, mask.size - np.count_nonzero(mask)), (0, 0)),
+        ),
+        gradient=False,
+    ),
     "true_elements": Case(
+        elements,
+        tuple(sample(shape) for shape in ((7, 11), (1031,), (1,), (0, 3))),
+        lambda x: x[each_third(x.shape)],
+        exact=True,
+    ),
+    "counted_elements": Case(
         lambda x: ops.masked_select(x, fw.tensor(each_third(x.shape), device=x.device)),
         tuple(sample(shape) for shape in ((7, 11), (1031,), (1,), (0, 3))),
         lambda x: x[each_third(x.shape)],

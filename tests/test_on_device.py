@@ -25,7 +25,13 @@ from vkbackend.framework.base.errors import DTypeError
 from vkbackend.framework.dispatch.op import REGISTRY
 
 SEED = 3
-READERS = ("nonzero", "true_coordinates", "true_elements", "move")
+READERS = (
+    "nonzero",
+    "true_coordinates",
+    "true_elements",
+    "counted_elements",
+    "move",
+)
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigh_factors",

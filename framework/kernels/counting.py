@@ -144,6 +144,28 @@ def listing_dispatch(
     return _compaction(gpu, mask, push, {"SPREADS": 0}, defines)
 
 
+def counted_coordinates_dispatches(
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    shape: Shape,
+    strides: tuple[int, int],
+    places: DType,
+) -> list[Dispatch]:
+    """Return dispatches that count, with a `total`, and list coordinates."""
+    step = coordinates_dispatch(gpu, mask, shape, strides, places)
+    counted, starts = _counts(gpu, mask, "total")
+    return [*counted, _starting(step, starts, "coordinates")]
+
+
+def counted_elements_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec
+) -> list[Dispatch]:
+    """Return dispatches that count, with a `total`, and list `elements`."""
+    counted, starts = _counts(gpu, mask, "total")
+    step = listing_dispatch(gpu, x, mask, mask.numel)
+    return [*counted, _starting(step, starts, "elements")]
+
+
 def counted_listing_dispatches(
     gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec, most: int
 ) -> list[Dispatch]:
@@ -166,13 +188,15 @@ def spreading_dispatches(
     return [*counted, _starting(spread, starts)]
 
 
-def _counts(gpu: DeviceInfo, mask: StridedSpec) -> tuple[list[Dispatch], Scratch]:
+def _counts(
+    gpu: DeviceInfo, mask: StridedSpec, total: Argument | None = None
+) -> tuple[list[Dispatch], Scratch]:
     starts = Scratch("starts", 4 * nonzero_tiles(mask.numel))
-    return _counted(gpu, mask, starts, Scratch("total", 4)), starts
+    return _counted(gpu, mask, starts, total or Scratch("total", 4)), starts
 
 
-def _starting(step: Dispatch, starts: Scratch) -> Dispatch:
-    return dataclasses.replace(step, push={**step.push, "starts": starts})
+def _starting(step: Dispatch, starts: Scratch, out: str = "out") -> Dispatch:
+    return dataclasses.replace(step, push={**step.push, "starts": starts, "out_": out})
 
 
 def _compaction(

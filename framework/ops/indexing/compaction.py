@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.counting import (
     coordinates_dispatch,
+    counted_coordinates_dispatches,
+    counted_elements_dispatches,
     counted_listing_dispatches,
     listing_dispatch,
     nonzero_dispatches,
@@ -25,9 +27,9 @@ from ...kernels.reduce import need_countable
 from ...kernels.row_copy import first_copy
 from ...kernels.shader_types import storage_defines
 from ..elementwise.compare import where
+from ..movement.slice import narrow
 from ..reduce.common import in_storage
 from ..source import fill_like
-from ..view import reshape
 from .row_index import checked_rows
 
 if TYPE_CHECKING:
@@ -140,6 +142,78 @@ def _true_elements_reference(
     x: np.ndarray, mask: np.ndarray, **_: object
 ) -> np.ndarray:
     return np.asarray(x)[mask]
+
+
+@primitive(dtypes={"x": STORED, "mask": BOOL}, outputs=("elements", "total"), typed="x")
+def _counted_elements(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the elements where the mask is true, and how many of them are."""
+
+
+@_counted_elements.spec
+def _counted_elements_spec(
+    x: TensorSpec, mask: TensorSpec
+) -> tuple[TensorSpec, TensorSpec]:
+    return TensorSpec((mask.numel,), x.dtype), TensorSpec((1,), int32)
+
+
+@_counted_elements.kernel
+def _counted_elements_kernel(
+    gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec
+) -> list[Dispatch]:
+    return counted_elements_dispatches(gpu, x, mask)
+
+
+@_counted_elements.vjp
+def _counted_elements_vjp(
+    grad: Tensor, mask: Tensor, x_spec: TensorSpec
+) -> tuple[Tensor, None]:
+    zeros = fill_like(grad, x_spec.shape, 0, x_spec.dtype)
+    return masked_store(zeros, mask, grad, UNCHECKED), None
+
+
+@_counted_elements.reference
+def _counted_elements_reference(
+    x: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    total = np.array([np.count_nonzero(mask)], np.int32)
+    return _padded_elements_reference(x, mask, mask.size), total
+
+
+@primitive(dtypes=BOOL, outputs=("coordinates", "total"))
+def _counted_coordinates(
+    mask: Tensor, shape: Shape, rows: bool, dtype: DType
+) -> tuple[Tensor, Tensor]:
+    """Return the coordinates of true elements, and how many of them are.
+
+    As `_true_coordinates`, but with room for all elements.
+    """
+
+
+@_counted_coordinates.spec
+def _counted_coordinates_spec(
+    mask: TensorSpec, shape: Shape, rows: bool, dtype: DType
+) -> tuple[TensorSpec, TensorSpec]:
+    sizes = (mask.numel, len(shape))
+    found = TensorSpec(sizes if rows else sizes[::-1], dtype)
+    return found, TensorSpec((1,), int32)
+
+
+@_counted_coordinates.kernel
+def _counted_coordinates_kernel(
+    gpu: DeviceInfo, mask: StridedSpec, shape: Shape, rows: bool, dtype: DType
+) -> list[Dispatch]:
+    strides = (len(shape), 1) if rows else (1, mask.numel)
+    return counted_coordinates_dispatches(gpu, mask, shape, strides, dtype)
+
+
+@_counted_coordinates.reference
+def _counted_coordinates_reference(
+    mask: np.ndarray, shape: Shape, rows: bool, dtype: DType
+) -> tuple[np.ndarray, np.ndarray]:
+    found = _true_coordinates_reference(mask, shape, rows, dtype)
+    room = [(0, mask.size - found.shape[0 if rows else 1]), (0, 0)]
+    total = np.array([np.count_nonzero(mask)], np.int32)
+    return np.pad(found, room if rows else room[::-1]), total
 
 
 @primitive(dtypes={"x": STORED, "mask": BOOL}, typed="x")
@@ -259,41 +333,33 @@ def run_starts_reference(x: np.ndarray) -> np.ndarray:
     return found
 
 
-class TrueElements(NamedTuple):
-    """Mask whose true elements are counted.
+FEW = 1 << 14
+"""Elements of a mask up to which results have room for all of them, so that one
+submission gives them and their number."""
 
-    Attributes
-    ----------
-    mask : Tensor, bool
-    starts : Tensor
-        How many are true before each tile.
-    total : Tensor, shape (1,)
-        How many are.
+
+def true_elements(x: Tensor, mask: Tensor) -> Tensor:
+    """Return the elements where a mask is true; the host waits for their number.
+
+    `moves_elements` tells whether shaders may move such elements.
     """
+    if x.is_gpu and mask.numel() <= FEW:
+        elements, total = _counted_elements(x, mask)
+        return narrow(elements, 0, 0, int(total.item()))
+    starts, total = _nonzero(mask)
+    return _true_elements(x, mask, starts, int(total.item()))
 
-    mask: Tensor
-    starts: Tensor
-    total: Tensor
 
-    @classmethod
-    def of(cls, mask: Tensor) -> TrueElements:
-        """Return a mask with its counts, of which the host reads none."""
-        return cls(mask, *_nonzero(mask))
+def true_coordinates(mask: Tensor, shape: Shape, rows: bool, dtype: DType) -> Tensor:
+    """Return coordinates in a shape; the host waits for the number of places.
 
-    def places(self) -> Tensor:
-        """Return flat offsets, in order, as int32; the host waits for their number."""
-        numel = self.mask.numel()
-        return reshape(self.coordinates((numel,), False, int32), (-1,))
-
-    def coordinates(self, shape: Shape, rows: bool, dtype: DType) -> Tensor:
-        """Return coordinates in a shape; the host waits for the number of places."""
-        total = int(self.total.item())
-        given = self.mask, self.starts, total
-        return _true_coordinates(*given, shape, rows, dtype)
-
-    def elements(self, x: Tensor) -> Tensor:
-        """Return the elements of `x`; the host waits for their number."""
-        return _true_elements(x, self.mask, self.starts, int(self.total.item()))
+    They are (places, dimensions) if `rows` are wanted, otherwise the transpose.
+    """
+    if mask.is_gpu and mask.numel() <= FEW:
+        found, total = _counted_coordinates(mask, shape, rows, dtype)
+        return narrow(found, 0 if rows else 1, 0, int(total.item()))
+    starts, total = _nonzero(mask)
+    return _true_coordinates(mask, starts, int(total.item()), shape, rows, dtype)
 
 
 def moves_elements(x: Tensor) -> bool:

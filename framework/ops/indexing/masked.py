@@ -22,7 +22,11 @@ from ..movement.slice import select
 from ..reduce.common import place_dtype
 from ..source import band_like, fill_like
 from ..view import expand, flatten, reshape
-from .compaction import TrueElements, moves_elements
+from .compaction import (
+    moves_elements,
+    true_coordinates,
+    true_elements,
+)
 from .gather import store_rows, take_rows
 
 if TYPE_CHECKING:
@@ -38,7 +42,7 @@ def flatnonzero(mask: Tensor) -> Tensor:
         raise DTypeError(f"flatnonzero: `mask` is {mask.dtype.name}; accepted: bool")
     if mask.numel() == 0:
         return fill_like(mask, (0,), 0, int32)
-    return TrueElements.of(mask).places()
+    return flatten(true_coordinates(mask, (mask.numel(),), False, int32))
 
 
 @overload
@@ -75,7 +79,7 @@ def nonzero(x: Tensor, *, as_tuple: bool = False) -> Tensor | tuple[Tensor, ...]
         columns = [cast(each, kind) for each in unravelled(places, shape)]
         return tuple(columns) if as_tuple else stack(columns, 1)
     else:
-        found = TrueElements.of(mask).coordinates(shape, not as_tuple, kind)
+        found = true_coordinates(mask, shape, not as_tuple, kind)
     return tuple([select(found, 0, dim) for dim in range(ndim)]) if as_tuple else found
 
 
@@ -191,7 +195,7 @@ def masked_elements(x: Tensor, mask: Tensor) -> Tensor:
         If the mask is not bool.
     """
     if mask.dtype is bool_ and mask.numel() and moves_elements(x):
-        return TrueElements.of(mask).elements(x)
+        return true_elements(x, mask)
     places = flatnonzero(mask)
     return flatten(_chosen(reshape(x, (1, -1, 1)), places))
 

@@ -69,6 +69,20 @@ def test_masks_of_a_batch(place: Device) -> None:
         assert np.array_equal(row, wanted)
 
 
+def test_few_elements_take_one_submission(device: vkbackend.Device) -> None:
+    """Their number is read after it, and the results have room for all."""
+    x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
+    mask = x > 0
+    fw.eval(x, mask)
+    for call in (lambda: x[mask], lambda: ops.nonzero(mask), lambda: ops.unique(x)):
+        before = device.counters.snapshot()
+        found = call()
+        fw.eval(found)
+        since = device.counters.snapshot() - before
+        assert (since.submits, since.host_reads) == (1, 1)
+        assert found.is_contiguous()
+
+
 def test_launches(device: vkbackend.Device) -> None:
     """Two that count, then one with the result; a copy where there is a base."""
     x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
