@@ -50,10 +50,13 @@ left out is a backward error below the rounding. Each squaring saved is an error
 not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
 revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
 
-QR_HELD = {float32: 32, float64: 16}
+QR_WORKGROUP = 512
+"""Invocations of `linalg/qr_panel`, which take 128 registers each on most devices."""
+
+QR_HELD = {float32: 64, float64: 32}
 """Elements in registers of an invocation of `linalg/qr_panel`."""
 
-QR_ROWS, QR_LEAST = 2, 4
+QR_ROWS, QR_LEAST = 4, 4
 """Rows of an invocation by which the columns of a panel are reckoned, at least, and
 columns of the narrowest panels."""
 
@@ -257,7 +260,7 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
 
 def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
     """Return the columns of the panels of `linalg/qr_panel`, 0 where it cannot be."""
-    local = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    local = min(QR_WORKGROUP, gpu.max_workgroup_invocations)
     has = gpu.subgroup_arithmetic and gpu.min_subgroup_size >= 4
     held = max(QR_ROWS, 1 << (ceil_div(rows, local) - 1).bit_length())
     columns = QR_HELD[dtype] // held
@@ -277,7 +280,7 @@ def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     edge, panels = WORKGROUP // columns, ceil_div(n, columns)
     size = matrices * panels * columns * columns * a.dtype.itemsize
     t, defines = Scratch("t", size), {"COLUMNS": str(columns), **_defines(a.dtype)}
-    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
+    most = min(QR_WORKGROUP, gpu.max_workgroup_invocations)
     least = max(32, gpu.max_subgroup_size)
     found = [first_copy(gpu, "qr", a, "a", "factors")]
 
