@@ -106,7 +106,7 @@ def _lu(x: Any) -> tuple[Any, Any]:
 
 
 def _by_factors(name: str, x: Any) -> Any:
-    factors, order, _, sign = REGISTRY["lu"](x.detach())
+    factors, order, _, sign, _ = REGISTRY["lu"](x.detach())
     return REGISTRY[name](x, factors, order, sign)
 
 
@@ -133,7 +133,7 @@ SMALL_WITH_SIDE = tuple(
 
 FACTORIZATIONS = {
     "cholesky": Case(
-        lambda x: REGISTRY["cholesky"](symmetric(x)),
+        lambda x: REGISTRY["cholesky"](symmetric(x))[0],
         SMALL,
         None,
         lambda x: torch.linalg.cholesky(symmetric(x)),

@@ -218,7 +218,8 @@ def cholesky_dispatches(a: TensorSpec) -> list[Dispatch]:
         place: dict[str, Argument] = {"n": n, "begun": begun}
         tiles = max(0, ceil_div(n - begun - EDGE, TILE))
         grid = max(1, tiles), 1, matrices
-        panel = {"a": rest if begun else "a", "out_": "out", **place}
+        panel: dict[str, Argument] = {"a": rest if begun else "a", "out_": "out"}
+        panel |= {"info": "info", **place}
         found.append(Dispatch("linalg/cholesky_panel", grid, panel, constants, defines))
         if not tiles:
             break
@@ -232,7 +233,8 @@ def cholesky_dispatches(a: TensorSpec) -> list[Dispatch]:
 
 def _small_cholesky_dispatch(a: TensorSpec) -> Dispatch:
     matrices, n, _ = a.shape
-    push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "info": "info"}
+    push["matrices"] = matrices
     constants = {"LOCAL_X": WORKGROUP, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/cholesky", grid, push, constants, defines)
@@ -356,7 +358,7 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         place: dict[str, Argument] = {"factors": "factors", "n": n, "begun": begun}
         rows: dict[str, Argument] = {**place, "moved": moved, "pivots": "pivots"}
         panel: dict[str, Argument] = {**rows, "order": "order", "sign_": "sign"}
-        panel["matrices"] = matrices
+        panel |= {"info": "info", "matrices": matrices}
         local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
         held = {**defines, "ROWS": str(ceil_div(n - begun, local))}
         held |= _subgroup_defines(gpu, local)

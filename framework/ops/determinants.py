@@ -44,9 +44,9 @@ def _pivots(compact: Tensor) -> Tensor:
     return diagonal(compact, 0, -2, -1)
 
 
-def _product(found: triangular.Factors, x: Tensor) -> Tensor:
+def _product(compact: Tensor, sign: Tensor, x: Tensor) -> Tensor:
     """Return determinants by the factors of `x`."""
-    made = _pivots(found.compact).prod(-1) * squeeze(found.sign, 1)
+    made = _pivots(compact).prod(-1) * squeeze(sign, 1)
     return reshape(made, x.layout.shape[:-2])
 
 
@@ -77,7 +77,7 @@ def factored_determinant(
     x: Tensor, compact: Tensor, order: Tensor, sign: Tensor
 ) -> Tensor:
     """Return determinants of `x`, whose LU factors and their order are known."""
-    return _product(triangular.Factors(compact, order, order, sign), x)
+    return _product(compact, sign, x)
 
 
 @factored_determinant.spec
@@ -101,7 +101,7 @@ def factored_determinant_vjp(
     least = where(eq(largest, 0.0), 1e-18, least)
     replaced = where(eq(pivots, 0.0), least, pivots)
     filled = compact + diag_embed(replaced - pivots)
-    near = _product(triangular.Factors(filled, order, order, sign), x)
+    near = _product(filled, sign, x)
     size = where(eq(out, 0.0), near, out)
     inverse = _turned_inverse(x, filled, order, grad)
     return _each(grad * size) * inverse, None, None, None
@@ -151,7 +151,8 @@ def log_det(x: Tensor) -> tuple[Tensor, Tensor]:
 def determinant(x: Tensor) -> Tensor:
     """Return determinants."""
     if triangular.lu_by_kernel(x):
-        return _product(triangular.lu(x), x)
+        found = triangular.lu(x)
+        return _product(found.compact, found.sign, x)
     return back(np.linalg.det(read(x)), x)
 
 

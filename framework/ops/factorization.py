@@ -24,7 +24,7 @@ from ..kernels.linalg import qr_columns
 from . import triangular
 from .elementwise.binary import mul
 from .elementwise.cast import cast
-from .elementwise.compare import eq, isnan, ne, where
+from .elementwise.compare import eq, ne, where
 from .elementwise.complex_numbers import conj
 from .elementwise.unary import copy
 from .factorization_results import QR
@@ -83,39 +83,48 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
     return where(zero, 0.0, x / where(zero, 1.0, y))
 
 
-@composite(dtypes=WIDE)
-def cholesky_factor(x: Tensor, upper: bool, checked: bool = True) -> Tensor:
+FEW = 1 << 14
+"""Numbers that the host reads; of more a kernel finds whether one is not 0."""
+
+
+def is_any(places: Tensor) -> bool:
+    """Return whether a place is not 0; while a function is traced none is."""
+    if reads_are_refused():
+        return False
+    few = places.numel() <= FEW
+    return bool(read(places).any() if few else places.any().item())
+
+
+@composite(dtypes=WIDE, outputs=("out", "info"))
+def cholesky_factor(x: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     """Return the lower triangular L of L L^H, by one triangle of `x`.
+
+    And the order of the first minor that is not positive, or 0.
 
     Raises
     ------
     LinAlgError
-        If it is checked whether matrices are positive-definite, and one is not. The
-        host always checks.
+        If the host computes, and a matrix is not positive-definite.
     """
     if triangular.by_kernel(x):
-        found = triangular.cholesky(turned(x) if upper else x)
-        checked = checked and not reads_are_refused()
-        if checked and isnan(diagonal(found, 0, -2, -1)).any().item():
-            raise _not_positive(x)
-        return found
-    given = read(x)
+        return triangular.cholesky(turned(x) if upper else x)
+    given, info = read(x), fill_like(x, x.layout.shape[:-2], 0, int32)
     try:
         lower = np.swapaxes(given, -1, -2).conj() if upper else given
-        return back(np.linalg.cholesky(lower), x)
+        return back(np.linalg.cholesky(lower), x), info
     except np.linalg.LinAlgError:
-        raise _not_positive(x) from None
+        raise not_positive(x) from None
 
 
-def _not_positive(x: Tensor) -> LinAlgError:
+def not_positive(x: Tensor) -> LinAlgError:
     return LinAlgError(
         f"cholesky: a matrix of {tuple(x.shape)} is not positive-definite; each must be"
     )
 
 
 @cholesky_factor.spec
-def cholesky_factor_spec(x: TensorSpec, upper: bool, checked: bool) -> TensorSpec:
-    return x
+def cholesky_factor_spec(x: TensorSpec, upper: bool) -> tuple[TensorSpec, TensorSpec]:
+    return x, TensorSpec(x.shape[:-2], int32)
 
 
 @cholesky_factor.vjp
@@ -162,7 +171,7 @@ def linear_solution(a: Tensor, b: Tensor, checked: bool = True) -> Tensor:
     """
     if is_small_system(a) and triangular.by_kernel(b):
         found, info = small_solution(a, b)
-        if checked and not reads_are_refused() and info.any().item():
+        if checked and is_any(info):
             raise _singular(a)
         return found
     if triangular.lu_by_kernel(a) and triangular.by_kernel(b):
@@ -177,10 +186,8 @@ def linear_solution(a: Tensor, b: Tensor, checked: bool = True) -> Tensor:
 def _checked_lu(a: Tensor, checked: bool = True) -> triangular.Factors:
     """Return LU factors by kernels of matrices that are not singular."""
     found = triangular.lu(a)
-    if checked and not reads_are_refused():
-        zero = eq(diagonal(found.compact, 0, -2, -1), 0.0)
-        if zero.any().item():
-            raise _singular(a)
+    if checked and is_any(found.info):
+        raise _singular(a)
     return found
 
 
@@ -251,7 +258,7 @@ def inverse(x: Tensor) -> Tensor:
     """Return inverses of matrices, none of which may be singular."""
     if is_small_system(x):
         found, info = small_solution(x, None)
-        if not reads_are_refused() and info.any().item():
+        if is_any(info):
             raise _singular(x)
         return found
     if triangular.lu_by_kernel(x):
@@ -276,24 +283,9 @@ def inverse_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 def first_zero(factors: Tensor) -> Tensor:
     """Return the place, from 1 on, of the first zero on each diagonal; 0 without."""
-    return _first_place(eq(diagonal(factors, 0, -2, -1), 0.0))
-
-
-def _first_place(found: Tensor) -> Tensor:
-    """Return the place, from 1 on, of the first that is true in each row; 0 without."""
-    places = cast(argmax(cast(found, int32), -1), int32) + 1
-    return where(any(found, -1), places, 0)
-
-
-def first_bad_minor(lower: Tensor) -> Tensor:
-    """Return the order of the first minor that is not positive; 0 without.
-
-    Parameters
-    ----------
-    lower : Tensor, shape (..., n, n)
-        Cholesky factors by kernels.
-    """
-    return _first_place(isnan(diagonal(lower, 0, -2, -1)))
+    zero = eq(diagonal(factors, 0, -2, -1), 0.0)
+    places = cast(argmax(cast(zero, int32), -1), int32) + 1
+    return where(any(zero, -1), places, 0)
 
 
 def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -306,8 +298,7 @@ def without_singular(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         found = fill_like(x, x.layout.shape[:-2], 0, int32)
         return found, unsqueeze(unsqueeze(ne(found, 0), -1), -1), x
     if triangular.lu_by_kernel(x):
-        compact = triangular.lu(x.detach()).compact
-        found = first_zero(reshape(compact, x.layout.shape))
+        found = reshape(triangular.lu(x.detach()).info, x.layout.shape[:-2])
     else:
         found = first_zero(back(triangular.host_lu(read(x))[0], x))
     bad = unsqueeze(unsqueeze(ne(found, 0), -1), -1)

@@ -294,7 +294,9 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
         If a matrix is not positive-definite; under `fw.jit` the result has NaN instead.
     """
     _matrix("cholesky", input)
-    lower = factors.cholesky_factor(input, bool(upper))
+    lower, info = factors.cholesky_factor(input, bool(upper))
+    if by_kernel(input) and factors.is_any(info):
+        raise factors.not_positive(input)
     return adjoint(lower) if upper else lower
 
 
@@ -316,8 +318,7 @@ def cholesky_ex(
         Raise `LinAlgError` for a matrix that is not positive-definite.
     """
     if not check_errors and input.numel() and by_kernel(_matrix("cholesky", input)):
-        made = factors.cholesky_factor(input, bool(upper), False)
-        places = factors.first_bad_minor(made.detach())
+        made, places = factors.cholesky_factor(input, bool(upper))
         made = adjoint(made) if upper else made
         wrong = unsqueeze(unsqueeze(ne(places, 0), -1), -1)
         return CheckedCholesky(where(wrong, math.nan, made), places)

@@ -22,7 +22,7 @@ from .elementwise.compare import eq
 from .indexing.scatter import gather
 from .selection.sort import argsort
 from .source import arange_like
-from .triangular import BLOCK, by_kernel, host_lu, solve, substituted
+from .triangular import BLOCK, by_kernel, first_zero, host_lu, solve, substituted
 from .view import expand, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -51,9 +51,7 @@ def _small_solve_kernel(gpu: DeviceInfo, a: StridedSpec, b: StridedSpec) -> Disp
 @_small_solve.reference
 def _small_solve_reference(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, _ = host_lu(a)
-    zero = np.diagonal(factors, 0, -2, -1) == 0
-    info = np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
-    return _lu_solve_reference(factors, order, b, False), info
+    return _lu_solve_reference(factors, order, b, False), first_zero(factors)
 
 
 @primitive(dtypes=_REAL, outputs=("out", "info"))

@@ -67,17 +67,14 @@ def _triangular_solve_reference(
     return substituted(a, b.copy(), upper, unit)
 
 
-@primitive(dtypes=_REAL)
-def _cholesky(a: Tensor) -> Tensor:
-    """Return L of A = L L^T, of (matrices, n, n).
-
-    It is NaN, from some column on, where A is not positive-definite.
-    """
+@primitive(dtypes=_REAL, outputs=("out", "info"))
+def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what `cholesky` does, of (matrices, n, n)."""
 
 
 @_cholesky.spec
-def _cholesky_spec(a: TensorSpec) -> TensorSpec:
-    return a
+def _cholesky_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    return a, TensorSpec(a.shape[:1], int32)
 
 
 @_cholesky.kernel
@@ -86,19 +83,19 @@ def _cholesky_kernel(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
 
 
 @_cholesky.reference
-def _cholesky_reference(a: np.ndarray) -> np.ndarray:
-    return np.linalg.cholesky(a)
+def _cholesky_reference(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return np.linalg.cholesky(a), np.zeros(len(a), np.int32)
 
 
-@primitive(dtypes=_REAL, outputs=("factors", "order", "pivots", "sign"))
-def _lu(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+@primitive(dtypes=_REAL, outputs=("factors", "order", "pivots", "sign", "info"))
+def _lu(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return what `Factors` has, of (matrices, n, n)."""
 
 
 @_lu.spec
-def _lu_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec, TensorSpec]:
-    places = TensorSpec(a.shape[:2], int32)
-    return a, places, places, TensorSpec((a.shape[0], 1), a.dtype)
+def _lu_spec(a: TensorSpec) -> tuple[TensorSpec, ...]:
+    places, info = (TensorSpec(a.shape[:count], int32) for count in (2, 1))
+    return a, places, places, TensorSpec((a.shape[0], 1), a.dtype), info
 
 
 @_lu.kernel
@@ -110,7 +107,8 @@ def _lu_kernel(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
 def _lu_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, pivots = host_lu(a)
     swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
-    return factors, order, pivots, (1 - 2 * (swaps % 2)).astype(a.dtype)
+    sign = (1 - 2 * (swaps % 2)).astype(a.dtype)
+    return factors, order, pivots, sign, first_zero(factors)
 
 
 def substituted(
@@ -162,6 +160,12 @@ def host_lu(
     )
 
 
+def first_zero(factors: np.ndarray) -> np.ndarray:
+    """Return the place, from 1 on, of the first zero on each diagonal; 0 without."""
+    zero = np.diagonal(factors, 0, -2, -1) == 0
+    return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
+
+
 def by_kernel(x: Tensor) -> bool:
     """Return whether kernels solve, rather than NumPy on the host.
 
@@ -204,13 +208,15 @@ def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     return reshape(cat(found, 1), b.layout.shape)
 
 
-def cholesky(x: Tensor) -> Tensor:
-    """Return L of A = L L^T by kernels, NaN where A is not positive-definite.
+def cholesky(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return L of A = L L^T by kernels, and the order of the first bad minor, or 0.
 
-    The lower triangle is read.
+    The lower triangle is read. L is NaN, from some column on, where A is not
+    positive-definite.
     """
     size = x.layout.shape[-1]
-    return reshape(_cholesky(reshape(x, (-1, size, size))), x.layout.shape)
+    found, info = _cholesky(reshape(x, (-1, size, size)))
+    return reshape(found, x.layout.shape), reshape(info, x.layout.shape[:-2])
 
 
 class Factors(NamedTuple):
@@ -226,12 +232,15 @@ class Factors(NamedTuple):
         The row that each is exchanged for, one after the other.
     sign : Tensor, shape (matrices, 1)
         That of the permutation.
+    info : Tensor, int32, shape (matrices,)
+        The place, from 1 on, of the first pivot that is 0, or 0.
     """
 
     compact: Tensor
     order: Tensor
     pivots: Tensor
     sign: Tensor
+    info: Tensor
 
 
 def lu(x: Tensor) -> Factors:

@@ -2,7 +2,8 @@
 // grid    linear, one workgroup for each matrix
 // in      a (matrices, N, N) REAL, of which the lower triangle is read
 // out     out_ (matrices, N, N), 0 above the diagonal; NaN where A is not
-//         positive-definite
+//         positive-definite; info (matrices): the order of the first minor that is not
+//         positive, or 0
 // consts  N
 // macros  DOUBLE: see linalg/real.glsl
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 4.2.2: outer
@@ -19,9 +20,13 @@ layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict re
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly buffer
     Results { REAL at[]; };
 
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict writeonly buffer
+    Infos { int at[]; };
+
 layout(push_constant, std430) uniform Push {
     Reals a;
     Results out_;
+    Infos info;
     uint matrices;
 } args;
 
@@ -35,11 +40,14 @@ void main() {
     uint begin = matrix * N * N, size = gl_WorkGroupSize.x;
     for (uint i = gl_LocalInvocationIndex; i < N * N; i += size)
         rows[i / N][i % N] = i % N <= i / N ? a.at[begin + i] : 0.0;
+    uint bad = 0;
     for (uint k = 0; k < N; ++k) {
         barrier();
         REAL top = rows[k][k];
+        bool is_positive = top > 0.0;
+        if (!is_positive && bad == 0) bad = k + 1;
         // Neither a root nor a quotient of what is not positive is a number everywhere.
-        REAL root = top > 0.0 ? sqrt(top) : NOT_A_NUMBER;
+        REAL root = is_positive ? sqrt(top) : NOT_A_NUMBER;
         barrier();
         for (uint row = k + gl_LocalInvocationIndex; row < N; row += size)
             rows[row][k] = row == k ? root : rows[row][k] / root;
@@ -54,4 +62,5 @@ void main() {
     barrier();
     for (uint i = gl_LocalInvocationIndex; i < N * N; i += size)
         out_.at[begin + i] = rows[i / N][i % N];
+    if (gl_LocalInvocationIndex == 0) args.info.at[matrix] = int(bad);
 }

@@ -4,7 +4,8 @@
 // in      a (matrices, n, n) REAL: what is left of A, of which the lower triangle is read;
 //         begun: the columns before these
 // out     out_ (matrices, n, n): of these columns the rows from `begun` on, and 0 right of
-//         the diagonal block; NaN from the column on where A is not positive-definite
+//         the diagonal block; NaN from the column on where A is not positive-definite;
+//         info (matrices): the order of the first minor that is not positive, or 0
 // consts  LOCAL_X: 256
 // macros  DOUBLE: see linalg/real.glsl
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 4.2.6: outer
@@ -20,9 +21,14 @@ layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict re
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict writeonly
     buffer Results { REAL at[]; };
 
+layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer Infos {
+    int at[];
+};
+
 layout(push_constant, std430) uniform Push {
     Reals a;
     Results out_;
+    Infos info;
     uint n;
     uint begun;
 } args;
@@ -57,6 +63,7 @@ void main() {
         bool is_read = rows[h] < n && column < n && (!of_block || lane <= number);
         if (is_read) held[h] = a.at[begin + rows[h] * n + column];
     }
+    uint bad = 0;
     for (uint k = 0; k < EDGE; ++k) {
         uint now = k % 2;
         if (lane == k) {
@@ -68,6 +75,7 @@ void main() {
         // Neither a root nor a quotient of what is not positive is a number everywhere.
         bool is_positive = top > 0.0;
         if (!is_positive) factor = NOT_A_NUMBER;
+        if (!is_positive && bad == 0) bad = begun + k + 1;
         if (thread == 0) roots[k] = top;
         if (lane > k) {
             [[unroll]] for (uint h = 0; h < HELD; ++h)
@@ -92,4 +100,7 @@ void main() {
         uint row = begun + i / TILE, right = behind + i % TILE;
         if (right < n) out_.at[begin + row * n + right] = 0.0;
     }
+    if (thread != 0 || gl_WorkGroupID.x != 0) return;
+    uint matrix = gl_WorkGroupID.z;
+    if (begun == 0 || args.info.at[matrix] == 0) args.info.at[matrix] = int(bad);
 }

@@ -5,7 +5,8 @@
 //         diagonal, where it is 1, and U; order (matrices, n): the row of the matrix that
 //         has become each row; moved (matrices, n): the row, counted from `begun` on,
 //         that has in this step; pivots (matrices, n): the row that each is exchanged
-//         for; sign (matrices, 1): -1 where rows were exchanged an odd number of times
+//         for; sign (matrices, 1): -1 where rows were exchanged an odd number of times;
+//         info (matrices): the place, from 1 on, of the first pivot that is 0, or 0
 // consts  LOCAL_X: a power of two
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers; SUBGROUPS: subgroups, which are full, find pivots
@@ -39,6 +40,7 @@ layout(push_constant, std430) uniform Push {
     Orders moved;
     Orders pivots;
     Factors sign_;
+    Orders info;
     uint matrices;
     uint n;
     uint begun;
@@ -74,6 +76,7 @@ void main() {
                 : 0.0;
     }
     REAL sign_ = 1.0;
+    uint zero = 0;
     // A loop that is not unrolled: instructions that run once would wait to be loaded.
     // So column k is always the first in registers, which are rotated by one.
     [[dont_unroll]] for (uint k = 0; k < COLUMNS; ++k) {
@@ -98,6 +101,7 @@ void main() {
         }
         barrier();
         REAL divisor = top[0];
+        if (divisor == 0.0 && k < columns && zero == 0) zero = begun + k + 1;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             bool changes = place[r] > k && place[r] != NONE && k < columns;
             // A column of zeros stays one, as in LAPACK.
@@ -123,4 +127,5 @@ void main() {
     if (local != 0) return;
     if (begun != 0) sign_ *= args.sign_.at[matrix];
     args.sign_.at[matrix] = sign_;
+    if (begun == 0 || args.info.at[matrix] == 0) args.info.at[matrix] = int(zero);
 }
