@@ -30,6 +30,15 @@ def transformed(x: np.ndarray, inverse: bool) -> np.ndarray:
     return (0.5 * made).astype(x.dtype)
 
 
+def convolved(x: Any, inverse: bool) -> Any:
+    """Return the transforms of rows, on a device by convolutions, times 0.5."""
+    from vkbackend.framework.ops.fourier.rows import _by_convolution
+
+    if not x.is_gpu or not x.shape[0]:
+        return rows(x, inverse)
+    return _by_convolution(x, inverse, 0.5)
+
+
 def rows(x: Any, inverse: bool) -> Any:
     """Return the transform of rows, times 0.5."""
     from vkbackend.framework.ops.fourier.rows import fft_rows
@@ -113,6 +122,19 @@ COMPLEX = {
         half_transformed,
         gradient=False,
         scale=4,  # sums of twelve
+    ),
+    # The kernel of it is GPUs'; see `test_convolutions_by_kernels`.
+    "fft_convolved": Case(
+        convolved,
+        (
+            sample((7, 11), inverse=False),
+            sample((3, 17), inverse=True),
+            sample((1, 1), inverse=True),
+            sample((0, 3), inverse=False),
+        ),
+        transformed,
+        gradient=False,
+        scale=8,  # sums of seventeen, twice
     ),
     "fft_rows": Case(
         rows,

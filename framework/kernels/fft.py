@@ -202,6 +202,36 @@ def _long_rows(
     return _passes(gpu, outer, n, inverse, scale, source, out)
 
 
+class Ends(NamedTuple):
+    """What numbers of rows are multiplied with before a transform, and after it.
+
+    Attributes
+    ----------
+    taken, kept : int
+        Numbers of a row of the source, which zeros follow, and of the result.
+    before, after : str or None
+        Tensors of the factors.
+    """
+
+    taken: int
+    kept: int
+    before: str | None = None
+    after: str | None = None
+
+    def macros(self, first: bool) -> dict[str, str]:
+        """Return the macros of the kernel that reads rows, or that writes them."""
+        tensor = self.before if first else self.after
+        return {"FACTORED_IN" if first else "FACTORED_OUT": "1"} if tensor else {}
+
+    def arguments(self, first: bool) -> dict[str, Argument]:
+        """Return the arguments of this kernel."""
+        if first and self.before:
+            return {"in_factors": self.before, "taken": self.taken}
+        if not first and self.after:
+            return {"out_factors": self.after, "kept": self.kept}
+        return {}
+
+
 class Columns(NamedTuple):
     """Rows beside each other, as columns of matrices: row (outer, mid, inner).
 
@@ -234,6 +264,7 @@ def _as_matrix(
     sign: Mapping[str, int],
     source: str | Scratch,
     out: str | Scratch,
+    ends: Ends | None = None,
 ) -> list[Dispatch]:
     """Return the dispatches that transform long rows as matrices.
 
@@ -245,17 +276,21 @@ def _as_matrix(
     rows, columns = sizes
     whole, table = rows * columns, math.lcm(rows, columns)
     between = Scratch("numbers", 8 * outer * whole * inner)
+    ends = ends or Ends(whole, whole)
     down = whole * inner, inner, columns * inner
-    first = Columns(down, down, columns, inner, whole, table)
+    given = ends.taken * inner, *down[1:]
+    first = Columns(given, down, columns, inner, whole, table)
     along = whole * inner, columns * inner, inner
-    turned = whole * inner, inner, rows * inner
+    turned = ends.kept * inner, inner, rows * inner
     second = Columns(along, turned, rows, inner, whole, table)
     count = outer * columns * inner, outer * rows * inner
-    factors = {"TWIDDLED": "1"}
-    staged = {"STAGED": str(int(inner < NEIGHBOURS))}
+    twiddled = {"TWIDDLED": "1", **ends.macros(True)}
+    staged = {"STAGED": str(int(inner < NEIGHBOURS)), **ends.macros(False)}
+    one = count[0], rows, 1.0, sign, first, source, between, twiddled
+    other = count[1], columns, scale, sign, second, between, out, staged
     return [
-        _beside(gpu, count[0], rows, 1.0, sign, first, source, between, factors),
-        _beside(gpu, count[1], columns, scale, sign, second, between, out, staged),
+        _beside(gpu, *one, ends.arguments(True)),
+        _beside(gpu, *other, ends.arguments(False)),
     ]
 
 
@@ -269,15 +304,64 @@ def _beside(
     source: str | Scratch,
     out: str | Scratch,
     macros: Mapping[str, str] = NONE,
+    more: Mapping[str, Argument] = NONE,
 ) -> Dispatch:
     """Return the dispatch that transforms rows which lie beside each other."""
-    push: dict[str, Argument] = {"x": source, "out_": out}
+    push: dict[str, Argument] = {"x": source, "out_": out, **more}
     for name, apart in (("from", columns.source), ("to", columns.out)):
         push |= {f"{name}[{k}]": number for k, number in enumerate(apart)}
     push |= {"mids": columns.mids, "inners": columns.inners, "whole": columns.whole}
     push["table_step"] = columns.table // n
     macros = {"STAGED": "0", **macros, "STRIDED": "1"}
     return _in_registers(gpu, rows, n, scale, sign, push, macros)
+
+
+def takes_convolutions(gpu: DeviceInfo, size: int) -> bool:
+    """Return whether kernels convolve rows by transforms of a size."""
+    return fits_registers(gpu, size) or split_columns(gpu, size) is not None
+
+
+def convolution_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, size: int, inverse: bool, scale: float
+) -> list[Dispatch]:
+    """Return the dispatches that transform rows of any length by a convolution.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec
+        (rows, n) complex numbers.
+    size : int
+        Of the convolution, at least 2 n - 1; see `takes_convolutions`.
+    inverse : bool
+        Whether the conjugates of all factors are taken.
+    scale : float
+        Factor of the result.
+    """
+    rows, n = x.shape
+    wide = Scratch("wide", 8 * rows * size)
+    turns: list[tuple[Ends, str | Scratch, str | Scratch]] = [
+        (Ends(n, size, "chirp", "response"), "x", wide),
+        (Ends(size, n, None, "chirp"), wide, "out"),
+    ]
+    parts: list[Dispatch] = []
+    for number, (ends, source, out) in enumerate(turns):
+        constants = {"INVERSE": number, "CONJUGATED": int(inverse)}
+        factor = scale / size if number else 1.0
+        split = split_columns(gpu, size)
+        if fits_registers(gpu, size):
+            push: dict[str, Argument] = {"x": source, "out_": out}
+            push |= ends.arguments(True) | ends.arguments(False)
+            macros = ends.macros(True) | ends.macros(False)
+            parts.append(
+                _in_registers(gpu, rows, size, factor, constants, push, macros)
+            )
+        else:
+            assert split is not None
+            parts += _as_matrix(
+                gpu, rows, split, 1, factor, constants, source, out, ends
+            )
+    return parts
 
 
 def real_fft_dispatches(

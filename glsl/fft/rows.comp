@@ -17,12 +17,14 @@
 //         the first and the last of half a transform; with STRIDED the distances of
 //         rows and numbers, how many rows are beside each other (inners) and how many
 //         times (mids), the length of the whole row that factors are of, and the numbers
-//         of `table` for one of N
+//         of `table` for one of N; with FACTORED_IN what numbers are multiplied with, of
+//         which rows have `taken`, as zeros follow
 // out     out_ (rows, n) complex64, times scale; with REAL_IN (rows, n + 1); with
-//         HALVES_IN (rows, 2 n) float32
+//         HALVES_IN (rows, 2 n) float32; with FACTORED_OUT the first `kept` numbers, times
+//         the factors
 // consts  N: the length, a product of the radices; ROWS; THREADS; INVERSE: the conjugate
 //         factors, as of numbers back to real ones; CONJUGATED: halves of transforms are
-//         conjugated
+//         conjugated, or factors of numbers
 // macros  PASSES, FIRST_k and SECOND_k: each a pass's radix is the product; HELD: most
 //         numbers of an invocation; STAGED: neighbouring invocations would read far
 //         apart, so numbers are copied to shared memory first, and last from there;
@@ -58,6 +60,12 @@ layout(push_constant, std430) uniform Push {
 #if REAL_IN || HALVES_IN
     Numbers halves;
 #endif
+#if FACTORED_IN
+    Numbers in_factors;
+#endif
+#if FACTORED_OUT
+    Numbers out_factors;
+#endif
     Results out_;
     uint rows;
     float scale;
@@ -72,6 +80,12 @@ layout(push_constant, std430) uniform Push {
 #endif
 #if REAL_IN || HALVES_IN
     float inner;
+#endif
+#if FACTORED_IN
+    uint taken;
+#endif
+#if FACTORED_OUT
+    uint kept;
 #endif
 } push;
 
@@ -105,12 +119,34 @@ uint start_of(uint row, uint distances[3]) {
 }
 #endif
 
+vec2 times_factor(vec2 value, Numbers factors, uint k) {
+    vec2 factor = factors.at[k];
+    return product(value, CONJUGATED != 0 ? conjugate(factor) : factor);
+}
+
+#if FACTORED_IN
+// Number k of a row that begins at `begin`, as a convolution takes it
+vec2 taken_number(Numbers x, uint begin, uint k) {
+    if (k >= push.taken) return vec2(0.0);
+    return times_factor(x.at[begin + k], push.in_factors, k);
+}
+#endif
+
+#if FACTORED_OUT
+void keep(Results out_, uint begin, uint k, vec2 value) {
+    if (k < push.kept)
+        out_.at[begin + k] = push.scale * times_factor(value, push.out_factors, k);
+}
+#endif
+
 // What the first pass reads as number k of a row of the whole matrix
 vec2 given(Numbers x, uint row, uint k) {
 #if HALVES_IN
     return pair_of_half(x, push.halves, row * (N + 1u), k, N, push.inner);
 #elif STRIDED
     return x.at[start_of(row, push.from) + k * push.from[2]];
+#elif FACTORED_IN
+    return taken_number(x, row * push.taken, k);
 #else
     return x.at[row * N + k];
 #endif
@@ -118,6 +154,9 @@ vec2 given(Numbers x, uint row, uint k) {
 
 #if STAGED && !SPLIT
 #define READ_FIRST(k) data[place_of(row, k)]
+#elif STRIDED && FACTORED_IN
+#define READ_FIRST(k)                                                                    \
+    taken_number(x, begin_in - mid * push.from[1], mid * push.from[1] + (k) * push.from[2])
 #elif STRIDED
 #define READ_FIRST(k) x.at[begin_in + (k) * push.from[2]]
 #else
@@ -129,12 +168,20 @@ vec2 given(Numbers x, uint row, uint k) {
 #else
 #define FACTORED(k, value) (value)
 #endif
+#if FACTORED_OUT
+#define WRITE_LAST(k, value)                                                             \
+    keep(out_, begin_out - mid * push.to[1], mid * push.to[1] + (k) * push.to[2], value)
+#else
 #define WRITE_LAST(k, value)                                                             \
     out_.at[begin_out + (k) * push.to[2]] = push.scale * FACTORED(k, value)
+#endif
 #define SHARED_LAST 0
 #elif STAGED || REAL_IN
 #define WRITE_LAST(k, value) data[place_of(row, k)] = value
 #define SHARED_LAST 1
+#elif FACTORED_OUT
+#define WRITE_LAST(k, value) keep(out_, (first + row) * push.kept, k, value)
+#define SHARED_LAST 0
 #else
 #define WRITE_LAST(k, value) out_.at[(first + row) * N + k] = push.scale * (value)
 #define SHARED_LAST 0
@@ -388,7 +435,12 @@ void main() {
     }
 #elif STAGED && !STRIDED
     barrier();
-    for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x)
+    for (uint i = gl_LocalInvocationIndex; i < here * N; i += gl_WorkGroupSize.x) {
+#if FACTORED_OUT
+        keep(out_, (first + i / N) * push.kept, i % N, data[place_of(i / N, i % N)]);
+#else
         out_.at[first * N + i] = push.scale * data[place_of(i / N, i % N)];
+#endif
+    }
 #endif
 }

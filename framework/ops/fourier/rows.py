@@ -15,10 +15,12 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.fft import (
     LEAST_BESIDE,
+    convolution_dispatches,
     fft_dispatches,
     real_fft_dispatches,
     table_size,
     takes_columns,
+    takes_convolutions,
     takes_rows,
 )
 from ..elementwise.binary import mul
@@ -270,13 +272,81 @@ def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> 
     return reshape(made, (*outer, n if back else n // 2 + 1))
 
 
+@primitive(dtypes=COMPLEX, device_dtypes=(complex64,))
+def _fft_convolved(
+    x: Tensor,
+    table: Tensor,
+    chirp: Tensor,
+    response: Tensor,
+    inverse: bool,
+    scale: float,
+) -> Tensor:
+    """Return the transforms of rows (rows, n) times `scale`, by a convolution.
+
+    The size of the convolution is that of `response`; `table` is of its transforms.
+    """
+
+
+@_fft_convolved.spec
+def _fft_convolved_spec(
+    x: TensorSpec,
+    table: TensorSpec,
+    chirp: TensorSpec,
+    response: TensorSpec,
+    inverse: bool,
+    scale: float,
+) -> TensorSpec:
+    return x
+
+
+@_fft_convolved.kernel
+def _fft_convolved_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    table: StridedSpec,
+    chirp: StridedSpec,
+    response: StridedSpec,
+    inverse: bool,
+    scale: float,
+) -> list[Dispatch]:
+    return convolution_dispatches(gpu, x, response.shape[0], inverse, scale)
+
+
+@_fft_convolved.vjp
+def _fft_convolved_vjp(
+    grad: Tensor,
+    table: Tensor,
+    chirp: Tensor,
+    response: Tensor,
+    inverse: bool,
+    scale: float,
+) -> tuple[Tensor, None, None, None]:
+    found = _fft_convolved(grad, table, chirp, response, not inverse, scale)
+    return found, None, None, None
+
+
+@_fft_convolved.reference
+def _fft_convolved_reference(
+    x: np.ndarray,
+    table: np.ndarray,
+    chirp: np.ndarray,
+    response: np.ndarray,
+    inverse: bool,
+    scale: float,
+) -> np.ndarray:
+    return _fft_rows_reference(x, table, inverse, scale)
+
+
 def _by_convolution(x: Tensor, inverse: bool, scale: float) -> Tensor:
     """Transform rows of any length by a convolution with a chirp."""
-    if inverse:
-        return conj(_by_convolution(conj(x), False, scale))
     n = x.shape[1]
     size = 1 << (2 * n - 2).bit_length()
     chirp, response = constant(x, "chirp", n), constant(x, "filter", n, size)
+    device = x.device
+    if isinstance(device, GpuDevice) and takes_convolutions(device.gpu.info, size):
+        return _fft_convolved(x, _table(x, size), chirp, response, inverse, scale)
+    if inverse:
+        return conj(_by_convolution(conj(x), False, scale))
     wide = fft_rows(pad(mul(x, chirp), (0, size - n)), False, 1.0)
     made = fft_rows(mul(wide, response), True, scale / size)
     return mul(narrow(made, 1, 0, n), chirp)

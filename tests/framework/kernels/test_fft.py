@@ -11,6 +11,7 @@ from vkbackend.framework.kernels.fft import (
     IN_REGISTERS,
     LEAST_BESIDE,
     MOST_PASSES,
+    convolution_dispatches,
     fft_dispatches,
     fits_registers,
     pass_radices,
@@ -18,6 +19,7 @@ from vkbackend.framework.kernels.fft import (
     split_columns,
     split_length,
     takes_columns,
+    takes_convolutions,
     takes_rows,
 )
 
@@ -78,6 +80,26 @@ def test_long_rows_are_matrices_of_split_columns(device: vkbackend.Device) -> No
     first, second = fft_dispatches(info, x, False, 1.0)
     assert (first.defines["SPLIT"], second.defines["SPLIT"]) == ("0", "1")
     assert second.constants["ROWS"] == LEAST_BESIDE
+
+
+def test_convolutions_take_factors_as_they_read_and_write(
+    device: vkbackend.Device,
+) -> None:
+    info = dataclasses.replace(
+        device.info, max_shared_memory=49152, kind="discrete", vendor_id=0x10DE
+    )
+    for n, size, count in ((2039, 4096, 2), (8191, 16384, 4), (1048575, 1 << 21, 4)):
+        assert takes_convolutions(info, size)
+        shape = (3, n)
+        x = StridedSpec(shape, complex64, Layout.contiguous(shape))
+        made = convolution_dispatches(info, x, size, False, 0.5)
+        assert len(made) == count
+        assert (made[0].push["taken"], made[0].push["in_factors"]) == (n, "chirp")
+        assert (made[-1].push["kept"], made[-1].push["out_factors"]) == (n, "chirp")
+        middle = made[count // 2 - 1].push
+        assert (middle["kept"], middle["out_factors"]) == (size, "response")
+        assert made[-1].push["scale"] == 0.5 / size
+    assert not takes_convolutions(info, 1 << 23)
 
 
 def test_columns_lie_beside_each_other(device: vkbackend.Device) -> None:

@@ -101,6 +101,41 @@ def test_parts_of_numbers_one_after_the_other(
     gpu.plans.clear()
 
 
+@pytest.mark.parametrize(
+    ("n", "memory"),
+    [
+        (17, 1 << 15),
+        (211, 3000),
+        *(
+            pytest.param(*row, marks=pytest.mark.wide)
+            for row in ((97, 1200), (1019, 1 << 15), (1019, 4400), (2039, 2400))
+        ),
+    ],
+)
+def test_convolutions_by_kernels(
+    n: int, memory: int, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = gpu.gpu.info
+    skip_where_it_crashes(info)
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    monkeypatch.setitem(info.__dict__, "max_shared_memory", memory)
+    gpu.plans.clear()
+    drawn = np.random.default_rng(n).uniform(-1, 1, (2, 3, n))
+    x = (drawn[0] + 1j * drawn[1]).astype(np.complex64)
+    given = fw.tensor(x, device=gpu).requires_grad_()
+    for inverse in (False, True):
+        found = fft_rows(given, inverse, 0.5)
+        made = np.fft.ifft(x, norm="forward") if inverse else np.fft.fft(x)
+        scale = 4 * n**0.5
+        assert_close(found, (0.5 * made).astype(np.complex64), scale=scale)
+        (slope,) = fw.autograd.grad(found, given, fw.tensor(x, device=gpu))
+        back = np.fft.fft(x) if inverse else np.fft.ifft(x, norm="forward")
+        assert_close(slope, (0.5 * back).astype(np.complex64), scale=scale)
+    fw.eval()
+    gpu.plans.clear()
+
+
 def test_a_replay_keeps_its_factors(gpu: GpuDevice) -> None:
     step = fw.jit(lambda x: fw.fft.ifft(fw.fft.fft(x) * 2).real)
     for k in range(3):
