@@ -1,23 +1,25 @@
 // Gather of rows by index: out[o, e, i] = x[o, row(e), i], elsewhere base or `fill`
-// grid    one invocation per 32-bit word of out_, linear
+// grid    linear, ITEMS 32-bit words of out_ for each invocation
 // in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and
 //         there is no base
 // out     out_ (outer, entries, inner), contiguous, count elements; error: an index
 //         out of range
 // consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED,
-//         FROM_END; SIZE
+//         FROM_END; SIZE; ITEMS: loads in flight
 // source  numpy.take, numpy.take_along_axis
 // lint    integer-division: sizes are arguments; one for each element
 // lint    private-array: one of two words, which is a selection
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/index.glsl"
 #include "index/row_index.glsl"
 #include "lib/word_copy.glsl"
 
 layout(constant_id = 4) const uint EACH = 0;
 layout(constant_id = 7) const uint HAS_BASE = 0;
+layout(constant_id = 9) const uint ITEMS = 1;
 
 layout(push_constant, std430) uniform Push {
     Words x;
@@ -32,15 +34,12 @@ layout(push_constant, std430) uniform Push {
     uint fill[2];
 } args;
 
-void main() {
-    uint word = linear_invocation();
-    Words x = args.x, base = args.base;
-    Indices indices = args.indices;
-    uint count = args.count, rows = args.rows, entries = args.entries;
-    uint inner = args.inner, fill[2] = args.fill;
-    if (word >= words_of(count)) return;
+// Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
+uint count = args.count, rows = args.rows, entries = args.entries, inner = args.inner;
+uint fill[2] = args.fill;
+
+uint word_at(uint word, Words x, Indices indices, Words base, inout uint bad) {
     uint result = HAS_BASE != 0 ? base.at[word] : 0;
-    uint bad = 0;
     for (uint lane = 0; lane < LANES; ++lane) {
         uint element = min(element_of(word, lane), count - 1);
         uint line = element / inner;
@@ -53,6 +52,23 @@ void main() {
         if (row >= 0) bits = read_bits(x, place, word);
         result = insert(result, lane, bits);
     }
-    args.out_.at[word] = result;
+    return result;
+}
+
+void main() {
+    Words x = args.x, base = args.base;
+    Indices indices = args.indices;
+    WordsOut out_ = args.out_;
+    uint first = linear_workgroup() * gl_WorkGroupSize.x * ITEMS + gl_LocalInvocationIndex;
+    uint words = words_of(count), bad = 0, results[ITEMS];
+    if (first >= words) return;
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        uint word = min(first + i * gl_WorkGroupSize.x, words - 1);
+        results[i] = word_at(word, x, indices, base, bad);
+    }
+    [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
+        uint word = first + i * gl_WorkGroupSize.x;
+        if (word < words) out_.at[word] = results[i];
+    }
     if (bad != 0) args.error.at[0] = bad;
 }

@@ -38,7 +38,7 @@ from ...ir.kernel_call import (
     Scratch,
     StridedSpec,
 )
-from ...kernels.linear import linear_dispatch, word_dispatch, words_of
+from ...kernels.linear import copy_dispatch, linear_dispatch, words_of
 from ...kernels.row_copy import (
     VECTOR,
     WORD,
@@ -161,6 +161,7 @@ def _take_spec(x: TensorSpec, index: TensorSpec, **_: object) -> TensorSpec:
 
 
 def _take_dispatch(
+    gpu: DeviceInfo,
     x: TensorSpec,
     index: TensorSpec,
     out: TensorSpec,
@@ -182,7 +183,9 @@ def _take_dispatch(
         raise ShapeError(f"take: {x.shape[1]} rows are more than an int32 counts")
     constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(has_base)}
     constants |= index_constants(index, from_end)
-    return word_dispatch("index/gather", "take", out, push | sizes | fill, constants)
+    push, items = push | sizes | fill, words_of("take", out)
+    constants["SIZE"] = out.dtype.itemsize
+    return copy_dispatch(gpu, "index/gather", items, push, constants)
 
 
 @_take.kernel
@@ -192,7 +195,7 @@ def _take_kernel(
     taken = _long_rows(gpu, x, index, site, from_end)
     if taken is not None:
         return taken
-    return _take_dispatch(x, index, _take_spec(x, index), {}, site, from_end)
+    return _take_dispatch(gpu, x, index, _take_spec(x, index), {}, site, from_end)
 
 
 def _long_rows(
@@ -415,7 +418,8 @@ def _put_kernel(
     winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
     winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
     # A missing entry is -1, which must not count from the end.
-    chosen = _take_dispatch(source, winner, base, winners, UNCHECKED, from_end=False)
+    given = source, winner, base, winners
+    chosen = _take_dispatch(gpu, *given, UNCHECKED, from_end=False)
     return [*found, chosen]
 
 
