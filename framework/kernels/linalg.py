@@ -60,6 +60,9 @@ QR_ROWS, QR_LEAST = 4, 4
 """Rows of an invocation by which the columns of a panel are reckoned, at least, and
 columns of the narrowest panels."""
 
+INVOCATIONS = (8, 32), (16, 64), (24, 128)
+"""Rows of small matrices up to which fewer invocations than `WORKGROUP` take one."""
+
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
 
@@ -73,16 +76,26 @@ MOST_PANEL_ROWS = 8
 """Rows of an invocation of `linalg/lu_panel`, whose loops over them are unrolled."""
 
 
-def solves_triangles(
-    gpu: DeviceInfo, dtype: DType, matrices: int, columns: int
-) -> bool:
-    """Return whether a device has the kernels, for so many matrices and columns."""
+def has_kernels(gpu: DeviceInfo, dtype: DType) -> bool:
+    """Return whether a device has the kernels, for small matrices of any number."""
     return (
         (dtype is float32 or (dtype is float64 and gpu.shader_float64))
         and gpu.max_workgroup_invocations >= WORKGROUP
         and gpu.max_shared_memory >= MOST_SHARED
-        and max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
     )
+
+
+def solves_triangles(
+    gpu: DeviceInfo, dtype: DType, matrices: int, columns: int
+) -> bool:
+    """Return whether a device has the kernels, for so many matrices and columns."""
+    fits = max(matrices, ceil_div(columns, EDGE)) <= MAX_GROUPS
+    return fits and has_kernels(gpu, dtype)
+
+
+def _invocations(rows: int) -> int:
+    """Return the invocations that share a small matrix: few wait for few."""
+    return next((size for most, size in INVOCATIONS if rows <= most), WORKGROUP)
 
 
 def factorises(gpu: DeviceInfo, rows: int) -> bool:
@@ -195,7 +208,7 @@ def small_solve_dispatch(b: TensorSpec, given: bool) -> Dispatch:
     width = min(columns, MOST_IN_SHARED[b.dtype])
     push: dict[str, Argument] = {"a": "a", "b": "b" if given else "a"}
     push |= {"out_": "out", "info": "info", "matrices": matrices, "columns": columns}
-    constants = {"LOCAL_X": WORKGROUP, "N": n, "WIDTH": width}
+    constants = {"LOCAL_X": _invocations(n), "N": n, "WIDTH": width}
     constants |= {"IDENTITY": int(not given)}
     across, down, _ = fold_grid(matrices)
     grid, defines = (across, down, ceil_div(columns, width)), _defines(b.dtype)
@@ -235,7 +248,7 @@ def _small_cholesky_dispatch(a: TensorSpec) -> Dispatch:
     matrices, n, _ = a.shape
     push: dict[str, Argument] = {"a": "a", "out_": "out", "info": "info"}
     push["matrices"] = matrices
-    constants = {"LOCAL_X": WORKGROUP, "N": n}
+    constants = {"LOCAL_X": _invocations(n), "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/cholesky", grid, push, constants, defines)
 
@@ -245,7 +258,7 @@ def eigh_dispatch(a: TensorSpec, upper: bool) -> Dispatch:
     matrices, n, _ = a.shape
     assert n <= MOST_IN_SHARED[a.dtype], f"eigh: {n} rows are no small matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
-    constants = {"LOCAL_X": WORKGROUP, "N": n, "UPPER": int(upper)}
+    constants = {"LOCAL_X": _invocations(n), "N": n, "UPPER": int(upper)}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/eigh", grid, push, constants, defines)
 
@@ -255,7 +268,7 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
     matrices, m, n = a.shape
     assert n <= m <= MOST_IN_SHARED[a.dtype], f"qr: {m} x {n} is no small tall matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
-    constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n}
+    constants = {"LOCAL_X": _invocations(m), "M": m, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/qr", grid, push, constants, defines)
 
@@ -315,7 +328,8 @@ def svd_dispatch(a: TensorSpec) -> Dispatch:
     m, n = max(rows, columns), min(rows, columns)
     assert m <= MOST_IN_SHARED[a.dtype], f"svd: {rows} x {columns} is no small matrix"
     push: dict[str, Argument] = {"a": "a", "out_": "out", "matrices": matrices}
-    constants = {"LOCAL_X": WORKGROUP, "M": m, "N": n, "TURNED": int(rows < columns)}
+    constants = {"LOCAL_X": _invocations(m), "M": m, "N": n}
+    constants["TURNED"] = int(rows < columns)
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/svd", grid, push, constants, defines)
 
@@ -328,7 +342,7 @@ def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:
     push: dict[str, Argument] = {"a": "a", "grad": "grad" if gradient else "a"}
     degree, most = TAYLOR[a.dtype]
     push |= {"out_": "out", "matrices": matrices, "most": most}
-    constants = {"LOCAL_X": WORKGROUP, "N": order, "DEGREE": degree}
+    constants = {"LOCAL_X": _invocations(order), "N": order, "DEGREE": degree}
     constants |= {"GRADIENT": int(gradient)}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/matrix_exp", grid, push, constants, defines)
@@ -337,7 +351,7 @@ def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:
 def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
     """Return the columns of the panels of matrices of so many rows."""
     most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
-    return PANELS[rows > most or dtype is float64]
+    return min(PANELS[rows > most or dtype is float64], max(8, ceil_div(rows, 8) * 8))
 
 
 def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:

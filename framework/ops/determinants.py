@@ -131,7 +131,7 @@ def factored_logarithm_vjp(
 
 def det(x: Tensor) -> Tensor:
     """Return `determinant`, which keeps factors by kernels for its gradient."""
-    if not (x.needs_grad and triangular.lu_by_kernel(x)):
+    if not (x.needs_grad and triangular.lu_by_kernel(x) and triangular.by_kernel(x)):
         return determinant(x)
     found = triangular.lu(x.detach())
     made: Tensor = factored_determinant(x, found.compact, found.order, found.sign)
@@ -140,7 +140,7 @@ def det(x: Tensor) -> Tensor:
 
 def log_det(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return `log_determinant`, which keeps factors by kernels for its gradient."""
-    if not (x.needs_grad and triangular.lu_by_kernel(x)):
+    if not (x.needs_grad and triangular.lu_by_kernel(x) and triangular.by_kernel(x)):
         return log_determinant(x)
     found = triangular.lu(x.detach())
     size: Tensor = factored_logarithm(x, found.compact, found.order, found.sign)

@@ -43,7 +43,7 @@ from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
 from .source import fill_like
-from .triangular import by_kernel
+from .triangular import cholesky_by_kernel
 from .view import expand, squeeze, unsqueeze
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def cholesky(input: Tensor, *, upper: bool = False) -> Tensor:
     """
     _matrix("cholesky", input)
     lower, info = factors.cholesky_factor(input, bool(upper))
-    if by_kernel(input) and factors.is_any(info):
+    if cholesky_by_kernel(input) and factors.is_any(info):
         raise factors.not_positive(input)
     return adjoint(lower) if upper else lower
 
@@ -317,7 +317,8 @@ def cholesky_ex(
     check_errors : bool, default False
         Raise `LinAlgError` for a matrix that is not positive-definite.
     """
-    if not check_errors and input.numel() and by_kernel(_matrix("cholesky", input)):
+    _matrix("cholesky", input)
+    if not check_errors and cholesky_by_kernel(input):
         made, places = factors.cholesky_factor(input, bool(upper))
         made = adjoint(made) if upper else made
         wrong = unsqueeze(unsqueeze(ne(places, 0), -1), -1)

@@ -22,7 +22,7 @@ from .elementwise.compare import eq
 from .indexing.scatter import gather
 from .selection.sort import argsort
 from .source import arange_like
-from .triangular import BLOCK, by_kernel, first_zero, host_lu, solve, substituted
+from .triangular import BLOCK, first_zero, host_lu, small_by_kernel, solve, substituted
 from .view import expand, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _lu_inverse_reference(factors: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 def is_small_system(a: Tensor) -> bool:
     """Return whether one workgroup solves each system of matrices (..., n, n)."""
-    return by_kernel(a) and a.layout.shape[-1] <= MOST_IN_SHARED[a.dtype]
+    return small_by_kernel(a) and a.layout.shape[-1] <= MOST_IN_SHARED[a.dtype]
 
 
 def small_solution(a: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -24,7 +24,7 @@ from .movement.slice import narrow
 from .reduce.minmax import amax
 from .reduce.variance import norm
 from .source import fill_like
-from .triangular import by_kernel
+from .triangular import small_by_kernel
 from .view import reshape
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _small_exponential_vjp_reference(a: np.ndarray, grad: np.ndarray) -> np.ndar
 
 def _is_small(x: Tensor, order: int) -> bool:
     """Return whether the kernel takes real matrices of so many rows."""
-    return by_kernel(x) and order <= MOST_IN_SHARED[x.dtype]
+    return small_by_kernel(x) and order <= MOST_IN_SHARED[x.dtype]
 
 
 def _halvings(largest: float, most: float) -> int:

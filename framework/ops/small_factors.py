@@ -16,7 +16,7 @@ from ..kernels.linalg import (
     qr_dispatch,
     svd_dispatch,
 )
-from .triangular import by_kernel
+from .triangular import small_by_kernel
 from .view import reshape
 
 if TYPE_CHECKING:
@@ -94,7 +94,8 @@ def _small_svd_reference(a: np.ndarray) -> np.ndarray:
 
 def is_small(x: Tensor) -> bool:
     """Return whether kernels factorise matrices: real ones of a few dozen rows."""
-    return by_kernel(x) and max(x.layout.shape[-2:]) <= MOST_IN_SHARED[x.dtype]
+    small = max(x.layout.shape[-2:]) <= MOST_IN_SHARED.get(x.dtype, 0)
+    return small and small_by_kernel(x)
 
 
 def small_eigh(x: Tensor, upper: bool) -> Tensor:

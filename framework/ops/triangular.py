@@ -14,9 +14,12 @@ from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
+    SMALL,
     cholesky_dispatches,
     factorises,
+    has_kernels,
     lu_dispatches,
+    panel_columns,
     solves_triangles,
     triangular_dispatches,
 )
@@ -166,25 +169,43 @@ def first_zero(factors: np.ndarray) -> np.ndarray:
     return np.where(zero.any(-1), zero.argmax(-1) + 1, 0).astype(np.int32)
 
 
-def by_kernel(x: Tensor) -> bool:
-    """Return whether kernels solve, rather than NumPy on the host.
+def small_by_kernel(x: Tensor) -> bool:
+    """Return whether kernels take matrices of which each is one workgroup's.
 
     They do on GPUs, and while a function is traced, which cannot read.
     """
     device = x.device
     if not isinstance(device, GpuDevice) or not x.numel():
         return False
-    info, matrices = device.gpu.info, math.prod(x.layout.shape[:-2])
+    info = device.gpu.info
     quick = info.target.cheap_barriers or reads_are_refused()
-    return quick and solves_triangles(info, x.dtype, matrices, x.layout.shape[-1])
+    return quick and has_kernels(info, x.dtype)
+
+
+def by_kernel(x: Tensor) -> bool:
+    """Return whether kernels solve, rather than NumPy on the host."""
+    device, (*batch, _, columns) = x.device, x.layout.shape
+    if not small_by_kernel(x) or not isinstance(device, GpuDevice):
+        return False
+    return solves_triangles(device.gpu.info, x.dtype, math.prod(batch), columns)
+
+
+def cholesky_by_kernel(x: Tensor) -> bool:
+    """Return whether kernels factorise, rather than NumPy on the host."""
+    small = small_by_kernel(x) and x.layout.shape[-1] <= SMALL[x.dtype]
+    return small or by_kernel(x)
 
 
 def lu_by_kernel(x: Tensor) -> bool:
     """Return whether kernels factorise with pivots, rather than NumPy on the host."""
     device, rows = x.device, x.layout.shape[-1]
-    if not by_kernel(x) or not isinstance(device, GpuDevice):
+    if not small_by_kernel(x) or not isinstance(device, GpuDevice):
         return False
-    return factorises(device.gpu.info, rows) or reads_are_refused()
+    # Of one panel there is nothing to be solved.
+    if rows <= panel_columns(device.gpu.info, x.dtype, rows):
+        return True
+    takes = factorises(device.gpu.info, rows) or reads_are_refused()
+    return takes and by_kernel(x)
 
 
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:

@@ -4,7 +4,8 @@
 // out     out_ (matrices, SIZE, SIZE): e to the power of A; or the gradient by A, the upper
 //         right block of e to the power of (A^T grad; 0 A^T), whose order is N; most: row
 //         sums of sizes that need no halving
-// consts  N: SIZE, or twice that if GRADIENT; DEGREE: of the Taylor sum; LOCAL_X: 256
+// consts  N: SIZE, or twice that if GRADIENT; DEGREE: of the Taylor sum; LOCAL_X: a ninth of
+//         the elements at least
 // macros  DOUBLE: see linalg/real.glsl
 // lint    divergent-barrier: all invocations read the same sums
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 9.3: scaling and
@@ -33,9 +34,9 @@ layout(push_constant, std430) uniform Push {
     float most;
 } args;
 
-const uint WORKGROUP = 256;
+const uint WORKGROUP = gl_WorkGroupSize.x;
 const uint SIZE = GRADIENT != 0 ? N / 2 : N;
-// Elements of an invocation: the largest N is 48.
+// Elements of an invocation
 const uint EACH = 9;
 
 shared REAL x[N][N + 1];

@@ -3,7 +3,7 @@
 // in      a (matrices, M, N) REAL, M from N on; if TURNED (matrices, N, M), its transpose
 // out     out_ (matrices, M + 1 + N, N): U, below it the singular values, descending, and V;
 //         if TURNED V comes first
-// consts  M, N; TURNED; LOCAL_X: 256, at least M
+// consts  M, N; TURNED; LOCAL_X: at least M
 // macros  DOUBLE: see linalg/real.glsl
 // lint    divergent-barrier: all invocations read the same sizes, and whether one turned
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 8.6.3: rotations
@@ -28,7 +28,7 @@ layout(push_constant, std430) uniform Push {
     uint matrices;
 } args;
 
-const uint WORKGROUP = 256;
+const uint WORKGROUP = gl_WorkGroupSize.x;
 // Players of a round robin: each meets each of the others once in PLAYERS - 1 rounds.
 const uint PLAYERS = N + N % 2;
 const uint PAIRS = PLAYERS / 2;

@@ -62,7 +62,9 @@ def test_factors_are_substituted_twice() -> None:
 def test_each_small_system_has_a_workgroup() -> None:
     step = small_solve_dispatch(matrices(7, 12, 100), True)
     assert (step.grid, step.constants["WIDTH"]) == ((7, 1, 3), 48)
-    assert step.constants["IDENTITY"] == 0
+    assert (step.constants["IDENTITY"], step.constants["LOCAL_X"]) == (0, 64)
+    sizes = [small_solve_dispatch(matrices(1, n, n), True) for n in (8, 24, 25)]
+    assert [each.constants["LOCAL_X"] for each in sizes] == [32, 128, 256]
     with pytest.raises(AssertionError, match="no small matrix"):
         small_solve_dispatch(matrices(1, 49, 1), True)
 
@@ -137,7 +139,7 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert len(steps(1, 20, 20)) == 1
     assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
     assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
-    assert panel_columns(info, float64, 4) == PANELS[1]
+    assert [panel_columns(info, float64, rows) for rows in (4, 12, 17)] == [8, 16, 16]
     assert factorises(info, 8192)
     assert not factorises(info, 8193)
 

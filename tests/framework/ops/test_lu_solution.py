@@ -10,6 +10,7 @@ import torch
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import LinAlgError
+from vkbackend.framework.ir.kernel_call import MAX_GROUPS
 from vkbackend.framework.kernels import linalg
 from vkbackend.framework.ops import lu_solution, triangular
 
@@ -122,3 +123,23 @@ def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     ours = second(fw, *(fw.tensor(each, device=quick) for each in (a, b)))
     theirs = second(torch, torch.tensor(a), torch.tensor(b))
     np.testing.assert_allclose(ours, theirs, atol=1e-4 * np.abs(theirs).max())
+
+
+def test_more_small_matrices_than_workgroups_of_a_dimension(quick: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data = (rng.standard_normal((MAX_GROUPS + 2, 2, 2)) + 4 * np.eye(2)).astype("f4")
+    definite = data @ np.swapaxes(data, 1, 2)
+    x, y = (fw.tensor(each, device=quick) for each in (data, definite))
+    reads = quick.gpu.counters.host_reads
+    inverse, lower, det = fw.linalg.inv(x), fw.linalg.cholesky(y), fw.linalg.det(x)
+    values = fw.linalg.svdvals(x)
+    fw.eval(inverse, lower, det, values)
+    assert quick.gpu.counters.host_reads == reads + 2  # whether one is bad
+    wanted = np.linalg.inv(data.astype("f8"))
+    most = 1e-5 * np.abs(wanted).max((1, 2)) * np.linalg.cond(data)
+    assert (np.abs(inverse.numpy() - wanted).max((1, 2)) <= most).all()
+    again = lower.numpy() @ np.swapaxes(lower.numpy(), 1, 2)
+    np.testing.assert_allclose(again, definite, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(det.numpy(), np.linalg.det(data), rtol=1e-3, atol=1e-3)
+    exact = np.linalg.svd(data, compute_uv=False)
+    np.testing.assert_allclose(values.numpy(), exact, rtol=1e-3, atol=1e-5)
