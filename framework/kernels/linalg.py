@@ -108,13 +108,6 @@ def _defines(dtype: DType) -> dict[str, str]:
     return {"DOUBLE": "1"} if dtype is float64 else {}
 
 
-def _subgroup_defines(gpu: DeviceInfo, workgroup: int) -> dict[str, str]:
-    """Return the macro of `linalg/largest.glsl`, where subgroups are to find it."""
-    full = workgroup % gpu.max_subgroup_size == 0 and gpu.min_subgroup_size >= 4
-    quick = gpu.target.fast_shuffles and gpu.subgroup_arithmetic
-    return {"SUBGROUPS": "1"} if full and quick else {}
-
-
 def triangular_dispatches(
     a: TensorSpec, b: TensorSpec, upper: bool, unit: bool
 ) -> list[Dispatch]:
@@ -375,7 +368,6 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         panel |= {"info": "info", "matrices": matrices}
         local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
         held = {**defines, "ROWS": str(ceil_div(n - begun, local))}
-        held |= _subgroup_defines(gpu, local)
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/lu_panel", grid, panel, {"LOCAL_X": local}, held))
         others, left = n - min(columns, n - begun), n - begun - columns

@@ -7,7 +7,6 @@
 // consts  EACH: an index for each element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED, FROM_END
 // source  each result looks at all entries, of which there are few, and adds up its own
 //         in their order, so the result is the same in each run
-// lint    integer-division: once for each element
 // lint    scalar-load: entries are few, and lie side by side in one column alone
 #version 460
 #extension GL_EXT_buffer_reference : require

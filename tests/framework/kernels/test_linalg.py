@@ -144,22 +144,6 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert not factorises(info, 8193)
 
 
-def test_subgroups_find_pivots_where_they_are_quick(device: vkbackend.Device) -> None:
-    target = dataclasses.replace(device.info.target, fast_shuffles=True)
-    info = dataclasses.replace(
-        device.info,
-        max_workgroup_invocations=1024,
-        subgroup_arithmetic=True,
-        min_subgroup_size=32,
-        max_subgroup_size=64,
-    )
-    info.__dict__["target"] = target
-    a = StridedSpec((1, 64, 64), float32, Layout.contiguous((1, 64, 64)))
-    _, full, _, _, short, _ = lu_dispatches(info, a)
-    assert full.defines["SUBGROUPS"] == "1"
-    assert "SUBGROUPS" not in short.defines
-
-
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:
     assert solves_triangles(device.info, float32, MAX_GROUPS, 32 * MAX_GROUPS)
     assert not solves_triangles(device.info, float32, MAX_GROUPS + 1, 1)
