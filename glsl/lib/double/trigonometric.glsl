@@ -1,14 +1,87 @@
 // Circular functions of float64 and their inverses
 //
-// Angles are reduced by pi / 2 in three parts, which serves up to 2^50; beyond, results
-// are within [-1, 1] and mean nothing. Series of Taylor; errors are a few ulp.
+// Angles are reduced by pi / 2 in three parts up to 2^40, and beyond in integers. Series of
+// Taylor; errors are a few ulp.
+// lint    private-array: a table of constants, for arguments that are large
+// source  Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983
 
 const double HALF_PI_FIRST = 1.57079632679489655800e+00lf;
 const double HALF_PI_SECOND = 6.12323399573676603587e-17lf;
 const double HALF_PI_THIRD = -1.49738490485916983000e-33lf;
 
+// 2 / pi after 32 zero bits
+const uint TWO_OVER_PI[39] = uint[](
+    0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u,
+    0x3c439041u, 0xfe5163abu, 0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau,
+    0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u, 0x2ebb4484u, 0xe99c7026u,
+    0xb45f7e41u, 0x3991d639u, 0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu,
+    0xde05980fu, 0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu, 0x27cb09b7u, 0x4f463f66u,
+    0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u,
+    0x1f8d5d08u, 0x56033046u, 0xfc7b6babu);
+
+// low + a * b + carry, of which the upper word is the next carry
+void add_product(uint a, uint b, inout uint low, inout uint carry) {
+    uint high, part;
+    umulExtended(a, b, high, part);
+    uint sum = part + low;
+    high += sum < part ? 1u : 0u;
+    low = sum + carry;
+    carry = high + (low < sum ? 1u : 0u);
+}
+
+// Bits of word `k` and the one before, from bit `shift` of that on
+uint shifted_word(uint word, uint before, uint shift) {
+    return shift == 0u ? word : word << shift | before >> (32u - shift);
+}
+
+// `reduce_angle` from 2^22 on: x is m 2^e, and of its product with 2 / pi only bits below 4
+// count, which begin in a word of the table. Seven words give 2^-138.
+double reduce_large_angle(double x, out uint quarter) {
+    uvec2 bits = unpackDouble2x32(x);
+    uint e = (bits.y >> 20 & 0x7ffu) - 1075u;
+    uint first = (e + 30u) >> 5, shift = e + 30u & 31u;
+    uint low = bits.x, high = bits.y & 0x000fffffu | 0x00100000u;
+    uint p0 = 0u, p1 = 0u, p2 = 0u, p3 = 0u, p4 = 0u, p5 = 0u, p6 = 0u, carry = 0u;
+    add_product(TWO_OVER_PI[first + 6u], low, p0, carry);
+    add_product(TWO_OVER_PI[first + 5u], low, p1, carry);
+    add_product(TWO_OVER_PI[first + 4u], low, p2, carry);
+    add_product(TWO_OVER_PI[first + 3u], low, p3, carry);
+    add_product(TWO_OVER_PI[first + 2u], low, p4, carry);
+    add_product(TWO_OVER_PI[first + 1u], low, p5, carry);
+    add_product(TWO_OVER_PI[first], low, p6, carry);
+    carry = 0u;
+    add_product(TWO_OVER_PI[first + 6u], high, p1, carry);
+    add_product(TWO_OVER_PI[first + 5u], high, p2, carry);
+    add_product(TWO_OVER_PI[first + 4u], high, p3, carry);
+    add_product(TWO_OVER_PI[first + 3u], high, p4, carry);
+    add_product(TWO_OVER_PI[first + 2u], high, p5, carry);
+    add_product(TWO_OVER_PI[first + 1u], high, p6, carry);
+    p6 = shifted_word(p6, p5, shift);
+    p5 = shifted_word(p5, p4, shift);
+    p4 = shifted_word(p4, p3, shift);
+    p3 = shifted_word(p3, p2, shift);
+    p2 = shifted_word(p2, p1, shift);
+    // Two bits are quarters, and the nearest counts.
+    quarter = p6 >> 30;
+    uvec4 part = uvec4(p6 << 2 | p5 >> 30, p5 << 2 | p4 >> 30, p4 << 2 | p3 >> 30,
+                       p3 << 2 | p2 >> 30);
+    bool negative = (part.x & 0x80000000u) != 0u;
+    if (negative) {
+        part = ~part;
+        quarter += 1u;
+    }
+    double rest = double(part.w) * 2.3283064365386963e-10lf + double(part.z);
+    rest = rest * 2.3283064365386963e-10lf + double(part.y);
+    rest = (rest * 2.3283064365386963e-10lf + double(part.x)) * 2.3283064365386963e-10lf;
+    rest = fma(rest, HALF_PI_FIRST, rest * HALF_PI_SECOND);
+    if (negative != (int(bits.y) < 0)) rest = -rest;
+    if (int(bits.y) < 0) quarter = 0u - quarter;
+    return rest;
+}
+
 // x = quarter * pi / 2 + rest; the rest, at most pi / 4, is returned.
 double reduce_angle(double x, out uint quarter) {
+    if (abs(x) >= 1099511627776.0lf) return reduce_large_angle(x, quarter);
     double n = roundEven(x * 6.36619772367581382433e-01lf);
     precise double first = n * HALF_PI_FIRST, second = n * HALF_PI_SECOND;
     precise double rest = x - first;

@@ -1,5 +1,6 @@
 """Special values and large arguments of circular and hyperbolic functions."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import vkbackend.framework as fw
 from tests.framework.ops.special import SPECIAL, check_special, check_special_pairs
 from vkbackend.framework import ops
+from vkbackend.framework.base.device import GpuDevice
 
 Make = Callable[..., fw.Tensor]
 
@@ -70,3 +72,24 @@ def test_gradient_of_the_angle_at_the_origin(make: Make) -> None:
     ops.atan2(y, x).sum().backward()
     np.testing.assert_allclose(y.grad.numpy(), [0, 0, 0.16], rtol=1e-6)
     np.testing.assert_allclose(x.grad.numpy(), [0, 0, -0.12], rtol=1e-6)
+
+
+def test_large_angles_of_float64_on_a_device(gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    rng = np.random.default_rng(4)
+    x = np.concatenate(
+        [
+            10 ** rng.uniform(12, 308, 200) * rng.choice([-1, 1], 200),
+            10 ** rng.uniform(3, 17, 400),
+            2.0 ** np.arange(39, 1024, 7),
+            [np.finfo(np.float64).max],
+        ]
+    )
+    for name in ("sin", "cos", "tan"):
+        found = getattr(fw, name)(fw.tensor(x, device=gpu)).numpy()
+        wanted = [getattr(math, name)(each) for each in x]
+        np.testing.assert_allclose(found, wanted, 1e-15, err_msg=name)
+    # The number that is nearest to a multiple of pi / 2.
+    near = fw.tensor(6381956970095103 * 2.0**797, dtype="float64", device=gpu)
+    assert abs(fw.cos(near).item() / -4.68716592425462761e-19 - 1) < 1e-15
