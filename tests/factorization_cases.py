@@ -121,6 +121,15 @@ def exponential_vjp(x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     return torch.linalg.matrix_exp(torch.cat([upper, lower], -2))[..., :size, size:]
 
 
+def order_of(pivots: torch.Tensor) -> torch.Tensor:
+    """Return the rows of 7 that exchanges make, one after the other."""
+    order = torch.arange(7, dtype=torch.int32).repeat(len(pivots), 1)
+    for row, line in zip(order, pivots.tolist()):
+        for place, other in enumerate(line):
+            row[[place, other - 1]] = row[[other - 1, place]]
+    return order
+
+
 PAIRS = tuple(
     Sample((Draw(shape), Draw(shape))) for shape in ((2, 5, 5), (1, 1, 1), (0, 3, 3))
 )
@@ -178,6 +187,21 @@ FACTORIZATIONS = {
         None,
         lambda x: torch.linalg.lu_factor(x + eye(x, 9.0))[0],
         scale=50,
+        gradient=False,
+    ),
+    "lu_unpacked": Case(
+        lambda x: REGISTRY["lu_unpacked"](*_lu(plain(x)))[2],
+        SMALL,
+        None,
+        lambda x: torch.linalg.lu(plain(x)).U,
+        scale=50,
+        gradient=False,
+    ),
+    "pivot_order": Case(
+        lambda pivots: REGISTRY["pivot_order"](pivots, 7),
+        tuple(Sample((Draw(shape, 1, 8),)) for shape in ((5, 3), (1, 1), (0, 7))),
+        None,
+        order_of,
         gradient=False,
     ),
     "small_solve": Case(

@@ -12,8 +12,10 @@ from ..ir.kernel_call import (
     Dispatch,
     Scratch,
     StridedSpec,
+    divisor,
     fold_grid,
 )
+from .linear import linear_dispatch
 from .row_copy import first_copy
 
 if TYPE_CHECKING:
@@ -59,6 +61,9 @@ QR_HELD = {float32: 64, float64: 32}
 QR_ROWS, QR_LEAST = 4, 4
 """Rows of an invocation by which the columns of a panel are reckoned, at least, and
 columns of the narrowest panels."""
+
+MOST_ORDERED = 4096
+"""Rows of the largest matrices of `linalg/pivot_order`, in shared memory."""
 
 INVOCATIONS = (8, 32), (16, 64), (24, 128)
 """Rows of small matrices up to which fewer invocations than `WORKGROUP` take one."""
@@ -264,6 +269,25 @@ def qr_dispatch(a: TensorSpec) -> Dispatch:
     constants = {"LOCAL_X": _invocations(m), "M": m, "N": n}
     grid, defines = fold_grid(matrices), _defines(a.dtype)
     return Dispatch("linalg/qr", grid, push, constants, defines)
+
+
+def unpack_dispatch(factors: TensorSpec) -> Dispatch:
+    """Return the dispatch that makes P, L and U of LU factors and their order."""
+    n = factors.shape[-1]
+    push: dict[str, Argument] = {"factors": "factors", "order": "order"}
+    push |= {"p": "p", "l": "l", "u": "u", "numel": factors.numel, "n": n}
+    push["magic"], push["shift"] = divisor(n)
+    defines = _defines(factors.dtype)
+    return linear_dispatch("linalg/lu_unpack", factors.numel, push, defines=defines)
+
+
+def order_dispatch(pivots: TensorSpec, rows: int) -> Dispatch:
+    """Return the dispatch for the order of rows that pivots make."""
+    matrices, count = pivots.shape
+    push: dict[str, Argument] = {"pivots": "pivots", "out_": "out"}
+    push |= {"matrices": matrices, "count": count}
+    constants = {"LOCAL_X": 64, "ROWS": rows}
+    return Dispatch("linalg/pivot_order", fold_grid(matrices), push, constants)
 
 
 def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:

@@ -18,12 +18,15 @@ from .factorization import back, read, turned
 from .factorization_results import PLU, LUFactor, LUFactorEx
 from .indexing.masked import tril, triu
 from .indexing.scatter import take_along_dim
-from .linear_algebra import _matrix, solve_triangular
+from .linear_algebra import _matrix, _together, solve_triangular
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
+from .pivots import orders_by_kernel, pivot_order, unpacked
+from .selection.sort import argsort
 from .source import arange_like, fill_like
-from .triangular import host_lu
+from .triangular import host_lu, lu_by_kernel
+from .triangular import lu as lu_of
 from .view import expand, unsqueeze
 
 if TYPE_CHECKING:
@@ -143,10 +146,18 @@ def lu(A: Tensor, *, pivot: bool = True) -> PLU:  # noqa: N803
     rows, columns = A.layout.shape[-2:] if A.ndim > 1 else (0, 1)
     if not pivot or rows != columns or A.is_meta:
         return lu_unpack(*lu_factor(A, pivot=pivot))
+    if not A.needs_grad and lu_by_kernel(A):
+        return PLU(*unpacked(lu_of(A), tuple(A.layout.shape)))
     both, order, _ = factors.pivoted_lu_factors(A)
-    places: Tensor = arange_like(A, (rows,), 0, 1, int32)
+    return PLU(_permutation(A, order), *_triangles(both))
+
+
+def _permutation(like: Tensor, order: Tensor) -> Tensor:
+    """Return the matrices that put rows back, given the row that became each."""
+    rows = order.layout.shape[-1]
+    places: Tensor = arange_like(like, (rows,), 0, 1, int32)
     moved = eq(unsqueeze(places, -1), unsqueeze(order, -2))
-    return PLU(cast(moved, A.dtype), *_triangles(both))
+    return cast(moved, like.dtype)
 
 
 @shown_as("LuUnpackBackward0", "LU_data")
@@ -173,7 +184,11 @@ def lu_unpack(
     rows = LU_data.layout.shape[-2]
     p = lower = upper = fill_like(LU_data, (0,), 0, LU_data.dtype)
     if unpack_pivots:
-        p = back(np.eye(rows)[_order(LU_pivots, rows)].swapaxes(-1, -2), LU_data)
+        if orders_by_kernel(LU_pivots, rows):
+            p = _permutation(LU_data, pivot_order(LU_pivots, rows))
+        else:
+            order = _order(LU_pivots, rows)
+            p = back(np.eye(rows)[order].swapaxes(-1, -2), LU_data)
     if unpack_data:
         lower, upper = _triangles(LU_data)
     return PLU(p, lower, upper)
@@ -219,6 +234,11 @@ def lu_solve(
     if not left:
         across = factors.adjoint(B)
         return factors.adjoint(lu_solve(LU, pivots, across, adjoint=not adjoint))
+    if orders_by_kernel(pivots, size := LU.layout.shape[-1]):
+        both, side = _together("lu_solve", LU, B)
+        order = pivot_order(pivots, size)
+        order = expand(order, (*both.layout.shape[:-2], size))
+        return _solved_in_order(both, order, side, adjoint)
     permutation = lu_unpack(LU, pivots).P
     if adjoint:
         both = factors.adjoint(LU)
@@ -228,3 +248,20 @@ def lu_solve(
     moved = matmul(turned(permutation), B)
     half = solve_triangular(LU, moved, upper=False, unitriangular=True)
     return solve_triangular(LU, half, upper=True)
+
+
+def _solved_in_order(
+    both: Tensor,
+    order: Tensor,
+    b: Tensor,
+    adjoint: bool,
+) -> Tensor:
+    """Return X of A X = B, given LU factors of A and the order of their rows."""
+    if adjoint:
+        across, places = factors.adjoint(both), unsqueeze(argsort(order, -1), -1)
+        half = solve_triangular(across, b, upper=False)
+        whole = solve_triangular(across, half, upper=True, unitriangular=True)
+        return take_along_dim(whole, places, -2)
+    moved = take_along_dim(b, unsqueeze(order, -1), -2)
+    half = solve_triangular(both, moved, upper=False, unitriangular=True)
+    return solve_triangular(both, half, upper=True)

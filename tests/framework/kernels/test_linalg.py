@@ -14,6 +14,7 @@ from vkbackend.framework.kernels.linalg import (
     exponential_dispatch,
     factorises,
     lu_dispatches,
+    order_dispatch,
     panel_columns,
     qr_columns,
     qr_dispatches,
@@ -22,6 +23,7 @@ from vkbackend.framework.kernels.linalg import (
     solves_triangles,
     svd_dispatch,
     triangular_dispatches,
+    unpack_dispatch,
 )
 
 
@@ -102,6 +104,12 @@ def test_reflections_by_panels(device: vkbackend.Device) -> None:
     assert qr_columns(info, float64, 9) == 8
     lacking = dataclasses.replace(info, subgroup_arithmetic=False)
     assert qr_columns(lacking, float32, 9) == 0
+
+
+def test_each_order_of_rows_has_a_workgroup() -> None:
+    step = order_dispatch(TensorSpec((7, 3), int32), 12)
+    assert (step.grid, step.constants["ROWS"]) == ((7, 1, 1), 12)
+    assert unpack_dispatch(matrices(5, 70, 70)).push["numel"] == 5 * 70 * 70
 
 
 def test_wide_matrices_are_turned() -> None:

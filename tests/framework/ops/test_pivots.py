@@ -1,0 +1,69 @@
+"""Permutations by pivots, and what is solved with them, on the device."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
+
+
+@pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 40, 40), (130, 130)])
+def test_factors_and_solutions(shape: tuple[int, ...], quick: GpuDevice) -> None:
+    rng = np.random.default_rng(shape[-1])
+    data = (rng.standard_normal(shape) + 9 * np.eye(shape[-1])).astype("f4")
+    data = data[..., rng.permutation(shape[-1]), :]
+    side = rng.standard_normal((shape[-1], 3)).astype("f4")  # for the whole batch
+    x, b = fw.tensor(data, device=quick), fw.tensor(side, device=quick)
+    reads = quick.gpu.counters.host_reads
+    factors = fw.linalg.lu(x)
+    both, pivots = fw.linalg.lu_factor(x)
+    unpacked = fw.lu_unpack(both, pivots)
+    found = [
+        fw.linalg.lu_solve(both, pivots, b),
+        fw.linalg.lu_solve(both, pivots, b, adjoint=True),
+        fw.linalg.lu_solve(both, pivots, b.mT, left=False),
+    ]
+    fw.eval(*factors, *unpacked, *found)
+    assert quick.gpu.counters.host_reads == reads
+    given, right = torch.tensor(data), torch.tensor(side)
+    for three in (factors, unpacked):
+        for ours, theirs in zip(three, torch.linalg.lu(given)):
+            np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-4)
+    made = torch.linalg.lu_factor(given)
+    solved = [
+        torch.linalg.lu_solve(*made, right),
+        torch.linalg.lu_solve(*made, right, adjoint=True),
+        torch.linalg.lu_solve(*made, right.mT, left=False),
+    ]
+    for ours, theirs in zip(found, solved):
+        np.testing.assert_allclose(ours.numpy(), theirs, atol=1e-4)
+
+
+def test_gradients(quick: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data, side = rng.standard_normal((6, 6)), rng.standard_normal((6, 2))
+    for adjoint in (False, True):
+        grads = []
+        for library in (fw, torch):
+            place = {"device": quick} if library is fw else {}
+            a, b = (
+                library.tensor(each.astype("f4"), **place).requires_grad_()
+                for each in (data, side)
+            )
+            made = library.linalg.lu_factor(a)
+            library.linalg.lu_solve(*made, b, adjoint=adjoint).sum().backward()
+            grads.append([each.grad.numpy() for each in (a, b)])
+        for ours, theirs in zip(*grads):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
