@@ -60,11 +60,21 @@ SUBGROUPS = (8, 6, 4, 3, 2, 1)
 COLUMNS = (64, 32)
 """Columns of a workgroup."""
 
-RESIDENT = 3
-"""Workgroups that a multiprocessor has room for."""
+RESIDENT = 2
+"""Workgroups of floats that a multiprocessor has room for."""
+
+MOST_SPLITS = 4
+"""Workgroups that may share the K of a tile of quantized elements."""
+
+SPLIT_GROUPS = 4
+"""Workgroups per multiprocessor that these are to make: the fewer there are, the fewer
+loads are in flight."""
+
+LEAST_SPLIT_CHUNKS = 2
+"""Least chunks of a subgroup of theirs that are worth a way through memory."""
 
 LEAST_CHUNKS = 4
-"""Least chunks of a subgroup that are worth their sums' way through memory."""
+"""The same of floats."""
 
 MOST_WAVES = 8
 """Tiles for each workgroup that has room at once, from which on tiles stay whole."""
@@ -179,7 +189,8 @@ def skinny_coopmat(
     constants |= {"STEP": tile.step, "HAS_BIAS": int(has_bias)}
     defines = dict(storage_defines(x.dtype))
     tiles = ceil_div(columns, tile.columns if gate is None else tile.columns // 2)
-    share = _share(gpu, tiles, k // tile.step, tile.subgroups)
+    share_of = _equal_share if kind is None else _part_of_tile
+    share = share_of(gpu, tiles, k // tile.step, tile.subgroups)
     if gate is not None:
         push["gate"] = "gate"
         constants["GATE"] = GATES.index(gate)
@@ -230,7 +241,9 @@ def takes_gate(
     return skinny_tile(gpu, rows, columns, k, piece) is not None
 
 
-def _share(gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int) -> int | None:
+def _equal_share(
+    gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int
+) -> int | None:
     """Return the chunks that a workgroup takes, None for those of a tile each.
 
     With equal shares all workgroups begin at once and end at once, however many tiles
@@ -243,6 +256,16 @@ def _share(gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int) -> int | No
     if share >= chunks and tiles <= room:
         return None
     return share
+
+
+def _part_of_tile(
+    gpu: DeviceInfo, tiles: int, chunks: int, subgroups: int
+) -> int | None:
+    """Return the chunks of a part of a tile, None where few tiles fill the device."""
+    wanted = SPLIT_GROUPS * model_of(gpu).multiprocessors // tiles
+    deepest = chunks // (LEAST_SPLIT_CHUNKS * subgroups)
+    splits = min(MOST_SPLITS, wanted, deepest)
+    return ceil_div(chunks, splits) if splits > 1 else None
 
 
 def skinny_product(

@@ -86,7 +86,7 @@ def test_products(
         return found
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    monkeypatch.setattr(skinny, "_share", lambda *_: share)
+    give_shares(monkeypatch, share)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
     forget_plans()
@@ -102,6 +102,12 @@ def test_products(
     assert relative_error(found, wanted) < 1e-3
     wanted_kernels = ["matmul/pack"] * strided + ["matmul/gemm_skinny"]
     assert list(dict.fromkeys(kernels)) == wanted_kernels
+
+
+def give_shares(monkeypatch: pytest.MonkeyPatch, share: int | None) -> None:
+    """Let workgroups take so many chunks."""
+    for name in ("_equal_share", "_part_of_tile"):
+        monkeypatch.setattr(skinny, name, lambda *_: share)
 
 
 @pytest.mark.parametrize("share", [None, 5])
@@ -125,7 +131,7 @@ def test_gates(
         monkeypatch.setattr(module, "skinny_coopmat", rule)
         monkeypatch.setattr(module, "decoding_device", lambda _: discrete)
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    monkeypatch.setattr(skinny, "_share", lambda *_: share)
+    give_shares(monkeypatch, share)
     takes_gate.cache_clear()
     forget_plans()
     fw.manual_seed(0)
@@ -181,9 +187,9 @@ def test_workgroups_take_equal_shares(discrete: DeviceInfo) -> None:
         discrete, max_workgroup_invocations=1024, max_shared_memory=49_152
     )
     for n, k, groups in (
-        (4096, 14336, 393),
-        (4096, 4096, 391),
-        (16384, 4096, 391),
+        (4096, 14336, 264),
+        (4096, 4096, 256),
+        (16384, 4096, 261),
         (1 << 18, 4096, 4096),
         (1024, 1024, 32),
     ):
@@ -242,7 +248,7 @@ def test_products_that_share_k_are_one_dispatch(
         return emulated(skinny_product(discrete, a, b, TENSOR_CORES, dtype))
 
     monkeypatch.setattr(skinny, "LEAST_FLOATS", 1)
-    monkeypatch.setattr(skinny, "_share", lambda *_: 7)
+    give_shares(monkeypatch, 7)
     monkeypatch.setattr(candidates, "skinny_product", rule)
     monkeypatch.setattr(candidates, "skinny_gemm", lambda *_: None)
     forget_plans()
