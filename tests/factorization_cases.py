@@ -126,7 +126,8 @@ def order_of(pivots: torch.Tensor) -> torch.Tensor:
     order = torch.arange(7, dtype=torch.int32).repeat(len(pivots), 1)
     for row, line in zip(order, pivots.tolist()):
         for place, other in enumerate(line):
-            row[[place, other - 1]] = row[[other - 1, place]]
+            at = min(max(other, 1), 7) - 1  # the nearest row
+            row[[place, at]] = row[[at, place]]
     return order
 
 

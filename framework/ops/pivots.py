@@ -44,7 +44,7 @@ def _pivot_order_reference(pivots: np.ndarray, rows: int) -> np.ndarray:
     order = np.tile(np.arange(rows, dtype=np.int32), (len(pivots), 1))
     every = np.arange(len(pivots))
     for j in range(pivots.shape[1]):
-        at = np.clip(pivots[:, j] - 1, 0, rows - 1)
+        at = np.clip(pivots[:, j], 1, rows) - 1
         order[every, j], order[every, at] = order[every, at], order[every, j].copy()
     return order
 

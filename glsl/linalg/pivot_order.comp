@@ -41,7 +41,7 @@ void main() {
         if (local == 0) {
             for (uint j = first; j < min(first + WORKGROUP, count); ++j) {
                 // What is no row is an error of the caller, but nothing is written beyond.
-                int at = clamp(next[j - first] - 1, 0, int(ROWS) - 1), beside = order[j];
+                int at = clamp(next[j - first], 1, int(ROWS)) - 1, beside = order[j];
                 order[j] = order[at];
                 order[at] = beside;
             }
