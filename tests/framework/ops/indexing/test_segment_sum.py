@@ -233,7 +233,8 @@ def test_which_results_add_up_their_entries(
         index = fw.zeros(shape[1], dtype=fw.int64, device=gpu)
         return segment_sum.gathers_segments(x, index, rows)
 
-    assert not gathers((2048, 50, 1), 50, fw.float32), "a software device"
+    if not info.target.hides_latency:
+        assert not gathers((2048, 50, 1), 50, fw.float32), "a software device"
     target = dataclasses.replace(info.target, hides_latency=True)
     monkeypatch.setitem(info.__dict__, "target", target)
     assert gathers((2048, 50, 1), 50, fw.float32)
