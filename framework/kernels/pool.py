@@ -16,6 +16,7 @@ from ..ir.kernel_call import (
 )
 from .conv.window import Pair, Window
 from .linear import linear_dispatch
+from .reduce import need_countable
 from .shader_types import storage_defines
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def max_pool3d_dispatch(
     `deep` is the window along depth, as the height of images, `flat` that of planes.
     """
     check_rounds(gpu, "max_pool3d", math.prod((*deep.kernel, *flat.kernel)))
+    need_countable("max_pool3d", x)
     volumes, depth, height, width = x.shape
     out = (deep.output(depth, 1)[0], *flat.output(height, width))
     push: dict[str, Argument] = {"x": "x", "out_": "out", "indices": "indices"}

@@ -25,6 +25,7 @@ from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
 from ...kernels.linear import linear_dispatch
+from ...kernels.reduce import MOST_ELEMENTS
 from ...kernels.scan import segment_gather_dispatches, segment_sum_dispatches
 from ...kernels.shader_types import storage_defines
 from ...kernels.sort import sort_dispatches
@@ -292,6 +293,7 @@ def gathers_segments(x: Tensor, index: Tensor, rows: int) -> bool:
     apart = inner < COALESCED_COLUMNS
     most = GATHERED_ENTRIES if apart else GATHERED_ENTRIES // 4
     few = entries <= min(most, GATHERED_EACH * rows)
+    few = few and outer * rows * inner <= MOST_ELEMENTS
     return few and outer * inner >= GATHERED_COLUMNS and (apart or x.dtype.itemsize < 4)
 
 

@@ -16,6 +16,7 @@ from ...base.shape import TensorSpec
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
 from ...kernels.linear import linear_dispatch
+from ...kernels.reduce import MOST_ELEMENTS as COUNTED
 from ...kernels.shader_types import check_float, statistic_dtype, storage_defines
 from ..reduce.common import in_storage
 from ..view import reshape
@@ -196,7 +197,7 @@ def _at_once(x: Tensor, row_table: Tensor, column_table: Tensor, back: bool) -> 
     device = x.device
     if not isinstance(device, GpuDevice) or in_storage(x) is not x:
         return False
-    _, rows, columns = x.layout.shape
+    outer, rows, columns = x.layout.shape
     (out_rows, row_width), (out_columns, width) = (
         table.layout.shape for table in (row_table, column_table)
     )
@@ -206,6 +207,8 @@ def _at_once(x: Tensor, row_table: Tensor, column_table: Tensor, back: bool) -> 
         in_turn = taps * rows * out_columns + row_taps * out
     else:
         in_turn = row_taps * out_rows * columns + taps * out
+    if max(out * outer, x.numel()) > COUNTED:
+        return False
     most = MOST_AT_ONCE if device.gpu.info.target.hides_latency else 1.0
     return row_taps * taps * out <= most * in_turn
 
