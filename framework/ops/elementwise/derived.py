@@ -562,7 +562,7 @@ gcd.only_tensors("x", "y")
 
 
 @elementwise(
-    glsl="magnitude(truncated_quotient(x, greatest_divisor(x, y)) * y)",
+    glsl="truncated_quotient(magnitude(x), greatest_divisor(x, y)) * magnitude(y)",
     reference=lambda x, y: np.lcm(x, y),
     dtypes=INTEGER,
 )
