@@ -291,12 +291,11 @@ def order_dispatch(pivots: TensorSpec, rows: int) -> Dispatch:
 
 
 def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
-    """Return the columns of the panels of `linalg/qr_panel`, 0 where it cannot be."""
+    """Return the columns of the panels of `linalg/qr_panel`, 0 for too many rows."""
     local = min(QR_WORKGROUP, gpu.max_workgroup_invocations)
-    has = gpu.subgroup_arithmetic and gpu.min_subgroup_size >= 4
     held = max(QR_ROWS, 1 << (ceil_div(rows, local) - 1).bit_length())
     columns = QR_HELD[dtype] // held
-    return columns if has and columns >= QR_LEAST else 0
+    return columns if columns >= QR_LEAST else 0
 
 
 def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
@@ -313,7 +312,6 @@ def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     size = matrices * panels * columns * columns * a.dtype.itemsize
     t, defines = Scratch("t", size), {"COLUMNS": str(columns), **_defines(a.dtype)}
     most = min(QR_WORKGROUP, gpu.max_workgroup_invocations)
-    least = max(32, gpu.max_subgroup_size)
     found = [first_copy(gpu, "qr", a, "a", "factors")]
 
     def update(begun: int, forward: bool) -> Dispatch:
@@ -326,9 +324,8 @@ def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         return Dispatch("linalg/qr_update", grid, push, constants, defines)
 
     for begun in range(0, n, columns):
-        local = min(most, max(least, 1 << (m - begun - 1).bit_length()))
-        held = {"ROWS": str(ceil_div(m - begun, local))}
-        held |= {"PARTS": str(local // gpu.min_subgroup_size), **defines}
+        local = min(most, max(32, 1 << (m - begun - 1).bit_length()))
+        held = {"ROWS": str(ceil_div(m - begun, local)), **defines}
         push: dict[str, Argument] = {"factors": "factors", "r": "r", "t": t}
         push |= {"matrices": matrices, "m": m, "n": n, "begun": begun}
         grid = fold_grid(matrices)

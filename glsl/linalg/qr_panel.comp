@@ -5,17 +5,15 @@
 //         the vectors of reflections, whose first elements are 1; r (matrices, n, n): the
 //         panel's columns of R; t (matrices, panels, COLUMNS, COLUMNS): upper triangular T
 //         of the product of the reflections, I - V T V^T
-// consts  LOCAL_X: whole subgroups
+// consts  LOCAL_X: a power of two, 32 to 512
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
-//         them in registers; PARTS: subgroups of the workgroup at most
+//         them in registers
 // lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, sections 5.1.7 and 5.2.3,
 //         with the signs of LAPACK
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
-#extension GL_KHR_shader_subgroup_basic : require
-#extension GL_KHR_shader_subgroup_arithmetic : require
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
 
@@ -24,9 +22,6 @@
 #endif
 #ifndef ROWS
 #define ROWS 1
-#endif
-#ifndef PARTS
-#define PARTS 32
 #endif
 
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
@@ -44,14 +39,18 @@ layout(push_constant, std430) uniform Push {
     uint begun;
 } args;
 
-// Products of the panel's first column with all, by subgroup; and of all subgroups
-shared REAL parts[PARTS][COLUMNS];
+const uint WIDTH = 256;
+const uint LANES = 32;
+
+// Products of the panel's first column with all: of invocations, of every 32nd of these,
+// and of all. T in the end has the place of the second.
+shared REAL sums_of[COLUMNS][WIDTH];
+shared REAL parts[COLUMNS][LANES + 1];
 shared REAL totals[COLUMNS];
 // The row of the diagonal: every other one, so that those who still read one do not wait
 shared REAL tops[2][COLUMNS];
-// Products of vectors, and T
+// Products of vectors
 shared REAL beside[COLUMNS][COLUMNS + 1];
-shared REAL product_[COLUMNS][COLUMNS + 1];
 shared REAL taus[COLUMNS];
 
 void main() {
@@ -87,16 +86,28 @@ void main() {
                     tops[now][column] = own[h][column];
             }
         }
-        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            sums[column] = subgroupAdd(sums[column]);
-        if (subgroupElect()) {
+        if (local < WIDTH) {
             [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-                parts[gl_SubgroupID][column] = sums[column];
+                sums_of[column][local] = sums[column];
+        }
+        barrier();
+        if (size > WIDTH) {
+            if (local >= WIDTH) {
+                [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+                    sums_of[column][local - WIDTH] += sums[column];
+            }
+            barrier();
+        }
+        for (uint i = local; i < COLUMNS * LANES; i += size) {
+            REAL sum = 0.0;
+            for (uint other = i % LANES; other < min(size, WIDTH); other += LANES)
+                sum += sums_of[i / LANES][other];
+            parts[i / LANES][i % LANES] = sum;
         }
         barrier();
         if (local < COLUMNS) {
             REAL sum = 0.0;
-            for (uint i = 0; i < gl_NumSubgroups; ++i) sum += parts[i][local];
+            for (uint i = 0; i < LANES; ++i) sum += parts[local][i];
             totals[local] = sum;
         }
         barrier();
@@ -159,10 +170,10 @@ void main() {
         for (uint k = 0; k < COLUMNS; ++k) {
             REAL sum = 0.0;
             for (uint other = local; other < k; ++other)
-                sum = fma(product_[local][other], beside[other][k], sum);
+                sum = fma(parts[local][other], beside[other][k], sum);
             REAL value = k == local ? taus[k] : -taus[k] * sum;
             if (k < local) value = 0.0;
-            product_[local][k] = value;
+            parts[local][k] = value;
             t.at[start + local * COLUMNS + k] = value;
         }
     }
