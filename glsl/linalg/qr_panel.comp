@@ -70,9 +70,9 @@ void main() {
                 own[h][column] = factors.at[begin + row * n + column];
         }
     }
-    // Column k is always the first in registers, which are rotated by one: code that is
-    // not unrolled. What was rotated behind the panel's last column are the vectors.
-    [[dont_unroll]] for (uint k = 0; k < COLUMNS; ++k) {
+    // Column k is always the first in registers, which are rotated by one. What was
+    // rotated behind the panel's last column are the vectors.
+    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
         uint now = k % 2;
         REAL sums[COLUMNS];
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column) sums[column] = 0.0;
