@@ -2,22 +2,61 @@
 //
 // Angles are reduced by pi / 2 in three parts up to 2^40, and beyond in integers. Series of
 // Taylor; errors are a few ulp.
-// lint    private-array: a table of constants, for arguments that are large
 // source  Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983
 
 const double HALF_PI_FIRST = 1.57079632679489655800e+00lf;
 const double HALF_PI_SECOND = 6.12323399573676603587e-17lf;
 const double HALF_PI_THIRD = -1.49738490485916983000e-33lf;
 
-// 2 / pi after 32 zero bits
-const uint TWO_OVER_PI[39] = uint[](
-    0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u,
-    0x3c439041u, 0xfe5163abu, 0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau,
-    0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u, 0x2ebb4484u, 0xe99c7026u,
-    0xb45f7e41u, 0x3991d639u, 0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu,
-    0xde05980fu, 0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu, 0x27cb09b7u, 0x4f463f66u,
-    0x9e5fea2du, 0x7527bac7u, 0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u,
-    0x1f8d5d08u, 0x56033046u, 0xfc7b6babu);
+// 2 / pi after 32 zero bits; not an array, which software drivers copy
+const uvec4 TWO_OVER_PI_0 =
+    uvec4(0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u);
+const uvec4 TWO_OVER_PI_1 =
+    uvec4(0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+const uvec4 TWO_OVER_PI_2 =
+    uvec4(0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau);
+const uvec4 TWO_OVER_PI_3 =
+    uvec4(0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u);
+const uvec4 TWO_OVER_PI_4 =
+    uvec4(0x2ebb4484u, 0xe99c7026u, 0xb45f7e41u, 0x3991d639u);
+const uvec4 TWO_OVER_PI_5 =
+    uvec4(0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu);
+const uvec4 TWO_OVER_PI_6 =
+    uvec4(0xde05980fu, 0xef2f118bu, 0x5a0a6d1fu, 0x6d367ecfu);
+const uvec4 TWO_OVER_PI_7 =
+    uvec4(0x27cb09b7u, 0x4f463f66u, 0x9e5fea2du, 0x7527bac7u);
+const uvec4 TWO_OVER_PI_8 =
+    uvec4(0xebe5f17bu, 0x3d0739f7u, 0x8a5292eau, 0x6bfb5fb1u);
+const uvec4 TWO_OVER_PI_9 =
+    uvec4(0x1f8d5d08u, 0x56033046u, 0xfc7b6babu, 0xf0cfbc20u);
+
+// Words `first` to `first` + 7, for `first` up to 31, by the bits of that
+void words_of_two_over_pi(uint first, out uvec4 a, out uvec4 b) {
+    bool far = (first & 16u) != 0u;
+    a = far ? TWO_OVER_PI_4 : TWO_OVER_PI_0;
+    b = far ? TWO_OVER_PI_5 : TWO_OVER_PI_1;
+    uvec4 c = far ? TWO_OVER_PI_6 : TWO_OVER_PI_2;
+    uvec4 d = far ? TWO_OVER_PI_7 : TWO_OVER_PI_3;
+    uvec4 e = far ? TWO_OVER_PI_8 : TWO_OVER_PI_4;
+    uvec4 f = far ? TWO_OVER_PI_9 : TWO_OVER_PI_5;
+    bool eight = (first & 8u) != 0u, four = (first & 4u) != 0u;
+    a = eight ? c : a;
+    b = eight ? d : b;
+    c = eight ? e : c;
+    d = eight ? f : d;
+    a = four ? b : a;
+    b = four ? c : b;
+    c = four ? d : c;
+    if ((first & 2u) != 0u) {
+        a = uvec4(a.zw, b.xy);
+        b = uvec4(b.zw, c.xy);
+        c = c.zwzw;
+    }
+    if ((first & 1u) != 0u) {
+        a = uvec4(a.yzw, b.x);
+        b = uvec4(b.yzw, c.x);
+    }
+}
 
 // low + a * b + carry, of which the upper word is the next carry
 void add_product(uint a, uint b, inout uint low, inout uint carry) {
@@ -40,22 +79,24 @@ double reduce_large_angle(double x, out uint quarter) {
     uvec2 bits = unpackDouble2x32(x);
     uint e = (bits.y >> 20 & 0x7ffu) - 1075u;
     uint first = (e + 30u) >> 5, shift = e + 30u & 31u;
+    uvec4 upper, lower;
+    words_of_two_over_pi(first, upper, lower);
     uint low = bits.x, high = bits.y & 0x000fffffu | 0x00100000u;
     uint p0 = 0u, p1 = 0u, p2 = 0u, p3 = 0u, p4 = 0u, p5 = 0u, p6 = 0u, carry = 0u;
-    add_product(TWO_OVER_PI[first + 6u], low, p0, carry);
-    add_product(TWO_OVER_PI[first + 5u], low, p1, carry);
-    add_product(TWO_OVER_PI[first + 4u], low, p2, carry);
-    add_product(TWO_OVER_PI[first + 3u], low, p3, carry);
-    add_product(TWO_OVER_PI[first + 2u], low, p4, carry);
-    add_product(TWO_OVER_PI[first + 1u], low, p5, carry);
-    add_product(TWO_OVER_PI[first], low, p6, carry);
+    add_product(lower.z, low, p0, carry);
+    add_product(lower.y, low, p1, carry);
+    add_product(lower.x, low, p2, carry);
+    add_product(upper.w, low, p3, carry);
+    add_product(upper.z, low, p4, carry);
+    add_product(upper.y, low, p5, carry);
+    add_product(upper.x, low, p6, carry);
     carry = 0u;
-    add_product(TWO_OVER_PI[first + 6u], high, p1, carry);
-    add_product(TWO_OVER_PI[first + 5u], high, p2, carry);
-    add_product(TWO_OVER_PI[first + 4u], high, p3, carry);
-    add_product(TWO_OVER_PI[first + 3u], high, p4, carry);
-    add_product(TWO_OVER_PI[first + 2u], high, p5, carry);
-    add_product(TWO_OVER_PI[first + 1u], high, p6, carry);
+    add_product(lower.z, high, p1, carry);
+    add_product(lower.y, high, p2, carry);
+    add_product(lower.x, high, p3, carry);
+    add_product(upper.w, high, p4, carry);
+    add_product(upper.z, high, p5, carry);
+    add_product(upper.y, high, p6, carry);
     p6 = shifted_word(p6, p5, shift);
     p5 = shifted_word(p5, p4, shift);
     p4 = shifted_word(p4, p3, shift);
