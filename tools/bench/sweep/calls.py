@@ -531,8 +531,8 @@ CALLS: dict[str, Make] = {
     "fft.ihfft": _spectra(),
     "fft.hfft": _spectra(True),
     # Linear algebra.
-    "det": _square(),
-    "linalg.det": _square(),
+    "det": _square(kind="unit"),
+    "linalg.det": _square(kind="unit"),
     "logdet": _square(kind="definite"),
     "slogdet": _square(),
     "inverse": _square(),

@@ -87,7 +87,8 @@ class Given:
         repeated).
     kind : str
         "uniform", "sorted", "permutation" (of whole numbers), "definite" (symmetric
-        positive matrices), "regular" (matrices far from singular) or "lower" and
+        positive matrices), "regular" (matrices far from singular), "unit" (those whose
+        determinants are neither large nor small) or "lower" and
         "upper" (triangles of those).
     seed : int
         Tensors of one description differ by it.

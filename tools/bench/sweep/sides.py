@@ -188,6 +188,8 @@ def _special(values: np.ndarray[Any, Any], kind: str) -> np.ndarray[Any, Any]:
     order = values.shape[-1]
     if kind == "definite":
         made = values @ values.swapaxes(-1, -2) / order + np.eye(order)
+    elif kind == "unit":
+        made = values / (4 * order**0.5) + np.eye(order)
     else:
         made = values / order**0.5 + 2 * np.eye(order)
     if kind == "lower":
