@@ -28,7 +28,7 @@ from .decoder_peer import (
     torch_cache,
     torch_decoder,
 )
-from .training import ExecutionMode, cuda_graph, warm, warm_replays
+from .training import LOSS_TOLERANCE, ExecutionMode, cuda_graph, warm, warm_replays
 from .workload import Bench, Case, workload
 
 _ROOM = 512
@@ -78,7 +78,7 @@ def _peer_model(bench: Bench, config: dict[str, Any]) -> Any:
             torch.set_default_dtype(before)
 
 
-def _tolerance(config: dict[str, Any]) -> float:
+def _logit_tolerance(config: dict[str, Any]) -> float:
     """Return how far logits may be apart, of the largest.
 
     Each side rounds to bfloat16's 8 bits some six times a layer, and errors add up as
@@ -221,7 +221,7 @@ class _Decoding:
         if torch is not None and not self._quantized:
             theirs = self.theirs(torch)
         moved = _bytes_of_products(self._model)
-        tolerance = _tolerance(self._config)
+        tolerance = _logit_tolerance(self._config)
         return Case(self.ours(), theirs, moved, tolerance=tolerance, wall=True)
 
 
@@ -271,7 +271,7 @@ def _tuned(
     if how != "eager":
         step = fw.jit(step)
         warm_replays(step)
-    return Case(step, theirs, tolerance=_tolerance(config), wall=True)
+    return Case(step, theirs, tolerance=LOSS_TOLERANCE["bfloat16"], wall=True)
 
 
 def _peer_tuned(

@@ -16,7 +16,7 @@ from .workload import Bench, Case, workload
 _OPS = 256
 _WARM_STEPS = 5
 # Tolerance of a first loss; rounding differences grow in later steps.
-_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
+LOSS_TOLERANCE = {"float32": 1e-4, "bfloat16": 2e-2}
 
 
 @workload("dispatch_add_tiny_wall", full=(4,), small=(4,))
@@ -197,7 +197,7 @@ def training_case(
     if how != "eager":
         warm_replays(step)
     exact = using == EXACT
-    tolerance = _TOLERANCE[dtype if exact else "bfloat16"]
+    tolerance = LOSS_TOLERANCE[dtype if exact else "bfloat16"]
     return Case(step, theirs, tolerance=tolerance, wall=True)
 
 
