@@ -1,8 +1,9 @@
 """Variants of element-wise kernels: elements per invocation and workgroup size.
 
 On a GPU an invocation takes four elements, and a workgroup has 256 invocations. More
-elements keep more memory in flight and share common index arithmetic; the best variant
-depends on the arithmetic intensity, and on the device. See `autotune`.
+elements keep more memory in flight and share common index arithmetic; those of eight
+bytes are taken in pairs, for the sake of stores. The best variant depends on the
+arithmetic intensity, and on the device. See `autotune`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..base.shape import ceil_div
 from ..ir.kernel_call import StridedSpec, linear_grid
 from .glsl.expression import includes
 from .glsl.wide import GROUPS, VEC8_WORDS
-from .ir.program import KernelProgram
+from .ir.program import GENERATED, KernelProgram
 from .lower import WORKGROUP, LoweredKernel, build_kernel, operands_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ MEMORY_BOUND_16BIT = Variant("joined", 128)
 """Default variant of memory-bound ones: relu of 64 Mi bfloat16 took 0.066 ms, 0.067 in
 the other variant."""
 
+SPLIT = Variant("split", WORKGROUP)
+"""Default variant of kernels that write elements of 8 bytes: see `glsl.split`."""
+
 _LONG = (
     "bessel",
     "cylinder",
@@ -100,12 +104,25 @@ def variants(gpu: DeviceInfo, kernel: LoweredKernel) -> dict[str, Variant]:
         forms["four"] = "16 elements apart"
     if _joins(kernel):
         forms["joined"] = "8 elements joined"
+    if _splits(kernel):
+        forms["split"] = "2 pairs of elements"
     return {
         f"{title}, {workgroup} invocations": Variant(pairs, workgroup)
         for pairs, title in forms.items()
         for workgroup in WORKGROUPS
         if workgroup <= most
     }
+
+
+def _splits(kernel: LoweredKernel) -> bool:
+    """Whether elements of 8 bytes are written, and pairs of each can be.
+
+    A pair of single bytes is no word, and four numbers are drawn at once.
+    """
+    program = kernel.program
+    sizes = [DTYPES[output.dtype].itemsize for output in program.outputs]
+    drawn = {access.kind for access in program.accesses} & (set(GENERATED) - {"index"})
+    return max(sizes) == 8 and min(sizes) > 1 and not drawn
 
 
 def _joins(kernel: LoweredKernel) -> bool:
@@ -150,6 +167,8 @@ def default_variant(kernel: LoweredKernel) -> Variant:
         return MEMORY_BOUND_16BIT
     if moved <= {1, 2}:
         return NARROW
+    if _splits(kernel):
+        return SPLIT
     long = {f'#include "lib/math/{file}.glsl"' for file in _LONG}
     return (
         BASELINE

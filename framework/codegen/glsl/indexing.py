@@ -31,13 +31,15 @@ def element_offsets(
     used : iterable of int
         The patterns.
     indices : sequence of str
-        Index of each element; of the first alone where the program is `vec4`.
+        Index of each element; where the program is `vec4`, of the first alone, or of
+        the first of each two.
     """
     patterns = [(k, program.patterns[k]) for k in sorted(used)]
     if not patterns:
         return []
     lines = []
-    for lane, index in enumerate(indices):
+    apart = len(LANES) // len(indices) if program.vec4 else 1
+    for lane, index in zip(LANES[::apart], indices):
         lines += _coordinates("", program.column_rank, index, f"c{lane}")
         for k, pattern in patterns:
             terms = [f"p{k}_offset"] if pattern.offset else []
@@ -46,15 +48,17 @@ def element_offsets(
             lines.append(f"uint o{k}_{lane} = {' + '.join(terms) or '0u'};")
     if program.vec4:
         lines += [
-            f"uint o{k}_{lane} = o{k}_0{_next(k, pattern, lane)};"
+            f"uint o{k}_{lane} ="
+            f" o{k}_{lane // apart * apart}{_next(k, pattern, lane % apart)};"
             for k, pattern in patterns
-            for lane in LANES[1:]
+            for lane in LANES
+            if lane % apart
         ]
     return lines
 
 
 def _next(k: int, pattern: Pattern, lane: int) -> str:
-    """Return the offset of `lane` relative to the first of four elements."""
+    """Return the offset of `lane` relative to the first of neighbouring elements."""
     name, step = stride_names(k, pattern)[-1]
     if step == "0":
         return ""

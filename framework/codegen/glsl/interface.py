@@ -15,7 +15,7 @@ from ..ir.program import (
     push_fields,
 )
 from .group_reduce import SUBGROUP_EXTENSIONS, uses_subgroups
-from .packing import ALIGNMENT, SINGLE_WORD, VEC4_WORDS, WIDE, WIDE_STORED
+from .packing import ALIGNMENT, PAIR_WORDS, SINGLE_WORD, VEC4_WORDS, WIDE, WIDE_STORED
 
 _INT64 = "GL_EXT_shader_explicit_arithmetic_types_int64"
 _STORAGE = {1: "GL_EXT_shader_8bit_storage", 2: "GL_EXT_shader_16bit_storage"}
@@ -80,18 +80,22 @@ def buffer_types(program: KernelProgram, wide: bool) -> dict[str, str]:
     for k, access in enumerate(program.accesses):
         words = "uint"
         if program.is_vector(access):
-            words = _vec4_words(access.dtype, WIDE if wide else {})
+            words = _vector_words(program, access.dtype, WIDE if wide else {})
         if access.kind not in GENERATED:
             kinds[f"in{k}"] = f"In_{words}"
     for k, output in enumerate(program.outputs):
         words = SINGLE_WORD[DTYPES[output.dtype].itemsize]
         if program.vectors and not program.is_per_row(output):
-            words = _vec4_words(output.dtype, WIDE_STORED if wide else {})
+            wider = WIDE_STORED if wide else {}
+            words = _vector_words(program, output.dtype, wider)
         kinds[f"out{k}"] = f"Out_{words}"
     return kinds
 
 
-def _vec4_words(dtype: str, wider: Mapping[str, str]) -> str:
+def _vector_words(program: KernelProgram, dtype: str, wider: Mapping[str, str]) -> str:
+    """Return the GLSL type of the words that vectors are moved in."""
+    if program.pairs == "split":
+        return PAIR_WORDS[DTYPES[dtype].itemsize]
     words, _ = VEC4_WORDS[DTYPES[dtype].itemsize]
     return wider.get(words, words)
 

@@ -18,6 +18,7 @@ from .interface import buffer_types, extensions, interface
 from .lavapipe import block_sizes, uniform_load_functions
 from .lavapipe_elementwise import uniform_load_main
 from .rowwise import row_main, row_variables
+from .split import split_main
 from .tiles import tile_memory
 from .wide import unrolled_main, vec8_types
 
@@ -57,6 +58,8 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
         main = row_main(program, schedule, walks, wide)
     elif lanes:
         main = uniform_load_main(walks[0])
+    elif program.pairs == "split":
+        main = split_main(walks[0], horizontal)
     elif program.pairs:
         main = unrolled_main(walks[0], horizontal)
     else:

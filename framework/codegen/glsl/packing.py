@@ -16,6 +16,10 @@ XYZW = "xyzw"
 # GLSL type of the words that hold four neighbouring elements, and their count.
 VEC4_WORDS = {1: ("uint", 1), 2: ("uvec2", 1), 4: ("uvec4", 1), 8: ("uvec4", 2)}
 
+PAIR_WORDS = {1: "uint", 2: "uint", 4: "uvec2", 8: "uvec4"}
+"""GLSL type of the word that holds two neighbouring elements, by the size of one; of
+single bytes, it holds two such pairs."""
+
 # The same memory in 64-bit words: those that are loaded at once, and stored.
 WIDE = {"uvec2": "uint64_t", "uvec4": "u64vec2"}
 WIDE_STORED = {"uvec2": "uint64_t", "uvec4": "uint64_t"}

@@ -149,8 +149,9 @@ class KernelProgram(NamedTuple):
     lanes : int
         Subgroup size for uniform vector loads, see `glsl.lavapipe`; 0 without.
     pairs : str
-        Variant of an element-wise program with more than four elements per invocation,
-        "apart", "four" or "joined": see `glsl.wide`; empty if none.
+        Variant of an element-wise program: with more than four elements per invocation,
+        "apart", "four" or "joined", see `glsl.wide`; with two pairs of them, "split",
+        see `glsl.split`; empty if none.
     tile : tuple of int
         Operands of an element-wise program that are read across its rows, in tiles: see
         `glsl.tiles`; none if vectors are taken in order.
