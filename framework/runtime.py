@@ -1,6 +1,7 @@
 """Settings of PyTorch's runtime: threads, determinism, compilation.
 
-Only sums by index depend on determinism; every other kernel is deterministic.
+Only sums and stores by index depend on determinism; every other kernel is
+deterministic.
 """
 
 from __future__ import annotations
@@ -201,7 +202,9 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     mode : bool
         False, the default: GPUs may add up many floats by index in any order
         (`scatter_add`, `index_add`, `index_put` that accumulates, the gradients of
-        indexing and `embedding`), which is quicker. All else is deterministic anyway.
+        indexing and `embedding`), and where 1 Mi or more indices of single elements
+        name one several times (`scatter`, `put`, `index_copy`, `x[index] = y`), any of
+        them may be written, not the last: that is quicker. All else is deterministic.
     warn_only : bool, default False
         Noted only: no op is without a deterministic kernel.
 

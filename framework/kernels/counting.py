@@ -39,6 +39,10 @@ MOST_COPIES = 32
 NONZERO_ELEMENTS = 16
 """Elements of a mask per invocation, as `index/mask_tile.glsl` has them."""
 
+ADDED_TILES, SOFTWARE_ADDED_TILES = 4096, 64
+"""Tiles of a mask up to which each adds up the counts of those before it, which takes
+one launch less: of 4096 they read 32 MiB in all, from a cache."""
+
 MOST_COORDINATES = 8
 """Dimensions of a mask whose true elements a kernel gives the coordinates of."""
 
@@ -85,8 +89,13 @@ def nonzero_dispatches(gpu: DeviceInfo, mask: StridedSpec) -> list[Dispatch]:
 
 
 def _counted(
-    gpu: DeviceInfo, mask: StridedSpec, starts: Argument, total: Argument
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    starts: Argument,
+    total: Argument,
+    adds: bool = False,
 ) -> list[Dispatch]:
+    """Return the dispatches that count; they also add up unless what follows `adds`."""
     push: dict[str, Argument] = {"mask": "mask", "starts": starts, "total": total}
     push |= {"count": mask.numel}
     workgroup, tiles = linear_workgroup(gpu), _tiles(gpu, mask)
@@ -98,7 +107,7 @@ def _counted(
             {"LOCAL_X": workgroup, "PASS": number},
             {},
         )
-        for number, groups in enumerate((tiles, 1))
+        for number, groups in enumerate((tiles,) if adds else (tiles, 1))
     ]
 
 
@@ -153,17 +162,15 @@ def counted_coordinates_dispatches(
 ) -> list[Dispatch]:
     """Return dispatches that count, with a `total`, and list coordinates."""
     step = coordinates_dispatch(gpu, mask, shape, strides, places)
-    counted, starts = _counts(gpu, mask, "total")
-    return [*counted, _starting(step, starts, "coordinates")]
+    return _counts_and(step, gpu, mask, "coordinates", "total")
 
 
 def counted_elements_dispatches(
     gpu: DeviceInfo, x: StridedSpec, mask: StridedSpec
 ) -> list[Dispatch]:
     """Return dispatches that count, with a `total`, and list `elements`."""
-    counted, starts = _counts(gpu, mask, "total")
     step = listing_dispatch(gpu, x, mask, mask.numel)
-    return [*counted, _starting(step, starts, "elements")]
+    return _counts_and(step, gpu, mask, "elements", "total")
 
 
 def counted_listing_dispatches(
@@ -171,8 +178,8 @@ def counted_listing_dispatches(
 ) -> list[Dispatch]:
     """Return dispatches that count first; after the last element come zeros."""
     zeros = zeros_dispatch(ceil_div(most * x.dtype.itemsize, 4))
-    counted, starts = _counts(gpu, mask)
-    return [zeros, *counted, _starting(listing_dispatch(gpu, x, mask, most), starts)]
+    step = listing_dispatch(gpu, x, mask, most)
+    return [zeros, *_counts_and(step, gpu, mask)]
 
 
 def spreading_dispatches(
@@ -184,19 +191,25 @@ def spreading_dispatches(
     push["error"] = IndexSlot(site, most)
     defines = {"BYTES": str(source.dtype.itemsize)}
     spread = _compaction(gpu, mask, push, {"SPREADS": 1}, defines)
-    counted, starts = _counts(gpu, mask)
-    return [*counted, _starting(spread, starts)]
+    return _counts_and(spread, gpu, mask)
 
 
-def _counts(
-    gpu: DeviceInfo, mask: StridedSpec, total: Argument | None = None
-) -> tuple[list[Dispatch], Scratch]:
+def _counts_and(
+    step: Dispatch,
+    gpu: DeviceInfo,
+    mask: StridedSpec,
+    out: str = "out",
+    total: str | None = None,
+) -> list[Dispatch]:
+    """Return dispatches that count, and a compaction that works from the counts."""
     starts = Scratch("starts", 4 * nonzero_tiles(mask.numel))
-    return _counted(gpu, mask, starts, total or Scratch("total", 4)), starts
-
-
-def _starting(step: Dispatch, starts: Scratch, out: str = "out") -> Dispatch:
-    return dataclasses.replace(step, push={**step.push, "starts": starts, "out_": out})
+    number: Argument = total or Scratch("total", 4)
+    software = not gpu.target.hides_latency
+    adds = _tiles(gpu, mask) <= (SOFTWARE_ADDED_TILES if software else ADDED_TILES)
+    push = {**step.push, "starts": starts, "total": number, "out_": out}
+    constants = {**step.constants, "ADDS": int(adds)}
+    following = dataclasses.replace(step, push=push, constants=constants)
+    return [*_counted(gpu, mask, starts, number, adds), following]
 
 
 def _compaction(
@@ -207,6 +220,7 @@ def _compaction(
     defines: Mapping[str, str],
 ) -> Dispatch:
     given: dict[str, Argument] = {"mask": "mask", "starts": "starts", "out_": "out"}
+    given["total"] = Scratch("total", 4)
     given |= {"count": mask.numel, **push}
     return Dispatch(
         "index/compact",

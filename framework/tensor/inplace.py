@@ -240,8 +240,9 @@ def set_item(x: Tensor, index: object, value: Tensor | float) -> None:
 
     A mask with one value, or with values that broadcast along what it chooses, needs
     no host; otherwise the number of its true elements is read, which waits for it.
-    Where integers name one element several times, the last value wins. The value's
-    leading dimensions of size 1 may be more than what is chosen has.
+    Where integers name one element several times, the last value wins, or on a GPU, of
+    1 Mi or more of single elements, any: see `use_deterministic_algorithms`. The
+    value's leading dimensions of size 1 may be more than what is chosen has.
 
     Raises
     ------

@@ -1,14 +1,15 @@
 // Stream compaction: places or elements where a mask is true, in order, or their inverse
 // grid    one workgroup per tile of `index/nonzero`, linear
-// in      mask (count) bool, as words; starts (tiles) uint32: true elements before each;
+// in      mask (count) bool, as words; starts (tiles) uint32: true elements before each, or,
+//         if ADDS, of each;
 //         COORDINATES: size[dim], sizes of the mask, ndim of them, and `row` and `column`,
 //         numbers from one place and from one dimension to the next; else x, elements of
 //         BYTES: (count), or one for each true element if SPREADS; most: elements of out_
 //         if not SPREADS, otherwise of x
 // out     out_: int32 coordinates, of int64 if WIDE; or elements: those of x where the
 //         mask is true, or, if SPREADS, x's in these places; error, if SPREADS: the number
-//         of an element that x has not
-// consts  SPREADS
+//         of an element that x has not; total (1) int32, if ADDS: all true elements
+// consts  SPREADS; ADDS: each workgroup adds up the tiles before its own
 // source  prefix sum over tiles, see index/nonzero
 // lint    scalar-load: words of a mask, which may begin at any of them, and elements that
 //         lie where the mask is true
@@ -36,6 +37,7 @@
 #include "index/mask_tile.glsl"
 
 layout(constant_id = 3) const uint SPREADS = 0;
+layout(constant_id = 4) const uint ADDS = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Starts { uint at[]; };
@@ -59,6 +61,7 @@ const uint MOST_DIMS = 8;
 layout(push_constant, std430) uniform Push {
     IntIn mask;
     Starts starts;
+    IntOut total;
     uint count;
     Result out_;
 #ifdef COORDINATES
@@ -92,6 +95,15 @@ void put(Result out_, uint number, uint element) {
 }
 #endif
 
+// How many true elements come before a tile.
+uint start_of(Starts starts, uint tile) {
+    if (ADDS == 0) return starts.at[tile];
+    uint sum = 0;
+    for (uint k = gl_LocalInvocationIndex; k < tile; k += gl_WorkGroupSize.x)
+        sum += starts.at[k];
+    return scan(sum).y;
+}
+
 void main() {
     uint count = args.count, at = gl_LocalInvocationIndex;
     uint tile = linear_workgroup();
@@ -105,7 +117,9 @@ void main() {
         bits &= bits - 1;
     }
     barrier();
-    uint start = args.starts.at[tile];
+    uint start = start_of(args.starts, tile);
+    if (ADDS != 0 && at == 0 && tile == (count - 1) / TILE)
+        args.total.at[0] = int(start + found.y);
     Result out_ = args.out_;
 #ifdef COORDINATES
     for (uint k = at; k < found.y; k += gl_WorkGroupSize.x)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...base.device import GpuDevice
 from ...base.dtype import ANY, BOOL, STORED, DType, bool_, int32
 from ...base.errors import ShapeError
 from ...base.index_checks import UNCHECKED
@@ -27,6 +28,7 @@ from ...kernels.reduce import need_countable
 from ...kernels.row_copy import first_copy
 from ...kernels.shader_types import storage_defines
 from ..elementwise.compare import where
+from ..elementwise.unary import copy
 from ..movement.slice import narrow
 from ..reduce.common import in_storage
 from ..source import fill_like
@@ -334,8 +336,14 @@ def run_starts_reference(x: np.ndarray) -> np.ndarray:
 
 
 FEW = 1 << 14
-"""Elements of a mask up to which results have room for all of them, so that one
-submission gives them and their number."""
+"""Elements of a mask up to which results keep room for all of them."""
+
+ROOM_SHARE = 256
+"""Part of a device's memory that a result may take for a while, which has room for all
+elements of a mask, so that one submission gives it and its number."""
+
+LEAST_FILLED = 4
+"""What fills a smaller part of its room than one in so many is copied from there."""
 
 
 def true_elements(x: Tensor, mask: Tensor) -> Tensor:
@@ -343,9 +351,10 @@ def true_elements(x: Tensor, mask: Tensor) -> Tensor:
 
     `moves_elements` tells whether shaders may move such elements.
     """
-    if x.is_gpu and mask.numel() <= FEW:
+    # The gradient of a part of the room would be as large as that.
+    if _has_room(mask, 0 if x.requires_grad else x.dtype.itemsize):
         elements, total = _counted_elements(x, mask)
-        return narrow(elements, 0, 0, int(total.item()))
+        return _fitted(elements, 0, int(total.item()), mask.numel())
     starts, total = _nonzero(mask)
     return _true_elements(x, mask, starts, int(total.item()))
 
@@ -355,11 +364,30 @@ def true_coordinates(mask: Tensor, shape: Shape, rows: bool, dtype: DType) -> Te
 
     They are (places, dimensions) if `rows` are wanted, otherwise the transpose.
     """
-    if mask.is_gpu and mask.numel() <= FEW:
+    if _has_room(mask, len(shape) * dtype.itemsize):
         found, total = _counted_coordinates(mask, shape, rows, dtype)
-        return narrow(found, 0 if rows else 1, 0, int(total.item()))
+        return _fitted(found, 0 if rows else 1, int(total.item()), mask.numel())
     starts, total = _nonzero(mask)
     return _true_coordinates(mask, starts, int(total.item()), shape, rows, dtype)
+
+
+def _has_room(mask: Tensor, size: int) -> bool:
+    """Return whether results of `size` bytes an element may have room for all.
+
+    Those of many elements may not if it is 0.
+    """
+    device, numel = mask.device, mask.numel()
+    if not isinstance(device, GpuDevice) or numel <= FEW:
+        return mask.is_gpu
+    heaps = device.gpu.info.heaps
+    memory = max((heap.size for heap in heaps if heap.device_local), default=0)
+    return 0 < size * numel <= memory // ROOM_SHARE
+
+
+def _fitted(found: Tensor, dim: int, total: int, room: int) -> Tensor:
+    """Return the first `total` places along a dimension, of a result with room."""
+    part = narrow(found, dim, 0, total)
+    return part if room <= max(FEW, LEAST_FILLED * total) else copy(part)
 
 
 def moves_elements(x: Tensor) -> bool:

@@ -571,7 +571,8 @@ def index_put(
     values : Tensor of the dtype of `x`
         Broadcasts to the shape of `x[indices]`.
     accumulate : bool, default False
-        Add all that go to one place; otherwise the last wins.
+        Add all that go to one place; otherwise the last wins, or on a GPU, of 1 Mi or
+        more single elements, any: see `use_deterministic_algorithms`.
 
     Raises
     ------

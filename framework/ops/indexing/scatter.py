@@ -354,7 +354,8 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     x : Tensor
     dim : int
     index : Tensor, shape (n,), any integer dtype
-        Where each slice goes. Where several name one place, the last wins.
+        Where each slice goes. Where several name one place, the last wins, or on a GPU,
+        of 1 Mi or more single elements, any: see `use_deterministic_algorithms`.
     source : Tensor of the dtype of `x`
         Of the shape of `x`, but n in dimension `dim`.
 

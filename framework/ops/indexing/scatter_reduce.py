@@ -79,7 +79,8 @@ def scatter(
     dim : int
     index : Tensor, any integer dtype
         As many dimensions as `x`, none larger than those of `src`, or than those of
-        `x` except `dim`. Where several name one place, the last along `dim` wins.
+        `x` except `dim`. Where several name one place, the last along `dim` wins, or
+        on a GPU, of 1 Mi or more, any: see `use_deterministic_algorithms`.
     src : Tensor of the dtype of `x`, or number
     value : number
         In place of `src`.
@@ -346,7 +347,8 @@ def _scattered(
         count = values.numel()
         after = cat([narrow(places, 0, 1, count - 1), places[-1:] * 0 - 2])
         values = where(ne(places, after), values, values.detach())
-    out = put_rows(reshape(base, (1, -1, 1)), places, reshape(values, (1, -1, 1)))
+    rows, values = (reshape(each, (1, -1, 1)) for each in (base, values))
+    out = put_rows(rows, places, values, last=True)
     return reshape(out, base.layout.shape)
 
 

@@ -57,8 +57,9 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     ----------
     x : Tensor
     index : Tensor, any integer dtype
-        Of any shape; where several name one place, the last wins. Negative ones count
-        from the end.
+        Of any shape; where several name one place, the last wins, or on a GPU, of 1 Mi
+        or more, any: see `use_deterministic_algorithms`. Negative ones count from the
+        end.
     source : Tensor of the dtype of `x`
         As many elements as `index`.
     accumulate : bool, default False

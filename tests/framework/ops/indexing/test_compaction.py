@@ -8,7 +8,9 @@ import vkbackend
 import vkbackend.framework as fw
 from tests.framework.ops.agree import need
 from vkbackend.framework import ops
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
+from vkbackend.framework.kernels import counting
+from vkbackend.framework.ops.indexing import compaction
 
 SHAPES = [(5, 7), (2, 1, 3, 2), (1,), (), (20_011,), (2,) * 9, (7, 800)]
 
@@ -85,17 +87,69 @@ def test_few_elements_are_there_with_their_number(device: vkbackend.Device) -> N
 
 
 def test_launches(device: vkbackend.Device) -> None:
-    """Two that count, then one with the result; a copy where there is a base."""
+    """One that counts, then one with the result; a copy where there is a base."""
     x = fw.tensor(np.arange(-8.0, 8.0, dtype="f4"), device=fw.device(device.info.name))
     mask = x > 0
     fw.eval(x, mask)
     calls = {
-        "nonzero": (lambda: ops.nonzero(mask), 3),
-        "masked_select": (lambda: ops.masked_select(x, mask), 3),
-        "getitem": (lambda: x[mask], 3),
-        "masked_scatter": (lambda: ops.masked_scatter(x, mask, x), 4),
+        "nonzero": (lambda: ops.nonzero(mask), 2),
+        "masked_select": (lambda: ops.masked_select(x, mask), 2),
+        "getitem": (lambda: x[mask], 2),
+        "masked_scatter": (lambda: ops.masked_scatter(x, mask, x), 3),
     }
     for name, (call, launches) in calls.items():
         before = device.counters.snapshot()
         fw.eval(call())
         assert (device.counters.snapshot() - before).dispatches == launches, name
+
+
+def test_many_elements_are_there_with_their_number(device: vkbackend.Device) -> None:
+    """What fills little of its room is copied, so that the rest is free again."""
+    data = np.random.default_rng(0).random(20_011).astype("f4")
+    x = fw.tensor(data, device=fw.device(device.info.name))
+    for share, copies in ((0.5, 0), (0.01, 1)):
+        mask = x < share
+        fw.eval(x, mask)
+        for call in (ops.masked_select, lambda _, mask: ops.nonzero(mask)):
+            reads = device.counters.host_reads
+            found = call(x, mask)
+            assert device.counters.host_reads == reads + 1
+            before = device.counters.snapshot()
+            fw.eval(found)
+            assert (device.counters.snapshot() - before).submits == copies
+            assert found.array.value.numel <= 4 * found.numel()
+        assert np.array_equal(x[mask].numpy(), data[data < share])
+    # Its gradient would be as large as the room.
+    x.requires_grad_()
+    found = x[mask]
+    assert found.array.value.numel == found.numel()
+
+
+def test_room_is_bounded(
+    device: vkbackend.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compaction, "ROOM_SHARE", 1 << 40)
+    data = np.random.default_rng(0).random(20_011).astype("f4")
+    x = fw.tensor(data, device=fw.device(device.info.name))
+    found, wanted = ops.masked_select(x, x < 0.5), data[data < 0.5]
+    assert found.array.value.numel == found.numel()
+    assert np.array_equal(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_tiles_are_added_up_apart_or_by_each(
+    most: int, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("ADDED_TILES", "SOFTWARE_ADDED_TILES"):
+        monkeypatch.setattr(counting, name, most)
+    data = np.random.default_rng(0).random((3, 100_003)).astype("f4")
+    with gpu.fresh_plan_cache():
+        x = fw.tensor(data, device=gpu)
+        for share in (0.0, 0.3, 2.0):
+            mask, wanted = x < share, data < share
+            assert np.array_equal(ops.masked_select(x, mask).numpy(), data[wanted])
+            places = np.argwhere(wanted)
+            assert np.array_equal(ops.nonzero(mask).numpy(), places)
+            moved = data.copy()
+            moved[wanted] = data.ravel()[: len(places)]
+            assert np.array_equal(ops.masked_scatter(x, mask, x).numpy(), moved)

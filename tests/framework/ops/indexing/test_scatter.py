@@ -1,5 +1,6 @@
 """Reading and writing by index along one dimension, windows, and repeats."""
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from tests.torch_calls import check
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
+from vkbackend.framework.ops.indexing import gather
 
 
 def places(*shape: int) -> np.ndarray:
@@ -122,6 +124,39 @@ def test_of_equal_places_the_last_is_written(place: Device) -> None:
     assert x.grad.tolist() == [0, 0, 7]
     # All that name a place get its gradient, as in PyTorch.
     assert source.grad.tolist() == [6, 5, 6, 6]
+
+
+def test_of_many_equal_places_any_is_written(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a search for the last, unless results must be the same in each run."""
+    target = dataclasses.replace(gpu.gpu.info.target, hides_latency=True)
+    monkeypatch.setitem(vars(gpu.gpu.info), "target", target)
+    monkeypatch.setattr(gather, "ANY_ENTRIES", 300)
+    index = np.random.default_rng(0).integers(0, 200, 300)
+    source = np.arange(300, dtype=np.float32)
+    calls: list[Callable[[fw.Tensor, fw.Tensor, fw.Tensor], fw.Tensor]] = [
+        lambda x, i, s: ops.scatter(x, 0, i, s),
+        lambda x, i, s: ops.put(x, i, s),
+        lambda x, i, s: ops.index_copy(x, 0, i, s),
+        lambda x, i, s: ops.index_put(x, (i,), s),
+    ]
+    x, i, s = (fw.tensor(e, device=gpu) for e in (source[:200] * 0, index, source))
+    for deterministic in (False, True):
+        fw.use_deterministic_algorithms(deterministic)
+        try:
+            for call in calls:
+                with gpu.gpu.profile() as profile, gpu.fresh_plan_cache():
+                    found = call(x, i, s).numpy()
+                kernels = {span.name.split()[0] for span in profile.spans}
+                assert ("index/last_writer" in kernels) is deterministic
+                named = np.isin(np.arange(200), index)
+                assert np.array_equal(
+                    index[found[named].astype(int)], named.nonzero()[0]
+                )
+                assert not found[~named].any()
+        finally:
+            fw.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("count", [64, 65, 256, 257, 5000])
