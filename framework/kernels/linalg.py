@@ -16,7 +16,7 @@ from ..ir.kernel_call import (
     fold_grid,
 )
 from .linear import linear_dispatch
-from .row_copy import first_copy
+from .row_copy import VECTOR, first_copy
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -71,9 +71,12 @@ INVOCATIONS = (8, 32), (16, 64), (24, 128)
 MOST_SHARED = 20 << 10
 """Bytes of shared memory that the kernels take."""
 
-PANELS = (32, 16)
-"""Columns of a panel of `linalg/lu_panel` whose invocations have one row of float32
-each, and of those that have more."""
+PANEL = 16
+"""Columns of a panel of `linalg/lu_panel`: of more each step takes longer, of fewer
+there are more launches."""
+
+LONE_PANEL = {float32: 32, float64: 16}
+"""Columns of the largest matrices that are one panel."""
 
 PANEL_WORKGROUP = 1024
 
@@ -362,10 +365,9 @@ def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:
     return Dispatch("linalg/matrix_exp", grid, push, constants, defines)
 
 
-def panel_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
+def panel_columns(dtype: DType, rows: int) -> int:
     """Return the columns of the panels of matrices of so many rows."""
-    most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
-    return min(PANELS[rows > most or dtype is float64], max(8, ceil_div(rows, 8) * 8))
+    return max(8, ceil_div(rows, 8) * 8) if rows <= LONE_PANEL[dtype] else PANEL
 
 
 def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
@@ -377,10 +379,11 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     Source: Golub and Van Loan, "Matrix Computations", 4th edition, section 3.4.7.
     """
     matrices, n, _ = a.shape
-    columns = panel_columns(gpu, a.dtype, n)
+    columns = panel_columns(a.dtype, n)
     most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
     moved = Scratch("moved", 4 * matrices * n)
     defines = {"COLUMNS": str(columns), **_defines(a.dtype)}
+    vectors = {"VECTORS": "1"} if n * a.dtype.itemsize % VECTOR == 0 else {}
     found = [first_copy(gpu, "lu", a, "a", "factors")]
     for begun in range(0, n, columns):
         place: dict[str, Argument] = {"factors": "factors", "n": n, "begun": begun}
@@ -388,7 +391,7 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         panel: dict[str, Argument] = {**rows, "order": "order", "sign_": "sign"}
         panel |= {"info": "info", "matrices": matrices}
         local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
-        held = {**defines, "ROWS": str(ceil_div(n - begun, local))}
+        held = {**defines, **vectors, "ROWS": str(ceil_div(n - begun, local))}
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/lu_panel", grid, panel, {"LOCAL_X": local}, held))
         others, left = n - min(columns, n - begun), n - begun - columns

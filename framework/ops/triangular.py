@@ -202,7 +202,7 @@ def lu_by_kernel(x: Tensor) -> bool:
     if not small_by_kernel(x) or not isinstance(device, GpuDevice):
         return False
     # Of one panel there is nothing to be solved.
-    if rows <= panel_columns(device.gpu.info, x.dtype, rows):
+    if rows <= panel_columns(x.dtype, rows):
         return True
     takes = factorises(device.gpu.info, rows) or reads_are_refused()
     return takes and by_kernel(x)

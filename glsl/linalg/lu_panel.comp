@@ -8,8 +8,8 @@
 //         for; sign (matrices, 1): -1 where rows were exchanged an odd number of times;
 //         info (matrices): the place, from 1 on, of the first pivot that is 0, or 0
 // consts  LOCAL_X: a power of two
-// macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
-//         them in registers
+// macros  DOUBLE: see linalg/real.glsl; COLUMNS: a multiple of 4; ROWS: rows of an
+//         invocation, which has them in registers; VECTORS: rows begin at 16 bytes
 // lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
@@ -19,14 +19,31 @@
 #include "linalg/real.glsl"
 
 #ifndef COLUMNS
-#define COLUMNS 32
+#define COLUMNS 16
 #endif
 #ifndef ROWS
 #define ROWS 1
 #endif
 
+// What of a row is loaded and stored at once
+#ifndef VECTORS
+#define PIECE REAL
+#define PIECE_SIZE REAL_SIZE
+#define WIDE 1
+#elif defined(DOUBLE)
+#define PIECE dvec2
+#define PIECE_SIZE 16
+#define WIDE 2
+#else
+#define PIECE vec4
+#define PIECE_SIZE 16
+#define WIDE 4
+#endif
+
+layout(buffer_reference, std430, buffer_reference_align = PIECE_SIZE) restrict buffer
+    Factors { PIECE at[]; };
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
-    Factors { REAL at[]; };
+    Signs { REAL at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer
     Orders { int at[]; };
 
@@ -35,7 +52,7 @@ layout(push_constant, std430) uniform Push {
     Orders order;
     Orders moved;
     Orders pivots;
-    Factors sign_;
+    Signs sign_;
     Orders info;
     uint matrices;
     uint n;
@@ -43,7 +60,7 @@ layout(push_constant, std430) uniform Push {
 } args;
 
 const uint MOST = 1024;
-// Invocations that find the largest of a part each.
+// Invocations that find the largest of a part each
 const uint FINDERS = 32;
 const uint NONE = 0xffffffffu;
 
@@ -59,9 +76,38 @@ struct Largest {
 };
 
 // Of equal ones the first; NaN is none
-Largest larger(Largest old, REAL size, uint place) {
-    bool wins = size > old.size || size == old.size && place < old.place;
-    return wins ? Largest(size, place) : old;
+Largest larger(Largest old, Largest other) {
+    bool wins =
+        other.size > old.size || other.size == old.size && other.place < old.place;
+    return wins ? other : old;
+}
+
+Largest over_workgroup(Largest own) {
+    uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    uint finders = min(FINDERS, size);
+    sizes[local] = own.size;
+    places[local] = own.place;
+    barrier();
+    if (local < finders) {
+        own = Largest(-1.0, NONE);
+        for (uint i = local; i < size; i += finders)
+            own = larger(own, Largest(sizes[i], places[i]));
+        best_sizes[local] = own.size;
+        best_places[local] = own.place;
+    }
+    barrier();
+    own = Largest(-1.0, NONE);
+    for (uint i = 0; i < finders; ++i)
+        own = larger(own, Largest(best_sizes[i], best_places[i]));
+    return own;
+}
+
+REAL part_of(PIECE piece, uint i) {
+#ifdef VECTORS
+    return piece[i];
+#else
+    return piece;
+#endif
 }
 
 void main() {
@@ -69,74 +115,82 @@ void main() {
     if (matrix >= args.matrices) return;
     uint n = args.n, begun = args.begun, rows = n - begun;
     uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
-    uint columns = min(COLUMNS, rows), finders = min(FINDERS, size);
+    uint columns = min(COLUMNS, rows);
     uint begin = (matrix * n + begun) * n + begun, line = matrix * n + begun;
     // Rows stay where they are; what changes is their place.
+    Factors factors = args.factors;
+    Orders order = args.order, moved = args.moved, pivots = args.pivots;
     REAL own[ROWS][COLUMNS];
     uint place[ROWS];
     int before[ROWS];
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-        uint row = local + r * size;
+        uint row = local + r * size, start = begin + row * n;
         place[r] = row < rows ? row : NONE;
-        before[r] = begun == 0 || row >= rows ? int(row) : args.order.at[line + row];
-        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            own[r][column] = row < rows && column < columns
-                ? args.factors.at[begin + row * n + column]
-                : 0.0;
+        before[r] = begun == 0 || row >= rows ? int(row) : order.at[line + row];
+        [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE) {
+            bool has = row < rows && column < columns;
+            PIECE piece = has ? factors.at[(start + column) / WIDE] : PIECE(0.0);
+            [[unroll]] for (uint i = 0; i < WIDE; ++i)
+                own[r][column + i] = part_of(piece, i);
+        }
     }
     REAL sign_ = 1.0;
     uint zero = 0;
-    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
+    // Column k is always the first in registers, which are rotated by one: code that is
+    // not unrolled, as instructions that run once are waited for.
+    [[dont_unroll]] for (uint k = 0; k < columns; ++k) {
         Largest best = Largest(-1.0, NONE);
         [[unroll]] for (uint r = 0; r < ROWS; ++r)
             if (place[r] >= k && place[r] != NONE)
-                best = larger(best, abs(own[r][k]), place[r]);
-        sizes[local] = best.size;
-        places[local] = best.place;
-        barrier();
-        if (local < finders) {
-            best = Largest(-1.0, NONE);
-            for (uint i = local; i < size; i += finders)
-                best = larger(best, sizes[i], places[i]);
-            best_sizes[local] = best.size;
-            best_places[local] = best.place;
-        }
-        barrier();
-        best = Largest(-1.0, NONE);
-        for (uint i = 0; i < finders; ++i)
-            best = larger(best, best_sizes[i], best_places[i]);
-        uint pivot = best.place == NONE || k >= columns ? k : best.place;
+                best = larger(best, Largest(abs(own[r][0]), place[r]));
+        best = over_workgroup(best);
+        uint pivot = best.place == NONE ? k : best.place;
         if (pivot != k) sign_ = -sign_;
-        if (local == 0 && k < columns)
-            args.pivots.at[line + k] = int(begun + pivot);
+        if (local == 0) pivots.at[line + k] = int(begun + pivot);
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint was = place[r];
             if (was == k) place[r] = pivot;
             if (was == pivot) {
                 place[r] = k;
-                [[unroll]] for (uint column = k; column < COLUMNS; ++column)
+                [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
                     top[column] = own[r][column];
             }
         }
         barrier();
-        REAL divisor = top[k];
-        if (divisor == 0.0 && k < columns && zero == 0) zero = begun + k + 1;
+        REAL divisor = top[0];
+        if (divisor == 0.0 && zero == 0) zero = begun + k + 1;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            if (place[r] <= k || place[r] == NONE || k >= columns) continue;
+            bool changes = place[r] > k && place[r] != NONE;
             // A column of zeros stays one, as in LAPACK.
-            REAL factor = divisor == 0.0 ? own[r][k] : own[r][k] / divisor;
-            own[r][k] = factor;
-            [[unroll]] for (uint column = k + 1; column < COLUMNS; ++column)
-                own[r][column] = fma(-factor, top[column], own[r][column]);
+            REAL factor = own[r][0];
+            if (changes && divisor != 0.0) factor /= divisor;
+            // What is behind the panel's last column was rotated there.
+            uint live = changes ? COLUMNS - k : 0;
+            [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
+                REAL value = own[r][column], changed = fma(-factor, top[column], value);
+                own[r][column - 1] = column < live ? changed : value;
+            }
+            own[r][COLUMNS - 1] = factor;
         }
     }
+    // After fewer steps than columns the first one lies behind what is none.
+    uint behind = COLUMNS - columns;
     [[unroll]] for (uint r = 0; r < ROWS; ++r) {
         if (place[r] == NONE) continue;
-        args.order.at[line + place[r]] = before[r];
-        args.moved.at[line + place[r]] = int(local + r * size);
+        order.at[line + place[r]] = before[r];
+        moved.at[line + place[r]] = int(local + r * size);
         uint start = begin + place[r] * n;
-        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            if (column < columns) args.factors.at[start + column] = own[r][column];
+        [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE) {
+            PIECE piece;
+            [[unroll]] for (uint i = 0; i < WIDE; ++i) {
+#ifdef VECTORS
+                piece[i] = own[r][column + i];
+#else
+                piece = own[r][column + i];
+#endif
+            }
+            if (column >= behind) factors.at[(start + column - behind) / WIDE] = piece;
+        }
     }
     if (local != 0) return;
     if (begun != 0) sign_ *= args.sign_.at[matrix];

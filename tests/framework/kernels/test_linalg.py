@@ -9,7 +9,6 @@ from vkbackend.framework.base.dtype import DType, float32, float64, int32
 from vkbackend.framework.base.shape import Layout, TensorSpec
 from vkbackend.framework.ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from vkbackend.framework.kernels.linalg import (
-    PANELS,
     cholesky_dispatches,
     exponential_dispatch,
     factorises,
@@ -128,18 +127,21 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
         layout = Layout.contiguous(shape)
         return lu_dispatches(info, StridedSpec(shape, dtype, layout))[1:]
 
-    panel, rows, update, last, before = steps(3, 60, 60)
+    panel, rows, update, last, before = steps(3, 28, 28, dtype=float64)
     assert (panel.kernel, panel.grid) == ("linalg/lu_panel", (3, 1, 1))
-    assert (panel.constants["LOCAL_X"], panel.defines["ROWS"]) == (64, "1")
+    assert (panel.constants["LOCAL_X"], panel.defines["ROWS"]) == (32, "1")
     assert (rows.kernel, rows.grid) == ("linalg/lu_rows", (1, 1, 3))
     assert (update.kernel, update.grid) == ("linalg/lu_update", (1, 1, 3))
-    assert (last.kernel, last.push["begun"]) == ("linalg/lu_panel", 32)
+    assert (last.kernel, last.push["begun"]) == ("linalg/lu_panel", 16)
     assert before.kernel == "linalg/lu_rows"
     assert last.constants["LOCAL_X"] == 32
-    assert len(steps(1, 20, 20)) == 1
+    assert len(steps(1, 20, 20)) == len(steps(1, 32, 32)) == 1
+    assert steps(1, 60, 60)[0].constants["LOCAL_X"] == 64
+    starts = [steps(1, n, n)[0].defines.get("VECTORS") for n in (60, 62)]
+    assert starts == ["1", None]
     assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
-    assert [panel_columns(info, float32, rows) for rows in (1024, 1025)] == [*PANELS]
-    assert [panel_columns(info, float64, rows) for rows in (4, 12, 17)] == [8, 16, 16]
+    assert [panel_columns(float32, n) for n in (4, 12, 20, 33)] == [8, 16, 24, 16]
+    assert [panel_columns(float64, n) for n in (4, 12, 17)] == [8, 16, 16]
     assert factorises(info, 8192)
     assert not factorises(info, 8193)
 
