@@ -41,9 +41,9 @@ ON_HOST = {
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
-    "determinant", "eigh_factors", "log_determinant", "matrix_exponential",
-    "pivoted_lu_factors", "pseudo_inverse", "qr_factors", "svd_factors",
-    "triangular_solution",
+    "cholesky_factor", "determinant", "eigh_factors", "log_determinant",
+    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
+    "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)
