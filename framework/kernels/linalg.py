@@ -80,6 +80,9 @@ LONE_PANEL = {float32: 32, float64: 16}
 
 PANEL_WORKGROUP = 1024
 
+ROW_WORKGROUP = 64
+"""Invocations of `linalg/lu_rows`, each of which has a column."""
+
 MOST_PANEL_ROWS = 8
 """Rows of an invocation of `linalg/lu_panel`, whose loops over them are unrolled."""
 
@@ -397,8 +400,9 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         others, left = n - min(columns, n - begun), n - begun - columns
         constants = {"LOCAL_X": WORKGROUP}
         if others:
-            grid = ceil_div(others, EDGE), 1, matrices
-            found.append(Dispatch("linalg/lu_rows", grid, rows, constants, defines))
+            each = {"LOCAL_X": ROW_WORKGROUP}
+            grid = ceil_div(others, ROW_WORKGROUP), 1, matrices
+            found.append(Dispatch("linalg/lu_rows", grid, rows, each, defines))
         if left > 0:
             grid = ceil_div(left, TILE), ceil_div(left, TILE), matrices
             found.append(Dispatch("linalg/lu_update", grid, place, constants, defines))

@@ -1,5 +1,5 @@
 // Rows of LU factors exchanged as a panel's were, and U of the columns beside it
-// grid    x one workgroup for 32 columns but those of the panel, z matrices
+// grid    x one invocation for each column but those of the panel, z matrices
 // in      moved, pivots (matrices, n): see linalg/lu_panel.comp; begun: columns before
 // out     factors (matrices, n, n) REAL, in place: of the columns behind the panel the
 //         rows beside its diagonal block are multiplied by the inverse of its L
@@ -13,7 +13,7 @@
 #include "linalg/real.glsl"
 
 #ifndef COLUMNS
-#define COLUMNS 32
+#define COLUMNS 16
 #endif
 
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
@@ -29,59 +29,57 @@ layout(push_constant, std430) uniform Push {
     uint begun;
 } args;
 
-const uint EDGE = 32;
 // Rows that the panel moved, at most: its own, and those that they were exchanged for.
 const uint MOVED = 2 * COLUMNS;
 const uint NONE = 0xffffffffu;
-const uint HELD = MOVED / (256 / EDGE);
 
-shared REAL corner[COLUMNS][COLUMNS + 1];
-shared REAL beside[COLUMNS][EDGE];
+// Rows, and those that have come there
+shared uint rows[MOVED];
+shared uint sources[MOVED];
+// Of each column of the panel's L what is below the diagonal
+shared REAL below[COLUMNS][COLUMNS];
 
 void main() {
     uint n = args.n, begun = args.begun, columns = min(COLUMNS, n - begun);
-    uint lane = gl_LocalInvocationIndex % EDGE, low = gl_LocalInvocationIndex / EDGE;
-    uint column = gl_WorkGroupID.x * EDGE + lane;
+    uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
+    uint column = gl_WorkGroupID.x * size + local;
     bool behind = column >= begun;
     if (behind) column += columns;
     uint line = gl_WorkGroupID.z * n + begun, begin = line * n;
     Factors factors = args.factors;
-    REAL held[HELD];
-    uint row[HELD];
-    [[unroll]] for (uint h = 0; h < HELD; ++h) {
-        uint number = low + h * (256 / EDGE), own = number % COLUMNS;
-        bool has = own < columns && column < n;
-        row[h] = own;
-        if (has && number >= COLUMNS) {
-            row[h] = args.pivots.at[line + own] - begun;
-            has = row[h] >= columns;  // else it is one of the panel's own
+    Orders moved = args.moved, pivots = args.pivots;
+    for (uint i = local; i < MOVED; i += size) {
+        uint own = i % COLUMNS, row = own < columns ? own : NONE;
+        if (row != NONE && i >= COLUMNS) {
+            row = pivots.at[line + own] - begun;
+            if (row < columns) row = NONE;  // it is one of the panel's own
         }
-        if (!has) row[h] = NONE;
-        held[h] = 0.0;
-        if (has)
-            held[h] = factors.at[begin + args.moved.at[line + row[h]] * n + column];
+        rows[i] = row;
+        sources[i] = row == NONE ? 0 : moved.at[line + row];
+    }
+    for (uint i = local; i < COLUMNS * COLUMNS; i += size) {
+        uint k = i / COLUMNS, row = k + 1 + i % COLUMNS;
+        REAL value = 0.0;
+        if (row < columns) value = factors.at[begin + row * n + begun + k];
+        below[k][i % COLUMNS] = value;
     }
     barrier();
-    [[unroll]] for (uint h = 0; h < HELD; ++h) {
-        uint number = low + h * (256 / EDGE);
-        bool has = row[h] != NONE;
-        if (number < COLUMNS) beside[number][lane] = held[h];
-        if (has && (!behind || number >= COLUMNS))
-            factors.at[begin + row[h] * n + column] = held[h];
+    if (column >= n) return;
+    REAL held[MOVED];
+    [[unroll]] for (uint i = 0; i < MOVED; ++i) {
+        held[i] = 0.0;
+        if (rows[i] != NONE) held[i] = factors.at[begin + sources[i] * n + column];
     }
-    for (uint i = gl_LocalInvocationIndex; i < COLUMNS * COLUMNS; i += 256) {
-        uint r = i / COLUMNS, c = i % COLUMNS;
-        bool has = r < columns && c < columns;
-        corner[r][c] = has ? factors.at[begin + r * n + begun + c] : 0.0;
+    [[unroll]] for (uint i = 0; i < MOVED; ++i) {
+        bool stays = rows[i] != NONE && (!behind || i >= COLUMNS);
+        if (stays) factors.at[begin + rows[i] * n + column] = held[i];
     }
-    barrier();
-    for (uint k = 0; k + 1 < COLUMNS; ++k) {
-        REAL value = beside[k][lane];
-        for (uint r = k + 1 + low; r < COLUMNS; r += 256 / EDGE)
-            beside[r][lane] = fma(-corner[r][k], value, beside[r][lane]);
-        barrier();
+    if (!behind) return;
+    // Row k is always the first in registers, which are rotated by one.
+    [[dont_unroll]] for (uint k = 0; k < columns; ++k) {
+        REAL value = held[0];
+        factors.at[begin + k * n + column] = value;
+        [[unroll]] for (uint row = 1; row < COLUMNS; ++row)
+            held[row - 1] = fma(-below[k][row - 1], value, held[row]);
     }
-    if (!behind || column >= n) return;
-    for (uint r = low; r < columns; r += 256 / EDGE)
-        factors.at[begin + r * n + column] = beside[r][lane];
 }
