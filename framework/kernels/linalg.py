@@ -28,8 +28,7 @@ EDGE = 32
 WORKGROUP = 256
 
 TILE = 64
-"""Rows and columns of a workgroup of `linalg/lu_update`, rows of one of
-`linalg/cholesky_panel`."""
+"""Rows and columns of a workgroup of `linalg/lu_update`."""
 
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
@@ -39,8 +38,11 @@ MOST_IN_SHARED = {float32: 48, float64: 32}
 `matrix_exp`."""
 
 TILES = {float32: 64, float64: 32}
-"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes, rows and
-columns of one of `linalg/cholesky_update`."""
+"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes, or one of
+`linalg/cholesky_panel`; rows and columns of one of `linalg/cholesky_update`."""
+
+MOST_IN_REGISTERS = 16
+"""Rows of the largest matrices of `linalg/triangular_rows`."""
 
 STEPPED = 256
 """Workgroups of `linalg/triangular_solve` below which a system is solved in steps of 32
@@ -124,6 +126,8 @@ def triangular_dispatches(
 ) -> list[Dispatch]:
     """Return the dispatches that solve A X = B, of (matrices, n, n) and (..., k)."""
     matrices, n, columns = b.shape
+    if n <= MOST_IN_REGISTERS:
+        return [_small_triangular_dispatch(b, upper, unit)]
     if n > EDGE and matrices * ceil_div(columns, EDGE) < STEPPED:
         return _steps("a", b, _Substitution(upper, unit), "b", 1, _left(b), "out")
     push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
@@ -132,6 +136,18 @@ def triangular_dispatches(
     grid = ceil_div(columns, EDGE), 1, matrices
     defines = _defines(a.dtype)
     return [Dispatch("linalg/triangular_solve", grid, push, constants, defines)]
+
+
+def _small_triangular_dispatch(b: TensorSpec, upper: bool, unit: bool) -> Dispatch:
+    """Return the dispatch that solves with a column in an invocation's registers."""
+    matrices, n, columns = b.shape
+    numel, rows = matrices * columns, max(4, 1 << (n - 1).bit_length())
+    push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
+    push |= {"numel": numel, "n": n, "columns": columns}
+    push["magic"], push["shift"] = divisor(columns)
+    constants = {"UPPER": int(upper), "UNIT": int(unit)}
+    defines = {"ROWS": str(rows), **_defines(b.dtype)}
+    return linear_dispatch("linalg/triangular_rows", numel, push, constants, defines)
 
 
 class _Substitution(NamedTuple):
@@ -229,20 +245,19 @@ def cholesky_dispatches(a: TensorSpec) -> list[Dispatch]:
     if n <= SMALL[a.dtype]:
         return [_small_cholesky_dispatch(a)]
     rest = Scratch("rest", a.numel * a.dtype.itemsize)
-    constants, defines = {"LOCAL_X": WORKGROUP}, _defines(a.dtype)
-    found = []
+    defines, tile, found = _defines(a.dtype), TILES[a.dtype], []
     for begun in range(0, n, EDGE):
         place: dict[str, Argument] = {"n": n, "begun": begun}
-        tiles = max(0, ceil_div(n - begun - EDGE, TILE))
+        tiles = max(0, ceil_div(n - begun - EDGE, tile))
         grid = max(1, tiles), 1, matrices
         panel: dict[str, Argument] = {"a": rest if begun else "a", "out_": "out"}
         panel |= {"info": "info", **place}
-        found.append(Dispatch("linalg/cholesky_panel", grid, panel, constants, defines))
+        sizes = {"LOCAL_X": EDGE + tile}
+        found.append(Dispatch("linalg/cholesky_panel", grid, panel, sizes, defines))
         if not tiles:
             break
         taken = {"a": "a", "l": "out", "rest": rest, **place}
-        first = constants | {"IS_FIRST": int(not begun)}
-        tiles = ceil_div(n - begun - EDGE, TILES[a.dtype])
+        first = {"LOCAL_X": WORKGROUP, "IS_FIRST": int(not begun)}
         grid = tiles, tiles, matrices
         found.append(Dispatch("linalg/cholesky_update", grid, taken, first, defines))
     return found

@@ -88,12 +88,18 @@ def _quotient(x: Tensor, y: Tensor) -> Tensor:
 FEW = 1 << 14
 """Numbers that the host reads; of more a kernel finds whether one is not 0."""
 
+FEW_FAR = 64
+"""The same of discrete devices: of more than 256 bytes they make a copy for the host,
+which takes longer than the kernel."""
+
 
 def is_any(places: Tensor) -> bool:
     """Return whether a place is not 0; while a function is traced none is."""
     if reads_are_refused():
         return False
-    few = places.numel() <= FEW
+    device = places.device
+    far = isinstance(device, GpuDevice) and device.gpu.info.kind == "discrete"
+    few = places.numel() <= (FEW_FAR if far else FEW)
     return bool(read(places).any() if few else places.any().item())
 
 

@@ -6,7 +6,7 @@
 // out     out_ (matrices, n, n): of these columns the rows from `begun` on, and 0 right of
 //         the diagonal block; NaN from the column on where A is not positive-definite;
 //         info (matrices): the order of the first minor that is not positive, or 0
-// consts  LOCAL_X: 256
+// consts  LOCAL_X: EDGE + TILE
 // macros  DOUBLE: see linalg/real.glsl
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 4.2.6: outer
 //         products, whose roots are taken in the end
@@ -34,69 +34,68 @@ layout(push_constant, std430) uniform Push {
 } args;
 
 const uint EDGE = 32;
-const uint WORKGROUP = 256;
+#ifdef DOUBLE
+const uint TILE = 32;
+#else
 const uint TILE = 64;
-const uint APART = WORKGROUP / EDGE;
-const uint OF_BLOCK = EDGE / APART;
-const uint HELD = (EDGE + TILE) / APART;
+#endif
+const uint ROWS = EDGE + TILE;
 
-// A column of the block, and of the rows below it: every other one, so that those who
-// still read one do not wait for those who write the next.
-shared REAL beside[2][EDGE + TILE];
-shared REAL roots[EDGE];
+// Rows of the block, and of those below it; an invocation has one of them.
+shared REAL rows[ROWS][EDGE + 1];
+// A column of the block from its diagonal on: every other one, so that those who still
+// read one do not wait for those who write the next.
+shared REAL beside[2][EDGE];
+
+// The matrix' row that is number `number` in shared memory
+uint row_of(uint number) {
+    uint below = number + gl_WorkGroupID.x * TILE;
+    return args.begun + (number < EDGE ? number : below);
+}
 
 void main() {
     Reals a = args.a;
     Results out_ = args.out_;
-    uint n = args.n, begun = args.begun;
-    uint thread = gl_LocalInvocationIndex, lane = thread % EDGE, low = thread / EDGE;
-    uint begin = gl_WorkGroupID.z * n * n, column = begun + lane;
-    uint below = begun + EDGE + gl_WorkGroupID.x * TILE;
-    REAL held[HELD];
-    uint rows[HELD];
-    [[unroll]] for (uint h = 0; h < HELD; ++h) {
-        bool of_block = h < OF_BLOCK;
-        uint number = low + h * APART;
-        rows[h] = of_block ? begun + number : below + number - EDGE;
+    uint n = args.n, begun = args.begun, thread = gl_LocalInvocationIndex;
+    uint begin = gl_WorkGroupID.z * n * n;
+    for (uint i = thread; i < ROWS * EDGE; i += ROWS) {
+        uint number = i / EDGE, lane = i % EDGE, row = row_of(number);
+        bool of_block = number < EDGE;
         // Beyond the matrix it is the identity.
-        held[h] = of_block && number == lane ? 1.0 : 0.0;
-        bool is_read = rows[h] < n && column < n && (!of_block || lane <= number);
-        if (is_read) held[h] = a.at[begin + rows[h] * n + column];
-    }
-    uint bad = 0;
-    for (uint k = 0; k < EDGE; ++k) {
-        uint now = k % 2;
-        if (lane == k) {
-            [[unroll]] for (uint h = 0; h < HELD; ++h)
-                beside[now][low + h * APART] = held[h];
-        }
-        barrier();
-        REAL top = beside[now][k], factor = beside[now][lane] / top;
-        // Neither a root nor a quotient of what is not positive is a number everywhere.
-        bool is_positive = top > 0.0;
-        if (!is_positive) factor = NOT_A_NUMBER;
-        if (!is_positive && bad == 0) bad = begun + k + 1;
-        if (thread == 0) roots[k] = top;
-        if (lane > k) {
-            [[unroll]] for (uint h = 0; h < HELD; ++h)
-                held[h] = fma(-beside[now][low + h * APART], factor, held[h]);
-        }
+        REAL value = number == lane ? 1.0 : 0.0;
+        bool is_read = row < n && begun + lane < n && (!of_block || lane <= number);
+        if (is_read) value = a.at[begin + row * n + begun + lane];
+        rows[number][lane] = value;
     }
     barrier();
-    REAL top = roots[lane], root = NOT_A_NUMBER;
-    if (top > 0.0) root = sqrt(top);
-    [[unroll]] for (uint h = 0; h < HELD; ++h) {
-        bool of_block = h < OF_BLOCK;
-        uint number = low + h * APART;
-        REAL value = held[h] / root;
-        if (of_block && lane > number) value = 0.0;
-        if (of_block && lane == number) value = root;
-        bool is_stored = rows[h] < n && column < n;
-        if (is_stored && (!of_block || gl_WorkGroupID.x == 0))
-            out_.at[begin + rows[h] * n + column] = value;
+    REAL held[EDGE];
+    [[unroll]] for (uint lane = 0; lane < EDGE; ++lane) held[lane] = rows[thread][lane];
+    uint bad = 0;
+    // Column k is always the first in registers, which are rotated by one.
+    [[dont_unroll]] for (uint k = 0; k < EDGE; ++k) {
+        uint now = k % 2;
+        if (thread >= k && thread < EDGE) beside[now][thread - k] = held[0];
+        barrier();
+        REAL top = beside[now][0], factor = held[0] / top, root = sqrt(top);
+        // Neither a root nor a quotient of what is not positive is a number everywhere.
+        bool is_positive = top > 0.0;
+        if (!is_positive) factor = root = NOT_A_NUMBER;
+        if (!is_positive && bad == 0) bad = begun + k + 1;
+        REAL value = thread == k ? root : held[0] / root;
+        rows[thread][k] = thread < k ? 0.0 : value;
+        // Of those behind the block's last column nothing is used.
+        [[unroll]] for (uint lane = 1; lane < EDGE; ++lane)
+            held[lane - 1] = fma(-factor, beside[now][lane], held[lane]);
+    }
+    barrier();
+    for (uint i = thread; i < ROWS * EDGE; i += ROWS) {
+        uint number = i / EDGE, lane = i % EDGE, row = row_of(number);
+        bool is_stored = row < n && begun + lane < n;
+        if (is_stored && (number >= EDGE || gl_WorkGroupID.x == 0))
+            out_.at[begin + row * n + begun + lane] = rows[number][lane];
     }
     uint behind = begun + EDGE + gl_WorkGroupID.x * TILE;
-    for (uint i = thread; i < EDGE * TILE; i += WORKGROUP) {
+    for (uint i = thread; i < EDGE * TILE; i += ROWS) {
         uint row = begun + i / TILE, right = behind + i % TILE;
         if (right < n) out_.at[begin + row * n + right] = 0.0;
     }

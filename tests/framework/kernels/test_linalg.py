@@ -49,6 +49,17 @@ def test_few_systems_are_solved_in_steps() -> None:
     assert one.kernel == "linalg/triangular_solve"
 
 
+def test_each_column_of_small_systems_has_an_invocation() -> None:
+    a, b = matrices(500, 9, 9), matrices(500, 9, 3)
+    (step,) = triangular_dispatches(a, b, True, False)
+    assert step.kernel == "linalg/triangular_rows"
+    assert (step.push["numel"], step.defines["ROWS"]) == (1500, "16")
+    (step,) = triangular_dispatches(matrices(1, 1, 1), matrices(1, 1, 1), True, True)
+    assert step.defines["ROWS"] == "4"
+    (step,) = triangular_dispatches(matrices(1, 17, 17), matrices(1, 17, 1), True, True)
+    assert step.kernel == "linalg/triangular_solve"
+
+
 def test_factors_are_substituted_twice() -> None:
     b = matrices(2, 40, 3)
     lower, _, upper, _ = solution_dispatches(b, True, False)

@@ -11,10 +11,10 @@ from tests.compare import assert_close
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import LinAlgError
 from vkbackend.framework.kernels import linalg
-from vkbackend.framework.ops import triangular
+from vkbackend.framework.ops import factorization, triangular
 
 wide = pytest.mark.wide
-SIZES = [1, 33, 70, *(pytest.param(n, marks=wide) for n in (5, 32, 64, 65, 128, 200))]
+SIZES = [1, 9, 33, 70, *(pytest.param(n, marks=wide) for n in (32, 64, 65, 128, 200))]
 
 
 @pytest.fixture
@@ -94,6 +94,20 @@ def test_what_is_not_positive_definite(place: int, quick: GpuDevice) -> None:
         assert np.isnan(found.numpy()).all((1, 2)).tolist() == [False, True]
         reads = quick.gpu.counters.host_reads
     assert fw.jit(lambda x: fw.linalg.cholesky_ex(x).info)(x).tolist() == [0, place + 1]
+
+
+def test_of_many_matrices_one_flag_is_read(
+    quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(factorization, "FEW", 64)
+    data = np.tile(np.eye(2, dtype="f4"), (65, 1, 1))
+    x = fw.tensor(data, device=quick)
+    before = quick.gpu.counters.host_read_bytes
+    fw.linalg.cholesky(x)
+    assert quick.gpu.counters.host_read_bytes - before <= 4
+    data[64, 1, 1] = -1
+    with pytest.raises(LinAlgError, match="not positive-definite"):
+        fw.linalg.cholesky(fw.tensor(data, device=quick))
 
 
 @pytest.mark.parametrize("size", SIZES)
