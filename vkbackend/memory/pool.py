@@ -16,14 +16,14 @@ before. Nothing can use a span that has *unsubmitted* work: a batch holds refere
 its buffers until it is submitted, and a buffer's points are set before it can die.
 Blocks go back to the driver only when every point of every span in them has passed.
 
-**Order of search.** (1) A freed span of exactly this size whose points have passed;
-(2) free space of the blocks, by two-level segregated fit; (3) a freed span of this size
-with pending points; (4) freed spans are merged into the free space, first those whose
-points have passed, then the others, whose points their block then hands to every new
-owner; and (2) again; (5) a new block. Where many bytes lie in freed spans, (4) comes
-before (2): space that is cut up while they wait would not grow together again. On
-failure: collect garbage, wait for everything, return empty blocks to the driver, retry
-once.
+**Order of search.** (0) Where the request wants to lie, if that is free; (1) a freed
+span of exactly this size whose points have passed; (2) free space of the blocks, by
+two-level segregated fit; (3) a freed span of this size with pending points; (4) freed
+spans are merged into the free space, first those whose points have passed, then the
+others, whose points their block then hands to every new owner; and (2) again; (5) a new
+block. Where many bytes lie in freed spans, (4) comes before (2): space that is cut up
+while they wait would not grow together again. On failure: collect garbage, wait for
+everything, return empty blocks to the driver, retry once.
 
 **What is reserved.** A block is a sixteenth of what is reserved for requests of its
 kind, small or large, or as large as the request if that is most of it. Before a block
@@ -45,6 +45,7 @@ submitted.
 import bisect
 import collections
 import gc
+import itertools
 import sys
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +57,7 @@ from vkbackend.errors import OutOfDeviceMemory
 from .joint_peaks import JointPeaks
 from .memory import MemoryUsage, gibibytes
 from .span import (
+    GRANULE,
     BlockSource,
     DeferredFrees,
     Lease,
@@ -63,11 +65,10 @@ from .span import (
     PoolStatistics,
     Region,
     is_within,
+    round_up,
+    with_numbers,
 )
 from .tlsf import Suballocator
-
-GRANULE = 256
-"""Bytes: spans start at and are multiples of this."""
 
 MIN_BLOCK_SIZE = 1 << 20
 """Bytes of the first block, if what it is for is not larger."""
@@ -382,8 +383,7 @@ class Pool:
 
     def _find_span(self, size: int, query: bool) -> MemorySpan | None:
         """Return a span without new memory and without waiting, or None."""
-        freed = self._bins.get(size)
-        if freed:
+        if freed := self._bins.get(size):
             # The last one, if it is known to be done: who allocates the same sizes each
             # time gets the same addresses, and commands that are already recorded.
             last = freed[next(reversed(freed))]
@@ -414,7 +414,7 @@ class Pool:
     def _take(
         self, sizes: Sequence[int], wanted: Sequence[Sequence[int]], idle: bool
     ) -> list[MemorySpan | None]:
-        """Return the freed spans at wanted addresses, None where there is none."""
+        """Return the spans at wanted addresses, None where the memory is not free."""
         found: list[MemorySpan | None] = [None] * len(sizes)
         missing: Sequence[int] = range(len(sizes))
         for addresses in wanted:
@@ -432,6 +432,11 @@ class Pool:
                     self._cached_bytes -= rounded
             missing = left
         self.counts.reuses += len(sizes) - len(missing)
+        # What lay there may have been merged into the free space.
+        for number, row in itertools.product(missing, wanted):
+            if found[number] is None:
+                rounded = max(GRANULE, round_up(sizes[number]))
+                found[number] = self._suballocate(rounded, row[number], idle)
         return found
 
     def _reuse(self, freed: _Bin, last: bool = False) -> MemorySpan:
@@ -440,18 +445,28 @@ class Pool:
         self.counts.reuses += 1
         return span
 
-    def _suballocate(self, size: int) -> MemorySpan | None:
-        """Return a span from the free space of the blocks, or None."""
+    def _suballocate(
+        self, size: int, wanted: int | None = None, idle: bool = False
+    ) -> MemorySpan | None:
+        """Return a span from the free space, at the address if one is wanted, or None.
+
+        With `idle` only where no work is pending on the free space of its block.
+        """
         space = self._small if size < _LARGE_REQUEST else self._large
-        address = space.allocate(size)
+        if wanted is None:
+            address = space.allocate(size)
+        else:
+            address = wanted if space.allocate_at(wanted, size) else None
         if address is None:
             return None
         start = self._starts[bisect.bisect_right(self._starts, address) - 1]
-        return self._make_span(self._regions[start], address, size)
+        region = self._regions[start]
+        if not region.done() and idle:
+            space.free(address)
+            return None
+        return self._make_span(region, address, size)
 
     def _make_span(self, region: Region, address: int, size: int) -> MemorySpan:
-        if region.points:
-            region.done()
         offset = address - region.block.address
         span = MemorySpan(region, offset, size, address, region.points)
         self._make_lease(span)
@@ -596,17 +611,8 @@ class Pool:
         try:
             self._add_block(size, space)
         except OutOfDeviceMemory as error:
-            statistics = self.counts
-            largest = sorted(self._live_allocations(), key=lambda row: -row[2])[:3]
-            holders = ", ".join(
-                f"{name or 'unnamed'} {gibibytes(held)}" for _, name, held in largest
-            )
-            raise OutOfDeviceMemory(
-                f"{error}; asked {gibibytes(size)}; pool holds"
-                f" {gibibytes(statistics.reserved)}, {gibibytes(statistics.in_use)} in"
-                f" use; largest: {holders or 'none'}",
-                error.result,
-            ) from None
+            live = self._live_allocations()
+            raise with_numbers(error, size, self.counts, live) from None
 
     def trim(self) -> int:
         """Return empty blocks to the driver without waiting; return the bytes freed."""
@@ -692,8 +698,3 @@ _OPERATIONS = frozenset(
         Pool.trim,
     )
 )
-
-
-def round_up(size: int) -> int:
-    """Return `size` rounded up to whole granules."""
-    return (size + GRANULE - 1) // GRANULE * GRANULE

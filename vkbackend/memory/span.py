@@ -2,16 +2,20 @@
 
 import collections
 import weakref
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Protocol
 
 from vkbackend.driver.logical_device import LogicalDevice
 from vkbackend.driver.queue import TimelinePoint
+from vkbackend.errors import OutOfDeviceMemory
 
-from .memory import Block, MemoryUsage
+from .memory import Block, MemoryUsage, gibibytes
 from .tlsf import Suballocator
+
+GRANULE = 256
+"""Bytes: spans start at and are multiples of this."""
 
 
 class BlockSource(Protocol):
@@ -142,3 +146,36 @@ def is_within(
             return True
         frame = frame.f_back
     return False
+
+
+def round_up(size: int) -> int:
+    """Return `size` rounded up to whole granules."""
+    return (size + GRANULE - 1) // GRANULE * GRANULE
+
+
+def with_numbers(
+    error: OutOfDeviceMemory,
+    size: int,
+    counts: PoolStatistics,
+    live: Iterable[tuple[int, str, int]],
+) -> OutOfDeviceMemory:
+    """Return the driver's error with what was asked, what a pool holds, and for whom.
+
+    Parameters
+    ----------
+    error : OutOfDeviceMemory
+    size : int
+        Bytes.
+    counts : PoolStatistics
+    live : iterable of (int, str, int)
+        Address, name and bytes of each allocation.
+    """
+    largest = sorted(live, key=lambda row: -row[2])[:3]
+    holders = ", ".join(
+        f"{name or 'unnamed'} {gibibytes(held)}" for _, name, held in largest
+    )
+    return OutOfDeviceMemory(
+        f"{error}; asked {gibibytes(size)}; pool holds {gibibytes(counts.reserved)},"
+        f" {gibibytes(counts.in_use)} in use; largest: {holders or 'none'}",
+        error.result,
+    )

@@ -14,7 +14,7 @@ Source: Masmano, Ripoll, Crespo and Real, "TLSF: a new dynamic memory allocator 
 real-time systems", ECRTS 2004.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 
 from vkbackend.errors import ArgumentError
 
@@ -44,6 +44,8 @@ class Suballocator:
         self._used: dict[int, int] = {}
         self._free_sizes: dict[int, int] = {}
         self._free_starts_by_end: dict[int, int] = {}
+        # In order
+        self._free_starts: list[int] = []
         # A dict is a set that pops its newest member, so recent memory is reused first.
         self._bins: dict[int, dict[int, None]] = {}
         # Bit i is set while bin i has members: both levels' bitmaps in one integer.
@@ -139,6 +141,37 @@ class Suballocator:
         self._consistent = True
         return start
 
+    def allocate_at(self, start: int, size: int) -> bool:
+        """Take the range that starts at an address; return whether all of it was free.
+
+        Parameters
+        ----------
+        start : int
+            As `allocate` has returned it.
+        size : int
+            Bytes, at least 1.
+        """
+        size = -(-size // self.alignment) * self.alignment
+        if not self._consistent:
+            self._rebuild()
+        place = bisect_right(self._free_starts, start) - 1
+        if place < 0:
+            return False
+        first = self._free_starts[place]
+        end, last = start + size, first + self._free_sizes[first]
+        if end > last or (start - first) % self.alignment:
+            return False
+        self._consistent = False
+        self._remove(first)
+        if first < start:
+            self._insert(first, start - first)
+        if end < last:
+            self._insert(end, last - end)
+        self.used_bytes += size
+        self._used[start] = size
+        self._consistent = True
+        return True
+
     def free(self, start: int) -> None:
         """Give a range back and merge it with free neighbours.
 
@@ -191,6 +224,7 @@ class Suballocator:
         """Rebuild the free lists from the blocks and the allocated ranges."""
         self._free_sizes.clear()
         self._free_starts_by_end.clear()
+        self._free_starts.clear()
         self._bins.clear()
         self._occupied = self.free_bytes = 0
         self.used_bytes = sum(self._used.values())
@@ -237,12 +271,14 @@ class Suballocator:
         self._occupied |= 1 << index
         self._free_sizes[start] = size
         self._free_starts_by_end[start + size] = start
+        insort(self._free_starts, start)
         self.free_bytes += size
 
     def _remove(self, start: int, index: int | None = None) -> int:
         """Take out a free range, of a bin that may be known, and return its size."""
         size = self._free_sizes.pop(start)
         del self._free_starts_by_end[start + size]
+        del self._free_starts[bisect_left(self._free_starts, start)]
         if index is None:
             index = self._bin(size)
         members = self._bins[index]

@@ -23,8 +23,8 @@ from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import OutOfDeviceMemory
 from vkbackend.memory.memory import Block
-from vkbackend.memory.pool import GRANULE, MIN_BLOCK_SIZE, Pool, round_up
-from vkbackend.memory.span import MemorySpan
+from vkbackend.memory.pool import MIN_BLOCK_SIZE, Pool
+from vkbackend.memory.span import GRANULE, MemorySpan, round_up
 
 MIB = 1 << 20
 
@@ -189,6 +189,32 @@ def test_no_wanted_place_goes_to_another_request() -> None:
     held = spans[3].address
     again = pool.allocate_each([1000] * 3, wanted=[[held, places[2], places[0]]])
     assert [span.address for span in again] == [places[1], places[2], places[0]]
+
+
+def test_a_wanted_place_is_taken_out_of_merged_space() -> None:
+    """With the points of its block, and not where the host is to write."""
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    spans = pool.allocate_each([1000, 600, 2000])
+    places = [span.address for span in spans]
+    for span in spans:
+        release(pool, span, point(queue, 1))
+    release(pool, pool.allocate(MIB - GRANULE, ""))  # They are merged for it.
+    pool.trim()
+    (other,) = pool.allocate_each([2000], wanted=[places[2:]], idle=True)
+    assert other.address != places[2]
+    release(pool, other)
+    pool.trim()
+    for rows in ([places[::-1]], [[0, 0, 0], places[::-1]]):
+        again = pool.allocate_each([2000, 600, 1000], wanted=rows)
+        assert [span.address for span in again] == places[::-1]
+        assert [span.points for span in again] == [(point(queue, 1),)] * 3
+        for span in again:
+            release(pool, span)
+        pool.trim()
+    queue.completed = 1
+    (span,) = pool.allocate_each([2000], wanted=[places[2:]], idle=True)
+    assert (span.address, span.points) == (places[2], ())
 
 
 def test_what_the_host_writes_takes_no_place_with_pending_work() -> None:

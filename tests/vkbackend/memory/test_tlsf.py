@@ -52,6 +52,19 @@ class AgainstIntervals(RuleBasedStateMachine):
             assert offset + rounded <= start or start + length <= offset
         self.taken[offset] = rounded
 
+    @rule(at=st.floats(0, 1.1), share=st.floats(0, 1.1), power=st.integers(1, 12))
+    def allocate_at(self, at: float, share: float, power: int) -> None:
+        start = int(self.size * at) // self.alignment * self.alignment
+        size = max(1, int(self.size * share**power))
+        end = start + -(-size // self.alignment) * self.alignment
+        free = end <= self.usable and all(
+            end <= taken or taken + length <= start
+            for taken, length in self.taken.items()
+        )
+        assert self.allocator.allocate_at(start, size) == free
+        if free:
+            self.taken[start] = end - start
+
     @rule(pick=st.integers(0, 1000))
     def free(self, pick: int) -> None:
         if self.taken:
@@ -125,6 +138,25 @@ def test_block_smaller_than_its_alignment_holds_nothing() -> None:
     assert (allocator.free_bytes, allocator.used_bytes) == (0, 0)
 
 
+def test_a_range_is_taken_where_it_is_asked_for() -> None:
+    """From the middle of a free range; not across blocks, nor between granules."""
+    space = Suballocator()
+    assert not space.allocate_at(0, 1)
+    space.add(1 << 20, 1024)
+    space.add((1 << 20) + 1024, 512)
+    assert not space.allocate_at((1 << 20) + 768, 512)
+    assert not space.allocate_at((1 << 20) + 100, 256)
+    assert not space.allocate_at(1 << 19, 256)
+    assert space.allocate_at((1 << 20) + 256, 300)
+    assert not space.allocate_at((1 << 20) + 512, 1)
+    assert (space.used_bytes, space.largest_free) == (512, 512)
+    assert space.allocate(256) == (1 << 20) + 768
+    assert space.allocate_at(1 << 20, 256)
+    for offset in (0, 256, 768):
+        space.free((1 << 20) + offset)
+    assert space.largest_free == 1024
+
+
 def test_second_free_is_refused() -> None:
     allocator = Suballocator(1024)
     offset = allocator.allocate(100)
@@ -169,6 +201,7 @@ OPERATIONS: dict[str, Callable[[Suballocator], object]] = {
     "free": lambda allocator: allocator.free(30),
     "add": lambda allocator: allocator.add(200, 50),
     "remove": lambda allocator: allocator.remove(100),
+    "allocate_at": lambda allocator: allocator.allocate_at(105, 20),
 }
 
 
