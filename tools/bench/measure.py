@@ -20,6 +20,8 @@ from .clock import device_seconds, wall_seconds
 from .workload import Bench, Case, Workload
 
 _BATCH_SECONDS = 0.02
+# Whole steps follow one another, as in training: a loop that waits for each is another.
+_STEPS_SECONDS = 0.1
 _MAX_REPEATS = 400
 # Pause before each batch of GEMMs, so that a board at its power limit does not slow one
 # side down for the power that the other one drew.
@@ -100,7 +102,8 @@ def measure(
     theirs = case.theirs
     if theirs is not None:
         sides.append(lambda repeat: peer.seconds(theirs, repeat, wall))
-    repeats = [_repeats(side) for side in sides]
+    least = _STEPS_SECONDS if case.wall else _BATCH_SECONDS
+    repeats = [_repeats(side, least) for side in sides]
     times: list[list[float]] = [[] for _ in sides]
     for _ in range(rounds):
         for taken, side, repeat in zip(times, sides, repeats, strict=True):
@@ -108,8 +111,9 @@ def measure(
                 time.sleep(_REST_SECONDS)
             if gpu.info.kind != "software":
                 # The first run after the other side's took 5.8 ms where the others took
-                # 1.3 (NVIDIA H200, driver 580.159.04, 2026-11-21).
-                side(1)
+                # 1.3; steps of a vision transformer 30 to 26 ms for 0.4 s, then 22
+                # (NVIDIA H200, driver 580.159.04, 2026-11-21 and 2026-11-30).
+                side(max(1, repeat // 2))
             taken.append(side(repeat))
     medians = [statistics.median(taken) / case.runs for taken in times]
     peak = fw.accelerator.max_memory_allocated(device) - before
@@ -117,11 +121,12 @@ def measure(
     return Measurement(medians[0], theirs_seconds, error, case, peak)
 
 
-def _repeats(side: Callable[[int], float]) -> int:
-    """Return the repeat count of one side for a batch that is long enough; warms it."""
+def _repeats(side: Callable[[int], float], least: float) -> int:
+    """Return the repeat count of one side for a batch of `least` seconds; warms it."""
     side(1)
-    once = side(1)
-    return max(1, min(_MAX_REPEATS, round(_BATCH_SECONDS / max(once, 1e-9))))
+    # The second may still compile, or have its memory elsewhere.
+    once = min(side(1) for _ in range(3))
+    return max(1, min(_MAX_REPEATS, round(least / max(once, 1e-9))))
 
 
 def _difference(case: Case, peer: Peer) -> float:
