@@ -331,7 +331,9 @@ def test_a_meeting_that_is_interrupted_ends_the_group(
 
         with pytest.raises(KeyboardInterrupt):
             transport.meet(Call("test"), np.zeros(8, np.uint8), fail)
-        with pytest.raises(DistributedError, match="as test has failed before"):
+        # The other rank's end of the group may be found first.
+        ended = "as test has failed before|has given up the group"
+        with pytest.raises(DistributedError, match=ended):
             group.barrier()
 
     as_threads(monkeypatch, 2).run(work)
