@@ -74,6 +74,21 @@ def as_vector(x: Tensor) -> Tensor:
     return x if x.layout.shape else reshape(x, (1,))
 
 
+def _indices_of(index: Tensor, at: int) -> Tensor:
+    """Return an index of each element as `rows_of` does, or of each slice, (n,).
+
+    Slices where the index is a view that repeats along all other dimensions, as
+    `index[:, None].expand(-1, width)`: then whole slices are moved.
+    """
+    shape, strides, _ = index.layout
+    others = [each for each, size in enumerate(shape) if each != at and size != 1]
+    if not others or 0 in shape or any(strides[each] for each in others):
+        return rows_of(index, at)
+    for each in others:
+        index = narrow(index, each, 0, 1)
+    return flatten(index)
+
+
 def index_region(name: str, x: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Shape]:
     """Return the region of `x` that an index per element covers, and its shape.
 
@@ -137,7 +152,7 @@ def _gather(name: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
         places = as_vector(index)
         part, _ = index_region(name, as_vector(x), at, places)
         site = f"{name}: dimension {at}"
-        gathered = take_rows(rows_of(part, at), rows_of(places, at), site)
+        gathered = take_rows(rows_of(part, at), _indices_of(places, at), site)
     out = reshape(gathered, index.layout.shape)
     show_as(out, "GatherBackward0", x)
     return out
@@ -220,7 +235,7 @@ def scatter_along(
     part, sizes = index_region(name, x, at, index)
     source = _fitting(name, x, index, source)
     site = f"{name}: dimension {at}"
-    out = write(rows_of(part, at), rows_of(index, at), rows_of(source, at), site)
+    out = write(rows_of(part, at), _indices_of(index, at), rows_of(source, at), site)
     return _with_region(x, reshape(out, sizes))
 
 

@@ -49,6 +49,32 @@ ROWS = {
     "take_along_dim flat": Row(
         ops.take_along_dim, torch.take_along_dim, (3, 4), (places(3, 2),)
     ),
+    "gather of rows": Row(
+        lambda x, i: ops.gather(x, 1, i[:, None].expand(2, 9, 5)),
+        lambda x, i: x.gather(1, i[:, None].expand(2, 9, 5)),
+        (3, 4, 6),
+        (places(9),),
+    ),
+    "gather of rows, a size of 0": Row(
+        lambda x, i: ops.gather(x, 0, i[:, None].expand(9, 0)),
+        lambda x, i: x.gather(0, i[:, None].expand(9, 0)),
+        (4, 6),
+        (places(9),),
+    ),
+    "scatter of rows": Row(
+        lambda x, i, s: ops.scatter(x, 1, i[:, None].expand(2, 4, 5), s),
+        lambda x, i, s: x.scatter(1, i[:, None].expand(2, 4, 5), s),
+        (3, 4, 6),
+        (np.array([2, 0, 3, 1]),),
+        ((2, 4, 5),),
+    ),
+    "scatter_add of rows": Row(
+        lambda x, i, s: ops.scatter_add(x, 0, i[:, None].expand(9, 5), s),
+        lambda x, i, s: x.scatter_add(0, i[:, None].expand(9, 5), s),
+        (4, 6),
+        (places(9),),
+        ((9, 6),),
+    ),
     "scatter": Row(
         lambda x, i, s: ops.scatter(x, 1, i, s),
         lambda x, i, s: x.scatter(1, i, s),
@@ -358,6 +384,21 @@ def test_one_number_for_all(
             found = x.scatter(dim, fw.tensor(each, device=device), 7)
             right = torch.from_numpy(own).scatter(dim, torch.from_numpy(each), 7)
             assert np.array_equal(found.numpy(), right.numpy())
+
+
+def test_an_index_that_repeats_names_rows(gpu: GpuDevice) -> None:
+    """One index is read for each row, and none is copied."""
+    x = fw.tensor(np.arange(24, dtype=np.float32).reshape(4, 6), device=gpu)
+    index = fw.tensor([3, 0], device=gpu)[:, None].expand(2, 6)
+    fw.eval(x, index)
+    before = gpu.gpu.counters.dispatches
+    rows = fw.gather(x, 0, index)
+    fw.eval(rows)
+    assert gpu.gpu.counters.dispatches == before + 1
+    assert rows.tolist() == [[18, 19, 20, 21, 22, 23], [0, 1, 2, 3, 4, 5]]
+    bad = fw.tensor([4], device=gpu)[:, None].expand(1, 6)
+    with pytest.raises(IndexError, match=r"gather: index 4 .* dimension 0 has size 4"):
+        fw.gather(x, 0, bad).tolist()
 
 
 def test_what_may_be_stored_in_any_order(gpu: GpuDevice) -> None:
