@@ -71,9 +71,9 @@ ROWS = {
     "scatter_add of rows": Row(
         lambda x, i, s: ops.scatter_add(x, 0, i[:, None].expand(9, 5), s),
         lambda x, i, s: x.scatter_add(0, i[:, None].expand(9, 5), s),
-        (4, 6),
+        (4, 5),
         (places(9),),
-        ((9, 6),),
+        ((9, 5),),
     ),
     "scatter": Row(
         lambda x, i, s: ops.scatter(x, 1, i, s),
