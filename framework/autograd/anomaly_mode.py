@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..base.errors import GradError
-from . import engine, tape
+from . import tape
 from .partial_grad import dense
+from .running_pass import check_gradients
 
 
 class _Calls:
@@ -50,11 +51,11 @@ def _set(mode: bool, check_nan: bool) -> None:
     if mode and _State.calls is None:
         _State.calls = _Calls(tape._sequence)
         tape._sequence = _State.calls
-        engine.check_gradients.append(_check)
+        check_gradients.append(_check)
     elif not mode and _State.calls is not None:
         tape._sequence = _State.calls.numbers
         _State.calls = None
-        engine.check_gradients.clear()
+        check_gradients.clear()
 
 
 def _check(node: tape.GradNode, answers: tuple[Any, ...]) -> None:

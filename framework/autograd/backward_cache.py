@@ -1,4 +1,4 @@
-"""Backward cache: replays the nodes of a backward pass, by tape structure.
+"""Backward cache: replays the nodes of backward passes, by tape structure.
 
 A training loop differentiates the same tape in every step. The nodes that the rules
 create depend on the wiring of the tape, on the calls that recorded its entries (equal
@@ -7,33 +7,42 @@ else. So the first pass over a tape is only noted, the second is recorded, and t
 ones replay its nodes without running the rules: the same signatures, on the tensors
 that are saved now.
 
-Only the library's own rules are known to be pure, and only plain passes are cached:
-into leaves that have no gradient, without hooks, and not for gradients of gradients.
+Only the library's own rules are known to be pure. Other rules, and hooks, divide a pass
+into segments, each of which is looked up with the gradients that have arrived at it.
+Leaves accumulate after a segment as after rules that ran. What leads to leaves that
+have hooks runs its rules, and so do passes that are recorded themselves, for gradients
+of gradients.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..autotune import autotune
 from ..base import trace_hooks
 from ..base.device import GpuDevice
 from ..base.dtype import DType
 from ..base.shape import Layout, TensorSpec
-from ..eager.base_tensor import TensorCore, assembled
+from ..eager.base_tensor import assembled
 from ..eager.node_recorder import NodeRecorder, RecordedNode, replay_nodes
 from ..ir.lazy_graph import Array, Value
-from ..scheduler.scheduler import append_all
-from .engine import GradNode, Saved, backward
+from ..scheduler.scheduler import submit_pieces
+from .partial_grad import PartialGrad
+from .running_pass import check_gradients
+from .tape import Edge, GradNode, Saved
 
-MOST_CACHED = 64
-"""Backward passes cached per device; the oldest is evicted first."""
+if TYPE_CHECKING:
+    from .engine import BackwardPass
+
+MOST_CACHED = 256
+"""Segments cached per device; the oldest is evicted first."""
 
 MOST_MISSES = 32
-"""Consecutive cache misses after which few passes are looked up."""
+"""Consecutive cache misses after which few segments are looked up."""
 
 LOOKUP_INTERVAL = 16
-"""Passes per lookup after that."""
+"""Segments per lookup after that."""
 
 
 _NAMED_BY_CALL = frozenset({tuple, str, type(None), DType, TensorSpec})
@@ -41,77 +50,114 @@ _NAMED_BY_CALL = frozenset({tuple, str, type(None), DType, TensorSpec})
 
 
 class CachedBackward(NamedTuple):
-    """Cached backward pass.
+    """Cached backward pass over a segment.
 
     Attributes
     ----------
     recorded_nodes : tuple of RecordedNode
         Nodes, in order.
-    grads : tuple of (int, Layout) or None
-        Value and layout of each leaf's gradient; None without one.
+    grads : tuple of (int, int, Layout)
+        Of each target with a gradient its number, and the gradient's value and layout.
+    released : tuple of int
+        Nodes of the segment whose saved tensors the pass frees.
+    leaf_edges : tuple of (int, int)
+        Targets that are leaves, and how many edges of the segment lead to each.
     held : tuple of object
         Objects that the key names by identity, kept alive.
     """
 
     recorded_nodes: tuple[RecordedNode, ...]
-    grads: tuple[tuple[int, Layout] | None, ...]
+    grads: tuple[tuple[int, int, Layout], ...]
+    released: tuple[int, ...]
+    leaf_edges: tuple[tuple[int, int], ...]
     held: tuple[object, ...]
 
 
-class TapeSignature:
-    """Structure of the tape behind an output, with its cache key.
+class TapeSegment:
+    """Consecutive nodes of a backward pass, with their cache key.
+
+    Parameters
+    ----------
+    nodes : sequence of GradNode
+        In the order of the pass.
 
     Attributes
     ----------
-    nodes : list of GradNode
-    holders : list of GradNode
-        Those that saved tensors.
-    leaves : list of TensorCore
+    arrived : dict of (int, int) to Tensor
+        Gradients that have arrived at the nodes, as in `BackwardPass.pending`.
+    targets : list of Edge
+        What is not in the segment and one of its edges leads to, once each.
     values : dict of Value to int
-        The seed gradient and all saved tensors, numbered.
+        Gradients that have arrived, there and at targets, and all saved tensors,
+        numbered.
     key : list of int or float
-        Cache key: equal for tapes whose backward passes create the same nodes.
+        Cache key: equal for segments whose backward passes create the same nodes.
     """
 
-    def __init__(self, grad: TensorCore) -> None:
-        self.nodes: list[GradNode] = []
-        self.holders: list[GradNode] = []
-        self.leaves: list[Any] = []
-        self.values: dict[Value, int] = {grad.array.value: 0}
-        self.key: list[Any] = [id(grad.layout), id(grad.array.value.dtype)]
+    def __init__(self, nodes: Sequence[GradNode]) -> None:
+        self.nodes = nodes
+        self.arrived: dict[tuple[int, int], Any] = {}
+        self.targets: list[Edge] = []
+        self.values: dict[Value, int] = {}
+        self.key: list[Any] = []
+        self._layouts: list[Layout] = []
+        # Nodes of the segment by `id`; targets count down from -1.
+        self._places: dict[int, int] = {}
 
-    def read(self, root: GradNode, results: type[Any]) -> bool:
-        """Read the tape; return whether its backward pass may be cached."""
-        nodes, leaves, values, key = self.nodes, self.leaves, self.values, self.key
-        numbers = {id(root): 0}
-        nodes.append(root)
-        for node in nodes:
-            saved = node.saved
-            if node.kind is None or saved is None or node.hooks:
+    def find_arrived(self, pending: dict[tuple[int, int], Any]) -> bool:
+        """Find the gradients that have arrived; return whether there are any."""
+        places = self._places
+        for at, node in enumerate(self.nodes):
+            places[id(node)] = at
+        for key, grad in pending.items():
+            if key[0] in places:
+                self.arrived[key] = grad
+        return bool(self.arrived)
+
+    def read(self, pending: dict[tuple[int, int], Any]) -> bool:
+        """Read the segment; return whether its backward pass may be cached."""
+        like = next(iter(self.arrived.values()))
+        for key, grad in self.arrived.items():
+            if not self._number(self._places[key[0]], grad, like):
                 return False
+        if not self._read_nodes(like.results):
+            return False
+        for at, (target, output) in enumerate(self.targets):
+            found = pending.get((id(target), output))
+            if found is not None and not self._number(-1 - at, found, like):
+                return False
+        return True
+
+    def _number(self, at: int, grad: Any, like: Any) -> bool:
+        """Add a gradient that has arrived to the key; return whether it is plain."""
+        if type(grad) is not like.results or grad.device is not like.device:
+            return False
+        value, layout = grad.array.value, grad.layout
+        self._layouts.append(layout)
+        number = self.values.setdefault(value, len(self.values))
+        self.key += (at, number, id(layout), id(value.dtype))
+        return True
+
+    def _read_nodes(self, results: type[Any]) -> bool:
+        """Read the nodes: their kinds, their edges, and what they saved."""
+        places, values, key = self._places, self.values, self.key
+        for node in self.nodes:
             key.append(id(node.kind))
             for edge in node.edges:
                 if edge is None:
                     key.append(None)
                     continue
-                target, output = edge
-                at = numbers.get(id(target))
-                if at is None:
-                    if isinstance(target, GradNode):
-                        at = len(nodes)
-                        nodes.append(target)
-                    else:
-                        at = -1 - len(leaves)
-                        leaves.append(target)
-                    numbers[id(target)] = at
+                at = places.get(id(edge[0]))
+                if at is None or edge[1]:
+                    if self._has_leaf_hooks(edge):
+                        return False
+                    at = self._target(edge)
                 key.append(at)
-                if output:
-                    return False
-            holds = False
+            saved = node.saved
+            assert saved is not None
             for each in saved.values():
                 kind = type(each)
                 if kind is Saved:
-                    holds = True
                     array, _, _, made, version, _ = each
                     if array.version != version or made is not results:
                         return False
@@ -121,108 +167,199 @@ class TapeSignature:
                     key.append(each or str(each))
                 elif kind not in _NAMED_BY_CALL:
                     key.append(repr(each))
-            if holds:
-                self.holders.append(node)
-        # Gradients are accumulated in the order of the calls, which wiring leaves open.
-        called = [node.sequence for node in nodes]
-        key += sorted(range(len(nodes)), key=called.__getitem__)
-        for leaf in leaves:
-            if leaf.own_grad is not None or leaf.hooks or leaf.results is not results:
-                return False
         return True
 
+    @staticmethod
+    def _has_leaf_hooks(edge: Edge) -> bool:
+        """Return whether an edge leads to a leaf that tells when it accumulates."""
+        target = edge.target
+        return not isinstance(target, GradNode) and target.hooks is not None
 
-def cached_backward(output: TensorCore, grad: TensorCore) -> None:
-    """Run `backward([output], [grad])`, replayed from the cache where possible."""
-    device, root = output.device, output.grad_node
-    if isinstance(device, GpuDevice) and root is not None and not trace_hooks.running:
-        tape = _tape(device, output, grad)
-        if tape is not None:
-            key = tuple(tape.key)
-            cached = device.backward_cache.get(key, _NEW)
-            if type(cached) is CachedBackward:
-                device.backward_misses = 0
-                _replay(device, tape, cached, output.results)
-                return
-            device.backward_misses += 1
-            if cached is None:
-                device.backward_cache[key] = _record(device, tape, output, grad)
-                return
-            if cached is _NEW:
-                device.backward_cache[key] = None
-                if len(device.backward_cache) > MOST_CACHED:
-                    device.backward_cache.popitem(last=False)
-    backward([output], [grad])
+    def _target(self, edge: Edge) -> int:
+        """Return the number of what an edge out of the segment leads to."""
+        if edge.output:
+            # So few that they may be searched.
+            if edge in self.targets:
+                return -1 - self.targets.index(edge)
+        else:
+            self._places[id(edge.target)] = -1 - len(self.targets)
+        self.targets.append(edge)
+        return -len(self.targets)
+
+    def leaf_edges(self) -> tuple[tuple[int, int], ...]:
+        """Return the targets that are leaves, and how many edges lead to each."""
+        counts: dict[int, int] = {}
+        for node in self.nodes:
+            for edge in node.edges:
+                if edge is not None and not isinstance(edge.target, GradNode):
+                    at = -1 - self._places[id(edge.target)]
+                    counts[at] = counts.get(at, 0) + 1
+        return tuple(counts.items())
+
+    def held(self) -> tuple[object, ...]:
+        """Return the objects that the key names by identity."""
+        kinds = {id(node.kind): node.kind for node in self.nodes}
+        return (*self._layouts, *kinds.values())
+
+
+def visit_all(backward_pass: BackwardPass, nodes: Sequence[GradNode]) -> None:
+    """Apply the rules of nodes, last first; replay segments from the cache.
+
+    Parameters
+    ----------
+    backward_pass : BackwardPass
+    nodes : sequence of GradNode
+        Those of the pass, in its order.
+    """
+    if backward_pass.create_graph or trace_hooks.running or check_gradients:
+        _visit_each(backward_pass, nodes)
+        return
+    for segment, pure in _segments(backward_pass, nodes):
+        last = segment[-1] is nodes[-1]
+        if not (pure and _visit(backward_pass, segment, last)):
+            _visit_each(backward_pass, segment)
+
+
+def _visit_each(backward_pass: BackwardPass, nodes: Sequence[GradNode]) -> None:
+    """Apply the rules of nodes."""
+    for node in nodes:
+        backward_pass.visit(node)
+        if backward_pass.uses is not None:
+            backward_pass.accumulate_after(node)
+
+
+def _segments(
+    backward_pass: BackwardPass, nodes: Sequence[GradNode]
+) -> Iterator[tuple[Sequence[GradNode], bool]]:
+    """Yield nodes whose rules are pure together, the others one by one; and which."""
+    wanted = {id(edge[0]) for edge in backward_pass.wanted or () if edge is not None}
+    start = 0
+    for at, node in enumerate(nodes):
+        if (
+            node.kind is None
+            or node.saved is None
+            or node.hooks is not None
+            or (wanted and id(node) in wanted)
+        ):
+            if start < at:
+                yield nodes[start:at], True
+            yield nodes[at : at + 1], False
+            start = at + 1
+    if start < len(nodes):
+        yield nodes[start:] if start else nodes, True
 
 
 _NEW = object()
 _UNCACHEABLE = object()
 
 
-def _tape(
-    device: GpuDevice, output: TensorCore, grad: TensorCore
-) -> TapeSignature | None:
-    """Return the tape behind an output, if its backward pass may be cached."""
+def _visit(backward_pass: BackwardPass, nodes: Sequence[GradNode], last: bool) -> bool:
+    """Visit nodes by replay, or while they are recorded; return False to do neither.
+
+    `last` says whether the pass ends with them.
+    """
+    segment = TapeSegment(nodes)
+    if not segment.find_arrived(backward_pass.pending):
+        return False
+    # A partial gradient has no device.
+    device = getattr(next(iter(segment.arrived.values())), "device", None)
+    if not isinstance(device, GpuDevice):
+        return False
     if device.backward_misses > MOST_MISSES:
         device.backward_misses += 1
         if device.backward_misses % LOOKUP_INTERVAL:
-            return None
-    fits = grad.layout.shape == output.layout.shape and grad.device is device
-    if not fits or grad.array.value.dtype is not output.array.value.dtype:
-        return None
-    tape = TapeSignature(grad)
-    tape.key.append(autotune.generation(device))
-    root = output.grad_node
-    assert root is not None
-    return tape if tape.read(root, output.results) else None
+            return False
+    segment.key += (autotune.generation(device), backward_pass.retain, last)
+    if not segment.read(backward_pass.pending):
+        return False
+    key = tuple(segment.key)
+    cached = device.backward_cache.get(key, _NEW)
+    if type(cached) is CachedBackward:
+        device.backward_misses = 0
+        _replay(device, backward_pass, segment, cached)
+        return True
+    device.backward_misses += 1
+    if cached is None:
+        device.backward_cache[key] = _record(device, backward_pass, segment, last)
+        return True
+    if cached is _NEW:
+        device.backward_cache[key] = None
+        if len(device.backward_cache) > MOST_CACHED:
+            device.backward_cache.popitem(last=False)
+    return False
 
 
 def _replay(
-    device: GpuDevice, tape: TapeSignature, cached: CachedBackward, results: type[Any]
+    device: GpuDevice,
+    backward_pass: BackwardPass,
+    segment: TapeSegment,
+    cached: CachedBackward,
 ) -> None:
-    """Replay the nodes of a cached pass, and accumulate into the leaves."""
-    values = list(tape.values)
+    """Replay the nodes of a cached pass over a segment."""
+    results = next(iter(segment.arrived.values())).results
+    values = list(segment.values)
     nodes = replay_nodes(cached.recorded_nodes, values)
-    grads = [
-        None
-        if found is None
-        else assembled(results, Array(values[found[0]]), found[1], device)
-        for found in cached.grads
-    ]
+    targets, pending, leaves = segment.targets, backward_pass.pending, {}
+    grads = {}
+    for at, number, layout in cached.grads:
+        target, output = targets[at]
+        grad = assembled(results, Array(values[number]), layout, device)
+        grads[id(target), output] = grad
+        if not isinstance(target, GradNode):
+            leaves[id(target)] = target
     # At once, or another thread's flush could drop values that only the tape refers to.
     with device.lock:
         device.pending += nodes
-        # Leaves last: their gradients can be computed, wherever an interrupt comes.
-        for entry in tape.holders:
-            entry.saved = None
-        for leaf, grad in zip(tape.leaves, grads):
-            if grad is not None:
-                leaf.own_grad = grad
-        # Where they are submitted, what only the tape held is dead, as in other passes.
-        append_all(device, (), whole=True)
+        for at in cached.released:
+            segment.nodes[at].saved = None
+        if backward_pass.wanted is None:
+            for key in segment.arrived:
+                del pending[key]
+        # What is submitted finds dead what only the tape held, as in other passes.
+        segment.arrived.clear()
+        pending.update(grads)
+        backward_pass.leaves.update(leaves)
+        submit_pieces(device)
+    if backward_pass.uses is not None:
+        for at, count in cached.leaf_edges:
+            backward_pass.count_passed(targets[at][0], count)
 
 
 def _record(
-    device: GpuDevice, tape: TapeSignature, output: TensorCore, grad: TensorCore
+    device: GpuDevice, backward_pass: BackwardPass, segment: TapeSegment, last: bool
 ) -> object:
-    """Run a backward pass; return it recorded, or `_UNCACHEABLE`."""
+    """Visit the nodes of a segment; return that recorded, or `_UNCACHEABLE`."""
+    pending = backward_pass.pending
+    results = next(iter(segment.arrived.values())).results
     recorder = NodeRecorder(device)
+    leaf_edges = segment.leaf_edges()
     with trace_hooks.listening(recorder):
-        backward([output], [grad])
-    numbers = dict(tape.values)
+        for node in segment.nodes:
+            backward_pass.visit(node)
+        if last:
+            # All are leaves, which are to accumulate them.
+            for target, output in segment.targets:
+                key = id(target), output
+                if type(pending.get(key)) is PartialGrad:
+                    pending[key] = pending[key].dense()
+    numbers = dict(segment.values)
     recorded_nodes = recorder.recorded_nodes(numbers)
-    if recorded_nodes is None:
-        return _UNCACHEABLE
-    grads: list[tuple[int, Layout] | None] = []
-    for leaf in tape.leaves:
-        found = leaf.own_grad
+    grads: list[tuple[int, int, Layout]] | None = []
+    for at, (target, output) in enumerate(segment.targets):
+        found = pending.get((id(target), output))
         if found is None:
-            grads.append(None)
             continue
-        at = numbers.get(found.array.value)
-        if at is None or type(found) is not output.results or found.array.version:
-            return _UNCACHEABLE
-        grads.append((at, found.layout))
-    kinds = [node.kind for node in tape.nodes]
-    held = grad.layout, output.array.value.dtype, *kinds
-    return CachedBackward(recorded_nodes, tuple(grads), held)
+        number = numbers.get(found.array.value) if type(found) is results else None
+        if number is None or found.array.version:
+            grads = None
+            break
+        grads.append((at, number, found.layout))
+    if backward_pass.uses is not None:
+        for at, count in leaf_edges:
+            backward_pass.count_passed(segment.targets[at][0], count)
+    if recorded_nodes is None or grads is None:
+        return _UNCACHEABLE
+    released = [at for at, node in enumerate(segment.nodes) if node.saved is None]
+    return CachedBackward(
+        recorded_nodes, tuple(grads), tuple(released), leaf_edges, segment.held()
+    )

@@ -18,6 +18,7 @@ from ..base.modes import autocast_disabled
 from ..base.scoped_setting import SettingScope
 from ..base.shape import TensorSpec
 from ..eager.base_tensor import TensorCore
+from .backward_cache import visit_all
 from .grad_mode import (
     grad_mode as grad_mode,
 )
@@ -34,7 +35,7 @@ from .gradient_hooks import (
     hooked_before,
 )
 from .partial_grad import PartialGrad, dense
-from .running_pass import running
+from .running_pass import check_gradients, running
 from .tape import (
     Edge as Edge,
 )
@@ -56,10 +57,6 @@ from .tape import (
 
 if TYPE_CHECKING:
     from ..base.shape import Shape
-
-
-check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
-"""What each rule's gradients are passed to, as for `detect_anomaly`; usually empty."""
 
 
 def backward(
@@ -115,10 +112,7 @@ def backward(
             nodes = backward_pass.needed(_sorted_nodes(roots))
             if _has_hooks(nodes):
                 backward_pass.count_uses(nodes)
-            for node in nodes:
-                backward_pass.visit(node)
-                if backward_pass.uses is not None:
-                    backward_pass.accumulate_after(node)
+            visit_all(backward_pass, nodes)
             found = backward_pass.results()
             for at_end in backward_pass.at_end:
                 at_end()
@@ -274,16 +268,18 @@ class BackwardPass:
 
     def accumulate_after(self, node: GradNode) -> None:
         """Accumulate into the leaves that no other node leads to any more."""
-        uses = self.uses
-        assert uses is not None
         for edge in node.edges:
-            if edge is None or isinstance(edge[0], GradNode):
-                continue
-            at = id(edge[0])
-            uses[at] -= 1
-            if not uses[at] and self.wanted is None and at in self.leaves:
-                leaf = self.leaves.pop(at)
-                accumulate_leaf(leaf, dense(self.pending.pop((at, 0))))
+            if edge is not None and not isinstance(edge[0], GradNode):
+                self.count_passed(edge[0], 1)
+
+    def count_passed(self, target: TensorCore, count: int) -> None:
+        """Count edges to a leaf as passed; after the last one it accumulates."""
+        uses, at = self.uses, id(target)
+        assert uses is not None
+        uses[at] -= count
+        if not uses[at] and self.wanted is None and at in self.leaves:
+            leaf = self.leaves.pop(at)
+            accumulate_leaf(leaf, dense(self.pending.pop((at, 0))))
 
     def add(self, edge: Edge, grad: Any) -> None:
         """Accumulate a gradient along an edge."""

@@ -1,12 +1,17 @@
-"""The backward pass that runs, for hooks within it."""
+"""The backward pass that runs, for hooks within it, and checks of its gradients."""
 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .engine import BackwardPass
+    from .tape import GradNode
+
+check_gradients: list[Callable[[GradNode, tuple[Any, ...]], object]] = []
+"""What each rule's gradients are passed to, as for `detect_anomaly`; usually empty."""
 
 
 class _Running(threading.local):

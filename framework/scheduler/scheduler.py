@@ -149,6 +149,30 @@ def _limit_pending(device: GpuDevice, whole: bool = False) -> None:
         device.max_pending = min(2 * device.max_pending, MAX_PENDING)
 
 
+def submit_pieces(device: GpuDevice) -> None:
+    """Submit the oldest nodes of a lazy graph that has grown by many at once.
+
+    Where the device computes beside the host, in pieces as if they had come one by one;
+    otherwise all, if there are too many.
+    """
+    with device.lock:
+        if device.first_submitted >= MAX_PENDING:
+            if len(device.pending) >= MAX_PENDING:
+                _limit_pending(device, whole=True)
+            return
+        while len(device.pending) >= device.max_pending and not device.within():
+            device.begin()
+            try:
+                cut = device.left or cut_by_content(
+                    device.pending[: device.max_pending]
+                )
+                device.reads = device.left = 0
+                _run(Flush(device, device.pending[:cut], device.pending[cut:]))
+            finally:
+                device.running = None
+            device.max_pending = min(2 * device.max_pending, MAX_PENDING)
+
+
 def flush(
     device: GpuDevice, trailing: TrailingCommands | None = None, whole: bool = False
 ) -> Plan | None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import ops
 from ..autograd import differentiate
-from ..autograd.backward_cache import cached_backward
 from ..autograd.engine import backward
 from ..autograd.grad_mode import is_grad_enabled, no_grad
 from ..autograd.gradient_hooks import (
@@ -483,9 +482,6 @@ class Tensor(
             return
         seed = _seed(self, gradient)
         retain = create_graph if retain_graph is None else retain_graph
-        if not retain and not create_graph:
-            cached_backward(self, seed)
-            return
         backward([self], [seed], retain_graph=retain, create_graph=create_graph)
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:

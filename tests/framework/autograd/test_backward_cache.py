@@ -305,3 +305,186 @@ def test_another_era_is_another_kind(place: Any) -> None:
     finally:
         fw.set_float32_matmul_precision(before)
     assert known(place) == 2
+
+
+class _Tripled(fw.autograd.Function):
+    """A rule that the library does not know, which counts its calls."""
+
+    calls = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 3
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        _Tripled.calls += 1
+        return grad * 3
+
+
+class _Swapped(fw.autograd.Function):
+    """Two outputs, of which the second is the first input."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, y: Any) -> Any:
+        return y * 1, x * 1
+
+    @staticmethod
+    def backward(ctx: Any, first: Any, second: Any) -> Any:
+        return second, first
+
+
+def test_segments_around_a_users_function_are_replayed(place: Any) -> None:
+    rng = np.random.default_rng(2)
+    _Tripled.calls = 0
+    for turn in range(ROUNDS):
+        arrays = [rng.normal(size=(4, 4)).astype(np.float32) for _ in range(2)]
+        a, b = leaves(place, *arrays)
+        (_Tripled.apply((a * b).tanh()) * b.exp()).sum().backward()
+        expected = grads(lambda a, b: (3 * (a * b).tanh() * b.exp()).sum(), *arrays)
+        for leaf, wanted in zip((a, b), expected):
+            same(leaf.grad, wanted)
+        assert _Tripled.calls == turn + 1
+    assert known(place) == 2
+    assert place.backward_misses == 0
+
+
+def test_functions_of_several_outputs_divide_a_pass(place: Any) -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(ROUNDS):
+        arrays = [rng.normal(size=(4, 4)).astype(np.float32) for _ in range(2)]
+        a, b = leaves(place, *arrays)
+        first, second = _Swapped.apply(a.exp(), b.tanh())
+        (first * second + second * second * first).sum().backward()
+
+        def expression(a: Any, b: Any) -> Any:
+            return (b.tanh() * a.exp() + a.exp() * a.exp() * b.tanh()).sum()
+
+        for leaf, wanted in zip((a, b), grads(expression, *arrays)):
+            same(leaf.grad, wanted)
+    assert known(place) == 2
+
+
+def test_segments_add_to_gradients_that_have_arrived(place: Any) -> None:
+    """One leaf, and one node, that both segments and the function lead to."""
+    rng = np.random.default_rng(4)
+    for _ in range(ROUNDS):
+        (array,) = (rng.normal(size=(4, 4)).astype(np.float32),)
+        (a,) = leaves(place, array)
+        inner = a.exp()
+        outer = _Tripled.apply(inner * a)
+        (outer * inner + outer * a + inner * a).sum().backward()
+
+        def expression(a: Any) -> Any:
+            outer = 3 * a.exp() * a
+            return (outer * a.exp() + outer * a + a.exp() * a).sum()
+
+        same(a.grad, grads(expression, array)[0])
+    assert known(place) == 2
+
+
+def test_slices_arrive_across_segments(place: Any) -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(ROUNDS):
+        array = rng.normal(size=(4, 4)).astype(np.float32)
+        (a,) = leaves(place, array)
+        (_Tripled.apply(a[:2] * 2)[1:] * a[1:3].tanh() + a[3:]).sum().backward()
+
+        def expression(a: Any) -> Any:
+            return ((a[:2] * 6)[1:] * a[1:3].tanh() + a[3:]).sum()
+
+        same(a.grad, grads(expression, array)[0])
+
+
+def test_gradients_accumulate_after_replays(place: Any) -> None:
+    rng = np.random.default_rng(7)
+    a, b = leaves(place, *rng.normal(size=(2, 3, 3)).astype("f4"))
+    for _ in range(3):
+        a.grad = b.grad = None
+        (a @ b).tanh().sum().backward()
+    once = a.grad.numpy(), b.grad.numpy()
+    nodes = fw.autograd.engine.BackwardPass.visit
+    try:
+        fw.autograd.engine.BackwardPass.visit = None  # type: ignore[assignment,method-assign]  # no rule may run
+        (a @ b).tanh().sum().backward()
+    finally:
+        fw.autograd.engine.BackwardPass.visit = nodes  # type: ignore[method-assign]
+    for leaf, first in zip((a, b), once):
+        np.testing.assert_array_equal(leaf.grad.numpy(), first + first)
+
+
+def test_passes_that_keep_what_was_saved(place: Any) -> None:
+    rng = np.random.default_rng(8)
+    array = rng.normal(size=(3, 3)).astype(np.float32)
+    (a,) = leaves(place, array)
+    expected = grads(lambda a: (a.exp() * a).sum(), array)[0]
+    for _ in range(ROUNDS):
+        out = (a.exp() * a).sum()
+        for _ in range(2):
+            a.grad = None
+            out.backward(retain_graph=True)
+            same(a.grad, expected)
+        a.grad = None
+        out.backward()
+        same(a.grad, expected)
+        with pytest.raises(GradError, match="freed by an earlier backward"):
+            out.backward()
+    assert known(place) >= 2
+
+
+def test_gradients_of_some_tensors(place: Any) -> None:
+    rng = np.random.default_rng(9)
+    for _ in range(ROUNDS):
+        arrays = rng.normal(size=(2, 3, 3)).astype("f4")
+        a, b = leaves(place, *arrays)
+        inner = a.exp() * b
+        found = fw.autograd.grad((inner.tanh() * b).sum(), [inner, b])
+        peers = [torch.tensor(each, requires_grad=True) for each in arrays]
+        other = peers[0].exp() * peers[1]
+        wanted = torch.autograd.grad((other.tanh() * peers[1]).sum(), [other, peers[1]])
+        for mine, theirs in zip(found, wanted):
+            same(mine, theirs.numpy())
+        assert a.grad is None
+        assert b.grad is None
+
+
+def test_leaves_with_hooks_accumulate_in_the_order_of_rules(place: Any) -> None:
+    a, b = leaves(place, *np.ones((2, 3), np.float32))
+    order: list[str] = []
+    a.register_post_accumulate_grad_hook(lambda leaf: order.append("a"))
+    b.register_post_accumulate_grad_hook(lambda leaf: order.append("b"))
+    for _ in range(ROUNDS):
+        a.grad = b.grad = None
+        order.clear()
+        ((a.exp() * 2).tanh() * b).sum().backward()
+        assert order == ["b", "a"]
+
+
+def test_pieces_of_a_replay(place: Any) -> None:
+    """A device with processors of its own computes the first while others are made."""
+    (x,) = leaves(place, np.full(4, 0.5, np.float32))
+    before = place.first_submitted
+    place.first_submitted = place.max_pending = 16
+    try:
+        counts = []
+        for _ in range(ROUNDS):
+            x.grad = None
+            y = x
+            for _ in range(100):
+                y = (y * 1.001).tanh()
+            fw.eval(y)
+            start = place.gpu.counters.snapshot()
+            y.sum().backward()
+            counts.append((place.gpu.counters.snapshot() - start).submits)
+            peer = torch.full((4,), 0.5, requires_grad=True)
+            other = peer
+            for _ in range(100):
+                other = (other * 1.001).tanh()
+            other.sum().backward()
+            assert peer.grad is not None
+            same(x.grad, peer.grad.numpy())
+    finally:
+        place.first_submitted = place.max_pending = before
+    assert known(place) == 1
+    assert counts[-1] > 2
+    assert counts[-1] == counts[-2]
