@@ -471,7 +471,7 @@ class Tensor(
         -----
         On a GPU 32 pending operations or more are submitted first, so that the device
         computes them while the host asks for the rest: such a step that is not replayed
-        makes two submissions. A replay of `jit` makes one.
+        makes two submissions, a long one more. A replay of `jit` makes one.
         """
         if isinstance(self.device, GpuDevice):
             submit_early(self.device)

@@ -45,17 +45,17 @@ submitted.
 import bisect
 import collections
 import gc
-import itertools
 import sys
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Sequence
 
 from vkbackend.driver.queue import Queue, TimelinePoint, latest, wait_all
 from vkbackend.errors import OutOfDeviceMemory
 
+from .freed_spans import Bin, FreedSpans
 from .joint_peaks import JointPeaks
 from .memory import MemoryUsage, gibibytes
+from .pool_reports import PoolReports
 from .span import (
     GRANULE,
     BlockSource,
@@ -88,10 +88,7 @@ _SLACK_FRACTION = 8
 in freed spans, before the pool looks for another way."""
 
 
-_Bin = collections.OrderedDict[int, MemorySpan]
-
-
-class Pool:
+class Pool(PoolReports):
     """Memory pool of spans of device memory; the caller holds the device's lock.
 
     Parameters
@@ -137,10 +134,8 @@ class Pool:
         self._dead_leases: collections.deque[weakref.ref[MemorySpan]] = (
             collections.deque()
         )
-        # Freed spans by size, and by address in the order of their ends.
-        self._bins: dict[int, _Bin] = {}
-        # Bytes in the bins, and those of them that were pending when last looked at.
-        self._cached_bytes = 0
+        self._freed = FreedSpans()
+        # Bytes of those, as many as were pending when last looked at.
         self._pending_bytes = 0
         self.counts = PoolStatistics()
         self._joint: JointPeaks | None = None
@@ -260,16 +255,13 @@ class Pool:
         for start, region in tuple(self._regions.items()):
             if region.block.freed:
                 del self._regions[start]
-        for span in tuple(self._cached_spans()):
+        for span in tuple(self._freed):
             if span.lease() is None:
                 self._make_lease(span)
         spans = self._live_spans()
         idle = [span for span in spans if span.lease.request is None]
         idle.sort(key=lambda span: max((row.value for row in span.points), default=0))
-        bins: dict[int, _Bin] = {}
-        for span in idle:
-            bins.setdefault(span.size, _Bin())[span.address] = span
-        self._bins = bins
+        self._freed = FreedSpans(idle)
         self._starts = sorted(self._regions)
         regions = tuple(self._regions.values())
         for space in {self._small, self._large, *[row.space for row in regions]}:
@@ -279,8 +271,8 @@ class Pool:
             )
         statistics = self.counts
         statistics.reserved = sum([region.block.size for region in regions])
-        self._cached_bytes, self._pending_bytes = sum([span.size for span in idle]), 0
-        statistics.in_use = sum([span.size for span in spans]) - self._cached_bytes
+        self._pending_bytes = 0
+        statistics.in_use = sum([span.size for span in spans]) - self._freed.bytes
 
     def _live_spans(self) -> list[MemorySpan]:
         """Return the live spans; drop the leases of the others."""
@@ -303,6 +295,7 @@ class Pool:
     def _process_deferred_frees(self) -> None:
         """Move deferred frees into the bins, and reclaim leaked spans."""
         deferred_frees, dead_lease = self.deferred_frees, self._dead_leases
+        freed, bins = self._freed, self._freed.bins
         newly_freed: dict[int, MemorySpan] = {}
         while deferred_frees:
             span, points = deferred_frees[0]
@@ -313,11 +306,12 @@ class Pool:
                 else:
                     span.points = latest(points)
                 lease.request = None
-                freed = self._bins.get(span.size)
-                if freed is None:
-                    freed = self._bins[span.size] = _Bin()
-                freed[span.address] = span
-                self._cached_bytes += span.size
+                # `FreedSpans.add`, without a call.
+                bin_of_size = bins.get(span.size)
+                if bin_of_size is None:
+                    bin_of_size = bins[span.size] = Bin()
+                bin_of_size[span.address] = span
+                freed.bytes += span.size
                 self.counts.in_use -= span.size
                 if dead_lease:
                     newly_freed[span.address] = span
@@ -369,7 +363,7 @@ class Pool:
                 self.counts.reuses += 1
                 self.counts.total_allocations += 1
                 return span
-            if best in self._bins.get(rounded, ()):
+            if best in self._freed.bins.get(rounded, ()):
                 break
         return None
 
@@ -383,7 +377,7 @@ class Pool:
 
     def _find_span(self, size: int, query: bool) -> MemorySpan | None:
         """Return a span without new memory and without waiting, or None."""
-        if freed := self._bins.get(size):
+        if freed := self._freed.bins.get(size):
             # The last one, if it is known to be done: who allocates the same sizes each
             # time gets the same addresses, and commands that are already recorded.
             last = freed[next(reversed(freed))]
@@ -396,7 +390,7 @@ class Pool:
             first = freed[next(iter(freed))]
             if first.done() if query else first.known_done():
                 return self._reuse(freed)
-        known = self._cached_bytes - self._pending_bytes
+        known = self._freed.bytes - self._pending_bytes
         if known * _SLACK_FRACTION > self.counts.peak_in_use:
             self._coalesce()
         span = self._suballocate(size)
@@ -417,31 +411,75 @@ class Pool:
         """Return the spans at wanted addresses, None where the memory is not free."""
         found: list[MemorySpan | None] = [None] * len(sizes)
         missing: Sequence[int] = range(len(sizes))
+        bins = self._freed.bins
         for addresses in wanted:
             left = []
             for number in missing:
                 rounded = (sizes[number] + GRANULE - 1) // GRANULE * GRANULE or GRANULE
-                freed = self._bins.get(rounded)
+                freed = bins.get(rounded)
                 span = freed.get(addresses[number]) if freed else None
                 if span is None or (idle and not span.done()):
                     left.append(number)
                 else:
                     assert freed is not None
-                    del freed[span.address]
                     found[number] = span
-                    self._cached_bytes -= rounded
+                    # `FreedSpans.remove`, without a call.
+                    del freed[span.address]
+                    self._freed.bytes -= rounded
             missing = left
         self.counts.reuses += len(sizes) - len(missing)
-        # What lay there may have been merged into the free space.
-        for number, row in itertools.product(missing, wanted):
-            if found[number] is None:
-                rounded = max(GRANULE, round_up(sizes[number]))
-                found[number] = self._suballocate(rounded, row[number], idle)
+        if missing:
+            self._take_merged(sizes, wanted, missing, found, idle)
         return found
 
-    def _reuse(self, freed: _Bin, last: bool = False) -> MemorySpan:
+    def _take_merged(
+        self,
+        sizes: Sequence[int],
+        wanted: Sequence[Sequence[int]],
+        missing: Sequence[int],
+        found: list[MemorySpan | None],
+        idle: bool,
+    ) -> None:
+        """Find spans at wanted addresses where these were merged, or cut, since.
+
+        First in the free space, then in freed spans of other sizes, which are merged
+        for it: so what takes turns with others, as the memory of parameters that an
+        optimizer replaces, is had again where it was.
+        """
+        rounded = {each: round_up(sizes[each]) or GRANULE for each in missing}
+        for cut in (False,) if idle else (False, True):
+            for row in wanted:
+                missing = [number for number in missing if found[number] is None]
+                if not missing or (
+                    cut
+                    and not self._merge_parts([(row[k], rounded[k]) for k in missing])
+                ):
+                    continue
+                for number in missing:
+                    size, address = rounded[number], row[number]
+                    found[number] = self._suballocate(size, address, idle)
+
+    def _merge_parts(self, wanted: Sequence[tuple[int, int]]) -> bool:
+        """Merge the freed spans that unused bytes lie in; return if there are any."""
+        free = self._small.free_ranges() + self._large.free_ranges()
+        parts = self._freed.parts_of(wanted, free)
+        for span in parts:
+            self._merge(span)
+        return bool(parts)
+
+    def _merge(self, span: MemorySpan) -> None:
+        """Merge a freed span into the free space; its region takes over its points."""
+        if not span.known_done():
+            span.region.points = latest((*span.region.points, *span.points))
+        self._freed.remove(span)
+        # Without both, its death is none of the pool's business.
+        del self._leases[span.address]
+        del span.lease
+        span.region.space.free(span.address)
+
+    def _reuse(self, freed: Bin, last: bool = False) -> MemorySpan:
         _, span = freed.popitem(last)
-        self._cached_bytes -= span.size
+        self._freed.bytes -= span.size
         self.counts.reuses += 1
         return span
 
@@ -480,35 +518,21 @@ class Pool:
         pending : bool, default False
             Also those with unfinished work, whose points their region takes over.
         """
-        before, asked = self._cached_bytes, pending
-        for size, freed in tuple(self._bins.items()):
+        before, asked = self._freed.bytes, pending
+        for size, freed in tuple(self._freed.bins.items()):
             # Oldest first, so the first pending one ends the search. Once the device
             # was asked about one, it is known of the others too.
             while freed:
                 span = freed[next(iter(freed))]
-                points = span.points
-                if points and not pending:
+                if span.points and not pending:
                     if not (span.known_done() if asked else span.done()):
                         asked = True
                         break
-                    points = ()
-                if points:
-                    region = span.region
-                    region.points = latest((*region.points, *points))
-                self._cached_bytes -= size
-                del freed[span.address]
-                # Without both, its death is none of the pool's business.
-                del self._leases[span.address]
-                del span.lease
-                span.region.space.free(span.address)
+                self._merge(span)
             if not freed:
-                del self._bins[size]
-        self._pending_bytes = self._cached_bytes
-        return self._cached_bytes < before
-
-    def _cached_spans(self) -> Iterator[MemorySpan]:
-        for freed in self._bins.values():
-            yield from freed.values()
+                del self._freed.bins[size]
+        self._pending_bytes = self._freed.bytes
+        return self._freed.bytes < before
 
     def _grow(self, size: int) -> MemorySpan:
         """Return a span of a new block; everything freed has been merged."""
@@ -597,7 +621,7 @@ class Pool:
     def _release_unused(self) -> None:
         gc.collect()
         self._process_deferred_frees()
-        for span in self._cached_spans():
+        for span in self._freed:
             wait_all(span.points)
         for region in tuple(self._regions.values()):
             wait_all(region.points)
@@ -630,53 +654,6 @@ class Pool:
         if self._begin():
             self._consistent = True
 
-    def statistics(self) -> dict[str, int]:
-        """Return bytes and counts as they are now, by name."""
-        begun, counts = self._begin(), self.counts
-        pending = [span.size for span in self._cached_spans() if not span.done()]
-        counts.deferred = sum(pending)
-        counts.cached = counts.reserved - counts.in_use - counts.deferred
-        counts.blocks = len(self._regions)
-        counts.allocations = len(self._live_allocations())
-        self._consistent = begun
-        found = asdict(counts)
-        for each in self._counted()[1:]:
-            found = {name: found[name] + n for name, n in each.statistics().items()}
-        if self._joint is not None and self.beside:
-            found["peak_in_use"] = self._joint.in_use
-            found["peak_reserved"] = self._joint.reserved
-        return found
-
-    def _counted(self) -> list["Pool"]:
-        return [self, *[each for each in self.beside if each._use is self._use]]
-
-    def reset_peaks(self) -> None:
-        """Let the peaks be what is in use and reserved now."""
-        self._consistent = self._begin()
-        self.counts.peak_in_use = self.counts.in_use
-        self.counts.peak_reserved = self.counts.reserved
-        for each in self._counted()[1:]:
-            each.reset_peaks()
-        if self._joint is not None:
-            self._joint.reset()
-
-    def live(self) -> list[dict[str, int | str]]:
-        """Return name, address and size in bytes of every allocation, for a dump."""
-        self._consistent = self._begin()
-        found: list[dict[str, int | str]] = [
-            {"name": name, "address": address, "size": size}
-            for address, name, size in self._live_allocations()
-        ]
-        return found + [row for each in self._counted()[1:] for row in each.live()]
-
-    def _live_allocations(self) -> list[tuple[int, str, int]]:
-        """Return address, name and size of each live allocation."""
-        return [
-            (lease.address, *lease.request)
-            for lease in tuple(self._leases.values())
-            if lease.request is not None
-        ]
-
     def close(self) -> None:
         """Free every block; the device must be idle."""
         for each in self.beside:
@@ -685,7 +662,7 @@ class Pool:
             self._memory.free(region.block)
         # What is told of it from now on begins with what is left.
         self._consistent = False
-        self._bins.clear()
+        self._freed = FreedSpans()
 
 
 _OPERATIONS = frozenset(

@@ -172,6 +172,13 @@ class Suballocator:
         self._consistent = True
         return True
 
+    def free_ranges(self) -> list[tuple[int, int]]:
+        """Return start and bytes of each free range, in order."""
+        if not self._consistent:
+            self._rebuild()
+        sizes = self._free_sizes
+        return [(start, sizes[start]) for start in self._free_starts]
+
     def free(self, start: int) -> None:
         """Give a range back and merge it with free neighbours.
 

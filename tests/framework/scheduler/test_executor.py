@@ -1,5 +1,6 @@
 """Running plans again and again, and how long that takes."""
 
+import itertools
 import types
 
 import numpy as np
@@ -93,6 +94,36 @@ def test_the_hosts_clock_where_somebody_reads_the_devices(
     with fw.profile(gpu.name):
         assert seconds_of(gpu.gpu, run, 3) == 2.0
     assert len(runs) == 3
+
+
+def test_long_steps_submit_what_is_recorded(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In pieces, as devices with processors of their own have them.
+
+    Between them are results of many sizes, and parameters that take turns with those.
+    """
+    monkeypatch.setattr(gpu, "first_submitted", 16)
+    monkeypatch.setattr(gpu, "max_pending", 16)
+    rng = np.random.default_rng(0)
+    sizes = [64, 24, 96, 40, 8, 120, 56, 16]
+    layers: list[nn.Module] = []
+    for inputs, outputs in itertools.pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.Tanh(), nn.LayerNorm(outputs)]
+    model = nn.Sequential(*layers).to(gpu)
+    optimizer = optim.AdamW(model.parameters())
+    x = fw.tensor(rng.normal(size=(37, 64)).astype("f4"), device=gpu)
+    sent = []
+    for _ in range(24):
+        before = gpu.gpu.counters.snapshot()
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        change = gpu.gpu.counters.snapshot() - before
+        assert change.submits > 2
+        sent.append(change.submits - change.resubmits)
+    assert sent[-4:] == [0] * 4
 
 
 def test_equal_steps_submit_what_is_recorded(gpu: GpuDevice) -> None:

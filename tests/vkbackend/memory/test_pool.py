@@ -14,80 +14,23 @@ from hypothesis import strategies as st
 
 import vkbackend
 from tests.interruption import DEVICE_LAYER, each_interruption
+from tests.vkbackend.fake_memory import (
+    MIB,
+    FakeMemory,
+    FakeQueue,
+    make_pool,
+    point,
+    release,
+)
 from tests.vkbackend.gate import held
 from tests.vkbackend.kernels import fill, filled, words
 from vkbackend import Buffer, Device
 from vkbackend.command import transfer
-from vkbackend.driver.device_info import Heap
 from vkbackend.driver.physical_device import choose
 from vkbackend.driver.queue import TimelinePoint
 from vkbackend.errors import OutOfDeviceMemory
-from vkbackend.memory.memory import Block
 from vkbackend.memory.pool import MIN_BLOCK_SIZE, Pool
 from vkbackend.memory.span import GRANULE, MemorySpan, round_up
-
-MIB = 1 << 20
-
-
-class FakeQueue:
-    """A queue whose work finishes when it is waited for."""
-
-    name = "fake"
-
-    def __init__(self) -> None:
-        self.completed = 0
-        self.submitted = 0
-        self.waits: list[int] = []
-
-    def reached(self, value: int) -> bool:
-        return value <= self.completed
-
-    def wait(self, value: int, timeout_seconds: float | None = None) -> bool:
-        self.waits.append(value)
-        self.completed = max(self.completed, value)
-        return True
-
-
-class FakeMemory:
-    """Blocks without bytes, from a heap of limited size."""
-
-    def __init__(self, heap: int) -> None:
-        self.heap = heap
-        self.held = 0
-        self.next_address = 1 << 32
-        self.logical = self
-        self.info = self
-        self.heaps = (Heap(heap, True),)
-        self.kind = "software"
-
-    def allocate(self, size: int, use: object, name: str) -> Block:
-        if self.held + size > self.heap:
-            raise OutOfDeviceMemory("vkAllocateMemory: the heap is full")
-        self.held += size
-        address = self.next_address
-        self.next_address += size
-        return Block(0, 0, address, size, 0, None, False)
-
-    def free(self, block: Block) -> None:
-        if not block.freed:
-            self.held -= block.size
-            block.freed = True
-
-    def finish_frees(self) -> None:
-        pass
-
-
-def make_pool(heap: int = 1024 * MIB) -> tuple[Pool, FakeMemory]:
-    memory = FakeMemory(heap)
-    return Pool(memory), memory  # type: ignore[arg-type]
-
-
-def release(pool: Pool, span: MemorySpan, *points: TimelinePoint) -> None:
-    pool.deferred_frees.append((span, points))
-
-
-def point(queue: FakeQueue, value: int) -> TimelinePoint:
-    return TimelinePoint(queue, value)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -229,6 +172,60 @@ def test_what_the_host_writes_takes_no_place_with_pending_work() -> None:
     assert pool.allocate_each([1000], wanted=row, idle=True) == [span]
 
 
+def test_wanted_places_in_what_was_freed_in_parts() -> None:
+    """Also with pending points, which come with it."""
+    pool, _ = make_pool()
+    queue = FakeQueue()
+    spans = pool.allocate_each([1024, 1024, 1024])
+    start = spans[0].address
+    assert [span.address for span in spans] == [start, start + 1024, start + 2048]
+    release(pool, spans[0], point(queue, 1))
+    (other,) = pool.allocate_each([2048], wanted=[[start]])
+    assert other.address != start, "half of it is in use"
+    release(pool, spans[1], point(queue, 2))
+    # Another one does not take it in the meantime.
+    pool.look()
+    (whole,) = pool.allocate_each([2048], wanted=[[start]])
+    assert whole.address == start
+    assert max(each.value for each in whole.points) == 2
+    release(pool, whole)
+    parts = pool.allocate_each([1024, 512], wanted=[[start, start + 1024]])
+    assert [span.address for span in parts] == [start, start + 1024]
+
+
+def test_a_loop_whose_memory_takes_turns_gets_the_same_places() -> None:
+    """As that of parameters, which each step replaces, beside results of the step."""
+    pool, memory = make_pool()
+    random = np.random.default_rng(0)
+    sizes = [(random.integers(1, 9, 5) * 1000).tolist() for _ in range(6)]
+    former: list[list[list[int]]] = [[] for _ in sizes]
+    parameters: list[MemorySpan] = []
+    misses = []
+    for _ in range(24):
+        live: list[list[MemorySpan]] = []
+        missed = 0
+        for row, wanted, number in zip(sizes, former, range(len(sizes)), strict=True):
+            spans = pool.allocate_each(row, wanted=wanted)
+            places = [span.address for span in spans]
+            missed += sum(a not in [w[k] for w in wanted] for k, a in enumerate(places))
+            former[number] = [places, *wanted[:1]]
+            live.append(spans)
+            del spans
+            if number > 1:
+                for span in live[number - 2]:
+                    release(pool, span)
+                live[number - 2].clear()
+        for span in parameters:
+            release(pool, span)
+        parameters = live.pop()
+        for spans in live:
+            for span in spans:
+                release(pool, span)
+        misses.append(missed)
+    assert misses[-6:] == [0] * 6
+    assert memory.held == MIN_BLOCK_SIZE
+
+
 def test_steady_loop_does_not_grow() -> None:
     pool, memory = make_pool()
     queue = FakeQueue()
@@ -355,12 +352,6 @@ def test_a_failed_allocation_changes_nothing() -> None:
     assert pool.statistics() == before
     release(pool, span)
     pool.allocate(100 * MIB, "")
-
-
-def test_dump_names_what_lives() -> None:
-    pool, _ = make_pool()
-    span = pool.allocate(300, "bias")
-    assert pool.live() == [{"name": "bias", "address": span.address, "size": 300}]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3 * MIB), st.integers(0, 4)), max_size=60))
@@ -508,6 +499,12 @@ def come_and_go(pool: Pool) -> None:
     del large
     pool.trim()
     some.append(pool.allocate(MIB, "cut"))
+    places = [each.address for each in some]
+    release(pool, some.pop())
+    # One of its size, one in the free space, and one in what is freed and free.
+    some += pool.allocate_each([300, MIB // 4], wanted=[[again.address, places[2]]])
+    release(pool, some.pop())
+    some += pool.allocate_each([MIB // 2], wanted=[[places[2]]])
     for span in (*some, again):
         release(pool, span)
     pool.release_unused()

@@ -83,6 +83,9 @@ class AgainstIntervals(RuleBasedStateMachine):
     @invariant()
     def numbers_agree(self) -> None:
         gaps = self.gaps()
+        ranges = self.allocator.free_ranges()
+        assert [size for _, size in ranges] == gaps
+        assert ranges == sorted(ranges)
         assert self.allocator.free_bytes == sum(gaps)
         assert self.allocator.used_bytes == sum(self.taken.values())
         assert self.allocator.largest_free == max(gaps, default=0)
