@@ -87,12 +87,16 @@ class TapeSegment:
         Gradients that have arrived at the nodes, as in `BackwardPass.pending`.
     targets : list of Edge
         What is not in the segment and one of its edges leads to, once each.
+    results : type
+        Class of all the tensors.
     values : dict of Value to int
         Gradients that have arrived, there and at targets, and all saved tensors,
         numbered.
     key : list of int or float
         Cache key: equal for segments whose backward passes create the same nodes.
     """
+
+    results: type[Any]
 
     def __init__(self, nodes: Sequence[GradNode]) -> None:
         self.nodes = nodes
@@ -117,10 +121,11 @@ class TapeSegment:
     def read(self, pending: dict[tuple[int, int], Any]) -> bool:
         """Read the segment; return whether its backward pass may be cached."""
         like = next(iter(self.arrived.values()))
+        self.results = like.results
         for key, grad in self.arrived.items():
             if not self._number(self._places[key[0]], grad, like):
                 return False
-        if not self._read_nodes(like.results):
+        if not self._read_nodes():
             return False
         for at, (target, output) in enumerate(self.targets):
             found = pending.get((id(target), output))
@@ -130,7 +135,9 @@ class TapeSegment:
 
     def _number(self, at: int, grad: Any, like: Any) -> bool:
         """Add a gradient that has arrived to the key; return whether it is plain."""
-        if type(grad) is not like.results or grad.device is not like.device:
+        if type(grad) is not like.results or grad.is_wrapper:
+            return False
+        if grad.device is not like.device:
             return False
         value, layout = grad.array.value, grad.layout
         self._layouts.append(layout)
@@ -138,9 +145,10 @@ class TapeSegment:
         self.key += (at, number, id(layout), id(value.dtype))
         return True
 
-    def _read_nodes(self, results: type[Any]) -> bool:
+    def _read_nodes(self) -> bool:
         """Read the nodes: their kinds, their edges, and what they saved."""
         places, values, key = self._places, self.values, self.key
+        results = self.results
         for node in self.nodes:
             key.append(id(node.kind))
             for edge in node.edges:
@@ -296,14 +304,13 @@ def _replay(
     cached: CachedBackward,
 ) -> None:
     """Replay the nodes of a cached pass over a segment."""
-    results = next(iter(segment.arrived.values())).results
     values = list(segment.values)
     nodes = replay_nodes(cached.recorded_nodes, values)
     targets, pending, leaves = segment.targets, backward_pass.pending, {}
     grads = {}
     for at, number, layout in cached.grads:
         target, output = targets[at]
-        grad = assembled(results, Array(values[number]), layout, device)
+        grad = assembled(segment.results, Array(values[number]), layout, device)
         grads[id(target), output] = grad
         if not isinstance(target, GradNode):
             leaves[id(target)] = target
@@ -330,9 +337,9 @@ def _record(
 ) -> object:
     """Visit the nodes of a segment; return that recorded, or `_UNCACHEABLE`."""
     pending = backward_pass.pending
-    results = next(iter(segment.arrived.values())).results
     recorder = NodeRecorder(device)
     leaf_edges = segment.leaf_edges()
+    segment.arrived.clear()
     with trace_hooks.listening(recorder):
         for node in segment.nodes:
             backward_pass.visit(node)
@@ -342,24 +349,33 @@ def _record(
                 key = id(target), output
                 if type(pending.get(key)) is PartialGrad:
                     pending[key] = pending[key].dense()
+    recorded = _recorded(segment, recorder, pending)
+    if backward_pass.uses is not None:
+        for at, count in leaf_edges:
+            backward_pass.count_passed(segment.targets[at][0], count)
+    if recorded is None:
+        return _UNCACHEABLE
+    released = [at for at, node in enumerate(segment.nodes) if node.saved is None]
+    return CachedBackward(*recorded, tuple(released), leaf_edges, segment.held())
+
+
+def _recorded(
+    segment: TapeSegment, recorder: NodeRecorder, pending: dict[tuple[int, int], Any]
+) -> tuple[tuple[RecordedNode, ...], tuple[tuple[int, int, Layout], ...]] | None:
+    """Return recorded nodes and gradients; None if these are not all of the pass."""
     numbers = dict(segment.values)
     recorded_nodes = recorder.recorded_nodes(numbers)
-    grads: list[tuple[int, int, Layout]] | None = []
+    if recorded_nodes is None:
+        return None
+    grads = []
     for at, (target, output) in enumerate(segment.targets):
         found = pending.get((id(target), output))
         if found is None:
             continue
-        number = numbers.get(found.array.value) if type(found) is results else None
-        if number is None or found.array.version:
-            grads = None
-            break
+        if type(found) is not segment.results or found.array.version:
+            return None
+        number = numbers.get(found.array.value)
+        if number is None:
+            return None
         grads.append((at, number, found.layout))
-    if backward_pass.uses is not None:
-        for at, count in leaf_edges:
-            backward_pass.count_passed(segment.targets[at][0], count)
-    if recorded_nodes is None or grads is None:
-        return _UNCACHEABLE
-    released = [at for at, node in enumerate(segment.nodes) if node.saved is None]
-    return CachedBackward(
-        recorded_nodes, tuple(grads), tuple(released), leaf_edges, segment.held()
-    )
+    return recorded_nodes, tuple(grads)

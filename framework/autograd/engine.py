@@ -272,7 +272,7 @@ class BackwardPass:
             if edge is not None and not isinstance(edge[0], GradNode):
                 self.count_passed(edge[0], 1)
 
-    def count_passed(self, target: TensorCore, count: int) -> None:
+    def count_passed(self, target: Any, count: int) -> None:
         """Count edges to a leaf as passed; after the last one it accumulates."""
         uses, at = self.uses, id(target)
         assert uses is not None
