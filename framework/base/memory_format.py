@@ -1,7 +1,8 @@
 """Tokens of PyTorch's keywords `memory_format` and `layout`.
 
-Tensors made by ops are dense and in row-major order: other memory formats are accepted
-and have no effect. Other layouts are those of sparse and nested tensors.
+Tensors made by ops are dense and in row-major order, those of element-wise ops in the
+memory order of operands that share one: other memory formats are accepted and have no
+effect. Other layouts are those of sparse and nested tensors.
 """
 
 from __future__ import annotations

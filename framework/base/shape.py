@@ -125,6 +125,20 @@ class Layout(NamedTuple):
             self.offset,
         )
 
+    @property
+    def memory_order(self) -> tuple[int, ...] | None:
+        """The dimensions in whose order the elements are contiguous; None if in none.
+
+        Examples
+        --------
+        >>> Layout((2, 3, 5), (3, 1, 6)).memory_order
+        (2, 0, 1)
+        >>> Layout((2, 3), (6, 1)).memory_order
+        """
+        dims = range(len(self.shape))
+        order = tuple(sorted(dims, key=lambda dim: -self.strides[dim]))
+        return order if self.permute(order).is_contiguous else None
+
     def reshape(self, shape: Shape) -> Layout | None:
         """Return the same elements in `shape`, or None if that needs a copy."""
         if self.is_contiguous or self.numel == 0:
@@ -154,6 +168,39 @@ def interned(layout: Layout) -> Layout:
     others were is another object afterwards: such caches miss then, no more.
     """
     return _interned[layout] or _interned.shared(layout, layout)
+
+
+def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layout]]:
+    """Return a result's layout in the memory order that operands share, and theirs.
+
+    Parameters
+    ----------
+    layouts : sequence of Layout
+        Of the operands of an element-wise op, all of one shape. Those of one element
+        for all are in any order.
+
+    Returns
+    -------
+    Layout or None, list of Layout
+        None where the order is row-major, or they share none; the layouts with their
+        dimensions in that order.
+
+    Examples
+    --------
+    >>> kept, _ = in_memory_order([Layout((2, 3), (1, 2), 6), Layout((2, 3), (0, 0))])
+    >>> kept
+    Layout(shape=(2, 3), strides=(1, 2), offset=0)
+    """
+    several = [each for each in layouts if any(each.strides)]
+    if not several or several[0].is_contiguous:
+        return None, list(layouts)
+    first = several[0]
+    order = first.memory_order
+    if order is None or any(each.strides != first.strides for each in several):
+        return None, list(layouts)
+    whole = Layout.contiguous(first.permute(order).shape)
+    kept = whole.permute(sorted(range(len(order)), key=order.__getitem__))
+    return interned(kept), [each.permute(order) for each in layouts]
 
 
 @functools.lru_cache(maxsize=4096)

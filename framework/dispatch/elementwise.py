@@ -7,7 +7,7 @@ first call takes the slow path and leaves a `CachedElementwise`; the next ones u
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -29,8 +29,8 @@ from ..base.dtype import (
     takes,
 )
 from ..base.errors import DTypeError
-from ..base.shape import Layout, TensorSpec, broadcast_shapes
-from ..base.symbolic_number import is_symbolic, live
+from ..base.shape import Layout, TensorSpec, broadcast_shapes, in_memory_order
+from ..base.symbolic_number import is_symbolic
 from ..base.trace_hooks import Changing
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import recorded_result
@@ -41,6 +41,7 @@ from .deprecated_order import in_order
 from .diagnosis import explained_op, reraise, signature_of
 from .keywords import into, translated
 from .op import REGISTRY, Op, Rule, need_feature, submit_node
+from .scalar import is_number_tensor, number, parts_of, real, scalar_items
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -75,6 +76,8 @@ class CachedElementwise(NamedTuple):
         Of the tensors.
     layouts : tuple of Layout
         Of the tensors: they are in the key by identity and must outlive it.
+    kept : Layout or None
+        Of the result, where it is in the memory order of the operands, not row-major.
     """
 
     device: GpuDevice
@@ -86,6 +89,7 @@ class CachedElementwise(NamedTuple):
     tape_recorder: TapeRecorder | None
     specs: tuple[TensorSpec, ...]
     layouts: tuple[Layout, ...]
+    kept: Layout | None
 
 
 class CachedOnHost(NamedTuple):
@@ -99,12 +103,15 @@ class CachedOnHost(NamedTuple):
         Parameters that are tensors.
     layouts : tuple of Layout
         Of these; see `CachedElementwise`.
+    kept : Layout or None
+        Of the result, as there.
     """
 
     compute: DType
     result: DType
     tensors: tuple[str, ...]
     layouts: tuple[Layout, ...]
+    kept: Layout | None
 
 
 class Elementwise(Op[P, R]):
@@ -309,6 +316,8 @@ class Elementwise(Op[P, R]):
                 values = tuple([each.array.value for each in tensors])
             kind = first.results
             out = recorded_result(cached.signature, values, numbers, kind, device)
+        if cached.kept is not None:
+            out.layout = cached.kept
         if taped and cached.tape_recorder is not None and grad_mode.top.value:
             tape_recorder, specs = cached.tape_recorder, cached.specs
             tape_recorder.record(given, tensors, (out,), specs, cached)
@@ -356,26 +365,29 @@ class Elementwise(Op[P, R]):
             for name in self.operands
             if name not in tensors
         }
+        views = [each.layout.expand(shape) for each in tensors.values()]
+        kept, views = (None, views) if self.row_major else in_memory_order(views)
         if device is META:
             out = next(iter(tensors.values())).results.without_data(shape, result)
+            out.layout = out.layout if kept is None else kept
             self._record_in(compute, bound, tensors, out)
             return out
         if not isinstance(device, GpuDevice):
-            out = self._on_host(tensors, numbers, compute, result)
+            out = self._on_host(tensors, numbers, compute, result, kept)
             self._record_in(compute, bound, tensors, out)
             if compute.is_float and all(t.dtype is compute for t in tensors.values()):
                 layouts = tuple(tensor.layout for tensor in tensors.values())
-                entry = CachedOnHost(compute, result, tuple(tensors), layouts)
+                entry = CachedOnHost(compute, result, tuple(tensors), layouts, kept)
                 self.host_calls.add(key, entry)
             return out
         generation = device.generation
         for dtype in (compute, result, *(each.dtype for each in tensors.values())):
             need_feature(self.name, dtype, device)
         if not self._has_kernel(compute):
-            out = self._on_host(tensors, numbers, compute, result)
+            out = self._on_host(tensors, numbers, compute, result, kept)
             self._record_in(compute, bound, tensors, out)
             return out
-        views = [each.layout.expand(shape) for each in tensors.values()]
+        shape = views[0].shape
         with device.lock:
             values = [each.array.value for each in tensors.values()]
             node = Node.of(
@@ -387,6 +399,8 @@ class Elementwise(Op[P, R]):
                 scalar_items(compute, numbers),
             )
             (out,) = submit_node(next(iter(tensors.values())), node)
+            if kept is not None:
+                out.layout = kept
         self._record_in(compute, bound, tensors, out)
         if node.outputs[0].numel and not any(map(is_symbolic, numbers.values())):
             cached = CachedElementwise(
@@ -404,6 +418,7 @@ class Elementwise(Op[P, R]):
                 else None,
                 tuple(tensor.spec for tensor in tensors.values()),
                 tuple(tensor.layout for tensor in tensors.values()),
+                kept,
             )
             self.call_cache.add(key, cached)
         return out
@@ -421,7 +436,7 @@ class Elementwise(Op[P, R]):
             for name in self.operands
             if name not in tensors
         }
-        out = self._on_host(tensors, numbers, compute, known.result)
+        out = self._on_host(tensors, numbers, compute, known.result, known.kept)
         self._record_in(compute, bound, tensors, out)
         return out
 
@@ -506,6 +521,7 @@ class Elementwise(Op[P, R]):
         numbers: dict[str, float],
         compute: DType,
         result: DType,
+        kept: Layout | None,
     ) -> TensorCore:
         with np.errstate(all="ignore"):
             arguments = [
@@ -517,7 +533,12 @@ class Elementwise(Op[P, R]):
             made = self.complex_reference if compute.is_complex else None
             answer = np.asarray((made or self.numpy_reference)(*arguments))
             first: TensorCore = next(iter(tensors.values()))
-            return type(first).from_host(answer, first.device, result)
+            if kept is None:
+                return type(first).from_host(answer, first.device, result)
+            in_order = answer.transpose(kept.memory_order)
+            out = type(first).from_host(in_order, first.device, result)
+            out.layout = kept
+            return out
 
 
 def _beside(tensors: Mapping[str, Any], compute: DType) -> dict[str, Any]:
@@ -561,111 +582,6 @@ def taken_as(dtype: DType, array: np.ndarray) -> np.ndarray:
     if array.dtype == dtype.arithmetic:
         return array
     return convert(array, dtype).astype(dtype.arithmetic, copy=False)
-
-
-def real(name: str, value: Any) -> float:
-    """Return a Python number as a scalar argument of a float kernel.
-
-    Raises
-    ------
-    DTypeError
-        If it is an integer beyond the range of floats.
-    """
-    if type(value) is Changing or is_symbolic(value):
-        return value  # type: ignore[no-any-return]  # a float, or stands for one
-    try:
-        return float(value)
-    except OverflowError:
-        raise DTypeError(
-            f"{name}: an integer of {value.bit_length()} bits is beyond every float;"
-            " they hold less than 2^1024"
-        ) from None
-
-
-def _told(value: object) -> str:
-    """Return how an error tells a value: by its type where it has many elements."""
-    many = isinstance(value, np.ndarray | list | tuple | dict)
-    return f"a {type(value).__name__}" if many else repr(value)
-
-
-def number(name: str, dtype: DType, value: Any) -> float:
-    """Return a Python number as a scalar argument of a kernel of `dtype`.
-
-    As bool all but 0 is true.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    DTypeError
-        If `dtype` is an integer one that cannot hold it, or the number is complex and
-        `dtype` is not, nor bool.
-    """
-    if dtype.is_complex and isinstance(value, complex | np.complexfloating):
-        return complex(value)  # type: ignore[return-value]  # see `parts_of`
-    if isinstance(value, complex | np.complexfloating):
-        if dtype.kind == "bool":
-            return int(value != 0)
-        raise DTypeError(
-            f"{name}: {value} is no {dtype.name}, which is real; use a real number"
-        )
-    if not isinstance(value, int | float | np.number | np.bool_):
-        raise TypeError(
-            f"{name}: {_told(value)} is no operand; use a tensor or a real number"
-        )
-    if dtype.is_differentiable:
-        return real(name, value)
-    if dtype.kind == "bool":
-        return int(value != 0)
-    low, high = dtype.limits
-    if not low <= value <= high:
-        raise DTypeError(
-            f"{name}: {value} is no {dtype.name}, which holds {low} to {high};"
-            " cast the tensor to a wider dtype first"
-        )
-    if type(value) is int or is_symbolic(value):
-        return value  # type: ignore[return-value]  # an int, or stands for one
-    return int(value)
-
-
-def is_number_tensor(value: object) -> bool:
-    """Return whether a tensor may stand for a number: one element, no gradient."""
-    if not isinstance(value, TensorCore) or value.needs_grad:
-        return False
-    return not value.layout.shape
-
-
-def parts_of(numbers: Iterable[complex]) -> tuple[float, ...]:
-    """Return the real and imaginary part of each number, as kernels take them."""
-    return tuple(part for each in numbers for part in _two_parts(each))
-
-
-def _two_parts(value: complex) -> tuple[float, float]:
-    if isinstance(value, complex):
-        return value.real, value.imag
-    return value, 0.0
-
-
-def scalar_items(
-    compute: DType, numbers: Mapping[str, float]
-) -> tuple[tuple[str, float], ...]:
-    """Return scalar arguments of a node by name; of a complex one both parts."""
-    if live:
-        numbers = {name: _argument(compute, each) for name, each in numbers.items()}
-    if not compute.is_complex:
-        return tuple(numbers.items())
-    names = [(name, f"{name}.imag") for name in numbers]
-    pairs = zip(names, map(_two_parts, numbers.values()))
-    return tuple(item for two, parts in pairs for item in zip(two, parts))
-
-
-def _argument(compute: DType, value: Any) -> Any:
-    """Return a scalar argument; of a symbolic number one that replays write anew."""
-    if not is_symbolic(value):
-        return value
-    if compute.is_complex:
-        return value.concrete()
-    return value.dynamic(compute.is_float)
 
 
 def _holomorphic(rule: Callable[..., Any]) -> Callable[..., Any]:

@@ -74,6 +74,9 @@ class Op(Generic[P, R]):
         Expression of an element-wise op, of real and of complex numbers.
     operands : tuple of str
         Parameters of an element-wise expression.
+    row_major : bool
+        Whether results of an element-wise op are in row-major order, also where all
+        operands share another memory order.
     source : (str, DType) or None
         Source of an element-wise op without operands in memory: one of
         `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
@@ -94,6 +97,7 @@ class Op(Generic[P, R]):
     glsl: str | None = None
     complex_glsl: str | None = None
     operands: tuple[str, ...] = ()
+    row_major = False
     source: tuple[str, DType] | None = None
     reduction: str | None = None
     policy: Policy | None = None

@@ -43,8 +43,8 @@ from ..base.shape import Layout, Shape, Size
 from ..base.validation import as_ints, check_numel
 from ..dispatch import batching
 from ..dispatch.call_cache import CallCache
-from ..dispatch.elementwise import number, scalar_items
 from ..dispatch.op import Op, need_feature, submit_node
+from ..dispatch.scalar import number, scalar_items
 from ..eager.base_tensor import TensorCore
 from ..eager.node_recorder import recorded_result
 from ..ir.lazy_graph import PLAIN, Node, NodeSignature, cache_key

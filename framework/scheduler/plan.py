@@ -33,6 +33,7 @@ from ..codegen.epilogue_fusion import (
 from ..codegen.glsl.aliasing import (
     in_place_pairs,
 )
+from ..codegen.layout_propagation import propagate_layouts
 from ..codegen.norm_prologue import NormPrologue, fuse_norms
 from ..codegen.partitioner import SWITCHED_OFF, FusionNode, boundaries, group
 from ..codegen.rematerialize import operations_of, rematerialised
@@ -236,7 +237,7 @@ class _Builder:
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
-        self.nodes = nodes
+        self.nodes = nodes = propagate_layouts(nodes, external)
         self.slots = slots
         self.state = state
         self.external = external

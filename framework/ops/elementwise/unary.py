@@ -253,6 +253,7 @@ def copy(x: Tensor) -> Tensor:
 
 
 copy.complexes(glsl="x", linear=True)
+copy.row_major = True
 
 
 @copy.vjp

@@ -11,7 +11,7 @@ from ...base.shape import Shape, TensorSpec, broadcast_shapes, contiguous_stride
 from ...base.validation import as_int
 from ...dispatch.declare import composite
 from ...dispatch.diagnosis import need_tensor
-from ...dispatch.elementwise import number
+from ...dispatch.scalar import number
 from ...eager.base_tensor import TensorCore
 from ...kernels.counting import MOST_COORDINATES
 from ..elementwise.binary import floor_divide, remainder

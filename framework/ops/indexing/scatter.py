@@ -14,7 +14,7 @@ from ...base.shape import Layout, Shape, TensorSpec, broadcast_shapes, normalize
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_promote
 from ...dispatch.declare import movement
-from ...dispatch.elementwise import number
+from ...dispatch.scalar import number
 from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
 from ..elementwise.binary import add, mul, remainder

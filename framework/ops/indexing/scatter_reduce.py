@@ -28,7 +28,7 @@ from ...base.errors import DTypeError, ShapeError
 from ...base.index_checks import UNCHECKED
 from ...base.shape import normalize_dim
 from ...dispatch.declare import composite
-from ...dispatch.elementwise import number
+from ...dispatch.scalar import number
 from ...eager.base_tensor import TensorCore
 from ...kernels.scatter import identity_of
 from ..elementwise.binary import add, div, floor_divide, mul

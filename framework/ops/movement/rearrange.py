@@ -14,7 +14,7 @@ from ...base.shape import Shape, TensorSpec, normalize_dim, normalize_dims
 from ...base.validation import as_int, as_int_or_ints, as_ints, as_shape, check_numel
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import primitive
-from ...dispatch.elementwise import number
+from ...dispatch.scalar import number
 from ...ir.kernel_call import Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
 from ...kernels.linear import copy_dispatch, words_of

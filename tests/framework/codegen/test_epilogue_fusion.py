@@ -86,6 +86,10 @@ JOINED: dict[str, tuple[Function, Shapes]] = {
     ),
     "a cast": (lambda x, w: (x @ w.T).to(fw.int32), ((100, 33), (64, 33))),
     "two results": (both, ((70, 48), (48, 64), (64,))),
+    "in the order of the product": (
+        lambda x, w: (x @ w).transpose(0, 1) + 1,
+        ((70, 48), (48, 64)),
+    ),
     "convolution": (
         lambda x, w, b: nn.functional.conv2d(x, w, b, padding=1).relu() * 0.5,
         ((2, 3, 10, 6), (7, 3, 3, 3), (7,)),
@@ -108,8 +112,8 @@ APART: dict[str, tuple[Function, Shapes, int]] = {
         2,
     ),
     "transposed": (
-        lambda x, w: (x @ w).transpose(0, 1) + 1,
-        ((70, 48), (48, 64)),
+        lambda x, w, v: (x @ w).transpose(0, 1) + v,
+        ((70, 48), (48, 64), (64, 70)),
         2,
     ),
     "read twice": (twice, ((96, 48), (48, 64)), 2),

@@ -80,7 +80,8 @@ def test_why_neighbours_stay_apart(gpu: GpuDevice) -> None:
         fw.eval((square + 1) @ square)
 
     def turned() -> None:
-        fw.eval((square + 1).mT * 2 + square)
+        made = square + 1
+        fw.eval(made.mT + made)
 
     def broadcast() -> None:
         fw.eval((row + 1) * square)

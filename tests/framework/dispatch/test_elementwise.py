@@ -1,9 +1,11 @@
 """Element-wise ops: what a call leaves for the next one like it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
 from tests.cases import CASES
@@ -296,3 +298,55 @@ def test_float64_without_a_kernel_is_no_part_of_a_replay(gpu: GpuDevice) -> None
         pytest.skip("the device has no shader_float64")
     with pytest.raises(TraceError, match="is read on the host"):
         fw.jit(ops.igamma)(*[fw.ones(3, device=gpu).double()] * 2)
+
+
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "transposed": lambda x: x.permute(2, 1, 0),
+    "turned": lambda x: x.permute(2, 0, 1),
+    "from the middle": lambda x: x[1:].permute(0, 2, 1),
+    "a part": lambda x: x[:, 1:].permute(2, 0, 1),
+    "expanded": lambda x: x[:1].expand(3, 4, 5).permute(2, 0, 1),
+    "of one": lambda x: x[:, :1].permute(1, 2, 0),
+    "row-major": lambda x: x,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_results_keep_the_order_of_operands_that_share_one(
+    name: str, place: Device
+) -> None:
+    data, view = np.random.default_rng(0).standard_normal((3, 4, 5)), VIEWS[name]
+    data = data.astype("f4")
+    x, y = fw.tensor(data, device=place), torch.tensor(data)
+    dense = name not in ("a part", "expanded", "of one")
+    calls: list[Callable[[Any], Any]] = [
+        lambda z: z * 2 + 1,
+        lambda z: z > 0,
+        lambda z: z.double() if z.device.type == "cpu" else z.half(),
+        lambda z: z * z.exp(),
+        lambda z: (-z).clone(),
+        lambda z: z + z.sum(),
+        lambda z: z + z.contiguous(),
+        lambda z: z.contiguous() * 2,
+        lambda z: (z * 2).sum(0) + (z - 1).mT.reshape(-1).sum(),
+        lambda z: (z + 1).cumsum(1),
+    ]
+    for _ in range(2):
+        for at, call in enumerate(calls):
+            found, wanted = call(view(x)), call(view(y))
+            assert np.allclose(found.numpy(), wanted.numpy(), 1e-3, 1e-4), at
+            # PyTorch looks at the first operand where they differ.
+            if dense and at in (0, 1, 2, 3, 5):
+                sizes = zip(found.shape, found.stride(), wanted.stride())
+                assert all(a == b for size, a, b in sizes if size > 1), at
+
+
+def test_gradients_through_results_in_another_order(place: Device) -> None:
+    data = np.random.default_rng(0).standard_normal((3, 4, 5)).astype("f4")
+    x, y = fw.tensor(data, device=place), torch.tensor(data)
+    for each in (x.requires_grad_(), y.requires_grad_()):
+        turned = (each.permute(2, 0, 1).sigmoid() * 2).exp()
+        (turned.softmax(0) * turned + each.permute(2, 0, 1)).pow(2).sum().backward()
+    assert x.grad is not None
+    assert y.grad is not None
+    assert np.allclose(x.grad.numpy(), y.grad.numpy(), 1e-4, 1e-4)
