@@ -54,13 +54,13 @@ left out is a backward error below the rounding. Each squaring saved is an error
 not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
 revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
 
-QR_WORKGROUP = 512
-"""Invocations of `linalg/qr_panel`, which take 128 registers each on most devices."""
+QR_WORKGROUP = 256
+"""Invocations of `linalg/qr_panel`: of more there are more partial sums."""
 
-QR_HELD = {float32: 64, float64: 32}
+QR_HELD = {float32: 128, float64: 64}
 """Elements in registers of an invocation of `linalg/qr_panel`."""
 
-QR_ROWS, QR_LEAST = 4, 4
+QR_ROWS, QR_LEAST = 8, 4
 """Rows of an invocation by which the columns of a panel are reckoned, at least, and
 columns of the narrowest panels."""
 

@@ -5,7 +5,7 @@
 //         the vectors of reflections, whose first elements are 1; r (matrices, n, n): the
 //         panel's columns of R; t (matrices, panels, COLUMNS, COLUMNS): upper triangular T
 //         of the product of the reflections, I - V T V^T
-// consts  LOCAL_X: a power of two, 32 to 512
+// consts  LOCAL_X: a power of two, 32 to 256
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers
 // lint    scalar-load: a row begins at any element
@@ -39,12 +39,12 @@ layout(push_constant, std430) uniform Push {
     uint begun;
 } args;
 
-const uint WIDTH = 256;
-const uint LANES = 32;
+const uint MOST = 256;
+const uint LANES = 16;
 
-// Products of the panel's first column with all: of invocations, of every 32nd of these,
+// Products of the panel's first column with all: of invocations, of every 16th of these,
 // and of all. T in the end has the place of the second.
-shared REAL sums_of[COLUMNS][WIDTH];
+shared REAL sums_of[COLUMNS][MOST + LANES];
 shared REAL parts[COLUMNS][LANES + 1];
 shared REAL totals[COLUMNS];
 // The row of the diagonal: every other one, so that those who still read one do not wait
@@ -71,8 +71,9 @@ void main() {
         }
     }
     // Column k is always the first in registers, which are rotated by one. What was
-    // rotated behind the panel's last column are the vectors.
-    [[unroll]] for (uint k = 0; k < COLUMNS; ++k) {
+    // rotated behind the panel's last column are the vectors. The code is not unrolled, as
+    // instructions that run once are waited for.
+    [[dont_unroll]] for (uint k = 0; k < COLUMNS; ++k) {
         uint now = k % 2;
         REAL sums[COLUMNS];
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column) sums[column] = 0.0;
@@ -86,21 +87,12 @@ void main() {
                     tops[now][column] = own[h][column];
             }
         }
-        if (local < WIDTH) {
-            [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-                sums_of[column][local] = sums[column];
-        }
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            sums_of[column][local] = sums[column];
         barrier();
-        if (size > WIDTH) {
-            if (local >= WIDTH) {
-                [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-                    sums_of[column][local - WIDTH] += sums[column];
-            }
-            barrier();
-        }
         for (uint i = local; i < COLUMNS * LANES; i += size) {
             REAL sum = 0.0;
-            for (uint other = i % LANES; other < min(size, WIDTH); other += LANES)
+            for (uint other = i % LANES; other < size; other += LANES)
                 sum += sums_of[i / LANES][other];
             parts[i / LANES][i % LANES] = sum;
         }
