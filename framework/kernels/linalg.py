@@ -64,6 +64,16 @@ QR_ROWS, QR_LEAST = 8, 4
 """Rows of an invocation by which the columns of a panel are reckoned, at least, and
 columns of the narrowest panels."""
 
+QR_PANELS = 4
+"""Panels of the blocks whose reflections are applied together."""
+
+QR_GROUPS, QR_PART = 160, 128
+"""Workgroups of `linalg/qr_gram` up to which rows are split in parts, and the fewest
+rows of a part."""
+
+QR_EDGE = 16
+"""Columns of a workgroup of `linalg/qr_solve`."""
+
 MOST_ORDERED = 4096
 """Rows of the largest matrices of `linalg/pivot_order`, in shared memory."""
 
@@ -322,39 +332,94 @@ def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
 def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     """Return the dispatches that factorise (matrices, m, n) to Q and R, m from n on.
 
-    Of each panel one factorises it, and one takes its reflections to the columns behind
-    it; then they are taken to the identity, the last first, which makes Q.
+    Of each panel one factorises it, and its reflections are applied to the columns
+    behind it up to the end of a block of `QR_PANELS` panels; then those of the block to
+    all behind. In the end they are applied to the identity, the last first: to Q.
     """
     matrices, m, n = a.shape
     columns = qr_columns(gpu, a.dtype, m)
     assert columns > 0, f"qr: the kernel takes no {m} rows"
     assert n <= m, f"qr: {m} x {n} is no tall matrix"
-    edge, panels = WORKGROUP // columns, ceil_div(n, columns)
-    size = matrices * panels * columns * columns * a.dtype.itemsize
-    t, defines = Scratch("t", size), {"COLUMNS": str(columns), **_defines(a.dtype)}
+    panels = min(QR_PANELS, 1 << (ceil_div(n, columns) - 1).bit_length())
+    block = columns * panels
+    reflections = _Reflections(a, block)
+    defines = {"COLUMNS": str(columns), **_defines(a.dtype)}
     most = min(QR_WORKGROUP, gpu.max_workgroup_invocations)
     found = [first_copy(gpu, "qr", a, "a", "factors")]
-
-    def update(begun: int, forward: bool) -> Dispatch:
-        first = begun + columns if forward else begun
-        push: dict[str, Argument] = {"factors": "factors", "t": t, "m": m, "n": n}
-        push |= {"begun": begun, "first": first}
-        push["target"] = "factors" if forward else "q"
-        constants = {"LOCAL_X": WORKGROUP, "FORWARD": int(forward)}
-        grid = ceil_div(n - first, edge), 1, matrices
-        return Dispatch("linalg/qr_update", grid, push, constants, defines)
-
     for begun in range(0, n, columns):
         local = min(most, max(32, 1 << (m - begun - 1).bit_length()))
         held = {"ROWS": str(ceil_div(m - begun, local)), **defines}
-        push: dict[str, Argument] = {"factors": "factors", "r": "r", "t": t}
-        push |= {"matrices": matrices, "m": m, "n": n, "begun": begun}
+        push: dict[str, Argument] = {"factors": "factors", "r": "r"}
+        push |= {"taus": reflections.taus, "matrices": matrices}
+        push |= {"m": m, "n": n, "begun": begun}
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/qr_panel", grid, push, {"LOCAL_X": local}, held))
-        if begun + columns < n:
-            found.append(update(begun, True))
-    found += [update(begun, False) for begun in reversed(range(0, n, columns))]
+        behind, end = begun + columns, (begun // block + 1) * block
+        found += reflections.applied(begun, columns, behind, min(end, n), True)
+        if behind == end:
+            found += reflections.applied(end - block, block, end, n, True)
+    for begun in reversed(range(0, n, block)):
+        found += reflections.applied(begun, block, begun, n, False)
     return found
+
+
+class _Reflections:
+    """Reflections of a QR factorisation, and memory for applying them.
+
+    Attributes
+    ----------
+    taus : Scratch, (matrices, n)
+        Their factors.
+    products, shares : Scratch
+        What `linalg/qr_gram` and `linalg/qr_solve` write.
+    """
+
+    def __init__(self, a: TensorSpec, vectors: int) -> None:
+        self.a, (matrices, _, n) = a, a.shape
+        size = a.dtype.itemsize
+        wide = (ceil_div(n, TILE) + 1) * matrices
+        self.taus = Scratch("taus", matrices * n * size)
+        each = vectors * TILE * size
+        self.products = Scratch("products", max(QR_GROUPS, wide) * each)
+        self.shares = Scratch("shares", wide * each)
+
+    def applied(
+        self, begun: int, vectors: int, first: int, last: int, forward: bool
+    ) -> list[Dispatch]:
+        """Return the dispatches that apply some to columns from `first` to `last`.
+
+        Forward they are applied to what is factorised, the first one first; else to
+        what of Q was made of those behind them, the last one first.
+        """
+        if first >= last:
+            return []
+        matrices, m, n = self.a.shape
+        tiles = ceil_div(last - first, TILE)
+        most = max(1, QR_GROUPS // ((tiles + 1) * matrices))
+        rows = max(QR_PART, ceil_div(ceil_div(m - begun, most), EDGE) * EDGE)
+        parts, width = ceil_div(m - begun, rows), (tiles + 1) * TILE
+        place: dict[str, Argument] = {"n": n, "begun": begun}
+        whole: dict[str, Argument] = {"factors": "factors", **place, "m": m}
+        whole |= {"target": "factors" if forward else "q"}
+        whole |= {"first": first, "last": last}
+        solved: dict[str, Argument] = {"products": self.products, "taus": self.taus}
+        solved |= {"shares": self.shares, **place, "parts": parts, "width": width}
+        constants = {"LOCAL_X": WORKGROUP, "FORWARD": int(forward)}
+        defines = {"VECTORS": str(vectors), **_defines(self.a.dtype)}
+        across = ceil_div(last - first, QR_EDGE), 1, matrices
+        down = tiles, ceil_div(m - begun, TILE), matrices
+        summed: dict[str, Argument] = {**whole, "products": self.products}
+        summed["rows"] = rows
+        taken: dict[str, Argument] = {**whole, "shares": self.shares}
+        taken["width"] = width
+        steps = (
+            ("linalg/qr_gram", (tiles + 1, parts, matrices), summed),
+            ("linalg/qr_solve", across, solved),
+            ("linalg/qr_apply", down, taken),
+        )
+        return [
+            Dispatch(name, grid, push, constants, defines) for name, grid, push in steps
+        ]
 
 
 def svd_dispatch(a: TensorSpec) -> Dispatch:

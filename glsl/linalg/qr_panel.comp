@@ -3,14 +3,14 @@
 // in      begun: the columns before the panel, which are factorised
 // out     factors (matrices, m, n) REAL, m from n on: in the panel R, and below its diagonal
 //         the vectors of reflections, whose first elements are 1; r (matrices, n, n): the
-//         panel's columns of R; t (matrices, panels, COLUMNS, COLUMNS): upper triangular T
-//         of the product of the reflections, I - V T V^T
+//         panel's columns of R; taus (matrices, n): the panel's factors of reflections,
+//         I - tau v v^T
 // consts  LOCAL_X: a power of two, 32 to 256
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers
 // lint    scalar-load: a row begins at any element
-// source  Golub and Van Loan, "Matrix Computations", 4th edition, sections 5.1.7 and 5.2.3,
-//         with the signs of LAPACK
+// source  Golub and Van Loan, "Matrix Computations", 4th edition, section 5.1.7, with the
+//         signs of LAPACK
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
@@ -32,7 +32,7 @@ layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict wr
 layout(push_constant, std430) uniform Push {
     Factors factors;
     Results r;
-    Results t;
+    Results taus;
     uint matrices;
     uint m;
     uint n;
@@ -43,15 +43,12 @@ const uint MOST = 256;
 const uint LANES = 16;
 
 // Products of the panel's first column with all: of invocations, of every 16th of these,
-// and of all. T in the end has the place of the second.
+// and of all
 shared REAL sums_of[COLUMNS][MOST + LANES];
 shared REAL parts[COLUMNS][LANES + 1];
 shared REAL totals[COLUMNS];
 // The row of the diagonal: every other one, so that those who still read one do not wait
 shared REAL tops[2][COLUMNS];
-// Products of vectors
-shared REAL beside[COLUMNS][COLUMNS + 1];
-shared REAL taus[COLUMNS];
 
 void main() {
     uint matrix = linear_workgroup();
@@ -60,7 +57,7 @@ void main() {
     uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     uint columns = min(COLUMNS, n - begun), begin = (matrix * m + begun) * n + begun;
     Factors factors = args.factors;
-    Results r_ = args.r, t = args.t;
+    Results r_ = args.r, taus = args.taus;
     REAL own[ROWS][COLUMNS];
     [[unroll]] for (uint h = 0; h < ROWS; ++h) {
         uint row = local + h * size;
@@ -114,9 +111,7 @@ void main() {
             scale = REAL(1.0) / (top - corner);
         }
         uint live = COLUMNS - k;
-        if (local == 0) taus[k] = tau;
-        if (local >= live && local < COLUMNS)
-            beside[local - live][k] = fma(totals[local], scale, tops[now][local]);
+        if (local == 0 && k < columns) taus.at[matrix * n + begun + k] = tau;
         REAL dots[COLUMNS];
         [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
             REAL dot_ = fma(totals[column], scale, tops[now][column]) * -tau;
@@ -153,20 +148,5 @@ void main() {
         uint row = i / COLUMNS, column = begun + i % COLUMNS;
         if (column >= n) continue;
         r_.at[(matrix * n + row) * n + column] = factors.at[above + row * n + column];
-    }
-    barrier();
-    if (local < COLUMNS) {
-        uint panels = (n + COLUMNS - 1) / COLUMNS;
-        uint start = (matrix * panels + begun / COLUMNS) * COLUMNS * COLUMNS;
-        // A row of T is one invocation's.
-        for (uint k = 0; k < COLUMNS; ++k) {
-            REAL sum = 0.0;
-            for (uint other = local; other < k; ++other)
-                sum = fma(parts[local][other], beside[other][k], sum);
-            REAL value = k == local ? taus[k] : -taus[k] * sum;
-            if (k < local) value = 0.0;
-            parts[local][k] = value;
-            t.at[start + local * COLUMNS + k] = value;
-        }
     }
 }

@@ -95,17 +95,42 @@ def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
 
 def test_reflections_by_panels(device: vkbackend.Device) -> None:
     info = dataclasses.replace(device.info, max_workgroup_invocations=1024)
-    shape = (3, 70, 40)
+    shape = (3, 170, 150)
     a = StridedSpec(shape, float32, Layout.contiguous(shape))
     steps = qr_dispatches(info, a)[1:]
     names = [step.kernel.removeprefix("linalg/qr_") for step in steps]
-    assert names == ["panel", "update"] * 2 + ["panel"] + ["update"] * 3
-    assert [step.push["begun"] for step in steps] == [0, 0, 16, 16, 32, 32, 16, 0]
-    assert [step.constants["LOCAL_X"] for step in steps[::2][:3]] == [128, 64, 64]
-    assert steps[1].grid == (2, 1, 3)
-    assert (steps[1].constants["FORWARD"], steps[-1].grid) == (1, (3, 1, 3))
+    applied = ["gram", "solve", "apply"]
+    block = (["panel", *applied] * 3 + ["panel"]) + applied
+    last = ["panel", *applied, "panel"]
+    assert names == block * 2 + last + applied * 3
+    panels = [step for step in steps if step.kernel == "linalg/qr_panel"]
+    assert [step.push["begun"] for step in panels] == [*range(0, 150, 16)]
+    assert [step.constants["LOCAL_X"] for step in panels[::4]] == [256, 128, 64]
+    # Of the first panel to the rest of its block, and of the block to what is behind.
+    inner, outer = steps[1:4], steps[13:16]
+    assert [step.push["begun"] for step in (*inner, *outer)] == [0] * 6
+    assert {step.defines["VECTORS"] for step in inner} == {"16"}
+    assert {step.defines["VECTORS"] for step in outer} == {"64"}
+    assert (inner[0].push["first"], inner[0].push["last"]) == (16, 64)
+    assert (outer[0].push["first"], outer[0].push["last"]) == (64, 150)
+    assert [step.grid for step in inner] == [(2, 2, 3), (3, 1, 3), (1, 3, 3)]
+    backward = [
+        step.push["begun"] for step in steps if not step.constants.get("FORWARD", 1)
+    ]
+    assert backward == [128] * 3 + [64] * 3 + [0] * 3
     assert [qr_columns(info, float32, rows) for rows in (9, 2049, 8193)] == [16, 8, 0]
     assert qr_columns(info, float64, 9) == 8
+
+
+def test_few_columns_are_one_product_of_reflections(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, max_workgroup_invocations=1024)
+    for columns, vectors in ((3, "16"), (20, "32"), (64, "64")):
+        shape = (1, 1000, columns)
+        a = StridedSpec(shape, float32, Layout.contiguous(shape))
+        gram, solve, apply = qr_dispatches(info, a)[-3:]
+        assert {each.defines["VECTORS"] for each in (gram, solve, apply)} == {vectors}
+        assert (gram.grid, gram.push["rows"]) == ((2, 8, 1), 128)
+        assert (solve.push["parts"], solve.push["width"]) == (8, 128)
 
 
 def test_each_order_of_rows_has_a_workgroup() -> None:
