@@ -315,9 +315,11 @@ def is_vec4_readable(
     """
     if not gpu.target.vec4_loads or x.dtype not in QUAD_DTYPES:
         return False
-    steps = kept.strides[0] if math.prod(kept.shape) > 1 else ()
-    one_run = reduced.strides == ((1,),) and reduced.shape[0] % QUAD == 0
-    return one_run and all(step % QUAD == 0 for step in steps)
+    if reduced.strides != ((1,),):
+        return False
+    if math.prod(kept.shape) == 1:
+        return reduced.shape[0] >= QUAD
+    return all(size % QUAD == 0 for size in (reduced.shape[0], *kept.strides[0]))
 
 
 def has_uniform_runs(

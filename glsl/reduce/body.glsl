@@ -9,8 +9,8 @@
 // all of the old: not where states are merged, which can be of interleaved elements.
 //
 // With the macro QUADS loads are vec4: the elements of an output are contiguous, and
-// their number, offset and all strides of kept dimensions are multiples of four; then
-// MERGE is not defined. With APART too they are unaligned, with scalar loads in the
+// their offset, all strides of kept dimensions and, of more than one output, their
+// number are multiples of four; then MERGE is not defined. With APART too they are unaligned, with scalar loads in the
 // same summation order. With TURNS too, chunks are interleaved, so that concurrent
 // loads are adjacent, and four elements share a test: quicker if `merge` is short (sums
 // of 64 Mi floats on an NVIDIA H200, driver 580.159.04, 2026-11-21: 0.065 ms, not
@@ -219,6 +219,10 @@ void main() {
     uint end = min(gl_WorkGroupID.z * share + share, push.count);
 #endif
     uint base = kept_offset(min(output_, push.outputs - 1));
+#ifdef QUADS
+    uint last = end;
+    end &= ~3u;
+#endif
 
     State first = start(base + reduced_offset(begin), begin);
     State state[ACCUMULATORS];
@@ -256,6 +260,13 @@ void main() {
             }
     }
 #endif
+    // Up to three that follow the last vec4
+#ifdef TURNS
+    if (gl_WorkGroupID.z != 0) last = end;
+#endif
+    if (part == 0)
+        for (uint mine = end; mine < last; ++mine)
+            state[0] = FOLLOW(state[0], element(ELEMENT_AT(base + mine), mine));
 #else
     for (uint index = gl_WorkGroupID.z * share + part; index < end;
          index += GROUP * ACCUMULATORS)

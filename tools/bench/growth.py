@@ -42,6 +42,8 @@ FLAT_FROM = 1 << 20
 """Elements from which time should be in proportion to work."""
 
 _ROUNDS = 3
+_WARM_SECONDS = 0.01
+"""Of work before it is timed: while kernels compile, a device's clock falls."""
 _MOST_REPEATS = 100
 _TICK = 1e-9
 
@@ -131,10 +133,13 @@ class Bench:
         return Point(max(self.seconds(made), _TICK), made.work)
 
     def seconds(self, made: Sized) -> float:
-        """Return the seconds of a run: of several batches, after two that compile."""
+        """Return the seconds of a run: of several batches, after those that warm up."""
         gpu = self.device.gpu
         wall_seconds(gpu, made.run, 1)
         once = self.clock(gpu, made.run, 1)
+        if gpu.info.kind != "software":
+            most = round(_WARM_SECONDS / max(once, _TICK))
+            once = self.clock(gpu, made.run, max(1, min(_MOST_REPEATS, most)))
         if once > self.batch:
             return min(once, self.clock(gpu, made.run, 1))
         repeat = max(1, min(_MOST_REPEATS, round(self.batch / max(once, 1e-7))))

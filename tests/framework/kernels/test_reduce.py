@@ -1,6 +1,8 @@
 """How reductions are cut into workgroups: nothing left out, nothing twice."""
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -175,8 +177,9 @@ def test_long_reductions_are_cut_and_combined(
     device: vkbackend.Device, kind: str
 ) -> None:
     info = dataclasses.replace(device.info, kind=kind)
-    # Hardware reads the tensor four elements at a time, but not here.
-    first, second = reduce_dispatches(info, sums(), placed(((1 << 22) + 1,)), (0,))
+    # Hardware reads the tensor four elements at a time, but not every second element.
+    every_second = StridedSpec((1 << 22,), float32, Layout((1 << 22,), (2,)))
+    first, second = reduce_dispatches(info, sums(), every_second, (0,))
     chunks = first.grid[2]
     assert 1 < chunks <= MAX_GROUPS
     assert first.push["out_"] == second.push["x"]
@@ -330,3 +333,26 @@ def test_groups_to_choose_from(
     assert len(found) == len(set(found.values()))
     # Nobody sums much longer alone than is usual, which is less exact.
     assert min(group for group, _, _ in found.values()) >= min(usual[0], count / 32)
+
+
+FULL: dict[str, tuple[Callable[[fw.Tensor], fw.Tensor], Callable[..., Any]]] = {
+    "sum": (fw.sum, lambda x: x.sum()),
+    "argmax": (fw.argmax, lambda x: x.argmax()),
+    "var": (fw.var, lambda x: x.var(ddof=1)),
+    "dot": (lambda x: fw.dot(x, x), lambda x: x @ x),
+    "logsumexp": (lambda x: fw.logsumexp(x, 0), lambda x: np.log(np.exp(x).sum())),
+}
+
+
+@pytest.mark.parametrize("name", FULL)
+def test_any_number_of_elements_by_vec4(name: str, quads: GpuDevice) -> None:
+    """What is left beyond the last four counts once, also in many workgroups."""
+    ours, expected = FULL[name]
+    drawn = np.random.default_rng(0).standard_normal((1 << 17) + 9).astype("f4")
+    drawn[-4:] += 9  # so that each counts
+    for count in (4, 5, 7, 1027, (1 << 17) + 5):
+        for offset in (0, 4, 3):
+            part = drawn[len(drawn) - count - offset : len(drawn) - offset]
+            held = fw.tensor(np.concatenate([drawn[:offset], part]), device=quads)
+            found = ours(held[offset:]).numpy()
+            np.testing.assert_allclose(found, expected(part.astype("f8")), rtol=1e-4)
