@@ -12,6 +12,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from vkbackend.collector import defer_collections, resume_collections
+
 from ..base import trace_hooks
 from ..base.errors import DeviceMismatchError, DTypeError, GradError, ShapeError
 from ..base.modes import autocast_disabled
@@ -107,6 +109,7 @@ def backward(
         backward_pass.add(edge, grad)
     passes = running.passes
     passes.append(backward_pass)
+    thresholds = defer_collections()
     try:
         with SettingScope(grad_mode, create_graph), autocast_disabled():
             nodes = backward_pass.needed(_sorted_nodes(roots))
@@ -118,6 +121,7 @@ def backward(
                 at_end()
             return found
     finally:
+        resume_collections(thresholds)
         passes.pop()
 
 

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from vkbackend.collector import defer_collections, deferral, resume_collections
+
 from ..base import trace_hooks
 from ..base.hooks import RemovableHandle
 from ..dispatch.diagnosis import explain_constructor, explain_method
@@ -74,6 +76,7 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`, with the hooks around it."""
+        thresholds = None if deferral.active else defer_collections()
         try:
             if trace_hooks.running or module_hooks.used:
                 return self._call(args, kwargs)
@@ -81,6 +84,9 @@ class Module(ModuleConversion):
         except (AttributeError, TypeError) as error:
             explain_method(error, self, type(self).forward, args, kwargs)
             raise
+        finally:
+            if thresholds is not None:
+                resume_collections(thresholds)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module in a process where one has hooks, or in a trace."""
