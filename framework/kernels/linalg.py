@@ -38,15 +38,15 @@ MOST_IN_SHARED = {float32: 48, float64: 32}
 `matrix_exp`."""
 
 TILES = {float32: 64, float64: 32}
-"""Rows behind those of a step that a workgroup of `linalg/solve_step` takes, or one of
-`linalg/cholesky_panel`; rows and columns of one of `linalg/cholesky_update`."""
+"""Rows of a step of `linalg/solve_step`, and those behind that a workgroup of it takes,
+or one of `linalg/cholesky_panel`; rows and columns of `linalg/cholesky_update`."""
 
 MOST_IN_REGISTERS = 16
 """Rows of the largest matrices of `linalg/triangular_rows`."""
 
 STEPPED = 256
-"""Workgroups of `linalg/triangular_solve` below which a system is solved in steps of 32
-rows, each of which spreads the rows behind it over the device."""
+"""Workgroups of `linalg/triangular_solve` below which a system is solved in steps, each
+of which spreads the rows behind it over the device."""
 
 TAYLOR = {float32: (16, 2.478), float64: (20, 1.438)}
 """Degrees of Taylor sums of exponentials of matrices, and norms up to which what is
@@ -80,7 +80,7 @@ MOST_ORDERED = 4096
 INVOCATIONS = (8, 32), (16, 64), (24, 128)
 """Rows of small matrices up to which fewer invocations than `WORKGROUP` take one."""
 
-MOST_SHARED = 20 << 10
+MOST_SHARED = 24 << 10
 """Bytes of shared memory that the kernels take."""
 
 PANEL = 16
@@ -183,7 +183,7 @@ def _steps(
     out: Argument,
     target: int = 0,
 ) -> list[Dispatch]:
-    """Return a dispatch for each 32 rows of a substitution; see the shader."""
+    """Return a dispatch for each step of a substitution; see the shader."""
     matrices, n, columns = b.shape
     tile = TILES[b.dtype]
     ordered = "order" if source > 1 or target else a
@@ -192,8 +192,8 @@ def _steps(
     constants = {"LOCAL_X": WORKGROUP, "UPPER": int(kind.upper)}
     constants |= {"UNIT": int(kind.unit), "TRANSPOSED": int(kind.transposed)}
     found, defines = [], _defines(b.dtype)
-    for first in range(0, n, EDGE):
-        tiles = max(1, ceil_div(n - first - EDGE, tile))
+    for first in range(0, n, tile):
+        tiles = max(1, ceil_div(n - first - tile, tile))
         grid = ceil_div(columns, EDGE), tiles, matrices
         each = constants | {"SOURCE": 0 if first else source, "TARGET": target}
         words = push | {"first": first}

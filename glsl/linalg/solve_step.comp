@@ -1,4 +1,4 @@
-// A step of solving triangular systems: 32 rows of X of A X = B, taken from those behind
+// A step of solving triangular systems: STEP rows of X of A X = B, taken from those behind
 // grid    x one workgroup for 32 columns of X, y one for TILE of the rows behind the step's,
 //         of which each solves for these again, z matrices
 // in      a (matrices, n, n) REAL; b (matrices, n, columns), order (matrices, n): see
@@ -44,25 +44,34 @@ layout(push_constant, std430) uniform Push {
 
 const uint EDGE = 32;
 const uint WORKGROUP = 256;
+// Blocks of a step's rows, which are solved one after the other
 #ifdef DOUBLE
+const uint BLOCKS = 1;
 const uint TILE = 32;
 #else
+const uint BLOCKS = 2;
 const uint TILE = 64;
 #endif
+const uint STEP = BLOCKS * EDGE;
 // Rows between those of an invocation
 const uint APART = WORKGROUP / EDGE;
 const uint HELD = EDGE / APART;
 const uint BEHIND = TILE / APART;
 const uint LOADS = TILE * EDGE / WORKGROUP;
+// Between columns of a block, which are read by vectors, and between rows of a tile
+const uint PITCH = EDGE + 4;
+const uint TILE_PITCH = EDGE + 1;
+const uint BLOCK = EDGE * PITCH;
 
-// The diagonal block, and then what is below it
-shared REAL tile[TILE][EDGE + 1];
-shared REAL known[EDGE][EDGE];
+// Of each column of a diagonal block what is below the diagonal, and in the end the
+// diagonal; of the block below the first the columns. Then what is below the step.
+shared REAL blocks[(2 * BLOCKS - 1) * BLOCK];
+shared REAL known[STEP][EDGE];
 
 // The row of the matrix that is number `row` of the substitution
 uint place_of(uint row) { return UPPER != 0 ? args.n - 1u - row : row; }
 
-// An element of a tile of so many rows, which neighbours read side by side
+// A row and a column of a tile of so many rows, which neighbours read side by side
 uvec2 cell_of(uint number, uint rows) {
     uvec2 along = uvec2(number / EDGE, number % EDGE);
     return TRANSPOSED != 0 ? uvec2(number % rows, number / rows) : along;
@@ -85,69 +94,108 @@ REAL left_of(Results rest, Reals b, Orders order, uint row, uint column) {
     return b.at[start + place * columns + column];
 }
 
+// Copies the lower triangle of a diagonal block to shared memory
+void read_block(Reals a, uint first, uint start) {
+    for (uint i = gl_LocalInvocationIndex; i < EDGE * EDGE; i += WORKGROUP) {
+        uvec2 cell = cell_of(i, EDGE);
+        uint row = first + cell.x, column = first + cell.y;
+        if (cell.x < cell.y) continue;
+        bool is_diagonal = cell.x == cell.y;
+        // Beyond the matrix it is the identity.
+        REAL value = is_diagonal ? 1.0 : 0.0;
+        if (row < args.n && !(is_diagonal && UNIT != 0)) value = element(a, row, column);
+        uint place = is_diagonal ? EDGE - 1 : cell.x - cell.y - 1;
+        blocks[start + cell.y * PITCH + place] = value;
+    }
+}
+
+// Solves for the rows of a block of one column, which are in shared memory from `first` on.
+void substitute(uint start, uint first, uint lane) {
+    REAL held[EDGE];
+    [[unroll]] for (uint row = 0; row < EDGE; ++row) held[row] = known[first + row][lane];
+    // Row k is always the first in registers, which are rotated by one. Of what comes
+    // behind the last row nothing is used.
+    [[dont_unroll]] for (uint k = 0; k < EDGE; ++k) {
+        REAL value = held[0];
+        if (UNIT == 0) value /= blocks[start + k * PITCH + EDGE - 1];
+        known[first + k][lane] = value;
+        [[unroll]] for (uint row = 1; row < EDGE; ++row)
+            held[row - 1] = fma(-blocks[start + k * PITCH + row - 1], value, held[row]);
+    }
+}
+
 void main() {
     uint n = args.n, columns = args.columns, first = args.first;
     uint thread = gl_LocalInvocationIndex, lane = thread % EDGE, low = thread / EDGE;
     uint column = gl_WorkGroupID.x * EDGE + lane;
     uint start = gl_WorkGroupID.z * n * columns;
-    uint behind = first + EDGE + gl_WorkGroupID.y * TILE;
+    uint behind = first + STEP + gl_WorkGroupID.y * TILE;
     Reals a = args.a, b = args.b;
     Orders order = args.order;
     Results rest = args.rest, out_ = args.out_;
-    for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
-        uvec2 cell = cell_of(i, EDGE);
-        uint row = first + cell.x, right = first + cell.y;
-        REAL value = row == right ? 1.0 : 0.0;
-        bool is_read = row < n && (UNIT != 0 ? right < row : right <= row);
-        if (is_read) value = element(a, row, right);
-        tile[cell.x][cell.y] = value;
+    read_block(a, first, 0);
+    if (BLOCKS > 1) {
+        read_block(a, first + EDGE, BLOCK);
+        for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
+            uvec2 cell = cell_of(i, EDGE);
+            uint row = first + EDGE + cell.x, right = first + cell.y;
+            REAL value = row < n ? element(a, row, right) : REAL(0.0);
+            blocks[2 * BLOCK + cell.y * TILE_PITCH + cell.x] = value;
+        }
     }
     // Loads that are on their way while the step's rows are solved
-    REAL beside[LOADS], held[HELD], later[BEHIND];
-    [[unroll]] for (uint h = 0; h < HELD; ++h)
-        held[h] = left_of(rest, b, order, first + low + h * APART, column);
-    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-        uvec2 cell = cell_of(thread + i * WORKGROUP, TILE);
-        uint row = behind + cell.x;
-        beside[i] = row < n ? element(a, row, first + cell.y) : REAL(0.0);
+    REAL beside[BLOCKS][LOADS], later[BEHIND];
+    [[unroll]] for (uint row = 0; row < STEP; row += APART)
+        known[row + low][lane] = left_of(rest, b, order, first + row + low, column);
+    [[unroll]] for (uint block = 0; block < BLOCKS; ++block) {
+        [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+            uvec2 cell = cell_of(thread + i * WORKGROUP, TILE);
+            uint row = behind + cell.x, right = first + block * EDGE + cell.y;
+            beside[block][i] = row < n ? element(a, row, right) : REAL(0.0);
+        }
     }
     [[unroll]] for (uint h = 0; h < BEHIND; ++h)
         later[h] = left_of(rest, b, order, behind + low + h * APART, column);
     barrier();
-    for (uint k = 0; k < EDGE; ++k) {
-        [[unroll]] for (uint h = 0; h < HELD; ++h) {
-            if (low + h * APART == k) {
-                if (UNIT == 0) held[h] /= tile[k][k];
-                known[k][lane] = held[h];
-            }
+    if (thread < EDGE) substitute(0, 0, lane);
+    barrier();
+    if (BLOCKS > 1) {
+        REAL held[HELD];
+        [[unroll]] for (uint h = 0; h < HELD; ++h)
+            held[h] = known[EDGE + low + h * APART][lane];
+        for (uint k = 0; k < EDGE; ++k) {
+            REAL value = known[k][lane];
+            uint at = 2 * BLOCK + k * TILE_PITCH + low;
+            [[unroll]] for (uint h = 0; h < HELD; ++h)
+                held[h] = fma(-blocks[at + h * APART], value, held[h]);
         }
+        [[unroll]] for (uint h = 0; h < HELD; ++h)
+            known[EDGE + low + h * APART][lane] = held[h];
         barrier();
-        REAL value = known[k][lane];
-        [[unroll]] for (uint h = 0; h < HELD; ++h) {
-            uint row = low + h * APART;
-            if (row > k) held[h] = fma(-tile[row][k], value, held[h]);
-        }
+        if (thread < EDGE) substitute(BLOCK, EDGE, lane);
+        barrier();
     }
     if (gl_WorkGroupID.y == 0 && column < columns) {
-        [[unroll]] for (uint h = 0; h < HELD; ++h) {
-            uint row = first + low + h * APART;
-            if (row >= n) continue;
-            uint place = place_of(row);
+        [[unroll]] for (uint row = 0; row < STEP; row += APART) {
+            if (first + row + low >= n) continue;
+            uint place = place_of(first + row + low);
             if (TARGET != 0) place = uint(order.at[gl_WorkGroupID.z * n + place]);
-            out_.at[start + place * columns + column] = held[h];
+            out_.at[start + place * columns + column] = known[row + low][lane];
         }
     }
     if (behind >= n) return;
-    barrier();
-    [[unroll]] for (uint i = 0; i < LOADS; ++i) {
-        uvec2 cell = cell_of(thread + i * WORKGROUP, TILE);
-        tile[cell.x][cell.y] = beside[i];
-    }
-    barrier();
-    for (uint k = 0; k < EDGE; ++k) {
-        REAL value = known[k][lane];
-        [[unroll]] for (uint h = 0; h < BEHIND; ++h)
-            later[h] = fma(-tile[low + h * APART][k], value, later[h]);
+    [[unroll]] for (uint block = 0; block < BLOCKS; ++block) {
+        if (block > 0) barrier();
+        [[unroll]] for (uint i = 0; i < LOADS; ++i) {
+            uvec2 cell = cell_of(thread + i * WORKGROUP, TILE);
+            blocks[cell.x * TILE_PITCH + cell.y] = beside[block][i];
+        }
+        barrier();
+        for (uint k = 0; k < EDGE; ++k) {
+            REAL value = known[block * EDGE + k][lane];
+            [[unroll]] for (uint h = 0; h < BEHIND; ++h)
+                later[h] = fma(-blocks[(low + h * APART) * TILE_PITCH + k], value, later[h]);
+        }
     }
     [[unroll]] for (uint h = 0; h < BEHIND; ++h) {
         uint row = behind + low + h * APART;
