@@ -33,6 +33,9 @@ TILE = 64
 SMALL = {float32: 64, float64: 48}
 """Rows of the largest matrix of `linalg/cholesky`, in up to 19 KiB of shared memory."""
 
+SMALL_WORKGROUP = 64
+"""Invocations of `linalg/cholesky`, each of which has a row."""
+
 MOST_IN_SHARED = {float32: 48, float64: 32}
 """Rows of the largest matrices of `linalg/eigh`, `qr`, `svd`, `small_solve` and
 `matrix_exp`."""
@@ -277,8 +280,10 @@ def _small_cholesky_dispatch(a: TensorSpec) -> Dispatch:
     matrices, n, _ = a.shape
     push: dict[str, Argument] = {"a": "a", "out_": "out", "info": "info"}
     push["matrices"] = matrices
-    constants = {"LOCAL_X": _invocations(n), "N": n}
-    grid, defines = fold_grid(matrices), _defines(a.dtype)
+    rows = max(8, 1 << (n - 1).bit_length())
+    constants = {"LOCAL_X": SMALL_WORKGROUP, "N": n}
+    grid = fold_grid(ceil_div(matrices, SMALL_WORKGROUP // rows))
+    defines = {"ROWS": str(rows), **_defines(a.dtype)}
     return Dispatch("linalg/cholesky", grid, push, constants, defines)
 
 

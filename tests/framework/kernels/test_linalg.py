@@ -83,8 +83,10 @@ def test_each_small_system_has_a_workgroup() -> None:
 
 def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
     (step,) = cholesky_dispatches(matrices(7, 12, 12))
-    assert step.grid == (7, 1, 1)
-    assert step.constants["N"] == 12
+    assert step.grid == (2, 1, 1)
+    assert (step.constants["N"], step.defines["ROWS"]) == (12, "16")
+    assert cholesky_dispatches(matrices(7, 33, 33))[0].grid == (7, 1, 1)
+    assert cholesky_dispatches(matrices(70, 5, 5))[0].grid == (9, 1, 1)
     panel, update, last, final, end = cholesky_dispatches(matrices(3, 96, 96))
     assert (panel.kernel, panel.grid) == ("linalg/cholesky_panel", (1, 1, 3))
     assert (update.kernel, update.grid) == ("linalg/cholesky_update", (1, 1, 3))
