@@ -129,8 +129,10 @@ class Pool(PoolReports):
         # By address; and the addresses in order.
         self._regions: dict[int, Region] = {}
         self._starts: list[int] = []
-        # By address; and those whose span is dead.
+        # By address; addresses in order, but for dedicated blocks; and those whose span
+        # is dead.
         self._leases: dict[int, Lease] = {}
+        self._lease_starts: list[int] = []
         self._dead_leases: collections.deque[weakref.ref[MemorySpan]] = (
             collections.deque()
         )
@@ -263,6 +265,7 @@ class Pool(PoolReports):
         idle.sort(key=lambda span: max((row.value for row in span.points), default=0))
         self._freed = FreedSpans(idle)
         self._starts = sorted(self._regions)
+        self._lease_starts = sorted(self._leases)
         regions = tuple(self._regions.values())
         for space in {self._small, self._large, *[row.space for row in regions]}:
             space.restore(
@@ -338,7 +341,7 @@ class Pool(PoolReports):
         if dead_lease.request is not None:
             self.counts.in_use -= dead_lease.size
             dead_lease.request = None
-        del self._leases[dead_lease.address]
+        self._forget(dead_lease.address)
         dead_lease.region.space.free(dead_lease.address)
 
     def _hand_over(
@@ -366,6 +369,14 @@ class Pool(PoolReports):
             if best in self._freed.bins.get(rounded, ()):
                 break
         return None
+
+    def _forget(self, address: int) -> None:
+        """Drop a lease."""
+        del self._leases[address]
+        starts = self._lease_starts
+        at = bisect.bisect_left(starts, address)
+        if starts[at : at + 1] == [address]:
+            del starts[at]
 
     def _make_lease(self, span: MemorySpan) -> None:
         """Make the pool know a span that nobody owns."""
@@ -446,26 +457,34 @@ class Pool(PoolReports):
         for it: so what takes turns with others, as the memory of parameters that an
         optimizer replaces, is had again where it was.
         """
-        rounded = {each: round_up(sizes[each]) or GRANULE for each in missing}
         for cut in (False,) if idle else (False, True):
             for row in wanted:
-                missing = [number for number in missing if found[number] is None]
-                if not missing or (
-                    cut
-                    and not self._merge_parts([(row[k], rounded[k]) for k in missing])
-                ):
-                    continue
                 for number in missing:
-                    size, address = rounded[number], row[number]
-                    found[number] = self._suballocate(size, address, idle)
+                    if found[number] is None:
+                        size = round_up(sizes[number]) or GRANULE
+                        for span in self._parts_at(row[number], size) if cut else ():
+                            self._merge(span)
+                        found[number] = self._suballocate(size, row[number], idle)
 
-    def _merge_parts(self, wanted: Sequence[tuple[int, int]]) -> bool:
-        """Merge the freed spans that unused bytes lie in; return if there are any."""
-        free = self._small.free_ranges() + self._large.free_ranges()
-        parts = self._freed.parts_of(wanted, free)
-        for span in parts:
-            self._merge(span)
-        return bool(parts)
+    def _parts_at(self, start: int, size: int) -> list[MemorySpan]:
+        """Return the freed spans that bytes lie in which nobody uses; or else none."""
+        space = self._small if size < _LARGE_REQUEST else self._large
+        parts: list[MemorySpan] = []
+        reached, end = start, start + size
+        while reached < end:
+            at = bisect.bisect_right(self._lease_starts, reached) - 1
+            lease = self._leases[self._lease_starts[at]] if at >= 0 else None
+            if lease is not None and lease.address + lease.size > reached:
+                span = lease() if lease.request is None else None
+                if span is None:
+                    return []
+                parts.append(span)
+                reached = lease.address + lease.size
+            else:
+                reached = space.free_end(reached)
+                if not reached:
+                    return []
+        return parts
 
     def _merge(self, span: MemorySpan) -> None:
         """Merge a freed span into the free space; its region takes over its points."""
@@ -473,7 +492,7 @@ class Pool(PoolReports):
             span.region.points = latest((*span.region.points, *span.points))
         self._freed.remove(span)
         # Without both, its death is none of the pool's business.
-        del self._leases[span.address]
+        self._forget(span.address)
         del span.lease
         span.region.space.free(span.address)
 
@@ -502,6 +521,7 @@ class Pool(PoolReports):
         if not region.done() and idle:
             space.free(address)
             return None
+        bisect.insort(self._lease_starts, address)
         return self._make_span(region, address, size)
 
     def _make_span(self, region: Region, address: int, size: int) -> MemorySpan:

@@ -172,12 +172,16 @@ class Suballocator:
         self._consistent = True
         return True
 
-    def free_ranges(self) -> list[tuple[int, int]]:
-        """Return start and bytes of each free range, in order."""
+    def free_end(self, address: int) -> int:
+        """Return the end of the free range that an address lies in; 0 without one."""
         if not self._consistent:
             self._rebuild()
-        sizes = self._free_sizes
-        return [(start, sizes[start]) for start in self._free_starts]
+        place = bisect_right(self._free_starts, address) - 1
+        if place < 0:
+            return 0
+        start = self._free_starts[place]
+        end = start + self._free_sizes[start]
+        return end if address < end else 0
 
     def free(self, start: int) -> None:
         """Give a range back and merge it with free neighbours.

@@ -83,9 +83,17 @@ class AgainstIntervals(RuleBasedStateMachine):
     @invariant()
     def numbers_agree(self) -> None:
         gaps = self.gaps()
-        ranges = self.allocator.free_ranges()
-        assert [size for _, size in ranges] == gaps
-        assert ranges == sorted(ranges)
+        taken = sorted(self.taken)
+        for start, end in zip(
+            [0, *[each + self.taken[each] for each in taken]],
+            [*taken, self.usable],
+            strict=True,
+        ):
+            if start < end:
+                assert self.allocator.free_end(start) == end
+                assert self.allocator.free_end(end - 1) == end
+        for start in taken:
+            assert self.allocator.free_end(start) == 0
         assert self.allocator.free_bytes == sum(gaps)
         assert self.allocator.used_bytes == sum(self.taken.values())
         assert self.allocator.largest_free == max(gaps, default=0)
