@@ -64,6 +64,10 @@ NARROW = {
     "logistic": "quick_logistic",
     "gated": "quick_gated",
     "softly_gated": "quick_softly_gated",
+    "log_add_exp": "quick_log_add_exp",
+    "log_add_exp2": "quick_log_add_exp2",
+    "truncated_remainder": "quick_truncated_remainder",
+    "floored_remainder": "quick_floored_remainder",
 }
 """GLSL functions precise enough for 2-byte results, by the exact ones."""
 
@@ -473,7 +477,7 @@ class Lowering:
         assert glsl is not None
         return self._add(
             Instruction(
-                _narrowed(glsl) if result.itemsize == 2 else glsl,
+                _narrowed(glsl) if result.is_float and result.itemsize == 2 else glsl,
                 node.op.operands,
                 (compute.name,) * len(arguments),
                 tuple(arguments),

@@ -421,7 +421,8 @@ def frexp(input: Tensor) -> MantissaExponent:
         raise DTypeError(
             f"frexp: `input` is {input.dtype.name}; it must be a float dtype"
         )
-    return MantissaExponent(_mantissa(input), _exponent(input))
+    mantissas = _mantissa(input)
+    return MantissaExponent(mantissas, _exponent(input, mantissas.detach()))
 
 
 @elementwise(glsl="mantissa(x)", reference=lambda x: np.frexp(x)[0], dtypes=FLOAT)
@@ -431,17 +432,20 @@ def _mantissa(x: Tensor) -> Tensor:
 
 @elementwise(
     glsl="exponent(x)",
-    reference=lambda x: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
+    reference=lambda x, _: np.where(np.isfinite(x), np.frexp(x)[1], 0).astype(np.int32),
     dtypes=FLOAT,
     result=int32,
 )
-def _exponent(x: Tensor) -> Tensor:
-    """Return exponents of numbers whose mantissas are from 1/2 to 1."""
+def _exponent(x: Tensor, mantissas: Tensor) -> Tensor:
+    """Return exponents of numbers, with mantissas from 1/2 to 1.
+
+    These are operands for the sake of one kernel that makes both.
+    """
 
 
 @_mantissa.vjp
 def _mantissa_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    return div(grad, exp2(cast(_exponent(x), x.dtype)))
+    return div(grad, exp2(cast(_exponent(x, x), x.dtype)))
 
 
 @shown_as("Logaddexp2Backward0", "input", "other")

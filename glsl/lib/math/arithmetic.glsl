@@ -41,6 +41,20 @@ float truncated_remainder(float x, float y) {
     return uintBitsToFloat(bits | floatBitsToUint(x) & 1u << 31);
 }
 
+// The same of 2-byte floats: their products with quotients below 2^12 are exact, and so is
+// what is left.
+float quick_truncated_remainder(float x, float y) {
+    float large = abs(x), small = abs(y);
+    float quotient = trunc(large * (1.0 / small));
+    // Nothing is a denormal number, which a device may take as 0.
+    bool near = quotient < 4096.0 && small > 7.88860905e-31 && small < 1e+30;
+    if (!near) return truncated_remainder(x, y);
+    float rest = fma(-quotient, small, large);
+    if (rest < 0.0) rest += small;
+    rest = rest >= small ? rest - small : rest;
+    return uintBitsToFloat(floatBitsToUint(rest) | floatBitsToUint(x) & 1u << 31);
+}
+
 float with_sign_of(float x, float y) {
     uint sign = floatBitsToUint(y) & 1u << 31;
     return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu | sign);
@@ -68,6 +82,11 @@ int exponent(float x) {
 // With the sign of y, as in Python
 float floored_remainder(float x, float y) {
     float rest = truncated_remainder(x, y);
+    return rest != 0.0 && (rest < 0.0) != (y < 0.0) ? rest + y : rest;
+}
+
+float quick_floored_remainder(float x, float y) {
+    float rest = quick_truncated_remainder(x, y);
     return rest != 0.0 && (rest < 0.0) != (y < 0.0) ? rest + y : rest;
 }
 

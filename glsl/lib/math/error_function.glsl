@@ -178,11 +178,23 @@ float quick_erf(float x) {
     return x == 0.0 || x != x ? x : x < 0.0 ? -value : value;
 }
 
-// log(P(x))
+// log(P(x)) by one logarithm: of P(x) near 0, else of P(x) exp(x^2 / 2), less x^2 / 2, on
+// the left, and of 1 - P(-x) on the right
 float log_normal_share(float x) {
-    float s = x * 0.707106769;
-    if (x < -1.0) return precise_log(0.5 * large_erfcx(-s)) - 0.5 * x * x;
-    return precise_log1p(-0.5 * precise_erfc(s));
+    float size = abs(x), s = min(size, 14.4);
+    float share = mills(s), tail = raised_bell(s) * share * FROM_RAISED;
+    // What is beyond is next to nothing beside the square.
+    float inverse = 1.0 / size, square = inverse * inverse;
+    if (size > 14.4) share = inverse * NORMAL_HEIGHT * polynomial(square, 1.0, -1.0, 3.0);
+    bool near = size < 1.0, left = x < 0.0 && !near;
+    float inner = erf_near_zero(x * 0.707106769), n;
+    float outer = left ? share : 1.0 - tail;
+    float f = reduce_logarithm(near ? fma(0.5, inner, 0.5) : outer, n);
+    // Without what 1 leaves of their last bits
+    f = left || n != 0.0 ? f : near ? fma(0.5, inner, -0.5) : -tail;
+    float value = logarithm(f, n) - (left ? 0.5 * size * size : 0.0);
+    // Where the tail is so small, it is the value.
+    return x != x ? x : size == INFINITE ? (left ? -INFINITE : 0.0) : value;
 }
 
 // Inverse of the error function: Winitzki's approximation, to 0.002, then two steps of

@@ -179,6 +179,37 @@ float precise_log1p(float x) {
 
 // log2(x) as a part of 12 bits and the rest, to 2^-30 of it; x positive and finite.
 // log(m) = 2 atanh(s) with s = (m - 1) / (m + 1), whose rounding error is computed.
+#ifdef FUSED_MULTIPLY_ADD
+// log2(x) as a number and the rest, likewise; products leave their rounding errors.
+vec2 split_log2(float x) {
+    float n;
+    precise float f = reduce_logarithm(x, n);
+    precise float sum = 2.0 + f;
+    precise float lost = f - (sum - 2.0);
+    precise float inverse = 1.0 / sum;
+    precise float s = f * inverse;
+    precise float s_low = (fma(-s, sum, f) - s * lost) * inverse;
+    // The quotient may be 2.5 ulp off, which its square would keep.
+    float near = s + s_low, u = near * near;
+    float series = polynomial(u, 0.333333313, 0.200004861, 0.142493933, 0.12139605);
+    precise float rest = fma(near, u * series, s_low);
+    precise float high = s + rest;
+    precise float low = rest - (high - s);
+    // 2 / ln(2) in two parts
+    precise float product = high * 2.88539004;
+    precise float product_low = fma(high, 2.88539004, -product);
+    product_low = fma(high, 3.85192991e-08, fma(low, 2.88539004, product_low));
+    precise float result = n + product;
+    return vec2(result, product_low - ((result - n) - product));
+}
+
+// The product of a number and one in two parts, in two parts
+vec2 split_product(float y, vec2 parts) {
+    precise float high = y * parts.x;
+    precise float low = fma(y, parts.y, fma(y, parts.x, -high));
+    return vec2(high, low);
+}
+#else
 vec2 split_log2(float x) {
     float n;
     precise float f = reduce_logarithm(x, n);
@@ -203,36 +234,37 @@ vec2 split_log2(float x) {
     return vec2(result, product_low - ((result - n) - product));
 }
 
+vec2 split_product(float y, vec2 parts) {
+    precise float y_high = upper_half(y);
+    precise float high = y_high * parts.x;
+    precise float low = (y - y_high) * parts.x + y * parts.y;
+    return vec2(high, low);
+}
+#endif
+
 // x^y for finite x > 0, by 2^(y log2(x)) with the exponent in two parts
 float positive_power(float x, float y) {
-    vec2 parts = split_log2(x);
     // Beyond this every power but that of 1 is infinite or 0.
-    precise float bounded = clamp(y, -1e30, 1e30);
-    precise float y_high = upper_half(bounded);
-    precise float high = y_high * parts.x;
-    precise float low = (bounded - y_high) * parts.x + bounded * parts.y;
-    float total = high + low;
-    if (total >= 129.0) return INFINITE;
-    if (total <= -151.0) return 0.0;
-    precise float n = roundEven(total);
-    precise float rest = (high - n) + low;
+    vec2 parts = split_product(clamp(y, -1e30, 1e30), split_log2(x));
+    // At either end the rest is not that of the sum, but of its sign, which is enough.
+    precise float n = roundEven(clamp(parts.x + parts.y, -152.0, 130.0));
+    precise float rest = clamp((parts.x - n) + parts.y, -1.0, 1.0);
     return times_power_of_two(1.0 + expm1_near_zero(rest * 0.693147182), n);
 }
 
 // Special cases as in C, F.10.4.4
 float power(float x, float y) {
-    if (y == 2.0) return x * x;
-    if (y == 0.0 || x == 1.0) return 1.0;
-    if (x != x || y != y) return NOT_A_NUMBER;
-    float size = abs(x);
-    bool whole = floor(y) == y;
-    bool odd = whole && abs(y) < 16777216.0 && (int(y) & 1) != 0;
-    float result = size == 1.0 ? 1.0 : positive_power(size, y);
+    float size = abs(x), half_way = 0.5 * y;
+    bool whole = floor(y) == y, odd = whole && floor(half_way) != half_way;
+    float result = positive_power(size, y);
     if (size == 0.0 || size == INFINITE)
         result = (size == 0.0) == (y > 0.0) ? 0.0 : INFINITE;
     uint sign = odd ? floatBitsToUint(x) & 1u << 31 : 0u;
+    result = uintBitsToFloat(floatBitsToUint(result) | sign);
     bool undefined = x < 0.0 && !whole && size != INFINITE;
-    return undefined ? NOT_A_NUMBER : uintBitsToFloat(floatBitsToUint(result) | sign);
+    result = undefined || x != x || y != y ? NOT_A_NUMBER : result;
+    result = y == 0.0 || x == 1.0 ? 1.0 : result;
+    return y == 2.0 ? x * x : result;
 }
 
 float logistic(float x) {
@@ -307,6 +339,26 @@ float quick_raised_exp(float x) {
 float quick_logistic(float x) {
     float e = quick_raised_exp(x) * LOWER;
     return (x >= 0.0 ? 1.0 : e) * (1.0 / (1.0 + e));
+}
+
+// log2(1 + 2^-apart), which is 1 for 0; relative error 2^-22, and that of exp2.
+float quick_log2_of_sum(float apart) {
+    float e = exp2(-apart);
+    float series = polynomial(e, 0.255339444, -0.154287994, 0.0627759546, -0.0120653091);
+    series = polynomial(e, 0.480031103, -0.353179693, series);
+    return e * polynomial(e, 1.44269478, -0.721308231, series);
+}
+
+float quick_log_add_exp2(float x, float y) {
+    float apart = x == y ? 0.0 : abs(x - y);
+    float value = max(x, y) + quick_log2_of_sum(apart);
+    return x != x || y != y ? NOT_A_NUMBER : value;
+}
+
+float quick_log_add_exp(float x, float y) {
+    float apart = x == y ? 0.0 : abs(x - y) * LOG2_E;
+    float value = fma(quick_log2_of_sum(apart), 0.693147182, max(x, y));
+    return x != x || y != y ? NOT_A_NUMBER : value;
 }
 
 float quick_gated(float x, float z) {

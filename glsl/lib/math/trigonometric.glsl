@@ -188,19 +188,10 @@ float precise_atan2(float y, float x) {
     return x != x || y != y ? NOT_A_NUMBER : value;
 }
 
-// sin(x) / x, by its series near 0
+// sin(x) / x, and 1 near 0
 float sine_quotient(float x) {
-    if (abs(x) >= 1.5 || x != x) return rounded_quotient(precise_sin(x), x);
-    float u = x * x;
-    float y = -7.64716373e-13;
-    y = fma(y, u, 1.60590438e-10);
-    y = fma(y, u, -2.50521084e-08);
-    y = fma(y, u, 2.75573192e-06);
-    y = fma(y, u, -0.000198412698);
-    y = fma(y, u, 0.00833333333);
-    y = fma(y, u, -0.166666667);
-    y = fma(y, u, 1.0);
-    return y;
+    float value = rounded_quotient(precise_sin(x), x);
+    return abs(x) < 0.000244140625 ? 1.0 : value;
 }
 
 // Its derivative, which far from 0 is (cos(x) - sin(x) / x) / x

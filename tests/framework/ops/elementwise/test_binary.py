@@ -297,3 +297,50 @@ def test_alpha_of_an_operand(make: Make) -> None:
     assert binary.times_alpha("add", x, 3, 2) == 6
     assert binary.times_alpha("add", x > 0, True, 2) is True
     np.testing.assert_array_equal(binary.times_alpha("sub", x, x, -0.5), [-0.5, -0.5])
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_remainders_of_two_bytes_are_exact(
+    name: str, dtype: str, gpu: GpuDevice
+) -> None:
+    rng = np.random.default_rng(0)
+    ends = np.array([0, -0.0, 1, -2, 65504, 6e-8, -6e-5, INF, NAN, 0.333, 1e-30], "f4")
+    x, y = np.meshgrid(ends, ends)
+    scales = rng.choice([1e-6, 1, 3000], (2, 5000))
+    more = (rng.standard_normal((2, 5000)) * scales).astype("f4")
+    one = torch.tensor(np.concatenate([x.ravel(), more[0]])).to(getattr(torch, dtype))
+    two = torch.tensor(np.concatenate([y.ravel(), more[1]])).to(getattr(torch, dtype))
+    given = (fw.tensor(each.float().numpy(), dtype, gpu) for each in (one, two))
+    found = getattr(fw, name)(*given).float().numpy()
+    with np.errstate(invalid="ignore"):
+        exact = getattr(np, name)(one.double().numpy(), two.double().numpy())
+    wanted = torch.tensor(exact).to(one.dtype).float().numpy()
+    # Denormal bfloat16 numbers are as the device has them.
+    normal = (np.abs(wanted) >= 2.0**-126) | (wanted == 0) | ~np.isfinite(wanted)
+    np.testing.assert_array_equal(found[normal], wanted[normal])
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_sums_of_exponentials_of_two_bytes(
+    name: str, dtype: str, gpu: GpuDevice
+) -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.normal(0, 5, 5000), rng.uniform(-1.1, -0.9, 5000)])
+    y = np.concatenate([rng.normal(0, 5, 5000), rng.uniform(-1.1, -0.9, 5000)])
+    kind = getattr(torch, dtype)
+    one, two = (torch.tensor(each).to(kind) for each in (x, y))
+    given = (fw.tensor(each.float().numpy(), dtype, gpu) for each in (one, two))
+    found = getattr(fw, name)(*given).float().numpy()
+    wanted = getattr(np, name)(one.double().numpy(), two.double().numpy())
+    # Half a step of the result, and 2^-20 where it nearly vanishes.
+    step = 2.0**-11 if dtype == "float16" else 2.0**-8
+    np.testing.assert_allclose(found, wanted, 1.01 * step, 2.0**-20)
+    ends = np.array([INF, -INF, -INF, INF, NAN, 2, -1], "f4")
+    others = np.array([INF, -INF, INF, 0, 1, 2, -1], "f4")
+    found = getattr(fw, name)(
+        *(fw.tensor(each, dtype, gpu) for each in (ends, others))
+    ).float()
+    wanted = getattr(torch, name)(*map(torch.tensor, (ends, others))).to(kind).float()
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), step, 2.0**-20)

@@ -67,3 +67,21 @@ def test_float64_on_a_device(name: str, gpu: GpuDevice) -> None:
     on_device = function(fw.tensor(ends, dtype="float64", device=gpu)).numpy()
     on_host = function(fw.tensor(ends, dtype="float64")).numpy()
     np.testing.assert_allclose(on_device, on_host, 1e-14, 1e-14)
+
+
+@pytest.mark.device
+def test_log_ndtr_is_near_on_all_of_the_line(gpu: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(-1.5, 1.5, 20_000), rng.uniform(-15, 12.8, 20_000)]
+    parts += [rng.uniform(-40, -14, 5000), -(10 ** rng.uniform(1, 18, 500))]
+    x = np.concatenate(parts).astype("f4")
+    found = fw.special.log_ndtr(fw.tensor(x, device=gpu)).numpy()
+    wanted = special.log_ndtr(x.astype("f8"))
+    off = np.abs(found - wanted) / np.spacing(np.abs(wanted).astype("f4"))
+    assert off.max() <= 6
+    ends = fw.tensor([-math.inf, -1e30, 0.0, 20.0, math.inf, math.nan], device=gpu)
+    found = fw.special.log_ndtr(ends).numpy()
+    assert found[0] == found[1] == -math.inf
+    assert found[2] == np.float32(math.log(0.5))
+    assert found[3] == found[4] == 0
+    assert np.isnan(found[5])
