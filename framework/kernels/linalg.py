@@ -471,13 +471,18 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     most = min(PANEL_WORKGROUP, gpu.max_workgroup_invocations)
     moved = Scratch("moved", 4 * matrices * n)
     defines = {"COLUMNS": str(columns), **_defines(a.dtype)}
-    vectors = {"VECTORS": "1"} if n * a.dtype.itemsize % VECTOR == 0 else {}
-    found = [first_copy(gpu, "lu", a, "a", "factors")]
+    begins = n * a.dtype.itemsize, a.layout.offset * a.dtype.itemsize
+    vectors = {} if any(each % VECTOR for each in begins) else {"VECTORS": "1"}
+    # One panel is read where the matrix is.
+    is_whole = n <= columns
+    found = [] if is_whole else [first_copy(gpu, "lu", a, "a", "factors")]
     for begun in range(0, n, columns):
         place: dict[str, Argument] = {"factors": "factors", "n": n, "begun": begun}
         rows: dict[str, Argument] = {**place, "moved": moved, "pivots": "pivots"}
         panel: dict[str, Argument] = {**rows, "order": "order", "sign_": "sign"}
         panel |= {"info": "info", "matrices": matrices}
+        if is_whole:
+            panel["a"], vectors["WHOLE"] = "a", "1"
         local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
         held = {**defines, **vectors, "ROWS": str(ceil_div(n - begun, local))}
         grid = fold_grid(matrices)

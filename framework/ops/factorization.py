@@ -328,8 +328,8 @@ def lu_factors_spec(x: TensorSpec) -> TensorSpec:
 def pivoted_lu_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return `lu_factors` of square matrices with their rows sorted by pivots.
 
-    And the row that has become each row, and the one that each is exchanged for, one
-    after the other, int32.
+    And the row that has become each row, and the one, from 1 on, that each is exchanged
+    for, one after the other, int32.
     """
     shape = x.layout.shape
     if triangular.lu_by_kernel(x):
@@ -338,7 +338,7 @@ def pivoted_lu_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         return reshape(found.compact, shape), order, pivots
     made, *places = triangular.host_lu(read(x))
     order, pivots = (type(x).from_host(each, x.device, int32) for each in places)
-    return back(made, x), order, pivots
+    return back(made, x), order, pivots + 1
 
 
 @pivoted_lu_factors.spec

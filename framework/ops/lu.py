@@ -52,7 +52,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:  # noqa: N803
         return _without_data(A)
     if pivot and A.layout.shape[-2] == A.layout.shape[-1]:
         both, _, found = factors.pivoted_lu_factors(A)
-        return LUFactor(both, found + 1)
+        return LUFactor(both, found)
     _, order, pivots = host_lu(read(A), pivot)
     rows, columns = A.layout.shape[-2:]
     least = min(rows, columns)

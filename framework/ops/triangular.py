@@ -111,7 +111,7 @@ def _lu_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
     factors, order, pivots = host_lu(a)
     swaps = (pivots != np.arange(pivots.shape[-1])).sum(-1, keepdims=True)
     sign = (1 - 2 * (swaps % 2)).astype(a.dtype)
-    return factors, order, pivots, sign, first_zero(factors)
+    return factors, order, pivots + 1, sign, first_zero(factors)
 
 
 def substituted(
@@ -250,7 +250,7 @@ class Factors(NamedTuple):
     order : Tensor, int32, shape (matrices, n)
         The row of the matrix that has become each row.
     pivots : Tensor, int32, shape (matrices, n)
-        The row that each is exchanged for, one after the other.
+        The row, from 1 on, that each is exchanged for, one after the other.
     sign : Tensor, shape (matrices, 1)
         That of the permutation.
     info : Tensor, int32, shape (matrices,)

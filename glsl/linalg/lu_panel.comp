@@ -5,11 +5,12 @@
 //         diagonal, where it is 1, and U; order (matrices, n): the row of the matrix that
 //         has become each row; moved (matrices, n): the row, counted from `begun` on,
 //         that has in this step; pivots (matrices, n): the row that each is exchanged
-//         for; sign (matrices, 1): -1 where rows were exchanged an odd number of times;
+//         for, from 1 on; sign (matrices, 1): -1 where rows were exchanged an odd number of times;
 //         info (matrices): the place, from 1 on, of the first pivot that is 0, or 0
 // consts  LOCAL_X: a power of two
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS: a multiple of 4; ROWS: rows of an
-//         invocation, which has them in registers; VECTORS: rows begin at 16 bytes
+//         invocation, which has them in registers; VECTORS: rows begin at 16 bytes; WHOLE:
+//         the panel is the matrix, and is read from `a`
 // lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
@@ -42,6 +43,8 @@
 
 layout(buffer_reference, std430, buffer_reference_align = PIECE_SIZE) restrict buffer
     Factors { PIECE at[]; };
+layout(buffer_reference, std430, buffer_reference_align = PIECE_SIZE) restrict readonly
+    buffer Pieces { PIECE at[]; };
 layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict buffer
     Signs { REAL at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict buffer
@@ -54,6 +57,9 @@ layout(push_constant, std430) uniform Push {
     Orders pivots;
     Signs sign_;
     Orders info;
+#ifdef WHOLE
+    Pieces a;
+#endif
     uint matrices;
     uint n;
     uint begun;
@@ -119,6 +125,11 @@ void main() {
     uint begin = (matrix * n + begun) * n + begun, line = matrix * n + begun;
     // Rows stay where they are; what changes is their place.
     Factors factors = args.factors;
+#ifdef WHOLE
+    Pieces given = args.a;
+#else
+    Factors given = factors;
+#endif
     Orders order = args.order, moved = args.moved, pivots = args.pivots;
     REAL own[ROWS][COLUMNS];
     uint place[ROWS];
@@ -129,7 +140,7 @@ void main() {
         before[r] = begun == 0 || row >= rows ? int(row) : order.at[line + row];
         [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE) {
             bool has = row < rows && column < columns;
-            PIECE piece = has ? factors.at[(start + column) / WIDE] : PIECE(0.0);
+            PIECE piece = has ? given.at[(start + column) / WIDE] : PIECE(0.0);
             [[unroll]] for (uint i = 0; i < WIDE; ++i)
                 own[r][column + i] = part_of(piece, i);
         }
@@ -146,7 +157,7 @@ void main() {
         best = over_workgroup(best);
         uint pivot = best.place == NONE ? k : best.place;
         if (pivot != k) sign_ = -sign_;
-        if (local == 0) pivots.at[line + k] = int(begun + pivot);
+        if (local == 0) pivots.at[line + k] = int(begun + pivot + 1);
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
             uint was = place[r];
             if (was == k) place[r] = pivot;

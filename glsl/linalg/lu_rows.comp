@@ -51,7 +51,7 @@ void main() {
     for (uint i = local; i < MOVED; i += size) {
         uint own = i % COLUMNS, row = own < columns ? own : NONE;
         if (row != NONE && i >= COLUMNS) {
-            row = pivots.at[line + own] - begun;
+            row = pivots.at[line + own] - 1 - begun;
             if (row < columns) row = NONE;  // it is one of the panel's own
         }
         rows[i] = row;

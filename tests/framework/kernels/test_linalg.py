@@ -163,9 +163,10 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
 
     def steps(*shape: int, dtype: DType = float32) -> list[Dispatch]:
         layout = Layout.contiguous(shape)
-        return lu_dispatches(info, StridedSpec(shape, dtype, layout))[1:]
+        return lu_dispatches(info, StridedSpec(shape, dtype, layout))
 
-    panel, rows, update, last, before = steps(3, 28, 28, dtype=float64)
+    copy, panel, rows, update, last, before = steps(3, 28, 28, dtype=float64)
+    assert (copy.copies, "WHOLE" in panel.defines) == (("a", "factors"), False)
     assert (panel.kernel, panel.grid) == ("linalg/lu_panel", (3, 1, 1))
     assert (panel.constants["LOCAL_X"], panel.defines["ROWS"]) == (32, "1")
     assert (rows.kernel, rows.grid) == ("linalg/lu_rows", (1, 1, 3))
@@ -173,11 +174,13 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert (last.kernel, last.push["begun"]) == ("linalg/lu_panel", 16)
     assert before.kernel == "linalg/lu_rows"
     assert last.constants["LOCAL_X"] == 32
-    assert len(steps(1, 20, 20)) == len(steps(1, 32, 32)) == 1
-    assert steps(1, 60, 60)[0].constants["LOCAL_X"] == 64
-    starts = [steps(1, n, n)[0].defines.get("VECTORS") for n in (60, 62)]
+    for rows_of_one in (20, 32):
+        (whole,) = steps(1, rows_of_one, rows_of_one)
+        assert (whole.push["a"], whole.defines["WHOLE"]) == ("a", "1")
+    assert steps(1, 60, 60)[1].constants["LOCAL_X"] == 64
+    starts = [steps(1, n, n)[1].defines.get("VECTORS") for n in (60, 62)]
     assert starts == ["1", None]
-    assert steps(1, 2050, 2050)[0].defines["ROWS"] == "3"
+    assert steps(1, 2050, 2050)[1].defines["ROWS"] == "3"
     assert [panel_columns(float32, n) for n in (4, 12, 20, 33)] == [8, 16, 24, 16]
     assert [panel_columns(float64, n) for n in (4, 12, 17)] == [8, 16, 16]
     assert factorises(info, 8192)
