@@ -129,8 +129,7 @@ class Pool(PoolReports):
         # By address; and the addresses in order.
         self._regions: dict[int, Region] = {}
         self._starts: list[int] = []
-        # By address; addresses in order, but for dedicated blocks; and those whose span
-        # is dead.
+        # By address; in order, without dedicated blocks; and those of dead spans.
         self._leases: dict[int, Lease] = {}
         self._lease_starts: list[int] = []
         self._dead_leases: collections.deque[weakref.ref[MemorySpan]] = (
@@ -453,21 +452,25 @@ class Pool(PoolReports):
     ) -> None:
         """Find spans at wanted addresses where these were merged, or cut, since.
 
-        First in the free space, then in freed spans of other sizes, which are merged
-        for it: so what takes turns with others, as the memory of parameters that an
-        optimizer replaces, is had again where it was.
+        Rather in the free space than in freed spans of other sizes, which are merged
+        for it: parameters that an optimizer replaces take turns with other memory.
         """
-        for cut in (False,) if idle else (False, True):
+        for number in missing:
+            size = round_up(sizes[number]) or GRANULE
+            best: tuple[int, list[MemorySpan]] | None = None
             for row in wanted:
-                for number in missing:
-                    if found[number] is None:
-                        size = round_up(sizes[number]) or GRANULE
-                        for span in self._parts_at(row[number], size) if cut else ():
-                            self._merge(span)
-                        found[number] = self._suballocate(size, row[number], idle)
+                parts = self._parts_at(row[number], size)
+                if parts is not None and not (parts and (idle or best)):
+                    best = row[number], parts
+                    if not parts:
+                        break
+            if best is not None:
+                for span in best[1]:
+                    self._merge(span)
+                found[number] = self._suballocate(size, best[0], idle)
 
-    def _parts_at(self, start: int, size: int) -> list[MemorySpan]:
-        """Return the freed spans that bytes lie in which nobody uses; or else none."""
+    def _parts_at(self, start: int, size: int) -> list[MemorySpan] | None:
+        """Return the freed spans that unused bytes lie in; None if some are in use."""
         space = self._small if size < _LARGE_REQUEST else self._large
         parts: list[MemorySpan] = []
         reached, end = start, start + size
@@ -477,13 +480,13 @@ class Pool(PoolReports):
             if lease is not None and lease.address + lease.size > reached:
                 span = lease() if lease.request is None else None
                 if span is None:
-                    return []
+                    return None
                 parts.append(span)
                 reached = lease.address + lease.size
             else:
                 reached = space.free_end(reached)
                 if not reached:
-                    return []
+                    return None
         return parts
 
     def _merge(self, span: MemorySpan) -> None:
