@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..base.index_checks import CLASSES
+from ..base.shape import ceil_div
 from ..ir.kernel_call import (
     Argument,
     Dispatch,
     IndexSlot,
+    Scratch,
     StridedSpec,
     divisor,
+    fold_grid,
     linear_grid,
 )
+from .gpu_model import model_of
 from .linear import linear_dispatch
 from .reduce import SOFTWARE_WORKGROUP, need_countable, sharing_workgroup
 from .rowwise import row_tile
@@ -25,16 +29,26 @@ if TYPE_CHECKING:
 SITE = f"cross_entropy: {CLASSES}"
 """Index site of the labels."""
 
+_IN_FLIGHT = 8
+"""Loads of an invocation at once, where those hide latency."""
 
-def loss_dispatch(
+_LEAST_PART = 1 << 14
+"""Columns of a part of a row, at least."""
+
+_STATE_SIZE = 16
+"""Bytes of the sums of a part."""
+
+
+def loss_dispatches(
     gpu: DeviceInfo,
     logits: StridedSpec,
     labels: StridedSpec,
     options: tuple[int, float],
-) -> Dispatch:
-    """Return the loss dispatch, for register-resident rows if they fit.
+) -> list[Dispatch]:
+    """Return the dispatches of the row losses, for register-resident rows if they fit.
 
-    `options` are the label that is ignored, and the smoothing.
+    One, but two for few long rows, whose parts are summed first. `options` are the
+    label that is ignored, and the smoothing.
     """
     need_countable("loss/cross_entropy", logits)
     rows, columns = logits.shape
@@ -51,13 +65,44 @@ def loss_dispatch(
         push |= {"share": "logits", "out_": "losses"}
         constants = {**tile.constants, **words, "SMOOTHED": int(options[1] != 0)}
         grid = tile.grid(rows)
-        return Dispatch("loss/cross_entropy_registers", grid, push, constants, defines)
+        name = "loss/cross_entropy_registers"
+        return [Dispatch(name, grid, push, constants, defines)]
     most = sharing_workgroup(gpu)
     group = min(1 << max(0, (columns // 8).bit_length() - 1), most)
     size = most if group > 1 or gpu.target.hides_latency else SOFTWARE_WORKGROUP
     constants = {"LOCAL_X": size, "GROUP": group, **words}
-    grid = linear_grid(rows * group, size)
-    return Dispatch("loss/cross_entropy", grid, push, constants, defines)
+    kernel, grid = "loss/cross_entropy", linear_grid(rows * group, size)
+    if gpu.target.hides_latency:
+        defines = {**defines, "ITEMS": str(_IN_FLIGHT)}
+    parts = _parts(gpu, rows, columns)
+    if parts == 1:
+        push["parts"] = 1
+        return [Dispatch(kernel, grid, push, constants, defines)]
+    states = Scratch("states", rows * parts * _STATE_SIZE)
+    sizes = {"rows": rows, "columns": columns, "parts": parts}
+    first: dict[str, Argument] = {"logits": "logits", "states": states, **sizes}
+    return [
+        Dispatch(
+            kernel,
+            fold_grid(ceil_div(rows * group, size), parts),
+            first,
+            {"LOCAL_X": size, "GROUP": group},
+            {**defines, "PARTIAL": "1"},
+        ),
+        Dispatch(
+            kernel,
+            grid,
+            {**push, "states": states, "parts": parts},
+            constants,
+            {**defines, "MERGE": "1"},
+        ),
+    ]
+
+
+def _parts(gpu: DeviceInfo, rows: int, columns: int) -> int:
+    """Return the parts of a row, so that workgroups fill the device."""
+    wanted = ceil_div(model_of(gpu).reduction_groups, rows)
+    return max(1, min(wanted, columns // _LEAST_PART))
 
 
 def grad_dispatch(

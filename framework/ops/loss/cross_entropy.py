@@ -17,7 +17,7 @@ from ...base.shape import Shape, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch
+from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatches
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.compare import where
 from ..indexing.row_index import INDEX
@@ -74,8 +74,8 @@ def _cross_entropy_rows_kernel(
     labels: StridedSpec,
     ignore_index: int,
     label_smoothing: float,
-) -> Dispatch:
-    return loss_dispatch(gpu, logits, labels, (ignore_index, label_smoothing))
+) -> list[Dispatch]:
+    return loss_dispatches(gpu, logits, labels, (ignore_index, label_smoothing))
 
 
 @_cross_entropy_rows.vjp

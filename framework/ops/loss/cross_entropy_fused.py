@@ -14,7 +14,7 @@ from ...base.index_checks import UNCHECKED
 from ...base.shape import TensorSpec
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatch
+from ...kernels.cross_entropy import SITE, grad_dispatch, loss_dispatches
 from ...kernels.rowwise import row_tile
 from ...kernels.shader_types import statistic_dtype
 from ..elementwise.cast import cast
@@ -105,9 +105,10 @@ def _cross_entropy_rows_with_grad_kernel(
     label_smoothing: float,
 ) -> list[Dispatch]:
     options = ignore_index, label_smoothing
-    first = loss_dispatch(gpu, logits, labels, options)
+    first, *others = loss_dispatches(gpu, logits, labels, options)
     if first.kernel != "loss/cross_entropy_registers":
-        return [first, grad_dispatch(logits, labels, "share", options, shared=True)]
+        grad = grad_dispatch(logits, labels, "share", options, shared=True)
+        return [first, *others, grad]
     push = {**first.push, "share": "share", "out_": "out"}
     return [replace(first, push=push, constants={**first.constants, "GRAD": 1})]
 

@@ -8,7 +8,7 @@ from vkbackend import DeviceInfo
 from vkbackend.framework.base.dtype import float32, int32, int64
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
-from vkbackend.framework.kernels.cross_entropy import grad_dispatch, loss_dispatch
+from vkbackend.framework.kernels.cross_entropy import grad_dispatch, loss_dispatches
 
 
 def rows(*shape: int) -> StridedSpec:
@@ -20,10 +20,10 @@ def test_rows_in_registers_on_hardware_only(discrete: DeviceInfo) -> None:
         pytest.skip("the device has no subgroup arithmetic")
     labels = StridedSpec((9,), int32, Layout.contiguous((9,)))
     software = dataclasses.replace(discrete, kind="software")
-    step = loss_dispatch(discrete, rows(9, 1024), labels, (-100, 0.1))
+    (step,) = loss_dispatches(discrete, rows(9, 1024), labels, (-100, 0.1))
     assert step.kernel == "loss/cross_entropy_registers"
     assert step.constants["SMOOTHED"] == 1
-    step = loss_dispatch(software, rows(9, 1024), labels, (-100, 0.1))
+    (step,) = loss_dispatches(software, rows(9, 1024), labels, (-100, 0.1))
     assert step.kernel == "loss/cross_entropy"
 
 

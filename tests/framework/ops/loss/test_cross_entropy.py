@@ -13,6 +13,7 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import as_in_torch
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.kernels import cross_entropy as kernels
 
 Make = Callable[..., fw.Tensor]
 
@@ -144,3 +145,29 @@ def test_arguments_that_do_not_go_together() -> None:
         ops.cross_entropy(x, x, ignore_index=1)
     with pytest.raises(TypeError, match="weight is float16, x is float32"):
         ops.cross_entropy(x, fw.tensor([0, 1]), half)
+
+
+@pytest.mark.parametrize("columns", [2, 37, 1031])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_rows_in_parts(
+    columns: int, smoothing: float, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Few long rows are summed in parts, some without columns, or of -inf alone."""
+    monkeypatch.setattr(kernels, "_parts", lambda *_: 3)
+    rng = np.random.default_rng(columns)
+    data = (9 * rng.standard_normal((7, columns)) + 500).astype("f4")
+    if not smoothing:
+        data[1, : columns // 2] = -np.inf
+    labels = rng.integers(columns // 2, columns, 7)
+    labels[3] = -100
+    x = fw.tensor(data, device=gpu).requires_grad_()
+    given = torch.tensor(data).requires_grad_()
+    at = fw.tensor(labels, device=gpu)
+    found = ops.cross_entropy(x, at, label_smoothing=smoothing)
+    expected = F.cross_entropy(given, torch.tensor(labels), label_smoothing=smoothing)
+    assert_close(found, expected.detach().numpy(), scale=8)  # logits of some 500
+    found.backward()
+    expected.backward()
+    np.testing.assert_allclose(x.grad.numpy(), given.grad.numpy(), atol=1e-5)
+    with pytest.raises(IndexError, match=f"label {columns} is out of range"):
+        ops.cross_entropy(x, fw.tensor([columns] * 7, device=gpu)).tolist()
