@@ -306,6 +306,22 @@ FACTORIZATIONS = {
         "qr_factors", lambda x: torch.cat(tuple(torch.linalg.qr(x)), -2), TALL, plain
     ),
     "eigh_factors": row("eigh_factors", eigh, MATRICES, symmetric, False),
+    "eigenvalues": Case(
+        lambda x: REGISTRY["eigenvalues"](symmetric(x), False),
+        MATRICES,
+        None,
+        lambda x: torch.linalg.eigvalsh(symmetric(x)),
+        scale=50,
+        gradient=False,
+    ),
+    "singular_values": Case(
+        lambda x: REGISTRY["singular_values"](plain(x)),
+        TALL,
+        None,
+        lambda x: torch.linalg.svdvals(plain(x)),
+        scale=50,
+        gradient=False,
+    ),
     "eig_factors": Case(
         lambda x: abs(REGISTRY["eig_factors"](regular(x))),
         MATRICES,

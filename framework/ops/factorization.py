@@ -421,6 +421,21 @@ def eigh_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
 
 
 @composite(dtypes=WIDE)
+def eigenvalues(x: Tensor, upper: bool) -> Tensor:
+    """Return the eigenvalues of Hermitian matrices, ascending, without a gradient."""
+    if is_small(x):
+        size = x.layout.shape[-1]
+        return squeeze(narrow(small_eigh(x, upper), -2, size, 1), -2)
+    w = np.linalg.eigvalsh(read(x), "U" if upper else "L")
+    return back(w, x, x.dtype.to_real())
+
+
+@eigenvalues.spec
+def eigenvalues_spec(x: TensorSpec, upper: bool) -> TensorSpec:
+    return TensorSpec(x.shape[:-1], x.dtype.to_real())
+
+
+@composite(dtypes=WIDE)
 def eig_factors(x: Tensor) -> Tensor:
     """Return eigenvectors, as columns, and below them the eigenvalues, complex."""
     w, v = np.linalg.eig(read(x))
@@ -489,6 +504,22 @@ def svd_factors_vjp(grad: Tensor, x_spec: TensorSpec, out: Tensor) -> Tensor:
         rest = _quotient(by_v - matmul(v, right), expand(s, by_v.shape))
         result = result + matmul(u, adjoint(rest))
     return result
+
+
+@composite(dtypes=WIDE)
+def singular_values(x: Tensor) -> Tensor:
+    """Return singular values, descending, without a gradient."""
+    if is_small(x) or svd_by_kernel(x):
+        both = small_svd(x) if is_small(x) else long_svd(x)
+        return squeeze(narrow(both, -2, x.layout.shape[-2], 1), -2)
+    s = np.linalg.svd(read(x), full_matrices=False, compute_uv=False)
+    return back(s, x, x.dtype.to_real())
+
+
+@singular_values.spec
+def singular_values_spec(x: TensorSpec) -> TensorSpec:
+    *batch, rows, columns = x.shape
+    return TensorSpec((*batch, min(rows, columns)), x.dtype.to_real())
 
 
 def completes(x: Tensor) -> bool:

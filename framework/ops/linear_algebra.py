@@ -429,6 +429,14 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:  # noqa: N803
     return QR(narrow(both, -2, 0, rows), narrow(both, -2, rows, columns))
 
 
+def _hermitian(x: Tensor, triangle: str) -> tuple[Tensor, bool]:
+    """Return matrices, and whether their upper triangle is read."""
+    _matrix("eigh", x)
+    if str(triangle).upper() not in ("L", "U"):
+        raise ValueError(f"eigh: UPLO is {triangle!r}; it must be L or U")
+    return x, str(triangle).upper() == "U"
+
+
 @autocast_float32_on_host
 @shown_as("LinalgEighBackward0", "A")
 def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
@@ -444,10 +452,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Eigh:  # noqa: N803
     UPLO : {"L", "U"}
         The lower or the upper triangle.
     """
-    _matrix("eigh", A)
-    if str(UPLO).upper() not in ("L", "U"):
-        raise ValueError(f"eigh: UPLO is {UPLO!r}; it must be L or U")
-    both, size = factors.eigh_factors(A, str(UPLO).upper() == "U"), A.layout.shape[-1]
+    both, size = factors.eigh_factors(*_hermitian(A, UPLO)), A.layout.shape[-1]
     values = _real(squeeze(narrow(both, -2, size, 1), -2))
     return Eigh(values, narrow(both, -2, 0, size))
 
@@ -493,7 +498,9 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:  # noqa: N803
     UPLO : {"L", "U"}
         The triangle that is read.
     """
-    return eigh(A, UPLO).eigenvalues
+    if A.needs_grad:
+        return eigh(A, UPLO).eigenvalues
+    return factors.eigenvalues(*_hermitian(A, UPLO))
 
 
 @autocast_float32_on_host
@@ -541,4 +548,6 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:  # noqa: N803
     driver : str or None
         Without effect.
     """
-    return svd(A, False).S
+    if A.needs_grad:
+        return svd(A, False).S
+    return factors.singular_values(_matrix("svd", A, square=False))
