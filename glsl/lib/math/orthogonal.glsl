@@ -6,50 +6,69 @@
 
 #include "exponential.glsl"
 
+// Each family has a loop of its own: which it is does not differ within a kernel.
 float orthogonal_polynomial(float x, float n, float family) {
-    float degree = trunc(n), z = family > 7.5 ? 2.0 * x - 1.0 : x;
+    float degree = trunc(n), z = family > 7.5 ? 2.0 * x - 1.0 : x, twice = 2.0 * z;
     uint kind = uint(family > 7.5 ? family - 8.0 : family);
-    if (!(degree <= 10000.0)) return NOT_A_NUMBER;
-    if (degree < 0.0) return 0.0;
-    if (degree < 1.0) return 1.0;
-    float last = 1.0, current = kind == 1u || kind == 4u ? 2.0 * z : z;
-    if (kind == 2u) current = 2.0 * z - 1.0;
-    if (kind == 3u) current = 2.0 * z + 1.0;
+    bool known = degree <= 10000.0;
+    float end = known ? degree : 0.0;
+    float last = 1.0, current = kind == 1u || kind == 4u ? twice : z;
+    if (kind == 2u) current = twice - 1.0;
+    if (kind == 3u) current = twice + 1.0;
     if (kind == 6u) current = 1.0 - z;
-    for (float k = 1.0; k < degree; k += 1.0) {
-        float next = 2.0 * z * current - last;
-        if (kind == 4u) next = 2.0 * z * current - 2.0 * k * last;
-        if (kind == 5u) next = z * current - k * last;
-        if (kind == 6u) next = ((2.0 * k + 1.0 - z) * current - k * last) / (k + 1.0);
-        if (kind == 7u) next = ((2.0 * k + 1.0) * z * current - k * last) / (k + 1.0);
-        last = current;
-        current = next;
-        if (current != current) break;
+    // What is NaN stays so.
+#define STEPS(next)                                                \
+    for (float k = 1.0; k < end && current == current; k += 1.0) { \
+        float following = next;                                    \
+        last = current;                                            \
+        current = following;                                       \
     }
-    return current;
+    if (kind < 4u) {
+        STEPS(twice * current - last)
+    } else if (kind == 4u) {
+        STEPS(twice * current - 2.0 * k * last)
+    } else if (kind == 5u) {
+        STEPS(z * current - k * last)
+    } else if (kind == 6u) {
+        STEPS(((2.0 * k + 1.0 - z) * current - k * last) / (k + 1.0))
+    } else {
+        STEPS(((2.0 * k + 1.0) * z * current - k * last) / (k + 1.0))
+    }
+#undef STEPS
+    float low = degree < 0.0 ? 0.0 : 1.0;
+    return !known ? NOT_A_NUMBER : degree < 1.0 ? low : current;
 }
 
 #ifdef FLOAT64
 double orthogonal_polynomial(double x, double n, double family) {
-    double degree = trunc(n), z = family > 7.5lf ? 2.0lf * x - 1.0lf : x;
+    double degree = trunc(n), z = family > 7.5lf ? 2.0lf * x - 1.0lf : x, twice = 2.0lf * z;
     uint kind = uint(family > 7.5lf ? family - 8.0lf : family);
-    if (!(degree <= 10000.0lf)) return NAN_DOUBLE;
-    if (degree < 0.0lf) return 0.0lf;
-    if (degree < 1.0lf) return 1.0lf;
-    double last = 1.0lf, current = kind == 1u || kind == 4u ? 2.0lf * z : z;
-    if (kind == 2u) current = 2.0lf * z - 1.0lf;
-    if (kind == 3u) current = 2.0lf * z + 1.0lf;
+    bool known = degree <= 10000.0lf;
+    double end = known ? degree : 0.0lf;
+    double last = 1.0lf, current = kind == 1u || kind == 4u ? twice : z;
+    if (kind == 2u) current = twice - 1.0lf;
+    if (kind == 3u) current = twice + 1.0lf;
     if (kind == 6u) current = 1.0lf - z;
-    for (double k = 1.0lf; k < degree; k += 1.0lf) {
-        double next = 2.0lf * z * current - last;
-        if (kind == 4u) next = 2.0lf * z * current - 2.0lf * k * last;
-        if (kind == 5u) next = z * current - k * last;
-        if (kind == 6u) next = ((2.0lf * k + 1.0lf - z) * current - k * last) / (k + 1.0lf);
-        if (kind == 7u) next = ((2.0lf * k + 1.0lf) * z * current - k * last) / (k + 1.0lf);
-        last = current;
-        current = next;
-        if (current != current) break;
+    // What is NaN stays so.
+#define STEPS(next)                                                     \
+    for (double k = 1.0lf; k < end && current == current; k += 1.0lf) { \
+        double following = next;                                        \
+        last = current;                                                 \
+        current = following;                                            \
     }
-    return current;
+    if (kind < 4u) {
+        STEPS(twice * current - last)
+    } else if (kind == 4u) {
+        STEPS(twice * current - 2.0lf * k * last)
+    } else if (kind == 5u) {
+        STEPS(z * current - k * last)
+    } else if (kind == 6u) {
+        STEPS(((2.0lf * k + 1.0lf - z) * current - k * last) / (k + 1.0lf))
+    } else {
+        STEPS(((2.0lf * k + 1.0lf) * z * current - k * last) / (k + 1.0lf))
+    }
+#undef STEPS
+    double low = degree < 0.0lf ? 0.0lf : 1.0lf;
+    return !known ? NAN_DOUBLE : degree < 1.0lf ? low : current;
 }
 #endif
