@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...base.dtype import ANY, bool_, int32
+from ...base.device import GpuDevice
+from ...base.dtype import ANY, bool_, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
-from ..elementwise.binary import sub
+from ..elementwise.binary import add, sub
+from ..elementwise.cast import cast
 from ..elementwise.compare import logical_or, ne
 from ..indexing.compaction import moves_elements, run_starts
+from ..indexing.gather import store_rows
 from ..indexing.masked import flatnonzero, masked_elements
 from ..indexing.scatter import gather, index_copy, index_select, scatter
-from ..movement.concat import cat
+from ..movement.concat import cat, stack
 from ..movement.slice import narrow, select
 from ..reduce.common import as_places
+from ..reduce.minmax import extremes
 from ..reduce.scan import cumsum
 from ..source import fill_like
 from ..view import flatten, movedim, reshape
+from .histogram import _bincount
 from .sort import short_argsort, short_sort
 
 if TYPE_CHECKING:
@@ -61,8 +66,15 @@ def unique(
     Notes
     -----
     How many there are decides the shape, so it is read by the host, which waits for it.
+    So are the extremes of many integers on a device, which are not sorted where they
+    are close together.
     """
     x = x.detach()
+    if dim is None:
+        span = _dense_range(x)
+        if span is not None:
+            found = _of_range(x, *span, return_inverse, return_counts)
+            return found if len(found) > 1 else found[0]
     whole = reshape(x, (x.numel(),)) if dim is None else x
     along = normalize_dim("unique", 0 if dim is None else dim, whole.ndim)
     size = whole.layout.shape[along]
@@ -86,6 +98,59 @@ def unique(
         ends = cat([places, fill_like(places, (1,), size, int32)])
         results.append(as_places(sub(narrow(ends, 0, 1, places.numel()), places)))
     return tuple(results) if len(results) > 1 else results[0]
+
+
+LEAST_MARKED = 1 << 18
+"""Integers from which it pays to look for their range before they are sorted."""
+
+DENSE = 4
+"""Numbers of a range, for each integer in it, up to which each number is marked."""
+
+_MARKED = frozenset({"uint8", "int8", "int16", "int32", "int64"})
+
+
+def _dense_range(x: Tensor) -> tuple[int, int] | None:
+    """Return the first number of a range that has all integers, and its size.
+
+    None where they are few, or far apart, or on the host. The host waits for the range
+    unless the dtype has no more.
+    """
+    dtype, numel = x.dtype, x.numel()
+    if not isinstance(x.device, GpuDevice) or numel < LEAST_MARKED:
+        return None
+    if dtype.name not in _MARKED:
+        return None
+    if dtype.itemsize <= 2:
+        least, largest = dtype.limits
+    else:
+        least, largest = map(int, stack(extremes("unique", x)).tolist())
+    size = largest - least + 1
+    return (least, size) if size <= min(DENSE * numel, (1 << 31) - 1) else None
+
+
+def _of_range(
+    x: Tensor, least: int, size: int, return_inverse: bool, return_counts: bool
+) -> tuple[Tensor, ...]:
+    """Return the results of `unique`: marks of a range's numbers, in their order."""
+    whole = reshape(x, (x.numel(),))
+    whole = whole if whole.dtype is int64 else cast(whole, int32)
+    offsets = cast(sub(whole, least), int32)
+    if return_counts:
+        counts = _bincount(offsets, size)
+        marks = ne(counts, 0)
+    else:
+        unmarked = fill_like(offsets, (1, size, 1), False, bool_)
+        mark = fill_like(offsets, (1, 1, 1), True, bool_)
+        marks = flatten(store_rows(unmarked, offsets, mark))
+    places = flatnonzero(marks)
+    values = add(cast(places, whole.dtype), least)
+    results = [values if values.dtype is x.dtype else cast(values, x.dtype)]
+    if return_inverse:
+        inverse = index_select(_at(marks), 0, offsets)
+        results.append(as_places(reshape(inverse, x.layout.shape)))
+    if return_counts:
+        results.append(as_places(index_select(counts, 0, places)))
+    return tuple(results)
 
 
 def _slices(x: Tensor, dim: int) -> Tensor:

@@ -8,9 +8,11 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
+from tests.framework.ops.agree import need
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.ops.selection import unique
 
 Make = Callable[..., fw.Tensor]
 
@@ -95,3 +97,52 @@ def test_signs_of_zero_and_nan(make: Make) -> None:
     assert np.isnan(values.numpy()[3:]).all()
     assert counts.tolist() == [1, 2, 2, 1, 1]
     assert inverse.tolist() == [2, 1, 3, 1, 4, 2, 0]
+
+
+DTYPES = ["uint8", "int8", "int16", "int32", "int64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_close_integers_are_marked(
+    dtype: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    need(dtype, gpu)
+    monkeypatch.setattr(unique, "LEAST_MARKED", 300)
+    rng = np.random.default_rng(0)
+    info = np.iinfo(dtype)
+    for low, span in ((info.min, 100), (info.max - 99, 100), (-50, 300), (5, 1)):
+        low = max(low, info.min)
+        high = min(low + span, info.max + 1)
+        data = rng.integers(low, high, (20, 17), dtype)
+        values, inverse, counts = np.unique(
+            data, return_inverse=True, return_counts=True
+        )
+        x = fw.tensor(data, device=gpu)
+        wide = dtype in ("int32", "int64")
+        with gpu.gpu.profile() as profile:
+            alone = ops.unique(x)
+            found = ops.unique(x, return_inverse=True, return_counts=True)
+            fw.eval(alone, *found)
+        kernels = {span.name.split()[0] for span in profile.spans}
+        if wide or dtype == "uint8" or dtype == "int8":
+            assert not any(name.startswith("sort/radix") for name in kernels)
+        assert isinstance(alone, fw.Tensor)
+        assert isinstance(found, tuple)
+        assert alone.dtype is found[0].dtype is x.dtype
+        for ours, theirs in zip(
+            (alone, *found), (values, values, inverse.reshape(20, 17), counts)
+        ):
+            assert np.array_equal(ours.numpy(), theirs)
+
+
+def test_integers_far_apart_are_sorted(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unique, "LEAST_MARKED", 300)
+    data = np.random.default_rng(0).integers(-(2**31), 2**31 - 1, 500, np.int32)
+    data[:2] = -(2**31), 2**31 - 1
+    found = ops.unique(fw.tensor(data, device=gpu), return_counts=True)
+    assert isinstance(found, tuple)
+    values, counts = np.unique(data, return_counts=True)
+    assert np.array_equal(found[0].numpy(), values)
+    assert np.array_equal(found[1].numpy(), counts)
