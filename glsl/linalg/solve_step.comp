@@ -58,13 +58,13 @@ const uint APART = WORKGROUP / EDGE;
 const uint HELD = EDGE / APART;
 const uint BEHIND = TILE / APART;
 const uint LOADS = TILE * EDGE / WORKGROUP;
-// Between columns of a block, which are read by vectors, and between rows of a tile
-const uint PITCH = EDGE + 4;
+// Between rows of a tile
 const uint TILE_PITCH = EDGE + 1;
-const uint BLOCK = EDGE * PITCH;
+// Elements of a block: see linalg/substitution.glsl
+const uint BLOCK = EDGE * (EDGE + 4);
 
-// Of each column of a diagonal block what is below the diagonal, and in the end the
-// diagonal; of the block below the first the columns. Then what is below the step.
+// Blocks of the diagonal, and the columns of what is below the first; then what is below
+// the step.
 shared REAL blocks[(2 * BLOCKS - 1) * BLOCK];
 shared REAL known[STEP][EDGE];
 
@@ -94,35 +94,7 @@ REAL left_of(Results rest, Reals b, Orders order, uint row, uint column) {
     return b.at[start + place * columns + column];
 }
 
-// Copies the lower triangle of a diagonal block to shared memory
-void read_block(Reals a, uint first, uint start) {
-    for (uint i = gl_LocalInvocationIndex; i < EDGE * EDGE; i += WORKGROUP) {
-        uvec2 cell = cell_of(i, EDGE);
-        uint row = first + cell.x, column = first + cell.y;
-        if (cell.x < cell.y) continue;
-        bool is_diagonal = cell.x == cell.y;
-        // Beyond the matrix it is the identity.
-        REAL value = is_diagonal ? 1.0 : 0.0;
-        if (row < args.n && !(is_diagonal && UNIT != 0)) value = element(a, row, column);
-        uint place = is_diagonal ? EDGE - 1 : cell.x - cell.y - 1;
-        blocks[start + cell.y * PITCH + place] = value;
-    }
-}
-
-// Solves for the rows of a block of one column, which are in shared memory from `first` on.
-void substitute(uint start, uint first, uint lane) {
-    REAL held[EDGE];
-    [[unroll]] for (uint row = 0; row < EDGE; ++row) held[row] = known[first + row][lane];
-    // Row k is always the first in registers, which are rotated by one. Of what comes
-    // behind the last row nothing is used.
-    [[dont_unroll]] for (uint k = 0; k < EDGE; ++k) {
-        REAL value = held[0];
-        if (UNIT == 0) value /= blocks[start + k * PITCH + EDGE - 1];
-        known[first + k][lane] = value;
-        [[unroll]] for (uint row = 1; row < EDGE; ++row)
-            held[row - 1] = fma(-blocks[start + k * PITCH + row - 1], value, held[row]);
-    }
-}
+#include "linalg/substitution.glsl"
 
 void main() {
     uint n = args.n, columns = args.columns, first = args.first;
@@ -133,9 +105,9 @@ void main() {
     Reals a = args.a, b = args.b;
     Orders order = args.order;
     Results rest = args.rest, out_ = args.out_;
-    read_block(a, first, 0);
+    read_diagonal(a, first, 0);
     if (BLOCKS > 1) {
-        read_block(a, first + EDGE, BLOCK);
+        read_diagonal(a, first + EDGE, BLOCK);
         for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
             uvec2 cell = cell_of(i, EDGE);
             uint row = first + EDGE + cell.x, right = first + cell.y;

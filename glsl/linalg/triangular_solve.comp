@@ -2,7 +2,7 @@
 // grid    x one workgroup for 32 columns of X, z matrices
 // in      a (matrices, n, n) REAL; b (matrices, n, columns) REAL
 // out     out_ (matrices, n, columns)
-// consts  UPPER: the triangle of A; UNIT: its diagonal is 1
+// consts  UPPER: the triangle of A; UNIT: its diagonal is 1; LOCAL_X: 256
 // macros  DOUBLE: see linalg/real.glsl
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 3.1.3: forward
 //         substitution by blocks
@@ -29,11 +29,14 @@ layout(push_constant, std430) uniform Push {
 } args;
 
 const uint EDGE = 32;
+const uint WORKGROUP = 256;
 // Rows of a block that an invocation holds, and the distance between them
 const uint HELD = 4;
 const uint APART = EDGE / HELD;
+// Between rows of a block that is not on the diagonal
+const uint ROW_PITCH = EDGE + 1;
 
-shared REAL block[EDGE][EDGE + 1];
+shared REAL blocks[EDGE * (EDGE + 4)];
 shared REAL known[EDGE][EDGE];
 
 // The row of the matrix that is number `row` of the substitution
@@ -41,24 +44,20 @@ uint place_of(uint row) {
     return UPPER != 0 ? args.n - 1u - row : row;
 }
 
-// Copies 32 x 32 elements of the triangle; beyond the matrix those of the identity
-void read_block(Reals a, uint begin, uint first_row, uint first_column) {
+uvec2 cell_of(uint number, uint rows) { return uvec2(number / EDGE, number % EDGE); }
+
+REAL element(Reals a, uint row, uint column) {
     uint n = args.n;
-    for (uint i = gl_LocalInvocationIndex; i < EDGE * EDGE; i += gl_WorkGroupSize.x) {
-        uint row = first_row + i / EDGE, column = first_column + i % EDGE;
-        REAL value = row == column ? 1.0 : 0.0;
-        bool is_read = row < n && (UNIT != 0 ? column < row : column <= row);
-        if (is_read) value = a.at[begin + place_of(row) * n + place_of(column)];
-        block[i / EDGE][i % EDGE] = value;
-    }
+    return a.at[(gl_WorkGroupID.z * n + place_of(row)) * n + place_of(column)];
 }
+
+#include "linalg/substitution.glsl"
 
 void main() {
     Reals a = args.a, b = args.b;
     Results out_ = args.out_;
-    uint n = args.n, columns = args.columns;
-    uint begin = gl_WorkGroupID.z * n * n, start = gl_WorkGroupID.z * n * columns;
-    uint lane = gl_LocalInvocationIndex % EDGE, low = gl_LocalInvocationIndex / EDGE;
+    uint n = args.n, columns = args.columns, start = gl_WorkGroupID.z * n * columns;
+    uint thread = gl_LocalInvocationIndex, lane = thread % EDGE, low = thread / EDGE;
     uint column = gl_WorkGroupID.x * EDGE + lane;
     for (uint first = 0; first < n; first += EDGE) {
         REAL held[HELD];
@@ -69,7 +68,11 @@ void main() {
         }
         for (uint done = 0; done < first; done += EDGE) {
             barrier();
-            read_block(a, begin, first, done);
+            for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
+                uint row = first + i / EDGE;
+                REAL value = row < n ? element(a, row, done + i % EDGE) : REAL(0.0);
+                blocks[i / EDGE * ROW_PITCH + i % EDGE] = value;
+            }
             for (uint h = 0; h < HELD; ++h) {
                 uint row = done + low + h * APART;
                 known[low + h * APART][lane] =
@@ -79,31 +82,22 @@ void main() {
             barrier();
             for (uint k = 0; k < EDGE; ++k) {
                 REAL value = known[k][lane];
+                uint at = low * ROW_PITCH + k;
                 [[unroll]] for (uint h = 0; h < HELD; ++h)
-                    held[h] = fma(-block[low + h * APART][k], value, held[h]);
+                    held[h] = fma(-blocks[at + h * APART * ROW_PITCH], value, held[h]);
             }
         }
         barrier();
-        read_block(a, begin, first, first);
+        read_diagonal(a, first, 0);
+        [[unroll]] for (uint h = 0; h < HELD; ++h) known[low + h * APART][lane] = held[h];
         barrier();
-        for (uint k = 0; k < EDGE; ++k) {
-            [[unroll]] for (uint h = 0; h < HELD; ++h) {
-                if (low + h * APART == k) {
-                    if (UNIT == 0) held[h] /= block[k][k];
-                    known[k][lane] = held[h];
-                }
-            }
-            barrier();
-            REAL value = known[k][lane];
-            [[unroll]] for (uint h = 0; h < HELD; ++h) {
-                uint row = low + h * APART;
-                if (row > k) held[h] = fma(-block[row][k], value, held[h]);
-            }
-        }
+        if (thread < EDGE) substitute(0, 0, lane);
+        barrier();
         [[unroll]] for (uint h = 0; h < HELD; ++h) {
             uint row = first + low + h * APART;
             if (row < n && column < columns)
-                out_.at[start + place_of(row) * columns + column] = held[h];
+                out_.at[start + place_of(row) * columns + column] =
+                    known[low + h * APART][lane];
         }
         memoryBarrierBuffer();
     }
