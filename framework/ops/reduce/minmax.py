@@ -138,7 +138,7 @@ def _over(
     # The gradient is shared among all that are equal, not first among those of a row.
     steps = None if source.needs_grad else in_two_steps(source, dims)
     if steps is not None:
-        rows, left = steps
+        source, rows, left = steps
         source = op(source, rows)
     made = as_dtype_of(op(*readable(source, left)), x.dtype)
     out = finish(made, x.layout.shape, dims, keepdim)

@@ -189,7 +189,7 @@ def total(
     pending = source.array.value.node is not None
     left, steps = dims, in_two_steps(source, dims) if pending else None
     if steps is not None:
-        rows, left = steps
+        source, rows, left = steps
         held = float32 if held.is_float and held.itemsize < 4 else held
         if mapping:
             source, mapping = _mapped_sum(source, rows, held, mapping), ""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...base.device import GpuDevice
 from ...codegen.ir.reductions import SMALL, RowSpace, fits_one_kernel
+from ..view import permute
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
 
 def in_two_steps(
     x: Tensor, dims: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]] | None:
     """Return the dimensions that a reduction over all takes first, and then; or None.
+
+    They are those of the tensor that is returned before them: `x` in memory order.
 
     One workgroup of a row kernel cannot reduce a large tensor alone, but many can
     reduce its rows, and compute them on the way: what an element-wise op is about to
@@ -28,13 +31,18 @@ def in_two_steps(
     value = x.array.value
     if value.node is None or not value.node.op.is_elementwise or value.numel <= SMALL:
         return None
-    whole = layout.is_contiguous and value.numel == layout.numel
-    if not whole or not _shares_rows(device.gpu.info):
+    order = layout.memory_order
+    if order is None or value.numel != layout.numel:
         return None
+    if not _shares_rows(device.gpu.info):
+        return None
+    if not layout.is_contiguous:
+        x = permute(x, order)
+        layout = x.layout
     for split in range(1, len(dims)):
         space = RowSpace(layout.shape, split)
         if space.columns > 1 and fits_one_kernel(space):
-            return dims[split:], dims[:split]
+            return x, dims[split:], dims[:split]
     return None
 
 

@@ -14,6 +14,8 @@ from vkbackend.framework.ops.reduce import two_steps
 SHAPES = [(96, 520), (3, 40, 17, 25), (3000, 16), (64, 1, 600)]
 CALLS: dict[str, Callable[..., Any]] = {
     "sum": lambda lib, x, y: (x * y).sum(),
+    "transposed": lambda lib, x, y: (x.movedim(-1, 0) * y.movedim(-1, 0)).sum(),
+    "amax, transposed": lambda lib, x, y: (x.mT * y.mT).amax(),
     "mean": lambda lib, x, y: (x - y).mean(),
     "integers": lambda lib, x, y: ((x * 100).to(lib.int32) * 70001).sum(),
     "amax": lambda lib, x, y: (x * y).amax(),
@@ -71,6 +73,8 @@ def test_what_is_reduced_is_not_stored(gpu: Any) -> None:
     fw.eval(x)
     assert _names(gpu, lambda: (x * 2 + 1).sum()) == ["fused/mul_add_sum", "fused/sum"]
     assert len(_names(gpu, lambda: fw.all(x > 0))) == 2
+    turned = _names(gpu, lambda: (x.mT * 2 + 1).sum())
+    assert turned == ["fused/mul_add_sum", "fused/sum"]
     # What is in memory is reduced by one kernel or its two passes.
     assert "fused/sum" not in _names(gpu, lambda: x.sum())
 
@@ -83,6 +87,7 @@ def test_gradients(gpu: Any) -> None:
         lambda lib, x: (x * x).sum(),
         lambda lib, x: (x * 2).amax(),
         lambda lib, x: (x - 1).mean(),
+        lambda lib, x: (x.mT * x.mT).sum(),
     ):
         ours = fw.tensor(data, device=gpu, requires_grad=True)
         theirs = torch.tensor(data, requires_grad=True)
