@@ -131,9 +131,13 @@ def latest(points: Iterable[TimelinePoint]) -> tuple[TimelinePoint, ...]:
 
     The device is not asked: this runs for each buffer that dies.
     """
-    if type(points) is tuple and len(points) == 1:
-        (only,) = points
-        return points if only.value > only.queue.completed else ()
+    if type(points) is tuple and 0 < len(points) <= 2:
+        # What one queue has written and read, without a table.
+        only = points[0]
+        if only.queue is points[-1].queue:
+            if points[-1].value > only.value:
+                only = points[-1]
+            return (only,) if only.value > only.queue.completed else ()
     last: dict[Queue, TimelinePoint] = {}
     for point in points:
         known = last.get(point.queue)

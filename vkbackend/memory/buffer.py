@@ -45,7 +45,6 @@ class Buffer:
         "__weakref__",
         "_deferred_frees",
         "address",
-        "address_range",
         "device",
         "last_reads",
         "last_write",
@@ -71,10 +70,14 @@ class Buffer:
         self.address = span.address
         self.size = size
         self.name = name
-        self.address_range = (span.address, span.address + size)
 
     def __index__(self) -> int:
         return self.address
+
+    @property
+    def address_range(self) -> tuple[int, int]:
+        """Device addresses of its first byte, and of that after its last."""
+        return self.address, self.address + self.size
 
     def __repr__(self) -> str:
         name = f" {self.name!r}" if self.name else ""

@@ -93,6 +93,10 @@ def test_read_needs_its_own_point(
         read_while_b_is_held_back(device)
 
 
+class _Beside:
+    completed = 0
+
+
 @pytest.mark.device
 def test_latest_keeps_one_for_each_queue(device: Device) -> None:
     queue = device.compute_queue
@@ -100,6 +104,13 @@ def test_latest_keeps_one_for_each_queue(device: Device) -> None:
     pending = [TimelinePoint(queue, queue.submitted + number) for number in (3, 9, 5)]
     assert latest(pending) == (pending[1],)
     assert latest([TimelinePoint(queue, queue.submitted)]) == ()
+    done = TimelinePoint(queue, queue.submitted)
+    elsewhere = TimelinePoint(_Beside(), 1)  # type: ignore[arg-type]  # as a queue
+    for two in (tuple(pending[:2]), tuple(pending[1::-1])):
+        assert latest(two) == (pending[1],)
+        assert latest((*two[:1], elsewhere)) == (two[0], elsewhere)
+    assert latest((done, pending[0])) == (pending[0],)
+    assert latest((done, done)) == latest((done,)) == latest(()) == ()
 
 
 @pytest.fixture
