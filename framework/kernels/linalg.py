@@ -17,6 +17,7 @@ from ..ir.kernel_call import (
 )
 from .linear import linear_dispatch
 from .row_copy import VECTOR, first_copy
+from .shader_types import full_subgroup
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -86,12 +87,16 @@ INVOCATIONS = (8, 32), (16, 64), (24, 128)
 MOST_SHARED = 24 << 10
 """Bytes of shared memory that the kernels take."""
 
-PANEL = 16
-"""Columns of a panel of `linalg/lu_panel`: of more each step takes longer, of fewer
-there are more launches."""
+PANELS = {float32: (32, 16), float64: (16, 16)}
+"""Columns of a panel of `linalg/lu_panel`, of matrices of up to `WIDE_PANELS` rows and
+of others: of more each step takes longer, of fewer there are more launches."""
 
-LONE_PANEL = {float32: 32, float64: 16}
-"""Columns of the largest matrices that are one panel."""
+WIDE_PANELS = 512
+
+PANEL_ROWS = {32: 1, 16: 4}
+"""Rows of an invocation by columns, where a workgroup of `LEAST_PANEL` has too few."""
+
+LEAST_PANEL = 256
 
 PANEL_WORKGROUP = 1024
 
@@ -455,7 +460,7 @@ def exponential_dispatch(a: TensorSpec, gradient: bool) -> Dispatch:
 
 def panel_columns(dtype: DType, rows: int) -> int:
     """Return the columns of the panels of matrices of so many rows."""
-    return max(8, ceil_div(rows, 8) * 8) if rows <= LONE_PANEL[dtype] else PANEL
+    return min(PANELS[dtype][rows > WIDE_PANELS], max(8, ceil_div(rows, 8) * 8))
 
 
 def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
@@ -483,8 +488,12 @@ def lu_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
         panel |= {"info": "info", "matrices": matrices}
         if is_whole:
             panel["a"], vectors["WHOLE"] = "a", "1"
-        local = min(most, max(32, 1 << (n - begun - 1).bit_length()))
+        each_rows = ceil_div(n - begun, PANEL_ROWS.get(columns, 1))
+        local = max(each_rows, min(n - begun, LEAST_PANEL), 32)
+        local = min(most, 1 << (local - 1).bit_length())
         held = {**defines, **vectors, "ROWS": str(ceil_div(n - begun, local))}
+        if size := full_subgroup(gpu, local):
+            held["SUBGROUPS"] = str(local // size)
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/lu_panel", grid, panel, {"LOCAL_X": local}, held))
         others, left = n - min(columns, n - begun), n - begun - columns

@@ -10,12 +10,17 @@
 // consts  LOCAL_X: a power of two
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS: a multiple of 4; ROWS: rows of an
 //         invocation, which has them in registers; VECTORS: rows begin at 16 bytes; WHOLE:
-//         the panel is the matrix, and is read from `a`
+//         the panel is the matrix, and is read from `a`; SUBGROUPS: full subgroups of the
+//         workgroup, which find pivots by shuffles
 // lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, algorithm 3.4.1
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
+#ifdef SUBGROUPS
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#endif
 #include "lib/index.glsl"
 #include "linalg/real.glsl"
 
@@ -31,14 +36,20 @@
 #define PIECE REAL
 #define PIECE_SIZE REAL_SIZE
 #define WIDE 1
+#define PIECE_OF(row, at) row[at]
+#define PART_OF(piece, i) piece
 #elif defined(DOUBLE)
 #define PIECE dvec2
 #define PIECE_SIZE 16
 #define WIDE 2
+#define PIECE_OF(row, at) PIECE(row[at], row[at + 1])
+#define PART_OF(piece, i) piece[i]
 #else
 #define PIECE vec4
 #define PIECE_SIZE 16
 #define WIDE 4
+#define PIECE_OF(row, at) PIECE(row[at], row[at + 1], row[at + 2], row[at + 3])
+#define PART_OF(piece, i) piece[i]
 #endif
 
 layout(buffer_reference, std430, buffer_reference_align = PIECE_SIZE) restrict buffer
@@ -65,16 +76,7 @@ layout(push_constant, std430) uniform Push {
     uint begun;
 } args;
 
-const uint MOST = 1024;
-// Invocations that find the largest of a part each
-const uint FINDERS = 32;
 const uint NONE = 0xffffffffu;
-
-shared REAL sizes[MOST];
-shared uint places[MOST];
-shared REAL best_sizes[FINDERS];
-shared uint best_places[FINDERS];
-shared REAL top[COLUMNS];
 
 struct Largest {
     REAL size;
@@ -87,6 +89,40 @@ Largest larger(Largest old, Largest other) {
         other.size > old.size || other.size == old.size && other.place < old.place;
     return wins ? other : old;
 }
+
+#ifdef SUBGROUPS
+// Of each subgroup the largest, and its row: in every other step others, so that those
+// who still read them do not wait for those who write the next
+shared REAL sizes[2][SUBGROUPS];
+shared uint places[2][SUBGROUPS];
+shared PIECE tops[2][SUBGROUPS][COLUMNS / WIDE];
+
+Largest over_subgroup(Largest own) {
+    for (uint mask = 1; mask < gl_SubgroupSize; mask *= 2) {
+        REAL size = subgroupShuffleXor(own.size, mask);
+        uint place = subgroupShuffleXor(own.place, mask);
+        own = larger(own, Largest(size, place));
+    }
+    return own;
+}
+
+// The largest of all, whose place is followed by the number of its subgroup
+Largest over_subgroups(uint now) {
+    Largest best = Largest(-1.0, NONE);
+    for (uint i = gl_SubgroupInvocationID; i < SUBGROUPS; i += gl_SubgroupSize)
+        best = larger(best, Largest(sizes[now][i], places[now][i]));
+    return over_subgroup(best);
+}
+#else
+const uint MOST = 1024;
+// Invocations that find the largest of a part each
+const uint FINDERS = 32;
+
+shared REAL sizes[MOST];
+shared uint places[MOST];
+shared REAL best_sizes[FINDERS];
+shared uint best_places[FINDERS];
+shared PIECE tops[1][1][COLUMNS / WIDE];
 
 Largest over_workgroup(Largest own) {
     uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
@@ -107,14 +143,7 @@ Largest over_workgroup(Largest own) {
         own = larger(own, Largest(best_sizes[i], best_places[i]));
     return own;
 }
-
-REAL part_of(PIECE piece, uint i) {
-#ifdef VECTORS
-    return piece[i];
-#else
-    return piece;
 #endif
-}
 
 void main() {
     uint matrix = linear_workgroup();
@@ -142,7 +171,7 @@ void main() {
             bool has = row < rows && column < columns;
             PIECE piece = has ? given.at[(start + column) / WIDE] : PIECE(0.0);
             [[unroll]] for (uint i = 0; i < WIDE; ++i)
-                own[r][column + i] = part_of(piece, i);
+                own[r][column + i] = PART_OF(piece, i);
         }
     }
     REAL sign_ = 1.0;
@@ -151,26 +180,51 @@ void main() {
     // not unrolled, as instructions that run once are waited for.
     [[dont_unroll]] for (uint k = 0; k < columns; ++k) {
         Largest best = Largest(-1.0, NONE);
-        [[unroll]] for (uint r = 0; r < ROWS; ++r)
+        [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            // Where there is nothing but NaN the row of the diagonal stays there.
+            if (place[r] == k) best = larger(best, Largest(-0.5, k));
             if (place[r] >= k && place[r] != NONE)
                 best = larger(best, Largest(abs(own[r][0]), place[r]));
+        }
+#ifdef SUBGROUPS
+        uint now = k % 2, subgroup = gl_SubgroupID;
+        best = over_subgroup(best);
+        if (subgroupElect()) {
+            bool has = best.place != NONE;
+            sizes[now][subgroup] = best.size;
+            places[now][subgroup] = has ? best.place * SUBGROUPS + subgroup : NONE;
+        }
+#else
+        const uint now = 0, subgroup = 0;
         best = over_workgroup(best);
-        uint pivot = best.place == NONE ? k : best.place;
-        if (pivot != k) sign_ = -sign_;
-        if (local == 0) pivots.at[line + k] = int(begun + pivot + 1);
+#endif
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
-            uint was = place[r];
-            if (was == k) place[r] = pivot;
-            if (was == pivot) {
-                place[r] = k;
-                [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-                    top[column] = own[r][column];
-            }
+            if (place[r] == NONE || place[r] != best.place) continue;
+            [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE)
+                tops[now][subgroup][column / WIDE] = PIECE_OF(own[r], column);
         }
         barrier();
+        uint pivot = best.place;
+#ifdef SUBGROUPS
+        if (SUBGROUPS > 1) {
+            uint found = over_subgroups(now).place;
+            pivot = found / SUBGROUPS;
+            subgroup = found % SUBGROUPS;
+        }
+#endif
+        if (pivot != k) sign_ = -sign_;
+        if (local == 0) pivots.at[line + k] = int(begun + pivot + 1);
+        REAL top[COLUMNS];
+        [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE) {
+            PIECE piece = tops[now][subgroup][column / WIDE];
+            [[unroll]] for (uint i = 0; i < WIDE; ++i) top[column + i] = PART_OF(piece, i);
+        }
         REAL divisor = top[0];
         if (divisor == 0.0 && zero == 0) zero = begun + k + 1;
         [[unroll]] for (uint r = 0; r < ROWS; ++r) {
+            uint was = place[r];
+            if (was == k) place[r] = pivot;
+            if (was == pivot) place[r] = k;
             bool changes = place[r] > k && place[r] != NONE;
             // A column of zeros stays one, as in LAPACK.
             REAL factor = own[r][0];
@@ -192,15 +246,8 @@ void main() {
         moved.at[line + place[r]] = int(local + r * size);
         uint start = begin + place[r] * n;
         [[unroll]] for (uint column = 0; column < COLUMNS; column += WIDE) {
-            PIECE piece;
-            [[unroll]] for (uint i = 0; i < WIDE; ++i) {
-#ifdef VECTORS
-                piece[i] = own[r][column + i];
-#else
-                piece = own[r][column + i];
-#endif
-            }
-            if (column >= behind) factors.at[(start + column - behind) / WIDE] = piece;
+            if (column < behind) continue;
+            factors.at[(start + column - behind) / WIDE] = PIECE_OF(own[r], column);
         }
     }
     if (local != 0) return;

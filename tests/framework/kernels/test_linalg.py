@@ -180,11 +180,31 @@ def test_panels_one_after_the_other(device: vkbackend.Device) -> None:
     assert steps(1, 60, 60)[1].constants["LOCAL_X"] == 64
     starts = [steps(1, n, n)[1].defines.get("VECTORS") for n in (60, 62)]
     assert starts == ["1", None]
-    assert steps(1, 2050, 2050)[1].defines["ROWS"] == "3"
-    assert [panel_columns(float32, n) for n in (4, 12, 20, 33)] == [8, 16, 24, 16]
+    sizes = [(n, steps(1, n, n)[1]) for n in (200, 512, 1024, 2050)]
+    assert [
+        (n, each.constants["LOCAL_X"], each.defines["ROWS"]) for n, each in sizes
+    ] == [
+        (200, 256, "1"),
+        (512, 512, "1"),
+        (1024, 256, "4"),
+        (2050, 1024, "3"),
+    ]
+    assert [panel_columns(float32, n) for n in (4, 20, 512, 513)] == [8, 24, 32, 16]
     assert [panel_columns(float64, n) for n in (4, 12, 17)] == [8, 16, 16]
     assert factorises(info, 8192)
     assert not factorises(info, 8193)
+
+
+def test_subgroups_find_pivots_where_they_are_quick(device: vkbackend.Device) -> None:
+    sizes = dict.fromkeys(
+        ("subgroup_size", "min_subgroup_size", "max_subgroup_size"), 64
+    )
+    info = dataclasses.replace(device.info, max_workgroup_invocations=1024, **sizes)
+    target = dataclasses.replace(device.info.target, fast_shuffles=True)
+    info.__dict__["target"] = target
+    a = StridedSpec((1, 70, 70), float32, Layout.contiguous((1, 70, 70)))
+    panels = lu_dispatches(info, a)[1::3]
+    assert [each.defines.get("SUBGROUPS") for each in panels] == ["2", "1", None]
 
 
 def test_more_matrices_than_workgroups(device: vkbackend.Device) -> None:

@@ -140,10 +140,16 @@ def test_pivots_are_those_of_lapack(
         )
 
 
+@pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_of_equal_pivots_the_first_is_taken(dtype: str, quick: GpuDevice) -> None:
-    if dtype == "float64" and not quick.gpu.info.shader_float64:
+def test_of_equal_pivots_the_first_is_taken(
+    dtype: str, shuffles: bool, quick: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = quick.gpu.info
+    if not info.subgroup_shuffle or (dtype == "float64" and not info.shader_float64):
         pytest.skip("no arithmetic")
+    target = dataclasses.replace(info.target, fast_shuffles=shuffles)
+    monkeypatch.setitem(info.__dict__, "target", target)
     data = np.random.default_rng(0).standard_normal((2, 70, 70)).astype(dtype)
     data[1, :, 3:5] = 0
     data[1, 60, 4] = np.inf
@@ -151,6 +157,9 @@ def test_of_equal_pivots_the_first_is_taken(dtype: str, quick: GpuDevice) -> Non
     wanted = torch.linalg.lu_factor_ex(torch.tensor(data))
     np.testing.assert_array_equal(found[1][0].numpy(), wanted[1][0].numpy())
     np.testing.assert_array_equal(found[1][1, :5].numpy(), wanted[1][1, :5].numpy())
+    data[:, 1:, 1:] = np.nan
+    pivots = fw.linalg.lu_factor(fw.tensor(data, device=quick))[1]
+    np.testing.assert_array_equal(pivots[:, 1:].numpy(), [np.arange(2, 71)] * 2)
 
 
 def test_more_rows_than_invocations(
