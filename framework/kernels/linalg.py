@@ -342,6 +342,8 @@ def qr_columns(gpu: DeviceInfo, dtype: DType, rows: int) -> int:
 def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     """Return the dispatches that factorise (matrices, m, n) to Q and R, m from n on.
 
+    R is the upper triangle of the result `factors`.
+
     Of each panel one factorises it, and its reflections are applied to the columns
     behind it up to the end of a block of `QR_PANELS` panels; then those of the block to
     all behind. In the end they are applied to the identity, the last first: to Q.
@@ -359,8 +361,8 @@ def qr_dispatches(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
     for begun in range(0, n, columns):
         local = min(most, max(32, 1 << (m - begun - 1).bit_length()))
         held = {"ROWS": str(ceil_div(m - begun, local)), **defines}
-        push: dict[str, Argument] = {"factors": "factors", "r": "r"}
-        push |= {"taus": reflections.taus, "matrices": matrices}
+        push: dict[str, Argument] = {"factors": "factors", "taus": reflections.taus}
+        push["matrices"] = matrices
         push |= {"m": m, "n": n, "begun": begun}
         grid = fold_grid(matrices)
         found.append(Dispatch("linalg/qr_panel", grid, push, {"LOCAL_X": local}, held))

@@ -13,6 +13,7 @@ from ..dispatch.declare import primitive
 from ..ir.kernel_call import MAX_GROUPS, Dispatch, StridedSpec
 from ..kernels.linalg import MOST_IN_SHARED, qr_columns, qr_dispatches
 from .elementwise.compare import where
+from .indexing.masked import triu
 from .matmul.matmul import matmul
 from .movement.concat import cat
 from .movement.slice import narrow
@@ -32,15 +33,14 @@ CHUNK = 1024
 """Rows of the parts that are factorised by themselves where a matrix has too many."""
 
 
-@primitive(dtypes=_REAL, outputs=("q", "r", "factors"))
-def _panel_qr(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return Q and R of (matrices, m, n), m from n on, and R above its reflections."""
+@primitive(dtypes=_REAL, outputs=("q", "factors"))
+def _panel_qr(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Q of (matrices, m, n), m from n on, and R above its reflections."""
 
 
 @_panel_qr.spec
-def _panel_qr_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec, TensorSpec]:
-    matrices, _, n = a.shape
-    return a, TensorSpec((matrices, n, n), a.dtype), a
+def _panel_qr_spec(a: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    return a, a
 
 
 @_panel_qr.kernel
@@ -50,8 +50,9 @@ def _panel_qr_kernel(gpu: DeviceInfo, a: StridedSpec) -> list[Dispatch]:
 
 @_panel_qr.reference
 def _panel_qr_reference(a: np.ndarray) -> tuple[np.ndarray, ...]:
-    q, r = np.linalg.qr(a)
-    return q, r, a
+    q, factors = np.linalg.qr(a)[0], np.zeros_like(a)
+    factors[:, : a.shape[2]] = np.linalg.qr(a, "r")
+    return q, factors
 
 
 def qr_by_kernel(x: Tensor) -> bool:
@@ -80,6 +81,12 @@ def panel_qr(x: Tensor) -> tuple[Tensor, Tensor]:
     return reshape(q, x.layout.shape), reshape(r * largest, (*batch, columns, columns))
 
 
+def _factored(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Q and R of (matrices, m, n) by one launch for each panel."""
+    q, factors = _panel_qr(x)
+    return q, triu(narrow(factors, 1, 0, x.layout.shape[2]))
+
+
 def _qr(x: Tensor) -> tuple[Tensor, Tensor]:
     """Return Q and R of (matrices, m, n), with those of parts first where m is large.
 
@@ -89,12 +96,11 @@ def _qr(x: Tensor) -> tuple[Tensor, Tensor]:
     device, (matrices, rows, columns) = x.device, x.layout.shape
     assert isinstance(device, GpuDevice)
     if qr_columns(device.gpu.info, x.dtype, rows):
-        q, r, _ = _panel_qr(x)
-        return q, r
+        return _factored(x)
     count = rows // CHUNK
     whole = count * CHUNK
     first = reshape(narrow(x, 1, 0, whole), (matrices * count, CHUNK, columns))
-    part_q, part_r, _ = _panel_qr(first)
+    part_q, part_r = _factored(first)
     stacked = reshape(part_r, (matrices, count * columns, columns))
     if rows > whole:
         stacked = cat([stacked, narrow(x, 1, whole, rows - whole)], 1)

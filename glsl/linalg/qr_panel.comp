@@ -2,9 +2,8 @@
 // grid    one workgroup for each matrix, linear
 // in      begun: the columns before the panel, which are factorised
 // out     factors (matrices, m, n) REAL, m from n on: in the panel R, and below its diagonal
-//         the vectors of reflections, whose first elements are 1; r (matrices, n, n): the
-//         panel's columns of R; taus (matrices, n): the panel's factors of reflections,
-//         I - tau v v^T
+//         the vectors of reflections, whose first elements are 1; taus (matrices, n): the
+//         panel's factors of reflections, I - tau v v^T
 // consts  LOCAL_X: a power of two, 32 to 256
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers
@@ -31,7 +30,6 @@ layout(buffer_reference, std430, buffer_reference_align = REAL_SIZE) restrict wr
 
 layout(push_constant, std430) uniform Push {
     Factors factors;
-    Results r;
     Results taus;
     uint matrices;
     uint m;
@@ -42,9 +40,12 @@ layout(push_constant, std430) uniform Push {
 const uint MOST = 256;
 const uint LANES = 16;
 
-// Products of the panel's first column with all: of invocations, of every 16th of these,
-// and of all
-shared REAL sums_of[COLUMNS][MOST + LANES];
+// Rows between memory and the invocations that have them, as neighbours load and store
+// elements of one row; and products of the panel's first column with all: of invocations
+shared REAL staged[(COLUMNS + 1) * MOST];
+const uint PITCH = COLUMNS + 1;
+const uint SUMS = MOST + LANES;
+// The same of every 16th of these, and of all
 shared REAL parts[COLUMNS][LANES + 1];
 shared REAL totals[COLUMNS];
 // The row of the diagonal: every other one, so that those who still read one do not wait
@@ -57,16 +58,27 @@ void main() {
     uint local = gl_LocalInvocationIndex, size = gl_WorkGroupSize.x;
     uint columns = min(COLUMNS, n - begun), begin = (matrix * m + begun) * n + begun;
     Factors factors = args.factors;
-    Results r_ = args.r, taus = args.taus;
+    Results taus = args.taus;
     REAL own[ROWS][COLUMNS];
     [[unroll]] for (uint h = 0; h < ROWS; ++h) {
-        uint row = local + h * size;
-        [[unroll]] for (uint column = 0; column < COLUMNS; ++column) {
-            own[h][column] = 0.0;
+        [[unroll]] for (uint j = 0; j < COLUMNS; ++j) {
+            uint i = local + j * size, row = h * size + i / COLUMNS, column = i % COLUMNS;
+            own[h][j] = 0.0;
             if (row < rows && column < columns)
-                own[h][column] = factors.at[begin + row * n + column];
+                own[h][j] = factors.at[begin + row * n + column];
         }
     }
+    [[unroll]] for (uint h = 0; h < ROWS; ++h) {
+        if (h > 0) barrier();
+        [[unroll]] for (uint j = 0; j < COLUMNS; ++j) {
+            uint i = local + j * size;
+            staged[i / COLUMNS * PITCH + i % COLUMNS] = own[h][j];
+        }
+        barrier();
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            own[h][column] = staged[local * PITCH + column];
+    }
+    barrier();
     // Column k is always the first in registers, which are rotated by one. What was
     // rotated behind the panel's last column are the vectors. The code is not unrolled, as
     // instructions that run once are waited for.
@@ -75,28 +87,29 @@ void main() {
         REAL sums[COLUMNS];
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column) sums[column] = 0.0;
         [[unroll]] for (uint h = 0; h < ROWS; ++h) {
-            uint row = local + h * size;
-            REAL first = row > k ? own[h][0] : REAL(0.0);
+            // Rows of the diagonal are among the first of each invocation.
+            REAL first = own[h][0];
+            if (h == 0 && local <= k) first = 0.0;
             [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
                 sums[column] = fma(first, own[h][column], sums[column]);
-            if (row == k) {
+            if (h == 0 && local == k) {
                 [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
                     tops[now][column] = own[h][column];
             }
         }
         [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
-            sums_of[column][local] = sums[column];
+            staged[column * SUMS + local] = sums[column];
         barrier();
         for (uint i = local; i < COLUMNS * LANES; i += size) {
             REAL sum = 0.0;
             for (uint other = i % LANES; other < size; other += LANES)
-                sum += sums_of[i / LANES][other];
+                sum += staged[i / LANES * SUMS + other];
             parts[i / LANES][i % LANES] = sum;
         }
         barrier();
         if (local < COLUMNS) {
             REAL sum = 0.0;
-            for (uint i = 0; i < LANES; ++i) sum += parts[local][i];
+            [[unroll]] for (uint i = 0; i < LANES; ++i) sum += parts[local][i];
             totals[local] = sum;
         }
         barrier();
@@ -115,38 +128,29 @@ void main() {
         REAL dots[COLUMNS];
         [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
             REAL dot_ = fma(totals[column], scale, tops[now][column]) * -tau;
-            dots[column] = column < live ? dot_ : REAL(0.0);
+            dots[column] = turns && column < live ? dot_ : REAL(0.0);
         }
         [[unroll]] for (uint h = 0; h < ROWS; ++h) {
-            uint row = local + h * size;
             REAL first = own[h][0], factor = first * scale, last = factor;
-            if (row == k) factor = 1.0;
-            if (row < k) factor = 0.0;
-            if (row == k) last = corner;
-            if (row < k) last = first;
-            bool changes = row >= k && turns;
-            [[unroll]] for (uint column = 1; column < COLUMNS; ++column) {
-                REAL value = own[h][column], changed = fma(factor, dots[column], value);
-                own[h][column - 1] = changes ? changed : value;
-            }
+            if (h == 0 && local == k) factor = 1.0;
+            if (h == 0 && local < k) factor = 0.0;
+            if (h == 0 && local == k) last = corner;
+            if (h == 0 && local < k) last = first;
+            [[unroll]] for (uint column = 1; column < COLUMNS; ++column)
+                own[h][column - 1] = fma(factor, dots[column], own[h][column]);
             own[h][COLUMNS - 1] = last;
         }
     }
-    uint line = matrix * n + begun;
     [[unroll]] for (uint h = 0; h < ROWS; ++h) {
-        uint row = local + h * size;
-        [[unroll]] for (uint column = 0; column < COLUMNS; ++column) {
-            if (row < rows && column < columns) {
-                factors.at[begin + row * n + column] = own[h][column];
-                REAL value = row <= column ? own[h][column] : REAL(0.0);
-                if (begun + row < n) r_.at[(line + row) * n + begun + column] = value;
-            }
+        barrier();
+        [[unroll]] for (uint column = 0; column < COLUMNS; ++column)
+            staged[local * PITCH + column] = own[h][column];
+        barrier();
+        [[unroll]] for (uint j = 0; j < COLUMNS; ++j) {
+            uint i = local + j * size, row = h * size + i / COLUMNS, column = i % COLUMNS;
+            if (row < rows && column < columns)
+                factors.at[begin + row * n + column] =
+                    staged[i / COLUMNS * PITCH + column];
         }
-    }
-    uint above = matrix * m * n;
-    for (uint i = local; i < begun * COLUMNS; i += size) {
-        uint row = i / COLUMNS, column = begun + i % COLUMNS;
-        if (column >= n) continue;
-        r_.at[(matrix * n + row) * n + column] = factors.at[above + row * n + column];
     }
 }
