@@ -46,6 +46,11 @@ class RandomLimit:
     def __gt__(self, most: int) -> bool:
         return False
 
+    __ge__ = __gt__
+
+    def __index__(self) -> int:
+        return 1 + int(self._random.expovariate(self._chance))
+
 
 class FixedLimit(int):
     """A limit of `GpuDevice.max_pending` that does not grow."""

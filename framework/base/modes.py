@@ -238,7 +238,7 @@ def autocast_dtype() -> DType | None:
 
 class _AutocastDisabled(SettingScope):
     def value(self, outer: AutocastState) -> AutocastState:
-        return outer._replace(dtype=None)
+        return AutocastState(None, outer.cast_cache, outer.host)
 
 
 def autocast_disabled() -> AbstractContextManager[object]:

@@ -97,17 +97,25 @@ class SettingScope(ContextDecorator):
 
     def __exit__(self, *raised: object) -> None:
         mine = self._setting.__dict__
+        scope_frame, own = mine["top"], mine
+        if self._entered.get(scope_frame) is not mine:
+            scope_frame, own = self._last_entered(mine)
+        # Twice, in case an interrupt ends the first.
+        try:
+            self._leave(own, scope_frame)
+        finally:
+            if scope_frame in self._entered:
+                self._leave(own, scope_frame)
+
+    def _last_entered(self, mine: dict[str, Any]) -> tuple[ScopeFrame, dict[str, Any]]:
+        """Return the frame to remove where it is not the innermost of this thread."""
         entered = [*self._entered.items()]
         scope_frame, own = entered[-1]
         if own is not mine:
             # Generators may be closed by a thread that has not entered it.
             found = [each for each in entered if each[1] is mine]
             scope_frame, own = found[-1] if found else entered[-1]
-        # Twice, in case an interrupt ends the first.
-        try:
-            self._leave(own, scope_frame)
-        finally:
-            self._leave(own, scope_frame)
+        return scope_frame, own
 
     def _leave(self, own: dict[str, Any], scope_frame: ScopeFrame) -> None:
         """Remove a frame; idempotent."""

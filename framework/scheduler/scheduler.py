@@ -160,7 +160,9 @@ def submit_pieces(device: GpuDevice) -> None:
             if len(device.pending) >= MAX_PENDING:
                 _limit_pending(device, whole=True)
             return
-        while len(device.pending) >= device.max_pending and not device.within():
+        while device.pending and len(device.pending) >= device.max_pending:
+            if device.within():
+                return
             device.begin()
             try:
                 cut = device.left or cut_by_content(
