@@ -7,7 +7,7 @@ nothing else needs is made in that order, where it is read in the first place.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ..base.shape import Layout, Shape
 from ..ir.lazy_graph import Node, Operand, signature_of
@@ -17,7 +17,9 @@ MOST_ACROSS = (2, 1)
 would not fit tiles in shared memory, see `glsl.tiles`, with those of its readers."""
 
 
-def propagate_layouts(nodes: Sequence[Node], external: Collection[int]) -> list[Node]:
+def propagate_layouts(
+    nodes: Sequence[Node], external: Collection[int], fuses: Callable[[Node], bool]
+) -> list[Node]:
     """Return the nodes, element-wise ones in the iteration order of their readers.
 
     Parameters
@@ -26,6 +28,8 @@ def propagate_layouts(nodes: Sequence[Node], external: Collection[int]) -> list[
         In recorded order.
     external : collection of int
         The `id` of values with external references, whose order stays.
+    fuses : callable
+        Whether what a node reads may be fused with it.
     """
     operands = [node.signature.operands for node in nodes]
     if all(each.is_contiguous for row in operands for each in row):
@@ -41,7 +45,7 @@ def propagate_layouts(nodes: Sequence[Node], external: Collection[int]) -> list[
             continue
         readers = reads.get(id(node.outputs[0]), [])
         wanted = {operands[reader][place] for reader, place in readers}
-        if len(wanted) != 1 or not all(_fuses(nodes[reader]) for reader, _ in readers):
+        if len(wanted) != 1 or not all(fuses(nodes[reader]) for reader, _ in readers):
             continue
         [layout] = wanted
         dims = None if layout.is_contiguous else _dims(layout, node.layouts[0].shape)
@@ -100,11 +104,6 @@ def _is_movable(node: Node, external: Collection[int]) -> bool:
     if not node.op.is_elementwise or node.op.source is not None:
         return False
     return len(node.outputs) == 1 and id(node.outputs[0]) not in external
-
-
-def _fuses(node: Node) -> bool:
-    """Whether what a node reads may be fused with it."""
-    return node.op.is_elementwise or node.op.reduction is not None
 
 
 def _with_layouts(

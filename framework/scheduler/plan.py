@@ -237,7 +237,8 @@ class _Builder:
         cache: LoweringCache,
     ) -> None:
         self.gpu = gpu
-        self.nodes = nodes = propagate_layouts(nodes, external)
+        nodes = propagate_layouts(nodes, external, self._is_generated)
+        self.nodes = nodes
         self.slots = slots
         self.state = state
         self.external = external

@@ -14,6 +14,12 @@ from vkbackend.framework.codegen.layout_propagation import propagate_layouts
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 from vkbackend.framework.scheduler.plan import built_plans
 
+
+def is_generated(node: Node) -> bool:
+    """Return whether a node runs in a generated kernel on any device."""
+    return node.op.is_elementwise or node.op.reduction is not None
+
+
 TURNED = Layout((5, 2, 3), (1, 15, 5))
 """Of the elements of a (2, 3, 5) tensor."""
 
@@ -26,7 +32,9 @@ def test_a_chain_is_made_as_it_is_read() -> None:
     first = apply("exp", memory((2, 3, 5)))
     second = apply("mul", result(first), memory((3, 1)))
     reader = reader_of(second, TURNED)
-    nodes = propagate_layouts([first, second, reader], {id(reader.outputs[0])})
+    nodes = propagate_layouts(
+        [first, second, reader], {id(reader.outputs[0])}, is_generated
+    )
     assert [node.layouts[0].shape for node in nodes] == [(5, 2, 3)] * 3
     assert nodes[0].inputs[0].layout == TURNED
     assert nodes[1].inputs[1].layout == Layout((5, 2, 3), (0, 0, 1))
@@ -39,7 +47,7 @@ def test_a_chain_is_made_as_it_is_read() -> None:
 def test_dimensions_of_one_element_are_passed_over() -> None:
     node = apply("exp", memory((1, 5, 7)))
     reader = reader_of(node, Layout((7, 5, 1), (1, 7, 0)))
-    made, _ = propagate_layouts([node, reader], {id(reader.outputs[0])})
+    made, _ = propagate_layouts([node, reader], {id(reader.outputs[0])}, is_generated)
     assert made.inputs[0].layout == Layout((7, 5, 1), (1, 7, 0))
 
 
@@ -57,7 +65,7 @@ def test_what_is_no_other_order_stays(layout: Layout) -> None:
     node = apply("exp", memory((2, 3, 5)))
     reader = reader_of(node, layout)
     nodes = [node, reader]
-    assert propagate_layouts(nodes, {id(reader.outputs[0])}) == nodes
+    assert propagate_layouts(nodes, {id(reader.outputs[0])}, is_generated) == nodes
 
 
 def test_what_others_need_stays() -> None:
@@ -68,7 +76,7 @@ def test_what_others_need_stays() -> None:
         ([node, reader], ends | {id(node.outputs[0])}),
         ([node, reader, other], ends),
     ):
-        assert propagate_layouts(nodes, external) == nodes
+        assert propagate_layouts(nodes, external, is_generated) == nodes
 
 
 CALLS: dict[str, tuple[Callable[..., fw.Tensor], int]] = {
@@ -95,3 +103,21 @@ def test_results_in_one_kernel_as_in_torch(name: str, gpu: GpuDevice) -> None:
             fw.eval(found)
         assert [len(plan.kernel_groups) for plan in plans] == [kernels]
         np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["sum", "exp"])
+@pytest.mark.device
+def test_many_columns_are_reduced_where_they_lie(name: str, quads: GpuDevice) -> None:
+    """On hardware: rows of a generated kernel would be read across memory."""
+    call: Callable[..., fw.Tensor] = {
+        "sum": lambda x: x.mT.sum(1),
+        "exp": lambda x: x.mT.exp().sum(1),
+    }[name]
+    data = np.random.default_rng(0).uniform(1, 2, (1030, 260)).astype("f4")
+    x = fw.tensor(data, device=quads)
+    fw.eval(x)
+    with quads.gpu.profile() as profile, quads.fresh_plan_cache():
+        found = call(x)
+        fw.eval(found)
+    assert any(span.name.startswith("reduce/") for span in profile.spans)
+    np.testing.assert_allclose(found.numpy(), call(torch.tensor(data)), rtol=2e-5)
