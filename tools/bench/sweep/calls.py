@@ -546,6 +546,7 @@ CALLS: dict[str, Make] = {
     "cholesky_inverse": _square(kind="lower"),
     "cholesky_solve": _square("lower"),
     "linalg.solve": _square("uniform"),
+    "linalg.solve_ex": _square("uniform"),
     "linalg.solve_triangular": lambda f: (
         None
         if (found := _square("uniform", kind="upper")(f)) is None
