@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from vkbackend.collector import defer_collections, resume_collections
+from vkbackend.collector import defer_collections, resume_after_backward
 
 from ..base import trace_hooks
 from ..base.errors import DeviceMismatchError, DTypeError, GradError, ShapeError
@@ -109,7 +109,7 @@ def backward(
         backward_pass.add(edge, grad)
     passes = running.passes
     passes.append(backward_pass)
-    thresholds = defer_collections()
+    deferred = defer_collections()
     try:
         with SettingScope(grad_mode, create_graph), autocast_disabled():
             nodes = backward_pass.needed(_sorted_nodes(roots))
@@ -121,7 +121,8 @@ def backward(
                 at_end()
             return found
     finally:
-        resume_collections(thresholds)
+        if deferred:
+            resume_after_backward()
         passes.pop()
 
 

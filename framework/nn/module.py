@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from vkbackend.collector import defer_collections, deferral, resume_collections
 
+from ..autograd.grad_mode import grad_mode
 from ..base import trace_hooks
 from ..base.hooks import RemovableHandle
 from ..dispatch.diagnosis import explain_constructor, explain_method
@@ -76,7 +77,7 @@ class Module(ModuleConversion):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward`, with the hooks around it."""
-        thresholds = None if deferral.active else defer_collections()
+        deferred = not deferral.active and defer_collections()
         try:
             if trace_hooks.running or module_hooks.used:
                 return self._call(args, kwargs)
@@ -85,8 +86,8 @@ class Module(ModuleConversion):
             explain_method(error, self, type(self).forward, args, kwargs)
             raise
         finally:
-            if thresholds is not None:
-                resume_collections(thresholds)
+            if deferred:
+                resume_collections(tape=grad_mode.top.value)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a module in a process where one has hooks, or in a trace."""
