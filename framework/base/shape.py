@@ -176,8 +176,8 @@ def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layo
     Parameters
     ----------
     layouts : sequence of Layout
-        Of the operands of an element-wise op, all of one shape. Those of one element
-        for all are in any order.
+        Of the operands of an element-wise op, all of one shape. Those that are
+        broadcast along a dimension take the order of the others.
 
     Returns
     -------
@@ -187,16 +187,16 @@ def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layo
 
     Examples
     --------
-    >>> kept, _ = in_memory_order([Layout((2, 3), (1, 2), 6), Layout((2, 3), (0, 0))])
+    >>> kept, _ = in_memory_order([Layout((2, 3), (1, 2), 6), Layout((2, 3), (0, 1))])
     >>> kept
     Layout(shape=(2, 3), strides=(1, 2), offset=0)
     """
-    several = [each for each in layouts if any(each.strides)]
-    if not several or several[0].is_contiguous:
+    whole_ones = [each for each in layouts if 0 not in each.strides]
+    if not whole_ones or whole_ones[0].is_contiguous:
         return None, list(layouts)
-    first = several[0]
+    first = whole_ones[0]
     order = first.memory_order
-    if order is None or any(each.strides != first.strides for each in several):
+    if order is None or any(each.strides != first.strides for each in whole_ones):
         return None, list(layouts)
     whole = Layout.contiguous(first.permute(order).shape)
     kept = whole.permute(sorted(range(len(order)), key=order.__getitem__))
