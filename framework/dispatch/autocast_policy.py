@@ -19,7 +19,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from ..autograd.engine import is_grad_enabled
+from ..autograd.engine import grad_mode
 from ..base import modes
 from ..base.dtype import DType, float32, float64
 from ..base.modes import AutocastState, autocast_disabled, autocast_state
@@ -45,6 +45,10 @@ class Policy(NamedTuple):
     def rule(self) -> Rule | None:
         """Return the rule for this thread's block."""
         return self.host if autocast_state.top.value.host else self.device
+
+
+# Quicker than the constructors of named tuples, which are written in Python.
+_tuple: Any = tuple.__new__
 
 
 class _Copy(NamedTuple):
@@ -153,16 +157,21 @@ def autocast_arguments(
     state: AutocastState = autocast_state.top.value
     if state.dtype is None or kwargs.get("dtype") is not None:
         return args, dict(kwargs)
-    dtypes = [
-        each.dtype
-        for each in ((*args, *kwargs.values()) if kwargs else args)
-        if isinstance(each, TensorCore)
-    ]
-    changing = [kind for kind in dtypes if kind.kind == "float" and kind is not float64]
     rule = policy.host if state.host else policy.device
-    wanted = rule(state.dtype, changing) if rule is not None and changing else None
-    if wanted is None or changing.count(wanted) == len(changing):
-        return args, dict(kwargs)
+    wanted = state.dtype
+    if rule is not _low:  # which the given dtypes do not matter to
+        dtypes = [
+            each.dtype
+            for each in ((*args, *kwargs.values()) if kwargs else args)
+            if isinstance(each, TensorCore)
+        ]
+        changing = [
+            kind for kind in dtypes if kind.kind == "float" and kind is not float64
+        ]
+        chosen = rule(state.dtype, changing) if rule is not None and changing else None
+        if chosen is None or changing.count(chosen) == len(changing):
+            return args, dict(kwargs)
+        wanted = chosen
     return (
         tuple([_as(each, wanted, state.cast_cache) for each in args]),
         {name: _as(each, wanted, state.cast_cache) for name, each in kwargs.items()},
@@ -171,20 +180,23 @@ def autocast_arguments(
 
 def _as(value: Any, dtype: DType, cast_cache: dict[Any, Any] | None) -> Any:
     """Return a tensor in a dtype, parameters from the cast cache."""
-    own: DType | None = value.dtype if isinstance(value, TensorCore) else None
-    if own is None or own is dtype or own.kind != "float" or own is float64:
+    if not isinstance(value, TensorCore):
+        return value
+    own = value.dtype
+    if own is dtype or own.kind != "float" or own is float64:
         return value
     leaf = value.needs_grad and value.grad_node is None and own is float32
     if cast_cache is None or not leaf:
-        return value.to(dtype)
+        return value.to(dtype)  # type: ignore[attr-defined]  # a tensor
     key = id(value), dtype
     found = cast_cache.get(key)
-    content, on_tape = value.array.value, is_grad_enabled()
+    content, on_tape = value.array.value, grad_mode.top.value
     # Values are immutable: an in-place change binds another one.
-    if found is None or found.value is not content or found.on_tape != on_tape:
-        found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
-    node = found.copy.grad_node
-    if node is not None and node.saved is None:
-        # A backward pass has freed its tape entry.
-        found = cast_cache[key] = _Copy(value, content, on_tape, value.to(dtype))
-    return found.copy
+    if found is not None and found.value is content and found.on_tape == on_tape:
+        node = found.copy.grad_node
+        # Unless a backward pass has freed its tape entry.
+        if node is None or node.saved is not None:
+            return found.copy
+    copy = value.to(dtype)  # type: ignore[attr-defined]  # a tensor
+    cast_cache[key] = _tuple(_Copy, (value, content, on_tape, copy))
+    return copy
