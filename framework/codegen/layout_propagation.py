@@ -8,9 +8,13 @@ nothing else needs is made in that order, where it is read in the first place.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..base.shape import Layout, Shape
 from ..ir.lazy_graph import Node, Operand, signature_of
+
+if TYPE_CHECKING:
+    from ..dispatch.op import Op
 
 MOST_ACROSS = (2, 1)
 """Operands that a moved node reads across memory: of 4 bytes or more, and of less. More
@@ -39,13 +43,17 @@ def propagate_layouts(
         for place, value in enumerate(node.values):
             reads.setdefault(id(value), []).append((at, place))
     changed: dict[int, Layout] = {}
+    fused: set[int] = set()
     for at in reversed(range(len(nodes))):
         node = nodes[at]
         if not _is_movable(node, external):
             continue
         readers = reads.get(id(node.outputs[0]), [])
         wanted = {operands[reader][place] for reader, place in readers}
-        if len(wanted) != 1 or not all(fuses(nodes[reader]) for reader, _ in readers):
+        joined = [nodes[reader] for reader, _ in readers]
+        if len(wanted) != 1 or not all(
+            each.op.elementwise_form is not None or fuses(each) for each in joined
+        ):
             continue
         [layout] = wanted
         dims = None if layout.is_contiguous else _dims(layout, node.layouts[0].shape)
@@ -59,8 +67,14 @@ def propagate_layouts(
         for reader, place in readers:
             row = operands[reader]
             operands[reader] = (*row[:place], whole, *row[place + 1 :])
+        fused.update([reader for reader, _ in readers])
     return [
-        _with_layouts(node, row, (changed[at],) if at in changed else node.layouts)
+        _with_layouts(
+            node,
+            row,
+            (changed[at],) if at in changed else node.layouts,
+            node.op.elementwise_form if at in fused else None,
+        )
         for at, (node, row) in enumerate(zip(nodes, operands))
     ]
 
@@ -107,14 +121,18 @@ def _is_movable(node: Node, external: Collection[int]) -> bool:
 
 
 def _with_layouts(
-    node: Node, operands: tuple[Layout, ...], layouts: tuple[Layout, ...]
+    node: Node,
+    operands: tuple[Layout, ...],
+    layouts: tuple[Layout, ...],
+    form: Op[..., Any] | None,
 ) -> Node:
-    """Return a node whose operands, and results, have other layouts."""
+    """Return a node whose operands, and results, have other layouts; of another op."""
     given = node.signature
     if operands == given.operands and layouts == given.layouts:
         return node
     inputs = tuple(map(Operand, node.values, operands))
-    signature = signature_of(
-        given.op, given.params, inputs, layouts, given.dtypes, given.numbers
-    )
+    op, params = given.op, given.params
+    if form is not None:
+        op, params = form, (("compute", given.dtypes[0]), ("tensors", form.operands))
+    signature = signature_of(op, params, inputs, layouts, given.dtypes, given.numbers)
     return node.with_operands(signature, node.values)

@@ -77,6 +77,9 @@ class Op(Generic[P, R]):
     row_major : bool
         Whether results of an element-wise op are in row-major order, also where all
         operands share another memory order.
+    elementwise_form : Op or None
+        Element-wise op of one tensor that gives the same, which takes the place of one
+        that is not element-wise where that is fused with what makes the operand.
     source : (str, DType) or None
         Source of an element-wise op without operands in memory: one of
         `codegen.ir.program.GENERATED`, and its dtype; `operands` then names it first.
@@ -98,6 +101,7 @@ class Op(Generic[P, R]):
     complex_glsl: str | None = None
     operands: tuple[str, ...] = ()
     row_major = False
+    elementwise_form: Op[..., Any] | None = None
     source: tuple[str, DType] | None = None
     reduction: str | None = None
     policy: Policy | None = None

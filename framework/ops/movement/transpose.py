@@ -44,6 +44,9 @@ def _transposed_copy_kernel(
     return transpose_dispatch(gpu, x)
 
 
+_transposed_copy.elementwise_form = copy
+
+
 @_transposed_copy.vjp
 def _transposed_copy_vjp(grad: Tensor) -> Tensor:
     return grad

@@ -9,8 +9,10 @@ import torch
 import vkbackend.framework as fw
 from tests.framework.codegen.graphs import apply, memory, result
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.dtype import float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.codegen.layout_propagation import propagate_layouts
+from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ir.lazy_graph import Node, Operand
 from vkbackend.framework.scheduler.plan import built_plans
 
@@ -79,6 +81,25 @@ def test_what_others_need_stays() -> None:
         assert propagate_layouts(nodes, external, is_generated) == nodes
 
 
+def test_a_copy_of_what_is_moved_is_element_wise() -> None:
+    """Alone, a kernel of its own transposes it."""
+    node = apply("exp", memory((2, 3, 5)))
+    copied = Node.of(
+        REGISTRY["transposed_copy"],
+        (Operand(node.outputs[0], TURNED),),
+        (Layout.contiguous((5, 2, 3)),),
+        (float32,),
+    )
+    ends = {id(copied.outputs[0])}
+    made, last = propagate_layouts([node, copied], ends, is_generated)
+    assert made.inputs[0].layout == TURNED
+    assert (last.op.name, last.outputs) == ("copy", copied.outputs)
+    assert last.signature is apply("copy", result(made)).signature
+    alone = [node, copied]
+    ends |= {id(node.outputs[0])}
+    assert propagate_layouts(alone, ends, is_generated) == alone
+
+
 CALLS: dict[str, tuple[Callable[..., fw.Tensor], int]] = {
     "all turned": (lambda x, y: x.permute(2, 0, 1).exp() * 2, 1),
     "beside row-major": (lambda x, y: (x.permute(2, 0, 1) * 2).sin() + y, 1),
@@ -90,7 +111,11 @@ CALLS: dict[str, tuple[Callable[..., fw.Tensor], int]] = {
 
 @pytest.mark.device
 @pytest.mark.parametrize("name", CALLS)
-def test_results_in_one_kernel_as_in_torch(name: str, gpu: GpuDevice) -> None:
+@pytest.mark.parametrize("fixture", ["gpu", "quads"])
+def test_results_in_one_kernel_as_in_torch(
+    name: str, fixture: str, request: pytest.FixtureRequest
+) -> None:
+    gpu: GpuDevice = request.getfixturevalue(fixture)
     call, kernels = CALLS[name]
     rng = np.random.default_rng(0)
     data = [rng.standard_normal(s).astype("f4") for s in ((2, 3, 5), (5, 2, 3))]
