@@ -177,7 +177,8 @@ def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layo
     ----------
     layouts : sequence of Layout
         Of the operands of an element-wise op, all of one shape. Those that are
-        broadcast along a dimension take the order of the others.
+        broadcast along a dimension take the order of the others. But where one has a
+        number for each row, as reductions give them, results are made in rows, too.
 
     Returns
     -------
@@ -191,6 +192,8 @@ def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layo
     >>> kept
     Layout(shape=(2, 3), strides=(1, 2), offset=0)
     """
+    if any(_is_of_rows(each) for each in layouts):
+        return None, list(layouts)
     whole_ones = [each for each in layouts if 0 not in each.strides]
     if not whole_ones or whole_ones[0].is_contiguous:
         return None, list(layouts)
@@ -201,6 +204,13 @@ def in_memory_order(layouts: Sequence[Layout]) -> tuple[Layout | None, list[Layo
     whole = Layout.contiguous(first.permute(order).shape)
     kept = whole.permute(sorted(range(len(order)), key=order.__getitem__))
     return interned(kept), [each.permute(order) for each in layouts]
+
+
+def _is_of_rows(layout: Layout) -> bool:
+    """Whether the elements of a row are one, and those of rows are not."""
+    if not any(layout.strides):
+        return False
+    return layout.strides[-1] == 0 and layout.shape[-1] > 1
 
 
 @functools.lru_cache(maxsize=4096)
