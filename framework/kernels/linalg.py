@@ -71,7 +71,7 @@ columns of the narrowest panels."""
 QR_PANELS = 4
 """Panels of the blocks whose reflections are applied together."""
 
-QR_GROUPS, QR_PART = 160, 128
+QR_GROUPS, QR_PART = 320, 128
 """Workgroups of `linalg/qr_gram` up to which rows are split in parts, and the fewest
 rows of a part."""
 

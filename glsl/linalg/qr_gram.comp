@@ -49,8 +49,17 @@ const uint DEPTH = 16;
 const uint DEPTH = 32;
 #endif
 
-shared REAL vectors[DEPTH][HELD * SIDE];
+const uint WIDE = HELD * SIDE;
+const uint OF_VECTORS = DEPTH * WIDE / WORKGROUP;
+const uint OF_TILE = DEPTH * TILE / WORKGROUP;
+
+shared REAL vectors[DEPTH][WIDE];
 shared REAL tile[DEPTH][TILE];
+
+REAL wide_vector(Reals factors, Results target, uint row, uint end, uint k) {
+    if (row >= end || k >= VECTORS) return 0.0;
+    return vector_at(factors, target, row, k);
+}
 
 void main() {
     uint thread = gl_LocalInvocationIndex, across = thread % SIDE, down = thread / SIDE;
@@ -63,23 +72,35 @@ void main() {
     REAL sums[HELD][EACH];
     [[unroll]] for (uint h = 0; h < HELD; ++h)
         [[unroll]] for (uint c = 0; c < EACH; ++c) sums[h][c] = 0.0;
-    for (uint above = begin; above < end; above += DEPTH) {
+    // What is loaded while the rows before are multiplied
+    REAL next_vectors[OF_VECTORS], next_tile[OF_TILE];
+    for (uint above = begin; above < end + DEPTH; above += DEPTH) {
+        // In the first turn there is nothing yet to be multiplied, in the last one
+        // nothing to be loaded.
         barrier();
-        for (uint i = thread; i < DEPTH * HELD * SIDE; i += WORKGROUP) {
-            uint row = above + i / (HELD * SIDE), k = i % (HELD * SIDE);
-            REAL value = 0.0;
-            if (k < VECTORS && row < end) value = vector_at(factors, target, row, k);
-            vectors[i / (HELD * SIDE)][k] = value;
+        if (above > begin) {
+            [[unroll]] for (uint j = 0; j < OF_VECTORS; ++j) {
+                uint i = thread + j * WORKGROUP;
+                vectors[i / WIDE][i % WIDE] = next_vectors[j];
+            }
+            [[unroll]] for (uint j = 0; j < OF_TILE; ++j) {
+                uint i = thread + j * WORKGROUP;
+                tile[i / TILE][i % TILE] = next_tile[j];
+            }
         }
-        for (uint i = thread; i < DEPTH * TILE; i += WORKGROUP) {
-            uint row = above + i / TILE, k = i % TILE;
+        barrier();
+        [[unroll]] for (uint j = 0; j < OF_VECTORS; ++j) {
+            uint i = thread + j * WORKGROUP, row = above + i / WIDE;
+            next_vectors[j] = wide_vector(factors, target, row, end, i % WIDE);
+        }
+        [[unroll]] for (uint j = 0; j < OF_TILE; ++j) {
+            uint i = thread + j * WORKGROUP, row = above + i / TILE, k = i % TILE;
             REAL value = 0.0;
-            if (is_own && k < VECTORS && row < end)
-                value = vector_at(factors, target, row, k);
+            if (is_own) value = wide_vector(factors, target, row, end, k);
             if (!is_own && row < end) value = element_at(target, row, left + k);
-            tile[i / TILE][k] = value;
+            next_tile[j] = value;
         }
-        barrier();
+        if (above == begin) continue;
         for (uint row = 0; row < DEPTH; ++row) {
             REAL a[HELD], b[EACH];
             [[unroll]] for (uint h = 0; h < HELD; ++h) a[h] = vectors[row][down + h * SIDE];

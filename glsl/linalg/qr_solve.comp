@@ -42,49 +42,86 @@ const uint EDGE = 16;
 // Columns in front, of products of the vectors with each other
 const uint OWN = 64;
 
+// Vectors that are solved for by one invocation, before their shares are taken from the
+// others' products by all
+const uint BLOCK = min(VECTORS, 16);
+// Elements that an invocation adds up at once
+const uint AT_ONCE = 8;
+
 // Of each vector the products with those that are solved after it, the next one first
 shared REAL beside[VECTORS][VECTORS];
 shared REAL given[VECTORS][EDGE];
+shared REAL tau_of[VECTORS];
 
 // The vector that is number k of the substitution
 uint place_of(uint k) { return FORWARD != 0 ? k : VECTORS - 1 - k; }
 
-REAL product(Reals products, uint row, uint column) {
-    uint parts = args.parts, width = args.width;
-    uint at = (gl_WorkGroupID.z * parts * VECTORS + row) * width + column;
-    REAL sum = 0.0;
-    for (uint part = 0; part < parts; ++part) {
-        sum += products.at[at];
-        at += VECTORS * width;
-    }
-    return sum;
-}
-
 void main() {
     uint thread = gl_LocalInvocationIndex, n = args.n, begun = args.begun;
-    uint width = args.width, left = OWN + gl_WorkGroupID.x * EDGE;
+    uint parts = args.parts, width = args.width, size = VECTORS * width;
+    uint left = OWN + gl_WorkGroupID.x * EDGE, begin = gl_WorkGroupID.z * parts * size;
     Reals products = args.products, taus = args.taus;
     Results shares = args.shares;
-    for (uint i = thread; i < VECTORS * VECTORS; i += WORKGROUP) {
-        uint k = i / VECTORS, other = k + 1 + i % VECTORS;
-        REAL value = 0.0;
-        if (other < VECTORS) value = product(products, place_of(k), place_of(other));
-        beside[k][i % VECTORS] = value;
+    if (thread < VECTORS) {
+        uint column = begun + place_of(thread);
+        REAL tau = 0.0;
+        if (column < n) tau = taus.at[gl_WorkGroupID.z * n + column];
+        tau_of[thread] = tau;
     }
-    for (uint i = thread; i < VECTORS * EDGE; i += WORKGROUP)
-        given[i / EDGE][i % EDGE] = product(products, place_of(i / EDGE), left + i % EDGE);
+    const uint of_vectors = VECTORS * VECTORS, count = of_vectors + VECTORS * EDGE;
+    [[dont_unroll]] for (uint base = thread; base < count; base += AT_ONCE * WORKGROUP) {
+        uint at[AT_ONCE];
+        REAL sums[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+            // Beyond the last one that is loaded again.
+            uint i = min(base + j * WORKGROUP, count - 1), k = i / VECTORS;
+            uint right = place_of(min(k + 1 + i % VECTORS, VECTORS - 1));
+            if (i >= of_vectors) {
+                k = (i - of_vectors) / EDGE;
+                right = left + (i - of_vectors) % EDGE;
+            }
+            at[j] = begin + place_of(k) * width + right;
+            sums[j] = 0.0;
+        }
+        for (uint part = 0; part < parts; ++part) {
+            [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+                sums[j] += products.at[at[j]];
+                at[j] += size;
+            }
+        }
+        [[unroll]] for (uint j = 0; j < AT_ONCE; ++j) {
+            uint i = base + j * WORKGROUP;
+            if (i < of_vectors) beside[i / VECTORS][i % VECTORS] = sums[j];
+            if (i >= of_vectors && i < count)
+                given[(i - of_vectors) / EDGE][(i - of_vectors) % EDGE] = sums[j];
+        }
+    }
     barrier();
-    if (thread >= EDGE) return;
-    REAL held[VECTORS];
-    [[unroll]] for (uint k = 0; k < VECTORS; ++k) held[k] = given[k][thread];
-    uint start = gl_WorkGroupID.z * VECTORS * width + left + thread;
-    // Number k is always the first in registers, which are rotated by one.
-    [[dont_unroll]] for (uint k = 0; k < VECTORS; ++k) {
-        uint place = place_of(k), column = begun + place;
-        REAL value = 0.0;
-        if (column < n) value = held[0] * taus.at[gl_WorkGroupID.z * n + column];
-        shares.at[start + place * width] = value;
-        [[unroll]] for (uint other = 1; other < VECTORS; ++other)
-            held[other - 1] = fma(-beside[k][other - 1], value, held[other]);
+    uint start = gl_WorkGroupID.z * size + left + thread;
+    for (uint first = 0; first < VECTORS; first += BLOCK) {
+        if (thread < EDGE) {
+            REAL held[BLOCK];
+            [[unroll]] for (uint k = 0; k < BLOCK; ++k) held[k] = given[first + k][thread];
+            // Number k is always the first in registers, which are rotated by one.
+            [[dont_unroll]] for (uint k = 0; k < BLOCK; ++k) {
+                REAL value = held[0] * tau_of[first + k];
+                given[first + k][thread] = value;
+                shares.at[start + place_of(first + k) * width] = value;
+                [[unroll]] for (uint other = 1; other < BLOCK; ++other)
+                    held[other - 1] =
+                        fma(-beside[first + k][other - 1], value, held[other]);
+            }
+        }
+        barrier();
+        uint behind = first + BLOCK;
+        for (uint i = thread; i < (VECTORS - behind) * EDGE; i += WORKGROUP) {
+            uint other = behind + i / EDGE, column = i % EDGE;
+            REAL rest = given[other][column];
+            [[unroll]] for (uint k = 0; k < BLOCK; ++k)
+                rest = fma(-beside[first + k][other - 1 - first - k],
+                    given[first + k][column], rest);
+            given[other][column] = rest;
+        }
+        barrier();
     }
 }
