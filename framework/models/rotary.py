@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import ops
+from ..base import trace_hooks
+from ..base.device import Device
 from ..base.dtype import float32
 from ..base.errors import FileFormatError
 from ..tensor.from_data import tensor
@@ -138,8 +141,7 @@ class Rotary:
         Positions (length,) give (length, head), those of a batch, (batch, length), give
         (batch, 1, length, head).
         """
-        # Both halves from the start: the angles are then made in one kernel.
-        turns = tensor(np.tile(self._turns, 2), device=places.device)
+        turns = self._turns_on(places.device)
         angle = ops.unsqueeze(places.to(float32), -1) * turns
         if angle.ndim == 3:
             angle = ops.unsqueeze(angle, 1)
@@ -147,6 +149,23 @@ class Rotary:
         if self.scale != 1.0:
             cosine, sine = cosine * self.scale, sine * self.scale
         return cosine.to(like.dtype), sine.to(like.dtype)
+
+    def _turns_on(self, device: Device) -> Tensor:
+        """Return angles per position on a device: the same tensor in each call.
+
+        In a trace it is a new one, which is a part of it.
+        """
+        placed = None if trace_hooks.running else _placed.get(self)
+        if placed is None or placed.device is not device:
+            # Both halves from the start: the angles are then made in one kernel.
+            placed = tensor(np.tile(self._turns, 2), device=device)
+            if not trace_hooks.running:
+                _placed[self] = placed
+        return placed
+
+
+# Not an attribute, which a trace would guard, and a copy of the model have, too.
+_placed: weakref.WeakKeyDictionary[Rotary, Tensor] = weakref.WeakKeyDictionary()
 
 
 class Rotaries(NamedTuple):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import FileFormatError
 from vkbackend.framework.models import ModelConfig
 from vkbackend.framework.models.rotary import Rotary, frequencies, rotated
@@ -18,6 +19,23 @@ def test_pairs_are_rotated() -> None:
     pairs = x[:, :2] + 1j * x[:, 2:]
     pairs = pairs * np.exp(1j * np.arange(3)[:, None] * turns)
     np.testing.assert_allclose(found, np.hstack([pairs.real, pairs.imag]), rtol=1e-5)
+
+
+@pytest.mark.device
+def test_frequencies_are_uploaded_once(gpu: GpuDevice) -> None:
+    """A replay has its own, and gives the same."""
+    rotary = Rotary(frequencies(ModelConfig({"rope_theta": 100.0}), 4))
+    places, like = fw.arange(3, device=gpu), fw.ones(1, device=gpu)
+    wanted = [each.numpy() for each in rotary.angles(places, like)]
+    before = gpu.gpu.counters.snapshot()
+    for _ in range(3):
+        found = rotary.angles(places, like)
+    assert (gpu.gpu.counters.snapshot() - before).uploads == 0
+    step = fw.jit(lambda places: rotary.angles(places, like))
+    for _ in range(4):
+        for answer in (found, step(places), rotary.angles(places, like)):
+            for each, one in zip(answer, wanted):
+                np.testing.assert_array_equal(each.numpy(), one)
 
 
 def test_older_and_newer_configurations() -> None:
