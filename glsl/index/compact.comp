@@ -80,18 +80,23 @@ layout(push_constant, std430) uniform Push {
 shared uint listed[TILE];
 
 #ifdef COORDINATES
-// The coordinates of one element.
+void put_one(Result out_, uint place, uint coordinate) {
+#ifdef WIDE
+    out_.at[place] = uvec2(coordinate, 0);
+#else
+    out_.at[place] = coordinate;
+#endif
+}
+
+// The coordinates of one element; what is left of it is the first.
 void put(Result out_, uint number, uint element) {
     uint rest = element, place = number * args.row, column = args.column;
-    for (uint dim = args.ndim; dim-- > 0;) {
-        uint size = args.size[dim], next = rest / size, coordinate = rest - next * size;
-#ifdef WIDE
-        out_.at[place + dim * column] = uvec2(coordinate, 0);
-#else
-        out_.at[place + dim * column] = coordinate;
-#endif
+    for (uint dim = args.ndim - 1; dim > 0; --dim) {
+        uint size = args.size[dim], next = rest / size;
+        put_one(out_, place + dim * column, rest - next * size);
         rest = next;
     }
+    put_one(out_, place, rest);
 }
 #endif
 
