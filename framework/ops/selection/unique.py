@@ -9,6 +9,7 @@ from ...base.device import GpuDevice
 from ...base.dtype import ANY, bool_, int32, int64
 from ...base.errors import ShapeError
 from ...base.shape import normalize_dim
+from ...kernels.counting import PRIVATE_COUNTS
 from ..elementwise.binary import add, sub
 from ..elementwise.cast import cast
 from ..elementwise.compare import logical_or, ne
@@ -135,7 +136,8 @@ def _of_range(
     whole = reshape(x, (x.numel(),))
     whole = whole if whole.dtype is int64 else cast(whole, int32)
     offsets = cast(sub(whole, least), int32)
-    if return_counts:
+    # Stores to few places wait for each other, where shared memory has counts of them.
+    if return_counts or size < PRIVATE_COUNTS:
         counts = _bincount(offsets, size)
         marks = ne(counts, 0)
     else:

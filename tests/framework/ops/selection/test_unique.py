@@ -110,7 +110,9 @@ def test_close_integers_are_marked(
     monkeypatch.setattr(unique, "LEAST_MARKED", 300)
     rng = np.random.default_rng(0)
     info = np.iinfo(dtype)
-    for low, span in ((info.min, 100), (info.max - 99, 100), (-50, 300), (5, 1)):
+    spans = (info.min, 100), (info.max - 99, 100), (-50, 300), (5, 1)
+    monkeypatch.setattr(unique, "PRIVATE_COUNTS", 200)
+    for low, span in spans:
         low = max(low, info.min)
         high = min(low + span, info.max + 1)
         data = rng.integers(low, high, (20, 17), dtype)
