@@ -9,6 +9,7 @@ import pytest
 
 import vkbackend
 import vkbackend.framework as fw
+from tests.framework.codegen.built_kernels import check_kernels
 from tests.framework.codegen.graphs import apply, memory, result
 from tests.hardware import skip_where_it_crashes
 from vkbackend.framework.autotune import autotune
@@ -217,23 +218,7 @@ def test_every_way_is_right(
         used.append(chosen)
         return with_variant(kernel, Variant(chosen, 16))
 
-    rng = np.random.default_rng(1)
-    for size in (1001, 1024, 13):
-        data = rng.uniform(-2, 2, size).astype(np.float32)
-        x = fw.tensor(data, device=gpu)
-        fw.eval(x)
-        gpu.plans.clear()
-        wanted = [each.numpy() for each in make(x)]
-        gpu.plans.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(lowering_cache, "build_chosen_kernel", build)
-            found = make(x)
-            fw.eval(*found)
-            gpu.plans.clear()
-            got = [each.numpy() for each in found]
-        gpu.plans.clear()
-        for one, other in zip(got, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
+    check_kernels(gpu, build, make, (1001, 1024, 13))
     assert pairs in used or (pairs == "joined" and make in (_chain, _broadcast, _over))
 
 

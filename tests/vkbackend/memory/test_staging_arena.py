@@ -2,25 +2,10 @@
 
 import pytest
 
+from tests.vkbackend.fake_memory import FakeQueue
 from vkbackend import ArgumentError, OutOfDeviceMemory, TimelinePoint
 from vkbackend.memory.memory import Block, MemoryUsage
 from vkbackend.memory.staging_arena import Arena
-
-
-class FakeQueue:
-    """A queue whose work finishes when it is waited for."""
-
-    def __init__(self) -> None:
-        self.completed = 0
-        self.waits: list[int] = []
-
-    def reached(self, value: int) -> bool:
-        return value <= self.completed
-
-    def wait(self, value: int, timeout_seconds: float | None = None) -> bool:
-        self.waits.append(value)
-        self.completed = max(self.completed, value)
-        return True
 
 
 class FakeMemory:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
 import vkbackend.framework as fw
+from tests.framework.codegen.built_kernels import check_kernels
 from tests.framework.codegen.glsl.test_kernel import GRAPHS, program_of
 from tests.framework.codegen.graphs import apply, memory
 from tests.hardware import skip_where_it_crashes
@@ -28,7 +28,6 @@ from vkbackend.framework.codegen.elementwise_variants import (
 from vkbackend.framework.codegen.glsl.kernel import emit
 from vkbackend.framework.codegen.ir.program import push_fields
 from vkbackend.framework.codegen.lower import build_kernel
-from vkbackend.framework.scheduler import lowering_cache
 from vkbackend.shader import compiler, reflection
 
 WIDE = [name for name in GRAPHS if name not in ("narrow", "conversions")]
@@ -157,21 +156,5 @@ def test_results_are_those_of_whole_vectors(
         # Workgroups of 16, so that few elements are many of them and ragged at the end.
         return with_variant(kernel, Variant("split", 16)) if used[-1] else kernel
 
-    rng = np.random.default_rng(1)
-    for size in (1001, 1024, 13, 129):
-        data = rng.uniform(-2, 2, size).astype(np.float32)
-        x = fw.tensor(data, device=gpu)
-        fw.eval(x)
-        gpu.plans.clear()
-        wanted = [each.numpy() for each in make(x)]
-        gpu.plans.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(lowering_cache, "build_chosen_kernel", build)
-            found = make(x)
-            fw.eval(*found)
-            gpu.plans.clear()
-            got = [each.numpy() for each in found]
-        gpu.plans.clear()
-        for one, other in zip(got, wanted, strict=True):
-            np.testing.assert_array_equal(one, other)
+    check_kernels(gpu, build, make, (1001, 1024, 13, 129))
     assert any(used)
