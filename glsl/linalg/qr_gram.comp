@@ -67,6 +67,10 @@ void main() {
     uint end = min(args.m, begin + args.rows);
     bool is_own = gl_WorkGroupID.x == 0;
     uint left = args.first + gl_WorkGroupID.x * TILE - TILE;
+    // Columns of the identity have nothing below the rows of the vectors' first elements.
+    uint behind = args.begun + VECTORS;
+    bool is_identity = FORWARD == 0 && min(left + TILE, args.last) <= behind;
+    if (!is_own && is_identity) end = min(end, behind);
     Reals factors = args.factors;
     Results target = args.target, products = args.products;
     REAL sums[HELD][EACH];
