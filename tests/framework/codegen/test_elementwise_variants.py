@@ -201,10 +201,7 @@ def _over(x: fw.Tensor) -> Tensors:
 )
 @pytest.mark.parametrize("pairs", GROUPS)
 def test_every_way_is_right(
-    make: Callable[[fw.Tensor], Tensors],
-    pairs: str,
-    gpu: GpuDevice,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[fw.Tensor], Tensors], pairs: str, gpu: GpuDevice
 ) -> None:
     skip_where_it_crashes(gpu.gpu.info)
     info = hardware(gpu.gpu.info)

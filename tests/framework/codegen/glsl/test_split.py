@@ -143,9 +143,7 @@ def _made(x: fw.Tensor) -> Tensors:
     "make", [_dtypes, _several, _complex, _views, _broadcast, _made]
 )
 def test_results_are_those_of_whole_vectors(
-    make: Callable[[fw.Tensor], Tensors],
-    gpu: GpuDevice,
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[[fw.Tensor], Tensors], gpu: GpuDevice
 ) -> None:
     skip_where_it_crashes(gpu.gpu.info)
     used: list[bool] = []
