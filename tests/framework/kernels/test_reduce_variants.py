@@ -57,11 +57,12 @@ def test_ways_to_reduce_everything(
 
 def test_what_is_small_or_has_many_results_has_fewer_ways(quads: GpuDevice) -> None:
     info = quads.gpu.info
-    for shape in ((1 << 20,), (64, 1 << 20), ((1 << 23) + 1,)):
+    for shape in ((1 << 20,), (64, 1 << 20)):
         ways = reduce_candidates(info, sums(), placed(shape), (len(shape) - 1,))
         assert not [name for name in ways if "quads" in name]
-    whole = reduce_candidates(info, sums(), placed((8, 1 << 20)), (0, 1))
-    assert [name for name in whole if "quads" in name]
+    for shape in ((8, 1 << 20), ((1 << 23) + 1,)):
+        whole = reduce_candidates(info, sums(), placed(shape), tuple(range(len(shape))))
+        assert [name for name in whole if "quads" in name]
 
 
 @pytest.mark.core
