@@ -124,7 +124,7 @@ class CudaPool(SidePool):
             self.gpu.settle()
             self._pool.release_unused()
             if not self._blocks.made:
-                self.gpu.pool.beside.remove(self._pool)
+                self.gpu.pool.remove_beside(self._pool)
                 self.gpu.at_close.remove(self._close)
                 self._close()
 

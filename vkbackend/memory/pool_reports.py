@@ -54,6 +54,12 @@ class PoolReports:
             found["peak_reserved"] = self._joint.reserved
         return found
 
+    def remove_beside(self, other: PoolReports) -> None:
+        """Let go of a pool that was put beside this one; see `Pool.put_beside`."""
+        self.beside = [each for each in self.beside if each is not other]
+        if len(self._counted()) == 1:
+            self._joint = None
+
     def _counted(self) -> list[Pool]:
         own = cast("Pool", self)
         return [own, *[each for each in self.beside if each._use is self._use]]

@@ -31,3 +31,20 @@ def test_peaks_begin_again() -> None:
     assert pool.statistics()["peak_in_use"] == 3 * MIB
     pool.reset_peaks()
     assert pool.statistics()["peak_in_use"] == 0
+
+
+def test_a_pool_that_is_gone_is_not_counted_any_more() -> None:
+    """Nor do allocations note peaks that two pools have together."""
+    pool, _ = make_pool()
+    others = [make_pool()[0] for _ in range(2)]
+    for each in others:
+        pool.put_beside(each)
+    spans = [each.allocate(MIB, "") for each in (pool, *others)]
+    assert pool.statistics()["in_use"] == 3 * MIB
+    pool.remove_beside(others[0])
+    assert pool.statistics()["in_use"] == 2 * MIB
+    assert pool._joint is not None
+    pool.remove_beside(others[1])
+    assert pool.statistics()["peak_in_use"] == MIB
+    assert pool._joint is None
+    del spans
