@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from tests.compare import assert_close
 from vkbackend.framework import ops
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.ops.reduce.common import whole_dtype
 
 Make = Callable[..., fw.Tensor]
@@ -24,6 +25,27 @@ def test_bincount(dtype: str, minlength: int, make: Make) -> None:
     assert found.dtype is whole_dtype(found)
     assert_close(found, wanted.numpy().astype(found.dtype.name))
     assert ops.bincount(make(data[:0]), minlength=3).tolist() == [0, 0, 0]
+
+
+def test_what_was_counted_before_is_counted_at_once(gpu: GpuDevice) -> None:
+    """In the submission that finds the largest; anew where that is larger than then."""
+    rng = np.random.default_rng(0)
+    submits = []
+    for most in (300, 300, 299, 40, 600, 600, 1 << 21, 300):
+        data = rng.integers(0, most, 5_003).astype(np.int32)
+        data[17] = most - 1
+        x = fw.tensor(data, device=gpu)
+        fw.eval(x)
+        before = gpu.gpu.counters.submits
+        found = ops.bincount(x)
+        fw.eval(found)
+        submits.append(gpu.gpu.counters.submits - before)
+        assert found.shape == (most,)
+        assert_close(found, np.bincount(data).astype(found.dtype.name))
+    assert submits[1] == submits[2] == 1 < submits[0]
+    bad = fw.tensor(np.full(5_003, -1, np.int32), device=gpu)
+    with pytest.raises(ShapeError, match="elements are from -1 to -1"):
+        ops.bincount(bad)
 
 
 def test_weights(make: Make) -> None:
