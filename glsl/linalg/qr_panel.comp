@@ -7,7 +7,6 @@
 // consts  LOCAL_X: a power of two, 32 to 256
 // macros  DOUBLE: see linalg/real.glsl; COLUMNS; ROWS: rows of an invocation, which has
 //         them in registers
-// lint    scalar-load: a row begins at any element
 // source  Golub and Van Loan, "Matrix Computations", 4th edition, section 5.1.7, with the
 //         signs of LAPACK
 #version 460
