@@ -46,6 +46,15 @@ def quads(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
 
 
 @pytest.fixture
+def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
+    """Return the device, which is taken for one with cheap barriers."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, cheap_barriers=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    return gpu
+
+
+@pytest.fixture
 def registers(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> Iterator[GpuDevice]:
     """Return the Vulkan device, with rows held in registers as hardware does."""
     if not gpu.gpu.info.subgroup_arithmetic:

@@ -1,6 +1,5 @@
 """Determinants and their gradients by kernels, of singular matrices too."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,6 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 
 wide = pytest.mark.wide
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 def cofactors(x: np.ndarray) -> np.ndarray:

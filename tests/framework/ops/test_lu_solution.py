@@ -1,6 +1,5 @@
 """Solutions and inverses by kernels, beside PyTorch's."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -19,15 +18,6 @@ SHAPES = [
     (1, 1), (48, 48), (2, 70, 70),
     *(pytest.param(each, marks=wide) for each in ((5, 5), (3, 33, 33), (150, 150))),
 ]  # fmt: skip
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 def check(shape: tuple[int, ...], columns: int, dtype: str, place: GpuDevice) -> None:

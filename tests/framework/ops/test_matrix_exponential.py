@@ -1,7 +1,5 @@
 """Exponentials of matrices and their gradients, beside PyTorch's in float64."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -11,15 +9,6 @@ from vkbackend.framework.base.device import GpuDevice
 
 wide = pytest.mark.wide
 SIZE = 2.0**20
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 16, 16), (30, 30), (60, 60)])

@@ -1,6 +1,5 @@
 """QR factors of large and tall matrices by kernels, and singular values by them."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,6 @@ from vkbackend.framework.ops import panel_qr
 wide = pytest.mark.wide
 MORE = (49, 49), (100, 17), (300, 300), (1500, 20)
 SHAPES = [(64, 64), (2, 130, 33), *(pytest.param(each, marks=wide) for each in MORE)]
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 def kinds(shape: tuple[int, ...], dtype: str) -> list[np.ndarray]:

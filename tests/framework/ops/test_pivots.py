@@ -1,22 +1,11 @@
 """Permutations by pivots, and what is solved with them, on the device."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 @pytest.mark.parametrize("shape", [(5, 5), (3, 40, 40), (130, 130)])

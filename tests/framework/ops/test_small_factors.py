@@ -1,7 +1,5 @@
 """Eigenvectors and QR factors of small matrices by kernels."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -9,15 +7,6 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 
 wide = pytest.mark.wide
-
-
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 31, pytest.param(48, marks=wide)])

@@ -17,15 +17,6 @@ wide = pytest.mark.wide
 SIZES = [1, 9, 33, 70, *(pytest.param(n, marks=wide) for n in (32, 64, 65, 128, 200))]
 
 
-@pytest.fixture
-def quick(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
-    """Return the device, which is taken for one with cheap barriers."""
-    info = gpu.gpu.info
-    target = dataclasses.replace(info.target, cheap_barriers=True)
-    monkeypatch.setitem(info.__dict__, "target", target)
-    return gpu
-
-
 def drawn(batch: tuple[int, ...], size: int, columns: int) -> list[np.ndarray]:
     rng = np.random.default_rng(size)
     a = rng.standard_normal((*batch, size, size)).astype("f4") / (4 * size**0.5)
