@@ -545,7 +545,7 @@ def _found(selector: str | int | Device | None) -> Device:
         _say_once(f"no Vulkan device is usable, so the host computes: {error}")
         return CPU
     if gpu.info.kind == "software":
-        _say_once(f"{gpu.info.name} is a software device: no GPU driver was found")
+        _say_once(f"{gpu.name} is a software device: no GPU driver was found")
     return _wrap(gpu)
 
 

@@ -22,7 +22,7 @@ SIZE = {"LOCAL_X": 64}
 @pytest.mark.core
 def test_open_device_gives_the_same_object(device: Device) -> None:
     assert open_device() is device
-    assert open_device(device.info.name) is device
+    assert open_device(device.name) is device
 
 
 @pytest.mark.core
