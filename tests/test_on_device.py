@@ -35,15 +35,17 @@ READERS = (
 """Rows whose function reads: how many places there are; what goes to the host."""
 ON_HOST = {
     "cholesky_factor", "cofactors", "determinant", "eig_factors", "eigenvalues",
-    "eigh_factors", "inverse", "linear_solution", "log_determinant", "lu_factors",
-    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
+    "eigh_factors", "inverse", "least_squares_solution", "linear_solution",
+    "log_determinant", "lu_factors", "matrix_exponential", "pivoted_lu_factors",
+    "pseudo_inverse", "qr_factors", "ranked_pseudo_inverse", "ranks",
     "singular_values", "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
     "cholesky_factor", "determinant", "eigenvalues", "eigh_factors",
-    "log_determinant", "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse",
-    "qr_factors", "singular_values", "svd_factors", "triangular_solution",
+    "least_squares_solution", "log_determinant", "matrix_exponential",
+    "pivoted_lu_factors", "pseudo_inverse", "qr_factors", "ranked_pseudo_inverse",
+    "ranks", "singular_values", "svd_factors", "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)

@@ -3,10 +3,10 @@
 The matrices are the last two dimensions. On GPUs real ones are factorised and solved by
 kernels: see `triangular` for triangular systems, Cholesky and LU factors, `lu_solution`
 for solutions and inverses, `small_factors` for eigenvectors, singular vectors and QR of
-small matrices, `panel_qr` for QR of large ones. Others are computed by NumPy on the
-host: the elements of a device's tensor are read, which waits for them and which a
-function under `fw.jit` refuses, and the results go back. The gradients are products and
-solutions.
+small matrices, `panel_qr` for QR of large ones, `full_rank` for pseudo-inverses by
+them. Others are computed by NumPy on the host: the elements of a device's tensor are
+read, which waits for them and which a function under `fw.jit` refuses, and the results
+go back. The gradients are products and solutions.
 Where there are several factors they are the rows of one result, one below the other.
 """
 

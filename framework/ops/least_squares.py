@@ -1,4 +1,7 @@
-"""Pseudo-inverses, ranks and least squares, by singular values."""
+"""Pseudo-inverses, ranks and least squares.
+
+Singular values say which count, unless `full_rank` shows that all do.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,17 @@ import numpy as np
 from ..autograd.tape import shown_as
 from ..base.dtype import float32, int64
 from ..base.modes import autocast_state
+from ..base.shape import TensorSpec, broadcast_shapes
 from ..dispatch.autocast_policy import autocast_float32_on_host
+from ..dispatch.declare import composite
 from . import factorization as factors
 from .elementwise.cast import cast
 from .elementwise.compare import where
 from .elementwise.complex_numbers import conj
-from .factorization import adjoint, turned
+from .factorization import WIDE, adjoint, turned
 from .factorization_results import Lstsq
-from .linear_algebra import _real, eigh, eigvalsh, svd, svdvals
+from .full_rank import full_rank_factors
+from .linear_algebra import _matrix, _real, eigh, eigvalsh, svd, svdvals
 from .matmul.matmul import matmul
 from .reduce.minmax import amax
 from .reduce.sum import sum
@@ -74,28 +80,122 @@ def pinv(
 
 @autocast_float32_on_host
 def _pseudo_inverse(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
-    if A.numel() == 0:
+    if _matrix("pinv", A, square=hermitian).numel() == 0:
         return turned(A)
-    return factors.pseudo_inverse(A, _pinv(A.detach(), atol, rtol, hermitian))
+    numbers = None if hermitian else _numbers(A, atol, rtol)
+    if numbers is not None:
+        found, _ = ranked_pseudo_inverse(A.detach(), *numbers)
+    elif hermitian:
+        found = _hermitian_pinv(A.detach(), atol, rtol)
+    else:
+        found, _ = _by_singular_values(A.detach(), atol, rtol)
+    return factors.pseudo_inverse(A, found) if A.needs_grad else found
 
 
-def _pinv(A: Tensor, atol: Any, rtol: Any, hermitian: bool) -> Tensor:  # noqa: N803
-    if hermitian:
-        values, vectors = eigh(A)
-        size = abs(values)
-        keep = size > _tolerance(A, size, atol, rtol)
-        inverse = where(keep, 1.0 / where(keep, values, 1.0), 0.0)
-        return matmul(vectors * unsqueeze(inverse, -2), adjoint(vectors))
+def _hermitian_pinv(A: Tensor, atol: Any, rtol: Any) -> Tensor:  # noqa: N803
+    values, vectors = eigh(A)
+    size = abs(values)
+    keep = size > _tolerance(A, size, atol, rtol)
+    inverse = where(keep, 1.0 / where(keep, values, 1.0), 0.0)
+    return matmul(vectors * unsqueeze(inverse, -2), adjoint(vectors))
+
+
+def _by_singular_values(
+    A: Tensor,  # noqa: N803
+    atol: Any,
+    rtol: Any,
+) -> tuple[Tensor, Tensor]:
+    """Return pseudo-inverses, and ranks."""
     u, s, vh = svd(A, False)
     keep = s > _tolerance(A, s, atol, rtol)
     inverse = where(keep, 1.0 / where(keep, s, 1.0), 0.0)
-    return matmul(adjoint(vh) * unsqueeze(inverse, -2), adjoint(u))
+    return matmul(adjoint(vh) * unsqueeze(inverse, -2), adjoint(u)), sum(keep, -1)
+
+
+def _full(A: Tensor) -> Tensor:  # noqa: N803
+    """Return ranks that are full."""
+    *batch, rows, columns = A.layout.shape
+    return fill_like(A, tuple(batch), min(rows, columns), int64)
+
+
+@composite(dtypes=WIDE, outputs=("out", "rank"))
+def ranked_pseudo_inverse(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, Tensor]:
+    """Return pseudo-inverses of (..., m, n), and ranks (...), without a gradient."""
+    found = full_rank_factors(x, atol, rtol)
+    if found is None:
+        return _by_singular_values(x, atol, rtol)
+    return (found[0] if len(found) == 1 else matmul(*found)), _full(x)
+
+
+@ranked_pseudo_inverse.spec
+def ranked_pseudo_inverse_spec(
+    x: TensorSpec, atol: float, rtol: float
+) -> tuple[TensorSpec, TensorSpec]:
+    *batch, rows, columns = x.shape
+    return (
+        TensorSpec((*batch, columns, rows), x.dtype),
+        TensorSpec(tuple(batch), int64),
+    )
+
+
+@composite(dtypes=WIDE, outputs=("out", "rank"))
+def least_squares_solution(a: Tensor, b: Tensor, rtol: float) -> tuple[Tensor, Tensor]:
+    """Return A^+ B, and the ranks of (..., m, n) A, without a gradient."""
+    found = full_rank_factors(a, 0.0, rtol)
+    if found is None:
+        inverse, rank = _by_singular_values(a, 0.0, rtol)
+        return matmul(inverse, b), rank
+    for each in reversed(found):
+        b = matmul(each, b)
+    return b, _full(a)
+
+
+@least_squares_solution.spec
+def least_squares_solution_spec(
+    a: TensorSpec, b: TensorSpec, rtol: float
+) -> tuple[TensorSpec, TensorSpec]:
+    batch = broadcast_shapes("lstsq", a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-1], b.shape[-1])
+    return TensorSpec(shape, a.dtype), TensorSpec(a.shape[:-2], int64)
+
+
+@composite(dtypes=WIDE)
+def ranks(x: Tensor, atol: float, rtol: float) -> Tensor:
+    """Return the ranks (...) of (..., m, n)."""
+    if full_rank_factors(x, atol, rtol) is not None:
+        return _full(x)
+    s = svdvals(x)
+    return sum(s > _tolerance(x, s, atol, rtol), -1)
+
+
+@ranks.spec
+def ranks_spec(x: TensorSpec, atol: float, rtol: float) -> TensorSpec:
+    return TensorSpec(x.shape[:-2], int64)
+
+
+def _numbers(
+    A: Tensor,  # noqa: N803
+    atol: Any,
+    rtol: Any,
+) -> tuple[float, float] | None:
+    """Return both tolerances, or None if one is a tensor, or no matrix has elements."""
+    if not A.numel() or not all(
+        isinstance(each, int | float | None) for each in (atol, rtol)
+    ):
+        return None
+    if rtol is None:
+        rtol = _rounding(A) if atol is None else 0.0
+    return float(atol or 0), float(rtol)
+
+
+def _rounding(A: Tensor) -> float:  # noqa: N803
+    """Return the relative tolerance where none is given."""
+    return float(np.finfo(A.dtype.numpy).eps) * max(A.layout.shape[-2:])
 
 
 def _tolerance(A: Tensor, s: Tensor, atol: Any, rtol: Any) -> Any:  # noqa: N803
     if rtol is None:
-        eps = float(np.finfo(A.dtype.numpy).eps) * max(A.layout.shape[-2:])
-        rtol = eps if atol is None else 0.0
+        rtol = _rounding(A) if atol is None else 0.0
     largest = amax(s.detach(), -1, True)
     pair: list[Any] = [
         float(each or 0)
@@ -132,10 +232,16 @@ def matrix_rank(
         Whether matrices are Hermitian.
     """
     A = A.detach()  # noqa: N806
+    _matrix("matrix_rank", A, square=hermitian)
+    atol = tol if atol is None else atol
+    numbers = None if hermitian else _numbers(A, atol, rtol)
+    if numbers is not None:
+        found: Tensor = ranks(A, *numbers)
+        return found
     s = abs(eigvalsh(A)) if hermitian else svdvals(A)
     if s.shape[-1] == 0:
         return sum(s > 0, -1)
-    return sum(s > _tolerance(A, s, tol if atol is None else atol, rtol), -1)
+    return sum(s > _tolerance(A, s, atol, rtol), -1)
 
 
 @autocast_float32_on_host
@@ -147,7 +253,7 @@ def lstsq(
     *,
     driver: str | None = None,
 ) -> Lstsq:
-    """Return the X that makes A X - B smallest, by the pseudo-inverse.
+    """Return the X that makes A X - B smallest, and of those the smallest.
 
     Parameters
     ----------
@@ -172,7 +278,15 @@ def lstsq(
         )
     vector = len(B.layout.shape) + 1 == len(A.layout.shape)
     b = unsqueeze(B, -1) if vector else B
-    solution = matmul(pinv(A, rtol=rcond), b)
+    numbers = _numbers(_matrix("lstsq", A, square=False), None, rcond)
+    rank: Tensor | None = None
+    if numbers is None or A.dtype is not b.dtype:
+        solution = matmul(pinv(A, rtol=rcond), b)
+    elif A.needs_grad or b.needs_grad:
+        found, rank = ranked_pseudo_inverse(A.detach(), *numbers)
+        solution = matmul(factors.pseudo_inverse(A, found), b)
+    else:
+        solution, rank = least_squares_solution(A, b, numbers[1])
     rows, columns = A.layout.shape[-2:]
     none: Tensor = fill_like(A, (0,), 0, A.dtype.to_real())
     residuals = none
@@ -180,8 +294,9 @@ def lstsq(
         difference = matmul(A, solution) - b
         residuals = sum(_real(difference * conj(difference)), -2)
     out = squeeze(solution, -1) if vector else solution
-    rank: Tensor = fill_like(A, (0,), 0, int64)
-    if driver != "gels":
+    if driver == "gels":
+        rank = fill_like(A, (0,), 0, int64)
+    elif rank is None:
         rank = matrix_rank(A, rtol=rcond)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else none
     return Lstsq(out, residuals, rank, values)
