@@ -193,7 +193,6 @@ def ndtr(input: Tensor) -> Tensor:
 
 
 @takes_keywords
-@shown_as("SpecialNdtriBackward0", "input")
 def ndtri(input: Tensor) -> Tensor:
     """Return the quantile of the standard normal distribution, inverse of `ndtr`.
 
@@ -203,7 +202,7 @@ def ndtri(input: Tensor) -> Tensor:
         Probabilities; NaN below 0 and above 1. Any dtype but complex; integers and
         bools are converted to the default dtype.
     """
-    return ops.erfinv(_fractional(input) * 2.0 - 1.0) * math.sqrt(2.0)
+    return _special.ndtri(_fractional(input))
 
 
 @takes_keywords

@@ -148,6 +148,9 @@ SPECIAL = {
     # The second derivative of PyTorch's is 5e-10 off in float64.
     "digamma": unary("digamma", in_float64(special.digamma), None, 0.5, 9),
     "erfinv": unary("erfinv", in_float64(special.erfinv), torch.erfinv, -0.9, 0.9),
+    "ndtri": unary(
+        "ndtri", in_float64(special.ndtri), in_float32(torch.special.ndtri), 0.05, 0.95
+    ),
     "i0": unary("i0", in_float64(special.i0), torch.special.i0, -3, 3),
     "i0e": unary("i0e", in_float64(special.i0e), torch.special.i0e, 0.2, 3),
     "i1": unary("i1", in_float64(special.i1), torch.special.i1, -3, 3),

@@ -37,6 +37,7 @@ NAMES = {
     "log_determinant": "LinalgSlogdetBackward0",
     "log_ndtr": "SpecialLogNdtrBackward0",
     "max_pool2d": "MaxPool2DWithIndicesBackward0",
+    "ndtri": "SpecialNdtriBackward0",
     "pseudo_inverse": "LinalgPinvBackward0",
     "qr_factors": "LinalgQrBackward0",
     "square": "PowBackward0",

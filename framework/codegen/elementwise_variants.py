@@ -81,6 +81,7 @@ _LONG = (
     "gamma",
     "hyperbolic",
     "orthogonal",
+    "quantile",
     "trigonometric",
 )
 """Files under `glsl/lib/math/` of functions that take many instructions."""

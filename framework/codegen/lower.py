@@ -58,6 +58,7 @@ NARROW = {
     "normal_gate": "quick_gate",
     "normal_slope": "quick_slope",
     "precise_erf": "quick_erf",
+    "precise_erfinv": "quick_erfinv",
     "precise_exp": "quick_full_exp",
     "precise_log": "quick_log",
     "precise_tanh": "quick_tanh",
@@ -68,6 +69,7 @@ NARROW = {
     "log_add_exp2": "quick_log_add_exp2",
     "truncated_remainder": "quick_truncated_remainder",
     "floored_remainder": "quick_floored_remainder",
+    "sine_quotient": "quick_sine_quotient",
 }
 """GLSL functions precise enough for 2-byte results, by the exact ones."""
 

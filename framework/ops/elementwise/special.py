@@ -62,20 +62,35 @@ def erfc_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * (exp(-square(x)) * -SLOPE)
 
 
-def host_erfinv(x: np.ndarray) -> np.ndarray:
-    """Return the inverse of `host_erf`, by Halley's method from an approximation."""
+def _host_quantile(size: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Return the inverse of `host_erf` at `size`, which is 1 - `rest`, of float64.
+
+    By Halley's method from Winitzki's approximation.
+    """
     with np.errstate(all="ignore"):
-        size = np.abs(np.asarray(x, np.float64))
-        logarithm = np.log1p(-size) + np.log1p(size)
+        logarithm = np.log(rest) + np.log1p(size)
+        logarithm = np.where(size < 0.5, np.log1p(-size * size), logarithm)
         half_way = 2 / (np.pi * 0.147) + logarithm / 2
         y = np.sqrt(np.sqrt(half_way**2 - logarithm / 0.147) - half_way)
         for _ in range(3):
-            inside = host_erf(y) - size
-            off = np.where(size < 0.5, inside, 1 - size - host_erfc(y))
+            off = np.where(size < 0.5, host_erf(y) - size, rest - host_erfc(y))
             newton = off / SLOPE * np.exp(y * y)
             y = y - newton / (1 + y * newton)
-        y = np.where(size == 1, np.inf, np.where(size < 1, y, np.nan))
-        return np.copysign(y, x).astype(x.dtype)
+        return np.where(rest == 0, np.inf, np.where(rest > 0, y, np.nan))
+
+
+def host_erfinv(x: np.ndarray) -> np.ndarray:
+    """Return the inverse of `host_erf`."""
+    size = np.abs(np.asarray(x, np.float64))
+    return np.copysign(_host_quantile(size, 1 - size), x).astype(x.dtype)
+
+
+def host_ndtri(x: np.ndarray) -> np.ndarray:
+    """Return quantiles of the normal distribution."""
+    wide = np.asarray(x, np.float64)
+    rest = 2 * np.minimum(wide, 1 - wide)
+    value = math.sqrt(2) * _host_quantile(1 - rest, rest)
+    return np.copysign(value, wide - 0.5).astype(x.dtype)
 
 
 @elementwise(
@@ -89,14 +104,29 @@ def erfinv(x: Tensor) -> Tensor:
 
     Notes
     -----
-    Source: Winitzki, A Handy Approximation for the Error Function and Its Inverse,
-    2008, for the start of Halley's method.
+    Source: Giles, Approximating the erfinv function, 2011, for the variable in which a
+    kernel's polynomials are; and Winitzki, A Handy Approximation for the Error Function
+    and Its Inverse, 2008, for where the host begins.
     """
 
 
 @erfinv.vjp
 def erfinv_vjp(grad: Tensor, out: Tensor) -> Tensor:
     return grad * (exp(square(out)) / SLOPE)
+
+
+@elementwise(
+    glsl="normal_quantile(x)",
+    reference=host_ndtri,
+    dtypes=FLOAT,
+)
+def ndtri(x: Tensor) -> Tensor:
+    """Return the number below which a normal number is with probability `x`."""
+
+
+@ndtri.vjp
+def ndtri_vjp(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (exp(square(out) * 0.5) * math.sqrt(2 * math.pi))
 
 
 def host_erfcx(x: np.ndarray) -> np.ndarray:

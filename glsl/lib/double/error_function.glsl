@@ -112,22 +112,3 @@ double log_normal_share(double x) {
     if (x < -1.5lf) return precise_log(0.5lf * large_erfcx(-s)) - 0.5lf * x * x;
     return precise_log1p(-0.5lf * precise_erfc(s));
 }
-
-// Winitzki's approximation, to 0.002, then three steps of Halley's method
-double precise_erfinv(double x) {
-    double size = abs(x), rest = 1.0lf - size;
-    if (!(size < 1.0lf)) return size == 1.0lf ? x * INFINITE_DOUBLE : NAN_DOUBLE;
-    double logarithm = precise_log1p(-size) + precise_log1p(size);
-    double half_way = 4.33074675076893lf + 0.5lf * logarithm;
-    double y = sqrt(sqrt(half_way * half_way - 6.80272108843537lf * logarithm) - half_way);
-    for (uint k = 0u; k < 3u; ++k) {
-        double off = size < 0.5lf ? precise_erf(y) - size : rest - precise_erfc(y);
-        // 2 / sqrt(pi) exp(-y^2) is the derivative of erf.
-        double newton = off * 8.86226925452758052283e-01lf * precise_exp(y * y);
-        y -= newton / fma(y, newton, 1.0lf);
-    }
-    // Near 0 the function is its slope times x.
-    double cube = size * size * size * 2.32013666534654507e-01lf;
-    double found = size < 1e-4lf ? fma(size, 8.86226925452758052283e-01lf, cube) : y;
-    return x < 0.0lf ? -found : found;
-}

@@ -1,7 +1,6 @@
 // Modified Bessel functions of the first kind, of order 0 and 1, of float32
 //
-// Up to 12 by their series, of positive terms alone, which has few of them up to 4; above
-// by the asymptotic expansion, whose smallest term is e^-24 there.
+// Up to 4 by their series, of positive terms alone; above by a minimax polynomial in 1 / x.
 
 #include "exponential.glsl"
 
@@ -39,54 +38,65 @@ float near_i1(float x) {
     return 0.5 * x * y;
 }
 
-// exp(-|x|) I(x) for order 0 or 1
-float scaled_bessel(float x, uint order) {
-    if (x != x) return x;
-    float size = abs(x), sum = 1.0, term = 1.0;
-    if (size <= 12.0) {
-        float quarter = 0.25 * size * size;
-        for (uint k = 1u; k < 48u; ++k) {
-            term *= quarter / float(k * (k + order));
-            sum += term;
-            if (term < sum * 2.9e-8) break;
-        }
-        sum *= precise_exp(-size) * (order == 1u ? 0.5 * size : 1.0);
-    } else {
-        float inverse = 1.0 / size, fourth = order == 1u ? 4.0 : 0.0;
-        for (uint k = 1u; k < 14u; ++k) {
-            float odd = float(2u * k - 1u);
-            term *= (odd * odd - fourth) * inverse / float(8u * k);
-            sum += term;
-        }
-        sum *= inversesqrt(6.28318531 * size);
-    }
-    return order == 1u && x < 0.0 ? -sum : sum;
+// exp(-x) sqrt(x) I(x) of order 0 for x >= 4, in t = 8 / x - 1; relative error 2^-26
+float far_i0(float t) {
+    float y = -2.29649777e-06;
+    y = fma(y, t, 5.65952814e-06);
+    y = fma(y, t, 1.17348582e-05);
+    y = fma(y, t, -1.95363173e-05);
+    y = fma(y, t, -3.7401398e-05);
+    y = fma(y, t, 9.79356537e-06);
+    y = fma(y, t, 7.95266678e-05);
+    y = fma(y, t, 0.000185445984);
+    y = fma(y, t, 0.000735149195);
+    y = fma(y, t, 0.00734942313);
+    y = fma(y, t, 0.405686349);
+    return y;
+}
+
+// The same of order 1
+float far_i1(float t) {
+    float y = 1.84546184e-06;
+    y = fma(y, t, -5.94923085e-06);
+    y = fma(y, t, -1.04402598e-05);
+    y = fma(y, t, 2.17067245e-05);
+    y = fma(y, t, 3.81030368e-05);
+    y = fma(y, t, -1.41007249e-05);
+    y = fma(y, t, -9.40838218e-05);
+    y = fma(y, t, -0.000235509695);
+    y = fma(y, t, -0.00112570811);
+    y = fma(y, t, -0.0204864517);
+    y = fma(y, t, 0.379412264);
+    return y;
 }
 
 float precise_i0e(float x) {
-    if (abs(x) <= 4.0) return near_i0(x) * precise_exp(-abs(x));
-    return scaled_bessel(x, 0u);
+    float size = abs(x);
+    if (size <= 4.0) return near_i0(x) * precise_exp(-size);
+    return x != x ? x : far_i0(8.0 / size - 1.0) * inversesqrt(size);
 }
 
 float precise_i1e(float x) {
-    if (abs(x) <= 4.0) return near_i1(x) * precise_exp(-abs(x));
-    return scaled_bessel(x, 1u);
+    float size = abs(x);
+    if (size <= 4.0) return near_i1(x) * precise_exp(-size);
+    float value = far_i1(8.0 / size - 1.0) * inversesqrt(size);
+    return x != x ? x : x < 0.0 ? -value : value;
 }
 
-// exp(|x|) may be out of range where the product is not: it is taken in halves.
-float unscaled_bessel(float x, uint order) {
-    float root = precise_exp(0.5 * abs(x));
-    return scaled_bessel(x, order) * root * root;
+// exp(x) may be out of range where the product is not: it is taken in halves.
+float with_exponential(float value, float size) {
+    float root = precise_exp(0.5 * size);
+    return size > 3.4e38 ? INFINITE : value * root * root;
 }
 
 float precise_i0(float x) {
-    if (abs(x) <= 4.0) return near_i0(x);
-    return abs(x) > 3.4e38 ? INFINITE : unscaled_bessel(x, 0u);
+    return abs(x) <= 4.0 ? near_i0(x) : with_exponential(precise_i0e(x), abs(x));
 }
 
 float precise_i1(float x) {
     if (abs(x) <= 4.0) return near_i1(x);
-    return abs(x) > 3.4e38 ? (x < 0.0 ? -INFINITE : INFINITE) : unscaled_bessel(x, 1u);
+    float value = with_exponential(precise_i1e(abs(x)), abs(x));
+    return x < 0.0 ? -value : value;
 }
 
 #ifdef FLOAT64

@@ -17,12 +17,24 @@ vec2 complex_expm1(vec2 x) {
     return vec2(real, size * precise_sin(x.y));
 }
 
-// log|x|; near 1 by the distance of |x|^2 from it
+// log|x|, as half the logarithm of |x|^2: near 1 by its distance from it, elsewhere by the
+// square of x / 2^n, which is from 1 to 32
 float log_magnitude(vec2 x) {
     float large = max(abs(x.x), abs(x.y)), small = min(abs(x.x), abs(x.y));
-    bool near_one = large > 0.5 && large < 1.5 && small < 1.5;
+    bool near_one = large > 0.5 && large < 1.5;
     float apart = fma(large - 1.0, large + 1.0, small * small);
-    return near_one ? 0.5 * precise_log1p(apart) : precise_log(complex_magnitude(x));
+    float raised = large < 1.17549435e-38 ? 24.0 : 0.0, raise = power_of_two(raised);
+    float n = min(float(int(floatBitsToUint(large * raise) >> 23) - 127), 126.0);
+    float scale = power_of_two(-n);
+    float width = large * raise * scale, height = small * raise * scale;
+    float twice = 2.0 * (n - raised), rest;
+    float square = near_one ? 1.0 + apart : fma(width, width, height * height);
+    float f = reduce_logarithm(square, rest), down = power_of_two(-rest);
+    // 1 + apart has lost the last bits of apart.
+    f = near_one ? fma(apart, down, down - 1.0) : f;
+    float value = 0.5 * logarithm(f, near_one ? rest : rest + twice);
+    value = large == 0.0 ? -INFINITE : x.x != x.x || x.y != x.y ? NOT_A_NUMBER : value;
+    return isinf(x.x) || isinf(x.y) ? INFINITE : value;
 }
 
 vec2 complex_log(vec2 x) {

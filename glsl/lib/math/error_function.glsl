@@ -197,25 +197,6 @@ float log_normal_share(float x) {
     return x != x ? x : size == INFINITE ? (left ? -INFINITE : 0.0) : value;
 }
 
-// Inverse of the error function: Winitzki's approximation, to 0.002, then two steps of
-// Halley's method, on the complement where that has more digits.
-float precise_erfinv(float x) {
-    float size = abs(x), rest = 1.0 - size;
-    if (!(size < 1.0)) return size == 1.0 ? x * INFINITE : NOT_A_NUMBER;
-    float logarithm = precise_log1p(-size) + precise_log1p(size);
-    float half_way = 4.33074675 + 0.5 * logarithm;
-    float y = sqrt(sqrt(half_way * half_way - 6.80272109 * logarithm) - half_way);
-    for (uint k = 0u; k < 2u; ++k) {
-        float off = size < 0.5 ? precise_erf(y) - size : rest - precise_erfc(y);
-        // 2 / sqrt(pi) exp(-y^2) is the derivative of erf.
-        float newton = off * 0.886226925 * precise_exp(y * y);
-        y -= newton / fma(y, newton, 1.0);
-    }
-    // Near 0 the function is its slope times x.
-    float found = size < 1e-3 ? fma(size * size * size, 0.232013666, size * 0.886226925) : y;
-    return x < 0.0 ? -found : found;
-}
-
 #ifdef FLOAT64
 #include "lib/double/error_function.glsl"
 #endif

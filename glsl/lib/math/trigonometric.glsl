@@ -190,8 +190,23 @@ float precise_atan2(float y, float x) {
 
 // sin(x) / x, and 1 near 0
 float sine_quotient(float x) {
-    float value = rounded_quotient(precise_sin(x), x);
+    float sine = shifted_sine(x, 0u);
+#ifdef ROUNDED_QUOTIENTS
+    float value = divided(sine, x);
+#else
+    // Inverses of the largest numbers may count as 0.
+    float scale = abs(x) > 4.25352959e+37 ? 0.25 : 1.0;
+    float divisor = x * scale, inverse = 1.0 / divisor;
+    sine *= scale;
+    float value = sine * inverse;
+    value = corrected(value, rest_of_product(sine, value, divisor), inverse);
+#endif
     return abs(x) < 0.000244140625 ? 1.0 : value;
+}
+
+// The same for results that are rounded to 2 bytes
+float quick_sine_quotient(float x) {
+    return abs(x) < 0.000244140625 ? 1.0 : shifted_sine(x, 0u) / x;
 }
 
 // Its derivative, which far from 0 is (cos(x) - sin(x) / x) / x

@@ -43,6 +43,24 @@ def assigned(t: Any, x: Any, y: Any) -> Any:
     return z
 
 
+@pytest.mark.parametrize("place", ["cpu", "gpu"])
+def test_magnitudes_of_logarithms(place: str, gpu: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    sizes = 10 ** rng.uniform(-37, 38, (2, 2000))
+    near = np.exp(1j * rng.uniform(-3, 3, 500)) * rng.uniform(0.6, 1.4, 500)
+    x = np.concatenate([sizes[0] + 1j * sizes[1], near]).astype(np.complex64)
+    device = gpu if place == "gpu" else CPU
+    found = fw.tensor(x, device=device).log().numpy()
+    expected = np.log(x.astype(np.complex128))
+    np.testing.assert_allclose(found.real, expected.real, 1e-6, 1e-6)
+    # Neither comparison of a NaN is true.
+    ends = [complex(np.nan, 1), complex(1, np.nan), complex(np.inf, np.nan), 0, 3e38j]
+    found = fw.tensor(np.complex64(ends), device=device).log().numpy()
+    largest = np.float32(np.log(3e38))
+    expected = [np.nan, np.nan, np.inf, -np.inf, largest]
+    np.testing.assert_allclose(found.real, expected, 1e-6)
+
+
 FUNCTIONS = (
     "abs square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sigmoid sin"
     " cos tan sinh cosh tanh sgn angle conj_physical view_as_real isfinite isreal sum"

@@ -44,6 +44,7 @@ DOUBLES: dict[str, tuple[Any, Any, float, float]] = {
     "digamma": (fw.digamma, special.digamma, 0.1, 40),
     "polygamma": (lambda x: fw.polygamma(2, x), partial(special.polygamma, 2), 0.2, 9),
     "erfinv": (fw.erfinv, special.erfinv, -1, 1),
+    "ndtri": (fw.special.ndtri, special.ndtri, 0, 1),
     "i0": (fw.special.i0, special.i0, -50, 50),
     "i0e": (fw.special.i0e, special.i0e, -50, 50),
     "i1": (fw.special.i1, special.i1, -50, 50),
@@ -67,6 +68,32 @@ def test_float64_on_a_device(name: str, gpu: GpuDevice) -> None:
     on_device = function(fw.tensor(ends, dtype="float64", device=gpu)).numpy()
     on_host = function(fw.tensor(ends, dtype="float64")).numpy()
     np.testing.assert_allclose(on_device, on_host, 1e-14, 1e-14)
+
+
+def test_quantiles_of_small_and_large_shares(make: Make) -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.uniform(0, 1, 4000), 10 ** -rng.uniform(0, 37, 4000)]
+    x = np.concatenate([*parts, 1 - 10 ** -rng.uniform(0, 7, 1000)]).astype("f4")
+    found = fw.special.ndtri(make(x)).numpy()
+    np.testing.assert_allclose(found, special.ndtri(x.astype("f8")), 5e-7)
+    ends = fw.special.ndtri(make(np.float32([0, 1, 0.5, -0.1, 1.1, np.nan]))).numpy()
+    assert ends[0] == -math.inf
+    assert ends[1] == math.inf
+    assert ends[2] == 0
+    assert np.isnan(ends[3:]).all()
+
+
+@pytest.mark.device
+def test_small_float64_shares(gpu: GpuDevice) -> None:
+    if not gpu.gpu.info.shader_float64:
+        pytest.skip("the device has no shader_float64")
+    x = 10 ** -np.random.default_rng(0).uniform(0, 307, 2000)
+    found = fw.special.ndtri(fw.tensor(x, device=gpu)).numpy()
+    np.testing.assert_allclose(found, special.ndtri(x), 1e-13)
+    ends = fw.tensor([1 - 2.0**-53, 2.0**-53 - 1], dtype="float64", device=gpu)
+    np.testing.assert_allclose(
+        fw.erfinv(ends).numpy(), special.erfinv(ends.numpy()), 1e-13
+    )
 
 
 @pytest.mark.device
