@@ -212,12 +212,13 @@ def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
     """Return the preprocessor macros of every kernel on a device.
 
     See `lib/float16.glsl`, as software devices convert to float16 by as many integer
-    operations themselves, and `lib/math/division.glsl`.
+    operations themselves, and `lib/math/division.glsl` and `arithmetic.glsl`.
     """
     target = gpu.target
     given = {
         "DEVICE_ROUNDING": target.converts_to_float16,
         "ROUNDED_QUOTIENTS": target.rounds_quotients,
+        "DIVIDES_INT64": target.divides_int64,
         "FUSED_MULTIPLY_ADD": target.fuses_multiply_add and not target.rounds_quotients,
     }
     return {name: "1" for name, wanted in given.items() if wanted}

@@ -91,6 +91,9 @@ class Target:
     rounds_quotients : bool
         Quotients and square roots in float32 are rounded once, as by processors; Vulkan
         allows errors of 2.5 ulp and more.
+    divides_int64 : bool
+        64-bit integers are divided by an instruction, as by processors; elsewhere it
+        takes a hundred, and those of 32 bits twenty.
     fuses_multiply_add : bool
         `fma` in float32 is one instruction that rounds once; Vulkan allows a product
         and a sum.
@@ -121,6 +124,7 @@ class Target:
     fast_shuffles: bool
     converts_to_float16: bool
     rounds_quotients: bool
+    divides_int64: bool
     fuses_multiply_add: bool
     flushes_subnormals: bool
     compiles_row_kernels: bool
@@ -146,6 +150,7 @@ def target_of(info: DeviceInfo) -> Target:
         fast_shuffles=not software and info.subgroup_shuffle,
         converts_to_float16=not software and info.rounds_to_float16,
         rounds_quotients=software,
+        divides_int64=software,
         fuses_multiply_add=info.vendor_id in (_AMD, _NVIDIA),
         flushes_subnormals=not software and not info.preserves_subnormals,
         compiles_row_kernels=not software or info.shader_int64,

@@ -329,14 +329,50 @@ bool is_infinite(double x) {
 }
 #endif
 
-// Integers wrap. Division by 0 gives 0. The quotient of the smallest integer and -1,
-// which stops some processors, is taken by a negation; % is undefined for negative
-// operands.
-#define INTEGER_FUNCTIONS(T, BITS)                                                     \
+// Quotients of magnitudes: by 0 it is that by 1, as processors stop there, also in lanes
+// that a branch leaves out. Most of 64 bits are of numbers of 32, whose division takes a
+// fraction of the time where none is an instruction.
+uint quotient_of(uint x, uint y) {
+    return x / max(y, 1u);
+}
+
+uint divisor_of(uint x, uint y) {
+    while (y != 0u) {
+        uint rest = x - quotient_of(x, y) * y;
+        x = y;
+        y = rest;
+    }
+    return x;
+}
+
+#ifdef INT64
+uint64_t quotient_of(uint64_t x, uint64_t y) {
+#ifndef DIVIDES_INT64
+    if (uint((x | y) >> 32) == 0u) return uint64_t(quotient_of(uint(x), uint(y)));
+#endif
+    return x / max(y, uint64_t(1));
+}
+
+uint64_t divisor_of(uint64_t x, uint64_t y) {
+    while (uint((x | y) >> 32) != 0u && y != uint64_t(0)) {
+        uint64_t rest = x - x / max(y, uint64_t(1)) * y;
+        x = y;
+        y = rest;
+    }
+    return y == uint64_t(0) ? x : uint64_t(divisor_of(uint(x), uint(y)));
+}
+#endif
+
+// Integers wrap. Division by 0 gives 0. Quotients are of magnitudes, as % is undefined
+// for negative operands, and that of the smallest integer and -1 stops some processors.
+#define INTEGER_FUNCTIONS(T, MAGNITUDE, BITS)                                          \
+    T magnitude(T x) {                                                                 \
+        return x < T(0) ? T(0) - x : x;                                                \
+    }                                                                                  \
     T truncated_quotient(T x, T y) {                                                   \
-        bool minus_one = y < T(0) && T(0) - y == T(1);                                 \
-        T quotient = x / (y == T(0) || minus_one ? T(1) : y);                          \
-        return y == T(0) ? T(0) : minus_one ? T(0) - x : quotient;                     \
+        T found = T(quotient_of(MAGNITUDE(magnitude(x)), MAGNITUDE(magnitude(y))));    \
+        found = (x < T(0)) != (y < T(0)) ? T(0) - found : found;                       \
+        return y == T(0) ? T(0) : found;                                               \
     }                                                                                  \
     T truncated_remainder(T x, T y) {                                                  \
         return y == T(0) ? T(0) : x - truncated_quotient(x, y) * y;                    \
@@ -346,9 +382,10 @@ bool is_infinite(double x) {
         return rest != T(0) && (rest < T(0)) != (y < T(0)) ? rest + y : rest;          \
     }                                                                                  \
     T floored_quotient(T x, T y) {                                                     \
-        T rest = truncated_remainder(x, y);                                            \
+        T quotient = truncated_quotient(x, y);                                         \
+        T rest = y == T(0) ? T(0) : x - quotient * y;                                  \
         bool down = rest != T(0) && (rest < T(0)) != (y < T(0));                       \
-        return truncated_quotient(x, y) - (down ? T(1) : T(0));                        \
+        return quotient - (down ? T(1) : T(0));                                        \
     }                                                                                  \
     T power(T x, T y) {                                                                \
         T minus_one = T(0) - T(1);                                                     \
@@ -371,18 +408,8 @@ bool is_infinite(double x) {
         T rest = x < T(0) ? T(0) - T(1) : T(0);                                        \
         return y < T(0) || y >= T(BITS) ? rest : x >> y;                               \
     }                                                                                  \
-    T magnitude(T x) {                                                                 \
-        return x < T(0) ? T(0) - x : x;                                                \
-    }                                                                                  \
     T greatest_divisor(T x, T y) {                                                     \
-        x = magnitude(x);                                                              \
-        y = magnitude(y);                                                              \
-        while (y != T(0)) {                                                            \
-            T rest = magnitude(truncated_remainder(x, y));                             \
-            x = y;                                                                     \
-            y = rest;                                                                  \
-        }                                                                              \
-        return x;                                                                      \
+        return T(divisor_of(MAGNITUDE(magnitude(x)), MAGNITUDE(magnitude(y))));        \
     }                                                                                  \
     T signum(T x) {                                                                    \
         return x > T(0) ? T(1) : x < T(0) ? T(0) - T(1) : T(0);                        \
@@ -403,9 +430,9 @@ bool is_infinite(double x) {
         return false;                                                                  \
     }
 
-INTEGER_FUNCTIONS(int, 32)
-INTEGER_FUNCTIONS(uint, 32)
+INTEGER_FUNCTIONS(int, uint, 32)
+INTEGER_FUNCTIONS(uint, uint, 32)
 #ifdef INT64
-INTEGER_FUNCTIONS(int64_t, 64)
-INTEGER_FUNCTIONS(uint64_t, 64)
+INTEGER_FUNCTIONS(int64_t, uint64_t, 64)
+INTEGER_FUNCTIONS(uint64_t, uint64_t, 64)
 #endif

@@ -120,6 +120,44 @@ def _check_quotients(make: Make) -> None:
     assert np.mean((found != roots) & ~np.isnan(roots)) < 1e-4
 
 
+@pytest.mark.parametrize("divides", [False, True])
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8"])
+def test_integer_quotients_of_every_size(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, dtype: str, divides: bool
+) -> None:
+    """Also of those that 32 bits do not hold, and where most lanes have others."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, divides_int64=divides)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.plans.clear()
+    rng = np.random.default_rng(6)
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    ends = np.array([0, 1, 2, 7, most, most - 1, most // 2, least, least + 1], dtype)
+    if least < 0:
+        ends = np.concatenate([ends, -ends[1:4], ends[4:5] >> 31, [1 - least // 2]])
+    ends = ends.astype(dtype)
+    drawn = rng.integers(least, most, (2, 4000), dtype, endpoint=True)
+    few = rng.integers(1, 100, (2, 400)).astype(dtype)
+    drawn[1] >>= rng.integers(0, np.iinfo(dtype).bits - 1, 4000).astype(dtype)
+    x = np.concatenate([np.repeat(ends, len(ends)), drawn[0], few[0]])
+    y = np.concatenate([np.tile(ends, len(ends)), drawn[1], few[1]])
+    divisors = y != 0
+    a, b = fw.tensor(x, device=gpu), fw.tensor(y, device=gpu)
+    with np.errstate(all="ignore"):
+        wanted = {
+            "floor_divide": x // y,
+            "remainder": np.remainder(x, y),
+            "fmod": np.fmod(x, y),
+            "gcd": np.gcd(x, y),
+            "lcm": np.lcm(x, y),
+        }
+    for name, right in wanted.items():
+        found = getattr(fw, name)(a, b).numpy()
+        where = divisors if name in ("floor_divide", "remainder", "fmod") else ...
+        np.testing.assert_array_equal(found[where], right[where], name)
+    gpu.plans.clear()
+
+
 SPECIAL = np.float32(
     "0 -0.0 inf -inf nan 1 -1 3 7 1e-40 -1e-40 1e-38 1.2e-38 2e-38 1e-30 1e-10 1e10"
     " 1e30 3.4e38 -3.4e38".split()
