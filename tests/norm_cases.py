@@ -41,6 +41,9 @@ CHANNELS = (
 )
 """Shapes of what is normalised, and of its statistics."""
 
+ROWS = (((3, 7), (3, 1)), ((2, 3, 5), (2, 1, 5)), ((0, 7), (0, 1)), ((1, 1), (1, 1)))
+"""Shapes of what has rows, and of a number for each."""
+
 
 def of_normalized(
     scaled: Any, x: Any, mean: Any, inverse_std: Any, one: Any, two: Any, share: float
@@ -181,6 +184,41 @@ NORMALIZATION = {
         gradient=False,
         scale=64,  # the oracles round a float16 eight times
     ),
+    "softmax_element": Case(
+        REGISTRY["softmax_element"],
+        tuple(
+            Sample((Draw(whole, -4, 4), Draw(each, 4, 5), Draw(each, 1, 3)), {})
+            for whole, each in ROWS
+        ),
+        lambda x, greatest, total: np.exp(x - greatest) / total,
+        lambda x, greatest, total: (x - greatest).exp() / total,
+        gradient=False,
+        scale=16,  # the oracles round a float16 exponent of up to 9
+    ),
+    "log_softmax_element": Case(
+        REGISTRY["log_softmax_element"],
+        tuple(sample(whole, each, each) for whole, each in ROWS),
+        lambda x, greatest, log_total: x - greatest - log_total,
+        lambda x, greatest, log_total: x - greatest - log_total,
+        gradient=False,
+        scale=4,  # the oracles round a float16 twice
+    ),
+    "softmax_element_vjp": Case(
+        REGISTRY["softmax_element_vjp"],
+        tuple(sample(whole, whole, each) for whole, each in ROWS),
+        lambda grad, y, shared: y * (grad - shared),
+        lambda grad, y, shared: y * (grad - shared),
+        gradient=False,
+        scale=4,  # the oracles round a float16 twice
+    ),
+    "log_softmax_element_vjp": Case(
+        REGISTRY["log_softmax_element_vjp"],
+        tuple(sample(whole, whole, each) for whole, each in ROWS),
+        lambda grad, y, shared: grad - np.exp(y) * shared,
+        lambda grad, y, shared: grad - y.exp() * shared,
+        gradient=False,
+        scale=16,  # the oracles round a float16 three times
+    ),
     "batch_norm_train": Case(
         lambda x, weight, bias: ops.batch_norm(
             x, None, None, weight, bias, training=True
@@ -257,6 +295,22 @@ NORMALIZATION = {
             sample((7, 11), (11,), (11,)),
             sample((5, 4), (4,), (4,), centred=False),
             sample((0, 3), (3,), (3,)),
+            sample((1, 1), (1,), (1,)),
+        ),
+        torch=lambda x, weight, bias, centred=True: (
+            F.layer_norm(x, x.shape[1:], weight, bias)
+            if centred
+            else F.rms_norm(x, x.shape[1:], weight, 1e-5) + bias
+        ),
+        scale=20,  # deviations from a mean that is itself a sum
+    ),
+    "split_layer_norm": Case(
+        lambda x, weight, bias, centred=True: REGISTRY["split_layer_norm"](
+            x, statistic(weight), statistic(bias), 1e-5, centred
+        )[0],
+        (
+            sample((7, 11), (11,), (11,)),
+            sample((5, 4), (4,), (4,), centred=False),
             sample((1, 1), (1,), (1,)),
         ),
         torch=lambda x, weight, bias, centred=True: (

@@ -103,11 +103,16 @@ PRODUCTS = {
             ),
         ),
     ),
-    "dot": Case(
-        ops.dot,
-        (sample((13,), (13,)), sample((0,), (0,)), sample((1,), (1,))),
-        np.dot,
-        torch.dot,
+    "product_sums": Case(
+        lambda x, y, dim=0: REGISTRY["product_sums"](x, y, (dim,), x.dtype),
+        (
+            sample((13,), (13,)),
+            sample((1,), (1,)),
+            sample((3, 4, 5), (3, 4, 5), dim=1),
+            sample((7, 113), (7, 113), dim=1),
+        ),
+        lambda x, y, dim=0: (x * y).sum(dim, keepdims=True, dtype=x.dtype),
+        lambda x, y, dim=0: (x * y).sum(dim, keepdim=True, dtype=x.dtype),
         scale=10,
         bad=(
             Bad(

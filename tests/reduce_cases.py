@@ -315,6 +315,15 @@ REDUCE = {
 }
 
 
+def softmax_terms(x: np.ndarray, dim: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Return the greatest, and sums of exponentials of differences from it."""
+    wide = x.astype(np.float64)
+    greatest = wide.max(dim, keepdims=True)
+    kind = np.float64 if x.dtype == np.float64 else np.float32
+    total = np.exp(wide - greatest).sum(dim, keepdims=True)
+    return greatest.astype(kind), total.astype(kind)
+
+
 def softmax_grad(grad: Any, y: Any, dim: int, logarithm: bool) -> Any:
     """Return the gradient of softmax along the middle of three dimensions."""
     return REGISTRY["softmax_grad"](grad, y, logarithm)
@@ -342,6 +351,36 @@ SOFTMAX = {
         ),
         scale=10,  # an exponential of a difference that is itself rounded
         bad=(no_dimension("softmax", ops.softmax),),
+    ),
+    "softmax_terms": Case(
+        lambda x, dim=1: REGISTRY["softmax_terms"](x, (dim,)),
+        (
+            sample((7, 11)),
+            sample((113, 5), dim=0),
+            sample((3, 40, 2)),
+            sample((2, 10_007)),
+            sample((1, 1)),
+        ),
+        softmax_terms,
+        device_dtypes=("float16", "bfloat16", "float32"),
+        gradient=False,
+        scale=10,  # sums of exponentials
+    ),
+    "split_softmax": Case(
+        lambda x, dim=1, log=False: REGISTRY["split_softmax"](x, dim, log),
+        (
+            sample((7, 11)),
+            sample((5, 113), log=True),
+            sample((113, 5), dim=0),
+            sample((3, 40, 2), log=True),
+            sample((2, 1, 3, 1, 4, 5), dim=2),
+            sample((1, 1)),
+        ),
+        torch=lambda x, dim=1, log=False: (torch.log_softmax if log else torch.softmax)(
+            x, dim
+        ),
+        device_dtypes=("float16", "bfloat16", "float32"),
+        scale=10,  # an exponential of a difference that is itself rounded
     ),
     "composed_softmax": Case(
         lambda x, dim=1, log=False: REGISTRY["composed_softmax"](x, dim, log),

@@ -26,6 +26,8 @@ from .reduce import (
     group_tile,
     group_tiles,
     need_countable,
+    reduce_dispatches,
+    stateful,
     sum_rows,
 )
 from .rowwise import (
@@ -62,6 +64,12 @@ QUADS_OF_FEW_ROWS = 2
 CHANNEL_WORKGROUP = 1024
 """Invocations that share a channel on a GPU: channels are few, so many of them."""
 
+CHANNEL_WORKGROUPS = 2
+"""Such workgroups for each multiprocessor, as many as are resident at once."""
+
+LOADS_IN_FLIGHT = 4
+"""Elements that an invocation of them loads at once."""
+
 PARTIAL_SUMS = 264
 """Workgroups of 1024 invocations in a grid-stride loop over rows: two per SM of 132.
 
@@ -74,6 +82,12 @@ ROWS_IN_REGISTERS = 5
 COLUMN_INVOCATIONS = 1 << 18
 SOFTWARE_COLUMN_INVOCATIONS = 256
 """Upper bound of invocations of the column reduction."""
+
+LEAST_SHARED = 1 << 14
+"""Elements of a channel from which workgroups share it, if many would be idle."""
+
+LOOPED_CHANNEL = 1 << 16
+"""Elements of a channel from which workgroups share it, however many channels."""
 
 LEAST_CHUNK = 64
 MOST_CHUNK = 4096
@@ -409,3 +423,54 @@ def channel_dispatch(
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
     defines = storage_defines(x.dtype)
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
+
+
+def shares_channels(gpu: DeviceInfo, x: StridedSpec) -> bool:
+    """Return whether several workgroups should reduce a channel.
+
+    Where each has one, multiprocessors are idle if there are fewer channels, and a
+    long one is a long loop.
+
+    Parameters
+    ----------
+    gpu : DeviceInfo
+    x : StridedSpec, shape (batch, channels, inner)
+    """
+    batch, channels, inner = x.shape
+    idle = 2 * channels <= model_of(gpu).multiprocessors
+    least = LEAST_SHARED if idle else LOOPED_CHANNEL
+    return gpu.target.hides_latency and batch * inner >= least
+
+
+def moments_dispatches(gpu: DeviceInfo, x: StridedSpec) -> list[Dispatch]:
+    """Return the dispatches of mean and variance of (batch, channels, inner)."""
+    if not shares_channels(gpu, x):
+        names = "x", "mean", "variance"
+        return [channel_dispatch(gpu, "norm/batch_norm_stats", x, names)]
+    batch, _, inner = x.shape
+    results: dict[str, Argument] = {"mean_": "mean", "out_": "variance"}
+    results |= {"scale": 1.0 / (batch * inner)}
+    chosen = stateful("reduce/variance", x.dtype, 3, results, {}, {"MOMENTS": "1"})
+    return reduce_dispatches(gpu, chosen, x, (0, 2))
+
+
+def channel_sums_dispatches(
+    gpu: DeviceInfo, x: StridedSpec, mean: StridedSpec
+) -> list[Dispatch]:
+    """Return the dispatches of the sums of gradients of (batch, channels, inner)."""
+    names = "x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized"
+    kernel = "norm/batch_norm_vjp"
+    whole = channel_dispatch(gpu, kernel, x, names, grad="grad_out")
+    if not gpu.target.hides_latency:
+        return [whole]
+    whole = replace(whole, defines={**whole.defines, "ITEMS": str(LOADS_IN_FLIGHT)})
+    batch, channels, inner = x.shape
+    wanted = ceil_div(CHANNEL_WORKGROUPS * model_of(gpu).multiprocessors, channels)
+    chunks = min(wanted, batch * inner // LEAST_SHARED)
+    if chunks < 2 or not shares_channels(gpu, x):
+        return [whole]
+    size = chunks * channels * mean.dtype.itemsize
+    areas = [Scratch(name, size) for name in names[3:]]
+    push = {**whole.push, **{area.name: area for area in areas}}
+    sums = (sum_rows(gpu, each, mean, chunks, channels, each.name) for each in areas)
+    return [replace(whole, grid=fold_grid(channels, chunks), push=push), *sums]

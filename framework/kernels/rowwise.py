@@ -31,6 +31,14 @@ LEAST_COMPOSED_EAGER = 1 << 22
 LEAST_COMPOSED_COLUMNS = 1024
 """Elements of a strided row from which its fused reductions are faster on a GPU."""
 
+FUSED = "fused"
+SPLIT = "split"
+"""Ways to compose a row op: ops that fuse into one kernel; or one reduction, which
+workgroups share, and an element-wise kernel."""
+
+LEAST_SPLIT = 1 << 15
+"""Elements of a row from which workgroups share it, if no registers hold it."""
+
 SMALLEST_WORKGROUP = 128
 """Least workgroup size; short rows share a workgroup."""
 
@@ -85,34 +93,44 @@ def uses_register_rows(gpu: DeviceInfo) -> bool:
     return gpu.target.limits_registers and gpu.subgroup_arithmetic
 
 
-def is_composed(x: Tensor, dim: int = -1) -> bool:
-    """Return whether a row op is better composed of ops that fuse into one kernel.
+def row_composition(x: Tensor, dim: int = -1) -> str:
+    """Return whether a row op is better composed of other ops; see `FUSED`, `SPLIT`.
 
     On a software device the fused kernel takes half the time of the hand-written one.
-    On a GPU it does for rows that no registers hold, but costs the host several nodes.
+    On a GPU it does for short rows, but costs the host several nodes. Long ones that no
+    registers hold are split: one reduction finds what a row has in common, however few
+    rows there are, and an element-wise kernel makes the result.
 
     Parameters
     ----------
     x : Tensor
     dim : int, default -1
         Dimension along which its rows lie.
+
+    Returns
+    -------
+    str
+        Empty where the op has a kernel that is better.
     """
     device = x.device
-    if not isinstance(device, GpuDevice) or not device.fusing:
-        return False
+    if not isinstance(device, GpuDevice):
+        return ""
     gpu, shape = device.gpu.info, x.layout.shape
+    count, contiguous = shape[dim], dim in (-1, len(shape) - 1)
     software = gpu.target.prefers_composition
+    if contiguous and count >= LEAST_SPLIT and not software:
+        held = x.dtype not in SINGLE or row_tile(gpu, x.dtype, count) is not None
+        return "" if held else SPLIT
     # A trace records the nodes once.
     cheap = software or trace_hooks.running
     least = LEAST_COMPOSED if cheap else LEAST_COMPOSED_EAGER
-    if x.numel() < least or x.dtype not in SINGLE:
-        return False
-    contiguous = dim in (-1, len(shape) - 1)
+    if not device.fusing or x.numel() < least or x.dtype not in SINGLE:
+        return ""
     if software:
-        return contiguous
+        return FUSED if contiguous else ""
     if not contiguous:
-        return shape[dim] >= LEAST_COMPOSED_COLUMNS
-    return row_tile(gpu, x.dtype, shape[dim]) is None
+        return SPLIT if count >= LEAST_COMPOSED_COLUMNS else ""
+    return "" if row_tile(gpu, x.dtype, count) is not None else FUSED
 
 
 def row_tile(

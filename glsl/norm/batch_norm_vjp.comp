@@ -1,16 +1,23 @@
 // Batch norm gradient sums: the two reductions over each channel
-// grid    one workgroup per channel, linear
+// grid    one workgroup per channel, linear; z: chunk of its elements
 // in      grad, x (batch, channels, inner); mean, inverse_std (channels) of ACC;
 //         inner_magic, inner_shift: see `divide`
-// out     sum_grad: of grad; sum_grad_normalized: of grad * (x - mean) * inverse_std
+// out     sum_grad: of grad; sum_grad_normalized: of grad * (x - mean) * inverse_std; of
+//         each chunk (chunks, channels)
 // consts  LOCAL_X: a power of two
+// macros  ITEMS: elements that an invocation loads at once
 // source  Ioffe and Szegedy, arXiv:1502.03167
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/group_sum.glsl"
+
+#ifndef ITEMS
+#define ITEMS 1
+#endif
 
 layout(push_constant, std430) uniform Push {
     In grad;
@@ -39,17 +46,28 @@ void main() {
 
     ACC sum = ACC(0);
     ACC products = ACC(0);
-    for (uint i = gl_LocalInvocationIndex; i < count; i += GROUP) {
-        uint at = channel_offset(i, channel, channels, inner, division);
-        ACC g = load(grad, at);
-        sum += g;
-        products = fma(g, load(x, at) - mean, products);
+    uint share = (count - 1) / gl_NumWorkGroups.z + 1;
+    uint begin = gl_WorkGroupID.z * share, end = min(begin + share, count);
+    for (uint i = begin + gl_LocalInvocationIndex; i < end; i += GROUP * ITEMS) {
+        ACC incoming[ITEMS], values[ITEMS];
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+            uint index = min(i + k * GROUP, end - 1);
+            uint at = channel_offset(index, channel, channels, inner, division);
+            incoming[k] = load(grad, at);
+            values[k] = load(x, at);
+        }
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+            if (i + k * GROUP >= end) break;
+            sum += incoming[k];
+            products = fma(incoming[k], values[k] - mean, products);
+        }
     }
     sum = tree_sum(sum);
     products = tree_sum(products);
 
     if (gl_LocalInvocationIndex == 0) {
-        push.sum_grad.at[channel] = sum;
-        push.sum_grad_normalized.at[channel] = products * push.inverse_std.at[channel];
+        uint place = gl_WorkGroupID.z * channels + channel;
+        push.sum_grad.at[place] = sum;
+        push.sum_grad_normalized.at[place] = products * push.inverse_std.at[channel];
     }
 }

@@ -1,7 +1,8 @@
 // Log-sum-exp of a strided tensor over dimensions
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
 // in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
-// out     out_ (outputs) T; with the macro PARTIAL instead states (chunks, outputs)
+// out     out_ (outputs) T; with the macro TERMS greatest and total (outputs) of ACC, of
+//         which it is made; with the macro PARTIAL instead states (chunks, outputs)
 // consts  those of lib/group_reduce.glsl and reduce/body.glsl
 // source  Milakov and Gimelshein, Online normalizer calculation for softmax,
 //         arXiv:1805.02867
@@ -12,7 +13,11 @@
 #include "lib/math/exponential.glsl"
 #include "lib/online_softmax.glsl"
 
+#ifdef TERMS
+#define RESULTS AccOut greatest; AccOut total;
+#else
 #define RESULTS Out out_;
+#endif
 #include "reduce/partial_states.glsl"
 #include "reduce/body.glsl"
 
@@ -24,6 +29,13 @@ State start(uint offset, uint index) { return State(-INFINITE, ACC(0)); }
 
 #ifdef PARTIAL
 void finish(uint place, State state) { push.states.at[place] = state; }
+#elif defined(TERMS)
+void finish(uint place, State state) {
+    // An infinity has no difference from itself.
+    bool finite = abs(state.greatest) < INFINITE;
+    push.greatest.at[place] = state.greatest;
+    push.total.at[place] = finite ? state.sum : NOT_A_NUMBER;
+}
 #else
 void finish(uint place, State state) {
     store(push.out_, place, state.greatest + precise_log(state.sum));

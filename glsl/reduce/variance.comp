@@ -1,8 +1,8 @@
 // Variance of a strided tensor over dimensions: squared distances from the mean, scaled
 // grid    linear in workgroups of LOCAL_X / GROUP outputs; z: chunk of the elements
 // in      x of T, as reduce/body.glsl indexes it, or states with the macro MERGE
-// out     out_ (outputs) T, times scale; with the macro PARTIAL instead states (chunks,
-//         outputs)
+// out     out_ (outputs) T, times scale; with the macro MOMENTS mean_ and out_ (outputs) of
+//         ACC; with the macro PARTIAL instead states (chunks, outputs)
 // consts  those of lib/group_reduce.glsl and reduce/body.glsl
 // source  Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for
 //         Computing Sample Variances, 1979
@@ -26,7 +26,11 @@ State merge(State old, State new) {
     return State(old.mean + apart * share, squares, count);
 }
 
+#ifdef MOMENTS
+#define RESULTS AccOut mean_; AccOut out_; ACC scale;
+#else
 #define RESULTS Out out_; ACC scale;
+#endif
 #include "reduce/partial_states.glsl"
 #include "reduce/body.glsl"
 
@@ -41,6 +45,11 @@ State start(uint offset, uint index) {
 
 #ifdef PARTIAL
 void finish(uint place, State state) { push.states.at[place] = state; }
+#elif defined(MOMENTS)
+void finish(uint place, State state) {
+    push.mean_.at[place] = state.mean;
+    push.out_.at[place] = state.squares * push.scale;
+}
 #else
 void finish(uint place, State state) {
     store(push.out_, place, state.squares * push.scale);

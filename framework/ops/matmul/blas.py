@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ...autograd.decomposed import DecomposedNode, on_tape, saved_operand
 from ...autograd.tape import (
     SHOWN,
@@ -19,30 +17,26 @@ from ...autograd.tape import (
     shown_as,
 )
 from ...base.device import GpuDevice
-from ...base.dtype import COMPLEX, NUMERIC, as_dtype, float32
+from ...base.dtype import COMPLEX, NUMERIC, float32
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec
 from ...dispatch import batching
 from ...dispatch.autocast_policy import (
     autocast_low_precision,
     autocast_low_precision_on_device,
     autocast_promote,
 )
-from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.reduce import reduce_dispatches, sum_like
+from ...dispatch.declare import composite
 from ..elementwise.binary import mul
 from ..elementwise.cast import need_one_dtype
 from ..elementwise.complex_numbers import conj
 from ..reduce.common import in_storage
+from ..reduce.products import _product_sums
 from ..reduce.sum import sum
 from ..source import fill_like
 from ..view import reshape, t, transpose, unsqueeze
 from .matmul import bmm, matmul
 
 if TYPE_CHECKING:
-    from vkbackend import DeviceInfo
-
     from ...tensor.tensor import Tensor
 
 
@@ -120,34 +114,6 @@ def vdot(a: Tensor, b: Tensor) -> Tensor:
     return _scalar_product(conj(a), b)
 
 
-@primitive(dtypes=NUMERIC, strided=True, typed="x")
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    """Return the sum of the products of two vectors of one stride, shape (1,)."""
-
-
-@_dot.spec
-def _dot_spec(x: TensorSpec, y: TensorSpec) -> TensorSpec:
-    return TensorSpec((1,), x.dtype)
-
-
-@_dot.kernel
-def _dot_kernel(gpu: DeviceInfo, x: StridedSpec, y: StridedSpec) -> list[Dispatch]:
-    assert x.layout.strides == y.layout.strides
-    products = sum_like("SUM", x.dtype, x.dtype, other="y")
-    return reduce_dispatches(gpu, products, x, (0,), other=y)
-
-
-@_dot.vjp
-def _dot_vjp(grad: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return mul(grad, y), mul(grad, x)
-
-
-@_dot.reference
-def _dot_reference(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    kind = as_dtype(x.dtype).arithmetic
-    return np.dot(x.astype(kind), y.astype(kind)).reshape(1)
-
-
 def _scalar_product(a: Tensor, b: Tensor) -> Tensor:
     """Return the sum of the products of two vectors, shape ()."""
     device = a.device
@@ -163,7 +129,8 @@ def _scalar_product(a: Tensor, b: Tensor) -> Tensor:
         return sum(mul(a, b))
     if a.layout.strides != b.layout.strides:
         a, b = a.contiguous(), b.contiguous()
-    return reshape(_dot(in_storage(a), in_storage(b)), ())
+    products = _product_sums(in_storage(a), in_storage(b), (0,), a.dtype)
+    return reshape(products, ())
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:

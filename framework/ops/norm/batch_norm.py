@@ -14,7 +14,7 @@ from ...base.shape import Layout, TensorSpec
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
-from ...kernels.norm import channel_dispatch
+from ...kernels.norm import channel_sums_dispatches, moments_dispatches
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.compare import clamp_min
 from ..elementwise.optimizer_step import weighted_sum
@@ -44,7 +44,7 @@ def batch_norm_moments(x: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple of Tensor, shape (channels,)
-        Two passes over the data, so nothing cancels.
+        Of differences from means, so nothing cancels.
     """
 
 
@@ -55,9 +55,8 @@ def batch_norm_moments_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 
 @batch_norm_moments.kernel
-def batch_norm_moments_kernel(gpu: DeviceInfo, x: StridedSpec) -> Dispatch:
-    names = "x", "mean", "variance"
-    return channel_dispatch(gpu, "norm/batch_norm_stats", x, names)
+def batch_norm_moments_kernel(gpu: DeviceInfo, x: StridedSpec) -> list[Dispatch]:
+    return moments_dispatches(gpu, x)
 
 
 @batch_norm_moments.reference
@@ -92,9 +91,10 @@ def batch_norm_sums_spec(
 
 
 @batch_norm_sums.kernel
-def batch_norm_sums_kernel(gpu: DeviceInfo, x: StridedSpec, **_: object) -> Dispatch:
-    names = "x", "mean", "inverse_std", "sum_grad", "sum_grad_normalized"
-    return channel_dispatch(gpu, "norm/batch_norm_vjp", x, names, grad="grad_out")
+def batch_norm_sums_kernel(
+    gpu: DeviceInfo, x: StridedSpec, mean: StridedSpec, **_: object
+) -> list[Dispatch]:
+    return channel_sums_dispatches(gpu, x, mean)
 
 
 @batch_norm_sums.reference

@@ -26,13 +26,15 @@ from ...kernels.norm import (
     layer_norm_dx_dispatch,
     layer_norm_grad_candidates,
 )
-from ...kernels.rowwise import is_composed
+from ...kernels.rowwise import FUSED, SPLIT, row_composition
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage
-from ..reduce.sum import mean, sum
+from ..reduce.sum import mean, sum, total
 from ..source import fill_like
 from ..view import reshape
+from .batch_norm import batch_norm_moments, batch_norm_sums
+from .normalized import inverse_deviation, normalized, normalized_vjp
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -104,6 +106,68 @@ def _composed_layer_norm(
     )
 
 
+@composite(
+    dtypes={"x": FLOAT, "weight": STATISTIC, "bias": STATISTIC},
+    outputs=("out", "mean", "inverse_std"),
+)
+def _split_layer_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `_layer_norm` by one reduction of each row and an element-wise kernel."""
+    (rows, columns), wide = x.layout.shape, statistic_dtype(x.dtype)
+    if centred:
+        row_mean, spread = batch_norm_moments(_rows_as_channels(x))
+    else:
+        row_mean = fill_like(x, (rows,), 0, wide)
+        squares = total(x, (1,), False, wide, mapping="square")
+        spread = squares * (1.0 / columns)
+    inverse_std = inverse_deviation(spread, eps)
+    scale = reshape(inverse_std, (rows, 1))
+    if weight is not None and bias is not None:
+        out = normalized(x, reshape(row_mean, (rows, 1)), scale, weight, bias)
+    else:
+        out = as_dtype_of(x, wide)
+        out = (out - reshape(row_mean, (rows, 1)) if centred else out) * scale
+        out = out if weight is None else out * weight
+        out = out if bias is None else out + bias
+    return as_dtype_of(out, x.dtype), row_mean, inverse_std
+
+
+@_split_layer_norm.vjp
+def _split_layer_norm_vjp(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    inverse_std: Tensor,
+    eps: float,
+    centred: bool,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    if is_grad_enabled():
+        return _differentiable_vjp(grad, x, weight, eps, centred)
+    dx = dgamma = dbeta = None
+    if needs[0]:
+        h = grad if weight is None else grad * weight
+        flat = as_dtype_of(_rows_as_channels(h), x.dtype)
+        sums = batch_norm_sums(flat, _rows_as_channels(x), mean, inverse_std)
+        rows, columns = x.layout.shape
+        centre, spread, first, second = (
+            reshape(each, (rows, 1)) for each in (mean, inverse_std, *sums)
+        )
+        # A mean that is taken to be 0 has no gradient.
+        first = first if centred else centre
+        dx = normalized_vjp(h, x, centre, spread, first, second, 1.0 / columns)
+    if needs[1] or needs[2]:
+        dgamma, dbeta = layer_norm_dgamma(grad, x, mean, inverse_std, centred)
+    return dx, dgamma, dbeta
+
+
+def _rows_as_channels(x: Tensor) -> Tensor:
+    """Return rows as channels of one sample."""
+    return reshape(x, (1, *x.layout.shape))
+
+
 @_composed_layer_norm.vjp
 @_layer_norm.vjp
 def _layer_norm_vjp(
@@ -116,7 +180,7 @@ def _layer_norm_vjp(
     centred: bool,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if is_grad_enabled() or is_composed(x):
+    if is_grad_enabled() or row_composition(x) == FUSED:
         return _differentiable_vjp(grad, x, weight, eps, centred)
     if not needs[0]:
         return None, *layer_norm_dgamma(grad, x, mean, inverse_std, centred)
@@ -275,6 +339,13 @@ def layer_norm_dx_dgamma_reference(
     return grad, *layer_norm_dgamma_reference(**call)
 
 
+_BY_COMPOSITION = {
+    "": _layer_norm,
+    FUSED: _composed_layer_norm,
+    SPLIT: _split_layer_norm,
+}
+
+
 def _normalize_last_dims(
     name: str,
     x: Tensor,
@@ -309,7 +380,7 @@ def _normalize_last_dims(
         out = x if weight is None else x * weight
         return as_dtype_of(out if bias is None else out + bias, x.dtype)
     rows = reshape(x, (math.prod(whole[:outer_dims]), math.prod(shape)))
-    chosen = _composed_layer_norm if is_composed(rows) else _layer_norm
+    chosen = _BY_COMPOSITION[row_composition(rows)]
     out, _, _ = chosen(in_storage(rows), vectors[0], vectors[1], eps, centred)
     return as_dtype_of(reshape(out, whole), x.dtype)
 

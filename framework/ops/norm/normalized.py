@@ -1,4 +1,4 @@
-"""Arithmetic of batch and group normalisation, each formula one node of the graph.
+"""Arithmetic of normalisation and softmax, each formula one node of the graph.
 
 Statistics broadcast to what they normalise; they have no gradient, as the layers' own
 gradients are made of them.
@@ -73,3 +73,39 @@ def normalized_vjp(
     `sum_grad` and `sum_product` are the sums of that gradient, and of it times the
     result; `share` is one over the number of elements of a sum.
     """
+
+
+@elementwise(
+    glsl="divided(precise_exp(x - greatest), total)",
+    reference=lambda x, greatest, total: np.exp(x - greatest) / total,
+    dtypes=FLOAT,
+)
+def softmax_element(x: Tensor, greatest: Tensor, total: Tensor) -> Tensor:
+    """Return a softmax by the greatest of a row and its sum of exponentials."""
+
+
+@elementwise(
+    glsl="x - greatest - log_total",
+    reference=lambda x, greatest, log_total: x - greatest - log_total,
+    dtypes=FLOAT,
+)
+def log_softmax_element(x: Tensor, greatest: Tensor, log_total: Tensor) -> Tensor:
+    """Return the logarithm of `softmax_element`, by that of the sum."""
+
+
+@elementwise(
+    glsl="y * (grad - row_sum)",
+    reference=lambda grad, y, row_sum: y * (grad - row_sum),
+    dtypes=FLOAT,
+)
+def softmax_element_vjp(grad: Tensor, y: Tensor, row_sum: Tensor) -> Tensor:
+    """Return the gradient of softmax `y`; `row_sum` is the row's sum of grad * y."""
+
+
+@elementwise(
+    glsl="grad - precise_exp(y) * row_sum",
+    reference=lambda grad, y, row_sum: grad - np.exp(y) * row_sum,
+    dtypes=FLOAT,
+)
+def log_softmax_element_vjp(grad: Tensor, y: Tensor, row_sum: Tensor) -> Tensor:
+    """Return the gradient of log-softmax `y`; `row_sum` is the row's sum of grad."""

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as
 from ...base.dtype import FLOAT, SINGLE, DTypeLike, as_dtype, default_dtype, float64
 from ...base.shape import TensorSpec, normalize_dim, reduced_dims
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
-from ...ir.kernel_call import Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.norm import Candidates, softmax_call, softmax_grad_call
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
-from ...kernels.rowwise import is_composed
+from ...kernels.rowwise import FUSED, SPLIT, row_composition
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
@@ -25,8 +26,15 @@ from ..elementwise.unary import abs, lazy_copy
 from ..indexing.gather import rows_of
 from ..reduce.common import as_dtype_of, in_storage, readable
 from ..reduce.minmax import amax
-from ..reduce.sum import Dims, finish, reduce_empty, sum
-from ..view import reshape
+from ..reduce.products import _product_sums
+from ..reduce.sum import Dims, finish, reduce_empty, sum, total
+from ..view import movedim, reshape
+from .normalized import (
+    log_softmax_element,
+    log_softmax_element_vjp,
+    softmax_element,
+    softmax_element_vjp,
+)
 
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
@@ -70,6 +78,75 @@ def _composed_softmax(x: Tensor, dim: int, logarithm: bool) -> Tensor:
     return as_dtype_of(
         shifted - log(sums) if logarithm else exponentials / sums, x.dtype
     )
+
+
+@primitive(
+    dtypes=FLOAT,
+    device_dtypes=SINGLE,
+    outputs=("greatest", "total"),
+    strided=True,
+    typed="x",
+)
+def _softmax_terms(x: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return the greatest over `dims`, and sums of exponentials of differences from it.
+
+    Dimensions stay with size 1; both are of the dtype of statistics.
+    """
+
+
+@_softmax_terms.spec
+def _softmax_terms_spec(
+    x: TensorSpec, dims: tuple[int, ...]
+) -> tuple[TensorSpec, TensorSpec]:
+    kept = TensorSpec(kept_shape(x.shape, dims), statistic_dtype(x.dtype))
+    return kept, kept
+
+
+@_softmax_terms.kernel
+def _softmax_terms_kernel(
+    gpu: DeviceInfo, x: StridedSpec, dims: tuple[int, ...]
+) -> list[Dispatch]:
+    results: dict[str, Argument] = {"greatest": "greatest", "total": "total"}
+    chosen = stateful("reduce/logsumexp", x.dtype, 2, results, {}, {"TERMS": "1"})
+    return reduce_dispatches(gpu, chosen, x, dims)
+
+
+@_softmax_terms.reference
+def _softmax_terms_reference(
+    x: np.ndarray, dims: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    greatest = x.max(dims, keepdims=True)
+    return greatest, np.exp(x - greatest).sum(dims, keepdims=True)
+
+
+@composite(dtypes=FLOAT)
+def _split_softmax(x: Tensor, dim: int, logarithm: bool) -> Tensor:
+    """Return softmax along a dimension, by one reduction and element-wise ops."""
+    walked, dims = readable(x, (dim,))
+    terms = _softmax_terms(walked, dims)
+    # A copy has the reduced dimension last.
+    greatest, sums = (movedim(each, dims[0], dim) for each in terms)
+    if logarithm:
+        out = log_softmax_element(x, greatest, log(sums))
+    else:
+        out = softmax_element(x, greatest, sums)
+    return as_dtype_of(out, x.dtype)
+
+
+@_split_softmax.vjp
+def _split_softmax_vjp(grad: Tensor, out: Tensor, dim: int, logarithm: bool) -> Tensor:
+    if is_grad_enabled():
+        return _composed_softmax_vjp(grad, out, dim, logarithm)
+    kind, wide = out.dtype, statistic_dtype(out.dtype)
+    grad = as_dtype_of(grad, kind)
+    if logarithm:
+        shared = total(grad, (dim,), True, wide)
+        return as_dtype_of(log_softmax_element_vjp(grad, out, shared), kind)
+    if grad.layout.strides != out.layout.strides:
+        grad, out = grad.contiguous(), out.contiguous()
+    (one, dims), (other, _) = (readable(each, (dim,)) for each in (grad, out))
+    shared = movedim(_product_sums(one, other, dims, wide), dims[0], dim)
+    return as_dtype_of(softmax_element_vjp(grad, out, shared), kind)
 
 
 @_composed_softmax.vjp
@@ -154,9 +231,12 @@ def _softmax_along(
         return lazy_copy(source)
     stored = in_storage(source)
     double = kind is float64 and stored.is_gpu
+    composition = row_composition(stored, at) if shape else ""
     if double and not shape:
         out = reshape(_composed_softmax(reshape(stored, (1,)), 0, logarithm), ())
-    elif shape and (double or is_composed(stored, at)):
+    elif composition == SPLIT:
+        out = _split_softmax(stored, at, logarithm)
+    elif composition == FUSED or (double and shape):
         out = _composed_softmax(stored, at, logarithm)
     else:
         rows = rows_of(stored, at) if shape else reshape(stored, (1, 1, 1))

@@ -11,10 +11,11 @@ from tests.compare import assert_close
 from tests.framework.ops.twin import draw
 from vkbackend import DeviceInfo
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.base.dtype import bfloat16
+from vkbackend.framework.base.dtype import bfloat16, float32
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.ir.kernel_call import StridedSpec
 from vkbackend.framework.kernels import norm
+from vkbackend.framework.ops.norm.batch_norm import batch_norm_moments, batch_norm_sums
 from vkbackend.framework.ops.norm.layer_norm import (
     layer_norm_dgamma,
     layer_norm_dx,
@@ -51,6 +52,57 @@ def test_both_are_as_each(centred: bool, make: Make) -> None:
 def test_rows_in_registers(count: int, centred: bool, registers: GpuDevice) -> None:
     given = [fw.tensor(array, device=registers) for array in inputs(30, count)]
     compare(given, centred)
+
+
+def channels(*shape: int) -> StridedSpec:
+    return StridedSpec(shape, float32, Layout.contiguous(shape))
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks"),
+    [
+        ((1, 16, 1 << 20), 17),  # few long rows: two workgroups for each of 132
+        ((1, 4096, 1 << 17), 1),  # rows enough, which vec4 loads read once
+        ((64, 64, 56 * 56), 5),  # channels that would leave multiprocessors idle
+        ((8, 64, 14 * 14), 1),  # too short to be shared
+        ((64, 1024, 14 * 14), 1),  # channels enough
+    ],
+)
+def test_workgroups_share_few_channels(
+    shape: tuple[int, ...], chunks: int, discrete: DeviceInfo
+) -> None:
+    x, mean = channels(*shape), channels(shape[1])
+    sums = norm.channel_sums_dispatches(discrete, x, mean)
+    assert sums[0].grid[2] == chunks
+    assert len(sums) == (1 if chunks == 1 else 3)
+    moments = norm.moments_dispatches(discrete, x)
+    shared = norm.shares_channels(discrete, x)
+    assert (moments[0].kernel == "reduce/variance") == shared
+    assert shared == (shape[2] >= 1 << 16 or chunks > 1)
+
+
+def test_software_reduces_a_channel_in_a_workgroup(discrete: DeviceInfo) -> None:
+    software = dataclasses.replace(discrete, kind="software")
+    x = channels(1, 2, 1 << 17)
+    assert len(norm.moments_dispatches(software, x)) == 1
+    assert len(norm.channel_sums_dispatches(software, x, channels(2))) == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 16_384), (1, 3, 70_001)])
+def test_shared_channels_sum_up(shape: tuple[int, ...], quads: GpuDevice) -> None:
+    grad, x = (draw(*shape, seed=k) + k for k in range(2))
+    mean, variance = x.mean((0, 2)), x.var((0, 2))
+    given = [fw.tensor(each, device=quads) for each in (grad, x)]
+    found = batch_norm_moments(given[1])
+    assert_close(found[0], mean, scale=4)
+    assert_close(found[1], variance, scale=4)
+    inverse_std = 1 / np.sqrt(variance)
+    places = [fw.tensor(each, device=quads) for each in (mean, inverse_std)]
+    sums = batch_norm_sums(*given, *places)
+    y = (x.astype(np.float64) - mean[:, None]) * inverse_std[:, None]
+    assert_close(sums[0], grad.sum((0, 2), np.float64).astype(np.float32), scale=400)
+    products = (grad * y).sum((0, 2)).astype(np.float32)
+    assert_close(sums[1], products, scale=400)  # of tens of thousands of terms
 
 
 def test_few_rows_are_spread(discrete: DeviceInfo) -> None:

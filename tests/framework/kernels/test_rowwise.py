@@ -10,8 +10,10 @@ from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.dtype import float16, float32, float64
 from vkbackend.framework.kernels import rowwise
 from vkbackend.framework.kernels.rowwise import (
-    is_composed,
+    FUSED,
+    SPLIT,
     least_quads,
+    row_composition,
     row_tile,
     row_tiles,
 )
@@ -118,27 +120,31 @@ def test_the_usual_tile_is_one_of_those_to_choose_from(
 @pytest.mark.parametrize(
     ("shape", "dim", "eager", "traced"),
     [
-        ((1 << 14, 64), -1, False, True),  # short rows, few elements
-        ((1 << 16, 64), -1, True, True),
-        ((1 << 12, 1024), -1, False, False),  # rows that registers hold
-        ((1 << 6, 1 << 16), 1, True, True),  # rows that are too long for them
-        ((256, 1 << 14), 0, False, False),  # short strided rows
-        ((1024, 1 << 12), 0, True, True),
+        ((1 << 14, 64), -1, "", FUSED),  # short rows, few elements
+        ((1 << 16, 64), -1, FUSED, FUSED),
+        ((1 << 12, 1024), -1, "", ""),  # rows that registers hold
+        ((64, 1 << 15), 1, "", ""),
+        ((1, 1 << 16), 1, SPLIT, SPLIT),  # rows that are too long for them
+        ((1 << 6, 1 << 16), -1, SPLIT, SPLIT),
+        ((256, 1 << 14), 0, "", ""),  # short strided rows
+        ((1024, 1 << 12), 0, SPLIT, SPLIT),
     ],
 )
 def test_composed_rows_of_a_gpu(
     shape: tuple[int, int],
     dim: int,
-    eager: bool,
-    traced: bool,
+    eager: str,
+    traced: str,
     device: Device,
     gpu: DeviceInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     place = fw.device("gpu")
     assert isinstance(place, GpuDevice)
-    monkeypatch.setattr(place.gpu, "info", gpu)
     x = fw.empty(shape, device=place)
-    assert is_composed(x, dim) is eager
+    software = place.gpu.info.target.prefers_composition
+    assert not software or row_composition(x, dim) != SPLIT
+    monkeypatch.setattr(place.gpu, "info", gpu)
+    assert row_composition(x, dim) == eager
     monkeypatch.setattr(rowwise.trace_hooks, "running", True)
-    assert is_composed(x, dim) is traced
+    assert row_composition(x, dim) == traced

@@ -1,14 +1,25 @@
-"""Batch and group norm are few nodes of the graph, forward and backward."""
+"""Norms and softmax of few nodes, forward and backward, and of rows that are split."""
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
+from tests.compare import assert_close
+from tests.framework.ops.twin import draw
 from vkbackend.framework import nn
 from vkbackend.framework.base.device import GpuDevice
+from vkbackend.framework.nn import functional
 from vkbackend.framework.ops.norm.normalized import inverse_deviation
+
+LONG = 70_001
+"""Elements that no registers hold, and no vec4 loads fit."""
+
+EVEN = 1 << 16
 
 
 def ops_of(gpu: GpuDevice) -> Counter[str]:
@@ -40,3 +51,93 @@ def test_no_variance_and_no_eps_give_infinity(gpu: GpuDevice) -> None:
         variance = fw.tensor([0.0, 4.0], device=device)
         with np.errstate(divide="ignore"):
             assert inverse_deviation(variance, 0.0).tolist() == [np.inf, 0.5]
+
+
+def gradients(call: Any, lib: Any, inputs: list[Any], grad: Any) -> list[Any]:
+    """Return the result of a call, and the gradients of its inputs."""
+    out = call(lib, *inputs)
+    out.backward(grad)
+    return [out.detach(), *(each.grad for each in inputs)]
+
+
+CALLS = {
+    "softmax": (lambda lib, x: lib.softmax(x, 1), 0),
+    "log_softmax": (lambda lib, x: lib.log_softmax(x, 1), 0),
+    "layer_norm": (lambda lib, x: lib.layer_norm(x, (x.shape[1],)), 0),
+    "layer_norm_affine": (lambda lib, x, w, b: lib.layer_norm(x, w.shape, w, b), 2),
+    "layer_norm_weight": (lambda lib, x, w: lib.layer_norm(x, w.shape, w), 1),
+    "rms_norm": (lambda lib, x, w: lib.rms_norm(x, w.shape, w, 1e-5), 1),
+    "group_norm": (lambda lib, x: lib.group_norm(x.unsqueeze(1), 1).squeeze(1), 0),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("shape", [(2, LONG), (1, 3 * EVEN)])
+def test_long_rows(name: str, shape: tuple[int, int], quads: GpuDevice) -> None:
+    call, vectors = CALLS[name]
+    arrays = [draw(*shape, seed=1) + 1, draw(shape[1], seed=2), draw(shape[1], seed=3)]
+    grad = draw(*shape, seed=4)
+    inputs = [
+        fw.tensor(each, device=quads, requires_grad=True)
+        for each in arrays[: 1 + vectors]
+    ]
+    twins = [
+        torch.from_numpy(each).double().requires_grad_()
+        for each in arrays[: 1 + vectors]
+    ]
+    found = gradients(call, functional, inputs, fw.tensor(grad, device=quads))
+    wanted = gradients(call, F, twins, torch.from_numpy(grad).double())
+    for ours, theirs in zip(found, wanted):
+        assert_close(ours, theirs.numpy().astype(np.float32), scale=8)
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm"])
+def test_half_precision(name: str, quads: GpuDevice) -> None:
+    x = (draw(2, EVEN, seed=1) + 1).astype(np.float16)
+    call, _ = CALLS[name]
+    ours = call(functional, fw.tensor(x, device=quads))
+    wanted = call(F, torch.from_numpy(x).float()).half()
+    assert ours.dtype is fw.float16
+    assert_close(ours, wanted.numpy())
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("where", [0, 40_000, EVEN - 1])
+def test_special_values(name: str, where: int, quads: GpuDevice) -> None:
+    """NaN and infinities give what PyTorch gives, wherever in a row they are."""
+    x = np.full((5, EVEN), 0.5, np.float32)
+    x[:, where] = [np.nan, np.inf, -np.inf, 90, 0]
+    x[4] = -np.inf
+    wanted = getattr(F, name)(torch.from_numpy(x), 1).numpy()
+    ours = getattr(functional, name)(fw.tensor(x, device=quads), 1)
+    assert_close(ours, wanted, scale=4)
+
+
+def test_gradients_of_gradients(quads: GpuDevice) -> None:
+    data, grad = draw(1, EVEN, seed=1), draw(1, EVEN, seed=2)
+    for name in ("softmax", "log_softmax", "layer_norm"):
+        call, _ = CALLS[name]
+        found = []
+        for lib, make, library in (
+            (functional, lambda a: fw.tensor(a, device=quads), fw),
+            (F, lambda a: torch.from_numpy(a).double(), torch),
+        ):
+            x = make(data).requires_grad_()
+            (first,) = library.autograd.grad(
+                call(lib, x), x, make(grad), create_graph=True
+            )
+            (second,) = library.autograd.grad((first * first).sum(), x)
+            found.append(second)
+        wanted = found[1].numpy()
+        size = np.abs(wanted).max()
+        ours = found[0].numpy() / np.float32(size)
+        assert_close(ours, (wanted / size).astype(np.float32), scale=8)
+
+
+def test_differences_from_a_large_mean_do_not_cancel(quads: GpuDevice) -> None:
+    x = (1000 + draw(2, EVEN, seed=1) / 16).astype(np.float32)
+    ours = functional.layer_norm(fw.tensor(x, device=quads), (EVEN,), eps=0.0)
+    wanted = F.layer_norm(torch.from_numpy(x).double(), (EVEN,), eps=0.0)
+    # A mean of 1000 is rounded by 3e-5, half a thousandth of a deviation.
+    difference = np.abs(ours.numpy() - wanted.numpy())
+    assert difference.max() < 2e-3
