@@ -3,8 +3,9 @@
 // in      source (outer, entries, inner), or one element if SINGLE; indices (entries), or
 //         one for each element if EACH; count: elements that are stored
 // out     out_ (outer, rows, inner), of which other rows stay; error: an index out of range
-// consts  BYTES: of an element, 1, 2, 4, 8 or 16; EACH; SINGLE; INDEX_WORDS,
-//         INDEX_SIGNED, FROM_END
+// consts  BYTES: of an element, 1, 2, 4, 8 or 16; EACH; SINGLE; REPEATED: what has the
+//         value is left alone, as stores to one place wait for each other and loads from
+//         a cache do not; INDEX_WORDS, INDEX_SIGNED, FROM_END
 // source  numpy: out[:, indices] = source, where it does not matter which comes last
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -24,15 +25,21 @@
 #else
 #define STORED uvec4
 #endif
+#if BYTES <= 2
+#define READ uint
+#else
+#define READ STORED
+#endif
 #include "lib/index.glsl"
 #include "index/row_index.glsl"
 
 layout(constant_id = 3) const uint SINGLE = 0;
 layout(constant_id = 7) const uint EACH = 1;
+layout(constant_id = 9) const uint REPEATED = 0;
 
 layout(buffer_reference, std430, buffer_reference_align = BYTES) restrict readonly
     buffer Elements { STORED at[]; };
-layout(buffer_reference, std430, buffer_reference_align = BYTES) restrict writeonly
+layout(buffer_reference, std430, buffer_reference_align = BYTES) restrict
     buffer ElementsOut { STORED at[]; };
 
 layout(push_constant, std430) uniform Push {
@@ -58,5 +65,7 @@ void main() {
     if (bad != 0) args.error.at[0] = bad;
     if (row < 0) return;
     uint place = (outer * rows + uint(row)) * inner + (element - line * inner);
-    out_.at[place] = source.at[SINGLE != 0 ? 0 : element];
+    uint from = SINGLE != 0 ? 0 : element;
+    if (REPEATED != 0 && READ(out_.at[place]) == READ(source.at[from])) return;
+    out_.at[place] = source.at[from];
 }

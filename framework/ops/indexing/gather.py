@@ -511,10 +511,15 @@ def _store_rows_kernel(
     push |= {"error": IndexSlot(site, rows), "count": count, "rows": rows}
     push |= {"entries": entries, "inner": inner}
     constants = {"SINGLE": int(single), "EACH": int(index.ndim == 3)}
-    constants |= index_constants(index, from_end)
+    repeated = single and count > REPEATED * base.numel
+    constants |= {"REPEATED": int(repeated), **index_constants(index, from_end)}
     defines = {"BYTES": str(size)}
     stored = linear_dispatch("index/store_rows", count, push, constants, defines)
     return [first_copy(gpu, "put", base, "base", "out"), stored]
+
+
+REPEATED = 4
+"""Stores of one value for each element from which those that have it are left alone."""
 
 
 @_store_rows.vjp
