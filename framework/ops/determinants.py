@@ -186,7 +186,7 @@ def cofactors_spec(x: TensorSpec) -> TensorSpec:
 @cofactors.vjp
 def cofactors_vjp(grad: Tensor, x: Tensor) -> Tensor:
     """Differentiate det(x) x^-T, for matrices that are invertible."""
-    inverse = turned(linear_solution(x, identity(x, x.layout.shape[-1])))
+    inverse = turned(linear_solution(x, identity(x, x.layout.shape[-1]))[0])
     size = _each(determinant(x))
     product = matmul(adjoint(grad), inverse)
     traces = unsqueeze(diagonal(product, 0, -2, -1).sum(-1, keepdim=True), -1)
@@ -211,5 +211,5 @@ def log_determinant_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
 
 @log_determinant.vjp
 def log_determinant_vjp(grad: Tensor, x: Tensor) -> Tensor:
-    inverse = linear_solution(adjoint(x), identity(x, x.layout.shape[-1]))
+    inverse, _ = linear_solution(adjoint(x), identity(x, x.layout.shape[-1]))
     return _each(grad) * inverse

@@ -22,6 +22,7 @@ from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import composite
+from ..eager.base_tensor import evaluate
 from ..kernels.linalg import qr_columns
 from . import triangular
 from .elementwise.binary import mul
@@ -93,14 +94,20 @@ FEW_FAR = 64
 which takes longer than the kernel."""
 
 
-def is_any(places: Tensor) -> bool:
-    """Return whether a place is not 0; while a function is traced none is."""
+def is_any(places: Tensor, beside: Tensor | None = None) -> bool:
+    """Return whether a place is not 0; while a function is traced none is.
+
+    The result `beside` is computed in the submission that finds out.
+    """
     if reads_are_refused():
         return False
     device = places.device
     far = isinstance(device, GpuDevice) and device.gpu.info.kind == "discrete"
     few = places.numel() <= (FEW_FAR if far else FEW)
-    return bool(read(places).any() if few else read(amax(places)) > 0)
+    found = places if few else amax(places)
+    if beside is not None:
+        evaluate(beside)
+    return bool(read(found).any())
 
 
 @composite(dtypes=WIDE, outputs=("out", "info"))
@@ -168,51 +175,54 @@ def triangular_solution_vjp(
     return (triu if upper else tril)(product, (1 if upper else -1) * unit), by_b
 
 
-@composite(dtypes=WIDE)
-def linear_solution(a: Tensor, b: Tensor, checked: bool = True) -> Tensor:
+@composite(dtypes=WIDE, outputs=("out", "info"))
+def linear_solution(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return X of A X = B, for batches of one shape.
+
+    And the order of the first pivot that is 0 in each factorisation, or 0.
 
     Raises
     ------
     LinAlgError
-        If it is checked whether matrices are singular, and one is.
+        If the host computes, and a matrix is singular.
     """
     if is_small_system(a) and b.numel():
-        found, info = small_solution(a, b)
-        if checked and is_any(info):
-            raise _singular(a)
-        return found
-    if triangular.lu_by_kernel(a) and triangular.by_kernel(b):
-        factors = _checked_lu(a, checked)
-        return lu_solution(factors.compact, factors.order, b)
+        return small_solution(a, b)
+    if solves_large(a, b):
+        factors = triangular.lu(a)
+        out = lu_solution(factors.compact, factors.order, b)
+        return out, reshape(factors.info, a.layout.shape[:-2])
     try:
-        return back(np.linalg.solve(read(a), read(b)), b)
+        out = back(np.linalg.solve(read(a), read(b)), b)
     except np.linalg.LinAlgError:
-        raise _singular(a) from None
+        raise singular(a) from None
+    return out, fill_like(a, a.layout.shape[:-2], 0, int32)
 
 
-def _checked_lu(a: Tensor, checked: bool = True) -> triangular.Factors:
-    """Return LU factors by kernels of matrices that are not singular."""
-    found = triangular.lu(a)
-    if checked and is_any(found.info):
-        raise _singular(a)
-    return found
+def solves_large(a: Tensor, b: Tensor) -> bool:
+    """Return whether kernels solve by LU factors of a large matrix."""
+    return triangular.lu_by_kernel(a) and triangular.by_kernel(b)
 
 
-def _singular(a: Tensor) -> LinAlgError:
+def solves(a: Tensor, b: Tensor) -> bool:
+    """Return whether kernels solve, rather than NumPy on the host."""
+    return (is_small_system(a) and b.numel() > 0) or solves_large(a, b)
+
+
+def singular(a: Tensor) -> LinAlgError:
     return LinAlgError(
         f"solve: a matrix of {tuple(a.shape)} is singular; each must be invertible"
     )
 
 
 @linear_solution.spec
-def linear_solution_spec(a: TensorSpec, b: TensorSpec, checked: bool) -> TensorSpec:
-    return b
+def linear_solution_spec(a: TensorSpec, b: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    return b, TensorSpec(a.shape[:-2], int32)
 
 
 @linear_solution.vjp
 def linear_solution_vjp(grad: Tensor, a: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    by_b = linear_solution(adjoint(a), grad, False)
+    by_b, _ = linear_solution(adjoint(a), grad)
     return matmul(by_b, adjoint(out)) * -1.0, by_b
 
 
@@ -252,35 +262,47 @@ def factored_solution_vjp(
     return matmul(pair[0], turned(pair[1])) * -1.0, None, None, by_b
 
 
-def solution(a: Tensor, b: Tensor) -> Tensor:
+def solution(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return `linear_solution`, which keeps large factors for its gradient."""
-    large = triangular.lu_by_kernel(a) and triangular.by_kernel(b)
-    if not large or is_small_system(a) or not (a.needs_grad or b.needs_grad):
+    if not (a.needs_grad or b.needs_grad) or is_small_system(a):
         return linear_solution(a, b)
-    factors = _checked_lu(a.detach())
-    return factored_solution(a, factors.compact, factors.order, b, False)
+    if not solves_large(a, b):
+        return linear_solution(a, b)
+    factors = triangular.lu(a.detach())
+    out = factored_solution(a, factors.compact, factors.order, b, False)
+    return out, reshape(factors.info, a.layout.shape[:-2])
 
 
-@composite(dtypes=WIDE)
-def inverse(x: Tensor) -> Tensor:
-    """Return inverses of matrices, none of which may be singular."""
+def inverts(x: Tensor) -> bool:
+    """Return whether kernels invert, rather than NumPy on the host."""
+    return is_small_system(x) or triangular.lu_by_kernel(x)
+
+
+@composite(dtypes=WIDE, outputs=("out", "info"))
+def inverse(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return inverses of matrices, and the orders of first pivots that are 0, or 0.
+
+    Raises
+    ------
+    LinAlgError
+        If the host computes, and a matrix is singular.
+    """
     if is_small_system(x):
-        found, info = small_solution(x, None)
-        if is_any(info):
-            raise _singular(x)
-        return found
+        return small_solution(x, None)
     if triangular.lu_by_kernel(x):
-        factors = _checked_lu(x)
-        return reshape(lu_inverse(factors.compact, factors.order), x.layout.shape)
+        factors = triangular.lu(x)
+        out = reshape(lu_inverse(factors.compact, factors.order), x.layout.shape)
+        return out, reshape(factors.info, x.layout.shape[:-2])
     try:
-        return back(np.linalg.inv(read(x)), x)
+        out = back(np.linalg.inv(read(x)), x)
     except np.linalg.LinAlgError:
-        raise _singular(x) from None
+        raise singular(x) from None
+    return out, fill_like(x, x.layout.shape[:-2], 0, int32)
 
 
 @inverse.spec
-def inverse_spec(x: TensorSpec) -> TensorSpec:
-    return x
+def inverse_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    return x, TensorSpec(x.shape[:-2], int32)
 
 
 @inverse.vjp
@@ -460,7 +482,7 @@ def eig_factors_vjp(grad: Tensor, out: Tensor) -> Tensor:
     turning = turning - matmul(adjoint(v), v * along)
     inner = _quotient(turning, conj(w - turned(w)))
     inner = inner + diag_embed(squeeze(by_w, -2))
-    return linear_solution(adjoint(v), matmul(inner, adjoint(v)))
+    return linear_solution(adjoint(v), matmul(inner, adjoint(v)))[0]
 
 
 @composite(dtypes=WIDE)

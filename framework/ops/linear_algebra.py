@@ -41,12 +41,14 @@ from .factorization_results import (
 )
 from .matmul.matmul import matmul
 from .movement.concat import cat
-from .movement.slice import narrow
+from .movement.slice import narrow, select
 from .source import fill_like
 from .triangular import cholesky_by_kernel
 from .view import expand, squeeze, unsqueeze
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..tensor.tensor import Tensor
 
 
@@ -124,8 +126,6 @@ def logdet(input: Tensor) -> Tensor:
     return where(sign < 0, math.nan, size)
 
 
-@autocast_float32_on_host
-@shown_as("LinalgSolveExBackward0", "A", "B")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     """Return X of A X = B, or of X A = B where `left` is False.
 
@@ -142,6 +142,21 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     ShapeError
         If shapes do not fit.
     """
+    return _solved(A, B, left, True)[0]
+
+
+@autocast_float32_on_host
+@shown_as("LinalgSolveExBackward0", "A", "B")
+def _solved(
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    left: bool,
+    checked: bool,
+) -> tuple[Tensor, Tensor]:
+    """Return what `solve_ex` does; the host raises an error also if it is not checked.
+
+    Unless it is checked, nothing waits for a device.
+    """
     _matrix("solve", A)
     vector = len(B.layout.shape) == 1 or (
         len(B.layout.shape) + 1 == len(A.layout.shape)
@@ -150,14 +165,41 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:  # noqa: N803
     if not left:
         if vector:
             raise ShapeError("solve: B is a vector; left must be True then")
-        return turned(solve(turned(A), turned(B)))
+        out, info = _solved(turned(A), turned(B), True, checked)
+        return turned(out), info
     b = unsqueeze(B, -1) if vector else B
     if b.ndim < 2 or b.shape[-2] != A.layout.shape[-1]:
         raise ShapeError(
             f"solve: A is {tuple(A.shape)}, B {tuple(B.shape)}; rows differ"
         )
-    out = factors.solution(*_together("solve", A, b))
-    return squeeze(out, -1) if vector else out
+    pair = _together("solve", A, b)
+    out, info = factors.solution(*pair)
+    if factors.solves(*pair):
+        out = _regular(out, info, A, checked)
+        info = _of_batch(info, A.layout.shape[:-2])
+    else:
+        info = _zeros_info(A)
+    return squeeze(out, -1) if vector else out, info
+
+
+def _regular(out: Tensor, info: Tensor, A: Tensor, checked: bool) -> Tensor:  # noqa: N803
+    """Return what kernels made of matrices, NaN if singular, or raise an error."""
+    if not checked:
+        places = expand(unsqueeze(unsqueeze(info, -1), -1), out.layout.shape)
+        return where(ne(places, 0), math.nan, out)
+    if factors.is_any(info, out):
+        raise factors.singular(A)
+    return out
+
+
+def _of_batch(info: Tensor, batch: Sequence[int]) -> Tensor:
+    """Return the places of matrices that were expanded from a batch."""
+    while len(info.layout.shape) > len(batch):
+        info = select(info, 0, 0)
+    for dim, size in enumerate(batch):
+        if size != info.layout.shape[dim]:
+            info = narrow(info, dim, 0, size)
+    return info
 
 
 def _zeros_info(x: Tensor) -> Tensor:
@@ -187,7 +229,7 @@ def solve_ex(
         Raise for a singular matrix.
     """
     try:
-        return CheckedSolution(solve(A, B, left=left), _zeros_info(A))
+        return CheckedSolution(*_solved(A, B, left, check_errors))
     except LinAlgError:
         if check_errors:
             raise
@@ -198,8 +240,6 @@ def solve_ex(
     return CheckedSolution(where(bad, math.nan, found), info)
 
 
-@autocast_float32_on_host
-@shown_as("LinalgInvExBackward0", "A")
 def inv(A: Tensor) -> Tensor:  # noqa: N803
     """Return inverses of square matrices.
 
@@ -213,7 +253,18 @@ def inv(A: Tensor) -> Tensor:  # noqa: N803
     LinAlgError
         If a matrix is singular; under `fw.jit` the result is not finite instead.
     """
-    return factors.inverse(_matrix("inv", A))
+    return _inverted(A, True)[0]
+
+
+@autocast_float32_on_host
+@shown_as("LinalgInvExBackward0", "A")
+def _inverted(A: Tensor, checked: bool) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """Return what `inv_ex` does; the host raises an error also if it is not checked.
+
+    Unless it is checked, nothing waits for a device.
+    """
+    out, info = factors.inverse(_matrix("inv", A))
+    return _regular(out, info, A, checked) if factors.inverts(A) else out, info
 
 
 @autocast_float32_on_host
@@ -230,7 +281,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> CheckedInverse:  # noqa:
         Raise for a singular matrix.
     """
     try:
-        return CheckedInverse(inv(A), _zeros_info(A))
+        return CheckedInverse(*_inverted(A, check_errors))
     except LinAlgError:
         if check_errors:
             raise

@@ -150,14 +150,14 @@ def small_solution(a: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
     b : Tensor, shape (..., n, k), or None
         For the inverse.
     """
-    size = a.layout.shape[-1]
+    *batch, size, _ = a.layout.shape
     matrix = reshape(a, (-1, size, size))
     if b is None:
         found, info = _small_inverse(matrix)
-        return reshape(found, a.layout.shape), info
+        return reshape(found, a.layout.shape), reshape(info, tuple(batch))
     columns = b.layout.shape[-1]
     found, info = _small_solve(matrix, reshape(b, (-1, size, columns)))
-    return reshape(found, b.layout.shape), info
+    return reshape(found, b.layout.shape), reshape(info, tuple(batch))
 
 
 def _in_steps(matrices: int, size: int, columns: int) -> bool:

@@ -99,6 +99,56 @@ def test_singular_and_no_numbers(size: int, quick: GpuDevice) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 60])
+def test_unchecked_results_wait_for_nothing(size: int, quick: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data = (rng.standard_normal((2, 3, size, size)) + 9 * np.eye(size)).astype("f4")
+    data[1, 2, :, 4] = 0
+    side = rng.standard_normal((3, size, 2)).astype("f4")
+    x = fw.tensor(data, device=quick, requires_grad=True)
+    b = fw.tensor(side, device=quick)
+    fw.eval(x, b)
+    reads = quick.gpu.counters.host_reads
+    inverse, bad = fw.linalg.inv_ex(x)
+    solved, also_bad = fw.linalg.solve_ex(x, b)
+    beside, own = fw.linalg.solve_ex(x[0, 0], b)
+    across, _ = fw.linalg.solve_ex(x, fw.linalg.inv_ex(x)[0].detach(), left=False)
+    inverse[0].sum().backward()
+    assert x.grad is not None
+    fw.eval(inverse, bad, solved, also_bad, beside, own, across, x.grad)
+    assert quick.gpu.counters.host_reads == reads
+    assert bad.tolist() == also_bad.tolist() == [[0, 0, 0], [0, 0, 5]]
+    assert own.shape == ()
+    assert own.item() == 0
+    good = data.astype("f8")
+    good[1, 2] = np.eye(size)
+    regular = np.asarray(bad.numpy()) == 0
+    for found, wanted in (
+        (inverse, np.linalg.inv(good)),
+        (solved, np.linalg.solve(good, np.broadcast_to(side, (2, *side.shape)))),
+        (across, np.linalg.inv(good @ good)),
+    ):
+        assert np.isnan(found.detach().numpy()[1, 2]).all()
+        most = 1e-4 * np.abs(wanted).max()
+        np.testing.assert_allclose(
+            found.detach().numpy()[regular], wanted[regular], atol=most
+        )
+    exact = torch.tensor(good[0], requires_grad=True)
+    torch.linalg.inv(exact).sum().backward()
+    assert exact.grad is not None
+    np.testing.assert_allclose(x.grad.numpy()[0], exact.grad, atol=1e-4)
+
+
+def test_checks_are_in_the_submission_of_the_result(quick: GpuDevice) -> None:
+    data = np.random.default_rng(0).standard_normal((70, 70)).astype("f4")
+    x, counters = fw.tensor(data, device=quick), quick.gpu.counters
+    for call in (fw.linalg.inv, lambda a: fw.linalg.solve(a, a)):
+        found = call(x)
+        before = counters.submits + counters.resubmits
+        fw.eval(found)
+        assert counters.submits + counters.resubmits == before
+
+
+@pytest.mark.parametrize("size", [7, 60])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     rng = np.random.default_rng(size)
     a = (rng.standard_normal((size, size)) + 9 * np.eye(size)).astype("f4")
