@@ -419,7 +419,8 @@ def channel_dispatch(
     push: dict[str, Argument] = {**more, **{name: name for name in names}}
     push |= {"batch": batch, "channels": channels, "inner": inner}
     push |= {"inner_magic": magic, "inner_shift": shift}
-    size = CHANNEL_WORKGROUP if gpu.target.cheap_barriers else gpu.subgroup_size
+    most = min(CHANNEL_WORKGROUP, gpu.max_workgroup_invocations)
+    size = most if gpu.target.cheap_barriers else gpu.subgroup_size
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
     defines = storage_defines(x.dtype)
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)

@@ -39,6 +39,7 @@ def discrete(device: vkbackend.Device) -> vkbackend.DeviceInfo:
 @pytest.fixture
 def quads(gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch) -> GpuDevice:
     """Return the Vulkan device with kernels chosen as for hardware."""
+    skip_where_it_crashes(gpu.gpu.info)
     info = dataclasses.replace(gpu.gpu.info, kind="discrete")
     monkeypatch.setattr(gpu.gpu, "info", info)
     monkeypatch.setattr(gpu, "plans", OrderedDict())
