@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...base.dtype import DTYPES
 from ..ir.passes import Passes
 from ..ir.program import KernelProgram, Reference
+from ..ir.rounding import exact_steps
 from .expression import argument, call
 from .interface import uniform_numbers
 from .packing import LANES, ROUNDED
@@ -35,6 +36,9 @@ class ElementFunction:
     walk : Pass
     reads, keeps : list of Reference
         Values that it reads from registers, and those that later passes read there.
+    rounded : list of bool
+        Whether each output of an element-wise program is a number of its dtype. Others
+        are rounded as they are stored, two at a time.
     """
 
     def __init__(
@@ -52,6 +56,14 @@ class ElementFunction:
         taken = [*(Reference("in", k) for k in loads), *walk.kept]
         self.takes = {variable(key): program.dtype_of(key).glsl for key in taken}
         self.numbers = {} if program.group else uniform_numbers(program)
+        # Row programs round in the functions of their expressions.
+        results = [step.result in ROUNDED for step in program.instructions]
+        exact = exact_steps(program)
+        self.rounds = [
+            found and n not in exact and not program.group
+            for n, found in enumerate(results)
+        ]
+        self.rounded = [not self.rounds[number] for number, _ in program.outputs]
         self.answers = self._answers()
 
     def _answers(self) -> dict[str, tuple[str, str]]:
@@ -63,9 +75,7 @@ class ElementFunction:
             answers[f"t{n}"] = kind.glsl, argument(program, kind, step.arguments[0])
         for k in self.walk.outputs:
             number, dtype = program.outputs[k]
-            # Element-wise programs round results as they store them, two at a time.
-            rounds = dtype in ROUNDED and not program.group
-            value = f"{'u' if rounds else 'v'}{number}"
+            value = f"{'u' if self.rounds[number] else 'v'}{number}"
             answers[f"y{k}"] = DTYPES[dtype].glsl, value
         for key in self.keeps:
             if key.source == "op":
@@ -83,7 +93,7 @@ class ElementFunction:
         for n in self.walk.steps:
             result = self.program.instructions[n].result
             kind, value = DTYPES[result].glsl, call(self.program, n, self.names[n])
-            if result in ROUNDED and not self.program.group:
+            if self.rounds[n]:
                 lines.append(f"    {kind} u{n} = {value};")
                 value = f"round_{result}(u{n})"
             lines.append(f"    {kind} v{n} = {value};")

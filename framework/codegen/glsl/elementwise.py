@@ -61,7 +61,7 @@ def vec4_lines(
         lines += load(program, k, wide)
     lines += function.calls()
     for k, output in enumerate(program.outputs):
-        lines += store_vec4(k, output.dtype, wide)
+        lines += store_vec4(k, output.dtype, wide, function.rounded[k])
     return lines
 
 

@@ -10,6 +10,7 @@ import functools
 
 from ..ir.passes import passes
 from ..ir.program import KernelProgram, push_fields
+from ..ir.rounding import with_rounded_arguments
 from .element_function import ElementFunction
 from .elementwise import elementwise_main
 from .expression import function_names, functions, includes
@@ -45,6 +46,7 @@ def emit(program: KernelProgram, wide: bool = False, horizontal: bool = False) -
         Horizontal fusion: several sets of arguments at once; see `ir.horizontal`.
         The program is element-wise, without uniform vector loads.
     """
+    program = program if program.group else with_rounded_arguments(program)
     # Unrolled kernels are those of GPUs, which move 32-bit words.
     wide = wide and not program.pairs
     schedule, names = passes(program, keep=program.rounds > 0), function_names(program)

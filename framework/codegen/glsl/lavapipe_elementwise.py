@@ -57,5 +57,6 @@ def _round(function: ElementFunction, number: int) -> list[str]:
     lines += function.calls()
     lines.append("if (inside) {")
     for k, output in enumerate(program.outputs):
-        lines += [f"    {line}" for line in store_vec4(k, output.dtype, True)]
+        stored = store_vec4(k, output.dtype, True, function.rounded[k])
+        lines += [f"    {line}" for line in stored]
     return [*lines, "}"]

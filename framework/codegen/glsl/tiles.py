@@ -163,7 +163,7 @@ def _computed(
             lines.append(f"{kind} x{k}_{lane} = {kind}(tile{k}[{place}]);")
     lines += function.calls()
     for k, output in enumerate(program.outputs):
-        lines += store_vec4(k, output.dtype, wide)
+        lines += store_vec4(k, output.dtype, wide, function.rounded[k])
     return [
         f"[[unroll]] for (uint turn = 0u; turn < {turns}u; ++turn) {{",
         f"    uint place = thread + {WORKGROUP}u * turn;",

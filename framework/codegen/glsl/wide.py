@@ -165,7 +165,8 @@ def _computed(function: ElementFunction, group: int) -> list[str]:
             lines += load(program, k, wide=False)
     lines += function.calls()
     for k, output in enumerate(program.outputs):
-        for part, words in enumerate(vec4_words(k, output.dtype)):
+        stored = vec4_words(k, output.dtype, function.rounded[k])
+        for part, words in enumerate(stored):
             lines.append(f"t{k}_{part}_{group} = {words};")
     return lines
 
