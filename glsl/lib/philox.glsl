@@ -9,6 +9,8 @@
 //   243f6a88 85a308d3 13198a2e 03707344; a4093822 299f31d0
 //     -> d16cfe09 94fdcceb 5001e420 24126ea1
 
+#include "math/exponential.glsl"
+
 uvec4 philox(uvec4 counter, uvec2 key) {
     for (uint round = 0; round < 10; ++round) {
         uint high_0, low_0, high_1, low_1;
@@ -35,47 +37,45 @@ vec4 random_uniform(uint block, uvec2 key, uvec2 call) {
     return unit_interval(random_bits(block, key, call));
 }
 
-// -log(x) for x in (0, 1], to float32's precision also near 1, where GLSL's log may be
-// off by 2^-21. With x = m 2^e, log m = 2 atanh s for s = (m - 1) / (m + 1).
-vec4 negative_log(vec4 x) {
-    ivec4 exponent;
-    vec4 m = frexp(x, exponent);
-    bvec4 low = lessThan(m, vec4(0.70710678));
-    m = mix(m, 2.0 * m, low);
-    vec4 e = vec4(exponent) - vec4(low);
-    vec4 s = (m - 1.0) / (m + 1.0);
-    vec4 z = s * s;
-    vec4 tail = z * (1.0 / 3.0 + z * (1.0 / 5.0 + z * (1.0 / 7.0 + z * (1.0 / 9.0))));
-    return -(e * 0.69314718 + 2.0 * (s + s * tail));
+// -log(x) for x from 2^-24 to 1, to float32's precision also near 1, where GLSL's log may be
+// off by 2^-21
+float negative_log(float x) {
+    float n;
+    float f = reduce_logarithm(x, n);
+    return -logarithm(f, n);
 }
 
 vec4 random_exponential(uint block, uvec2 key, uvec2 call) {
-    return negative_log(1.0 - random_uniform(block, key, call));
+    vec4 u = 1.0 - random_uniform(block, key, call);
+    return vec4(negative_log(u.x), negative_log(u.y), negative_log(u.z), negative_log(u.w));
 }
 
-// (cos, sin) of two angles in turns in [0, 1). The reduction to an eighth of a turn is
+// (cos, sin) of an angle in turns in [0, 1). The reduction to an eighth of a turn is
 // exact, and GLSL's cos and sin may be off by 2^-11.
-vec4 circle(vec2 turns) {
-    vec2 quarter = floor(4.0 * turns + 0.5);
-    vec2 t = (turns - 0.25 * quarter) * 6.28318531;
-    vec2 z = t * t;
-    vec2 s = t * (1.0 + z * (-1.0 / 6.0 + z * (1.0 / 120.0 + z * (-1.0 / 5040.0))));
-    vec2 c = 1.0 + z * (-0.5 + z * (1.0 / 24.0 + z * (-1.0 / 720.0 + z / 40320.0)));
-    ivec2 q = ivec2(quarter) & 3;
-    bvec2 odd = equal(q & 1, ivec2(1));
-    vec2 across = mix(c, s, odd);
-    vec2 up = mix(s, c, odd);
-    across = mix(across, -across, bvec2(q.x == 1 || q.x == 2, q.y == 1 || q.y == 2));
-    up = mix(up, -up, greaterThan(q, ivec2(1)));
-    return vec4(across.x, up.x, across.y, up.y);
+vec2 circle(float turns) {
+    // The quarter in the lowest bits
+    precise float bits = fma(turns, 4.0, TO_BITS);
+    uint quarter = floatBitsToUint(bits);
+    precise float whole = bits - TO_BITS;
+    float t = fma(whole, -0.25, turns) * 6.28318531, z = t * t;
+    float s = polynomial(z, 1.0, -0.166666672, 0.00833333377, -0.000198412701) * t;
+    float c = polynomial(z, 0.0416666679, -0.00138888892, 2.48015876e-05);
+    c = fma(z, fma(z, c, -0.5), 1.0);
+    bool odd = (quarter & 1u) != 0u;
+    // Both change their signs with a quarter's second bit; the first one changes it too
+    // where the two change places.
+    uint across = floatBitsToUint(odd ? s : c) ^ (quarter + 1u & 2u) << 30;
+    uint up = floatBitsToUint(odd ? c : s) ^ (quarter & 2u) << 30;
+    return vec2(uintBitsToFloat(across), uintBitsToFloat(up));
 }
 
 // Box and Muller, A Note on the Generation of Random Normal Deviates, 1958: elements
 // 0 and 1 come from draws 0 and 1, elements 2 and 3 from draws 2 and 3.
 vec4 random_normal(uint block, uvec2 key, uvec2 call) {
     vec4 u = random_uniform(block, key, call);
-    vec4 radius = sqrt(2.0 * negative_log(1.0 - u.xxzz));
-    return radius * circle(u.yw);
+    float first = sqrt(2.0 * negative_log(1.0 - u.x));
+    float second = sqrt(2.0 * negative_log(1.0 - u.z));
+    return vec4(first * circle(u.y), second * circle(u.w));
 }
 
 // A number below `span` from 32 bits; 0 stands for 2^32. Lemire, Fast Random Integer
