@@ -14,6 +14,7 @@ from vkbackend.framework.base.errors import DTypeError, IndexRangeError, ShapeEr
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.ops.indexing.masked import flatnonzero
 from vkbackend.framework.ops.indexing.segment_sum import argsort_keys
+from vkbackend.framework.ops.indexing.tap_sum import tap_sum
 
 
 def summed(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
@@ -50,6 +51,29 @@ def rows(count: int, low: int, high: int, dtype: str = "int32") -> Draw:
 
 
 EACH = Draw((3, 4, 5), -7, 7, "int64")
+
+
+def tap_samples(*order: str) -> tuple[Sample, ...]:
+    """Return operands of ops over taps, a third of whose indices name none."""
+    found = []
+    for batch, channels, size, places in (
+        (2, 11, 5, 7), (2, 8, 5, 1), (2, 3, 6, 300), (1, 1, 1, 1), (2, 3, 5, 0),
+    ):  # fmt: skip
+        draws = {
+            "x": Draw((batch, channels, size)),
+            "slope": Draw((batch, channels, places)),
+            "index": Draw((batch, 3, places), -2, min(size, 5), "int32"),
+            "weights": Draw((batch, 3, places)),
+        }
+        found.append(Sample(tuple(draws[name] for name in order)))
+    return tuple(found)
+
+
+def named_elements(x: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Return elements (batch, channels, taps, places), 0 where an index names none."""
+    batch = np.arange(len(x))[:, None, None]
+    found = np.moveaxis(x[batch, :, index % x.shape[2]], -1, 1)
+    return np.where(index[:, None] < 0, 0, found).astype(x.dtype)
 
 
 SCATTERED = tuple(
@@ -365,6 +389,22 @@ INDEXING = {
         lambda index, source: summed(index, source, 7),
         gradient=False,
         scale=20,  # dozens of terms of size 2
+    ),
+    "tap_sum": Case(
+        tap_sum,
+        tap_samples("x", "index", "weights"),
+        lambda x, index, weights: np.einsum(
+            "nctp,ntp->ncp", named_elements(x, index), weights
+        ),
+        scale=8,  # sums of three products of size 4
+    ),
+    "tap_products": Case(
+        lambda slope, x, index: REGISTRY["tap_products"](slope, x, index),
+        tap_samples("slope", "x", "index"),
+        lambda slope, x, index: np.einsum(
+            "ncp,nctp->ntp", slope, named_elements(x, index)
+        ),
+        scale=8,  # sums of eleven products of size 4
     ),
     "run_starts": Case(
         lambda x: REGISTRY["run_starts"](x.flatten()),

@@ -20,6 +20,7 @@ from ...dispatch.autocast_policy import (
     autocast_promote_on_device,
 )
 from ...dispatch.diagnosis import need_flags
+from ...ops.indexing.tap_sum import tap_sum
 from ...tensor.tensor import Tensor
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -148,11 +149,14 @@ def grid_sample(
         ]
     taps = [_taps(place, mode) for place in places]
     pixels = ops.reshape(input, (batch, channels, math.prod(size)))
-    total: Tensor | None = None
-    for chosen in itertools.product(*taps):
-        part = _tap(pixels, tuple(size), chosen, mode, padding_mode, aligned)
-        total = part if total is None else total + part
-    assert total is not None
+    named, weights = zip(
+        *(
+            _tap(tuple(size), chosen, mode, padding_mode, aligned)
+            for chosen in itertools.product(*taps)
+        )
+    )
+    index, shares = ops.stack(named, 1), ops.stack(weights, 1)
+    total = tap_sum(pixels, index, ops.cast(shares, input.dtype))
     return ops.reshape(total, (batch, channels, *out))
 
 
@@ -246,14 +250,12 @@ def _cubic_weights(part: Tensor) -> list[Tensor]:
 
 
 def _tap(
-    pixels: Tensor,
-    size: Shape,
-    chosen: tuple[Tap, ...],
-    mode: str,
-    padding_mode: str,
-    aligned: bool,
-) -> Tensor:
-    """Return (batch, channels, places): one neighbour of each place, by its weight."""
+    size: Shape, chosen: tuple[Tap, ...], mode: str, padding_mode: str, aligned: bool
+) -> tuple[Tensor, Tensor]:
+    """Return (batch, places): one neighbour of each place, and its weight.
+
+    The number of the neighbour is negative where it is outside and counts nothing.
+    """
     index: Tensor | None = None
     weight: Tensor | None = None
     inside: Tensor | None = None
@@ -269,9 +271,8 @@ def _tap(
         if share is not None:
             weight = share if weight is None else weight * share
     assert index is not None
-    batch, channels, _ = pixels.layout.shape
-    places = ops.expand(ops.unsqueeze(index, 1), (batch, channels, index.shape[1]))
-    found = ops.gather(pixels, 2, places)
     if inside is not None:
-        found = ops.where(ops.unsqueeze(inside, 1), found, 0.0)
-    return found if weight is None else found * ops.unsqueeze(weight, 1)
+        index = ops.where(inside, index, -1)
+    if weight is None:
+        weight = ops.fill_like(chosen[0][0], index.layout.shape, 1, chosen[0][0].dtype)
+    return index, weight

@@ -1,0 +1,51 @@
+"""Weighted sums of named elements, beside PyTorch; the rest is in the op table."""
+
+import numpy as np
+import pytest
+import torch
+
+import vkbackend.framework as fw
+from tests.compare import assert_close
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.ops.indexing.tap_sum import tap_sum
+
+BATCH, CHANNELS, SIZE, PLACES = 2, 19, 40, 500
+
+
+def operands(taps: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return elements, of which one that nothing names is NaN, indices and weights."""
+    rng = np.random.default_rng(taps)
+    x = rng.standard_normal((BATCH, CHANNELS, SIZE), np.float32)
+    x[:, :, 0] = np.nan
+    index = rng.integers(1, SIZE, (BATCH, taps, PLACES), np.int32)
+    index[rng.random(index.shape) < 0.2] = -1
+    return x, index, rng.standard_normal(index.shape, np.float32)
+
+
+@pytest.mark.parametrize("taps", [1, 4, 5, 16])
+def test_sums_and_gradients(taps: int, place: Device) -> None:
+    """Also gradients of gradients, with more taps than are added at once."""
+    x, index, weights = operands(taps)
+    seed = np.random.default_rng(9).standard_normal((BATCH, CHANNELS, PLACES))
+    found = []
+    for lib in (fw, torch):
+        options = {"device": place} if lib is fw else {}
+        a, w, g = (
+            lib.tensor(each.astype(np.float32), **options).requires_grad_()
+            for each in (x, weights, seed)
+        )
+        named = lib.tensor(index, **options)
+        if lib is fw:
+            out = tap_sum(a, named, w)
+        else:
+            rows = named.clamp(min=0).long()[:, None].expand(-1, CHANNELS, -1, -1)
+            taken = a.gather(2, rows.flatten(2)).unflatten(2, (taps, PLACES))
+            taken = torch.where(named[:, None] < 0, 0.0, taken)
+            out = (taken * w[:, None]).sum(2)
+        first = lib.autograd.grad(out, (a, w), g, create_graph=True)
+        second = lib.autograd.grad(
+            (first[0].sin().sum() + first[1].cos().sum()), (a, w, g)
+        )
+        found.append([each.detach().cpu().numpy() for each in (out, *first, *second)])
+    for ours, theirs in zip(*found, strict=True):
+        assert_close(np.nan_to_num(ours), np.nan_to_num(theirs), scale=200)
