@@ -94,7 +94,7 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
     Calls with the layout and the arguments of an earlier one do not call the function
     again. Its own are those of a tensor that requires a gradient, and those with other
     arguments than ints, None, Ellipsis, and slices and sequences of these; and all
-    whose results are not views of the storage.
+    whose results are not views of the storage, or of more of it than the operand is.
     """
     cache: CallCache[_CachedViews] = CallCache()
     find = cache.get
@@ -174,6 +174,13 @@ def _plain(arguments: tuple[object, ...]) -> tuple[object, ...] | None:
     return tuple(key)
 
 
+def _reach(layout: Layout) -> tuple[int, int]:
+    """Return the first and the last element of a storage that a layout has."""
+    steps = [(n - 1) * step for n, step in zip(layout.shape, layout.strides)]
+    below = sum(step for step in steps if step < 0)
+    return layout.offset + below, layout.offset + sum(steps) - below
+
+
 def _entry(x: Any, result: Any) -> _CachedViews | None:
     """Return what is cached of a call; None if a result is no view of the storage."""
     several = result if isinstance(result, tuple) else (result,)
@@ -189,6 +196,12 @@ def _entry(x: Any, result: Any) -> _CachedViews | None:
         ):
             return None
     layouts = tuple([interned(each.layout) for each in several])
+    # Of tensors with the operand's layout some have a storage that ends where they do.
+    first, last = _reach(x.layout)
+    for layout in layouts:
+        start, end = _reach(layout)
+        if layout.numel and not first <= start <= end <= last:
+            return None
     return _CachedViews(
         None if several is result else layouts[0],
         layouts,

@@ -13,8 +13,9 @@ import numpy as np
 from ...autograd.tape import distinct, show_as
 from ...base.dtype import STORED, promote
 from ...base.errors import DTypeError, ShapeError
-from ...base.shape import Layout, TensorSpec, collapse, normalize_dim
+from ...base.shape import Layout, Shape, TensorSpec, collapse, normalize_dim
 from ...dispatch.declare import primitive
+from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore
 from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, divisor
 from ...kernels.gemm.pack import VECTOR_SIZE
@@ -438,8 +439,13 @@ def meshgrid(
     """
     listed: list[Tensor] = []
     for each in tensors:
-        listed.extend(each if isinstance(each, Sequence) else (each,))
-    if indexing not in ("ij", "xy") or any(each.ndim > 1 for each in listed):
+        # A tensor is asked for its class first, which is quicker.
+        if not isinstance(each, TensorCore) and isinstance(each, Sequence):
+            listed.extend(each)
+        else:
+            listed.append(each)
+    shapes = [each.layout.shape for each in listed]
+    if indexing not in ("ij", "xy") or max(map(len, shapes), default=0) > 1:
         raise ShapeError(
             f"meshgrid: indexing is {indexing!r}, shapes"
             f" {[tuple(t.shape) for t in listed]};"
@@ -447,14 +453,19 @@ def meshgrid(
         )
     if not listed:
         raise ShapeError("meshgrid: no tensors are given; there must be at least one")
-    need_one_dtype("meshgrid", **{f"tensors[{at}]": x for at, x in enumerate(listed)})
+    if any(each.dtype is not listed[0].dtype for each in listed):
+        named = {f"tensors[{at}]": x for at, x in enumerate(listed)}
+        need_one_dtype("meshgrid", **named)
     order = list(range(len(listed)))
     if indexing == "xy" and len(listed) > 1:
         order[:2] = 1, 0
-    sizes = tuple(listed[at].numel() for at in order)
-    grids = []
-    for place, vector in zip(order, listed):
-        wanted = [1] * len(listed)
-        wanted[place] = vector.numel()
-        grids.append(expand(reshape(vector, tuple(wanted)), sizes))
-    return tuple(grids)
+    sizes = tuple([shapes[at][0] if shapes[at] else 1 for at in order])
+    return tuple([_along(x, place, sizes) for place, x in zip(order, listed)])
+
+
+@caches_views
+def _along(x: Tensor, dim: int, sizes: Shape) -> Tensor:
+    """Return a view of a vector along one dimension, repeated along the others."""
+    shape = [1] * len(sizes)
+    shape[dim] = sizes[dim]
+    return expand(reshape(x, tuple(shape)), sizes)

@@ -47,6 +47,7 @@ def strided_layout(
     return Layout(sizes, strides, start)
 
 
+@caches_views
 def as_strided(
     input: Tensor,
     size: Sequence[int],

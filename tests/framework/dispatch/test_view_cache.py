@@ -8,6 +8,7 @@ import pytest
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import ShapeError
 from vkbackend.framework.dispatch.view_cache import caches_views, uncached
 
 DATA = np.arange(24, dtype=np.float32).reshape(4, 6)
@@ -28,6 +29,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "movedim": lambda x: fw.movedim(x, 0, 1),
     "expand": lambda x: x[:, :1].expand(4, 3),
     "narrow": lambda x: x.narrow(1, 2, 3),
+    "as_strided": lambda x: x.as_strided((2, 3), (7, 2), 1),
+    "meshgrid": lambda x: fw.meshgrid(x[0], x[0, 1:3], indexing="xy")[1],
     "select": lambda x: x.select(0, -1),
     "diagonal": lambda x: x.diagonal(1),
     "unfold": lambda x: x.unfold(1, 3, 3),
@@ -113,6 +116,16 @@ def test_one_layout_on_two_devices_and_in_two_dtypes(place: Device) -> None:
             x = fw.zeros(4, 6, device=there, dtype=dtype)
             found = x.transpose(0, 1)
             assert (found.device, found.dtype) == (there, dtype)
+
+
+def test_a_storage_that_ends_with_the_operand(place: Device) -> None:
+    part = fw.zeros(20, device=place)[:6]
+    alone = fw.zeros(6, device=place)
+    assert part.layout is alone.layout
+    for _ in range(2):
+        assert part.as_strided((2, 5), (5, 1)).shape == (2, 5)
+        with pytest.raises(ShapeError, match="reach element 9; the storage has 6"):
+            alone.as_strided((2, 5), (5, 1))
 
 
 def test_what_was_decorated() -> None:
