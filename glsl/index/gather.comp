@@ -2,13 +2,12 @@
 // grid    linear, ITEMS 32-bit words of out_ for each invocation
 // in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and
-//         there is no base
+//         there is no base; inner_magic, inner_shift and the like: see `divide`
 // out     out_ (outer, entries, inner), contiguous, count elements; error: an index
 //         out of range
 // consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED,
 //         FROM_END; SIZE; ITEMS: loads in flight
 // source  numpy.take, numpy.take_along_axis
-// lint    integer-division: sizes are arguments; one for each element
 // lint    private-array: one of two words, which is a selection
 #version 460
 #extension GL_EXT_buffer_reference : require
@@ -32,18 +31,24 @@ layout(push_constant, std430) uniform Push {
     uint entries;
     uint inner;
     uint fill[2];
+    uint inner_magic;
+    uint inner_shift;
+    uint entries_magic;
+    uint entries_shift;
 } args;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 uint count = args.count, rows = args.rows, entries = args.entries, inner = args.inner;
 uint fill[2] = args.fill;
+uvec2 by_inner = uvec2(args.inner_magic, args.inner_shift);
+uvec2 by_entries = uvec2(args.entries_magic, args.entries_shift);
 
 uint word_at(uint word, Words x, Indices indices, Words base, inout uint bad) {
     uint result = HAS_BASE != 0 ? base.at[word] : 0;
     for (uint lane = 0; lane < LANES; ++lane) {
         uint element = min(element_of(word, lane), count - 1);
-        uint line = element / inner;
-        uint outer = line / entries;
+        uint line = divide(element, by_inner.x, by_inner.y);
+        uint outer = divide(line, by_entries.x, by_entries.y);
         uint entry = EACH != 0 ? element : line - outer * entries;
         int row = read_row(indices, entry, rows, bad);
         uint place = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;

@@ -10,14 +10,19 @@ const int NO_ROW = -2147483647 - 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Indices { int at[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
+    WideIndices { ivec2 at[]; };
 
 // The row that an index names, or NO_ROW for anything outside of them, which is then
 // `reported`. Two words are a 64-bit integer in little-endian order, whose upper word
 // must extend the lower.
 int read_row(Indices indices, uint entry, uint rows, inout uint bad) {
-    int index = indices.at[entry * INDEX_WORDS];
+    ivec2 words;
+    if (INDEX_WORDS == 1) words.x = indices.at[entry];
+    else words = WideIndices(indices).at[entry];
+    int index = words.x;
     int extended = INDEX_SIGNED != 0 ? index >> 31 : 0;
-    int upper = INDEX_WORDS == 1 ? extended : indices.at[entry * INDEX_WORDS + 1];
+    int upper = INDEX_WORDS == 1 ? extended : words.y;
     bool counts_back = INDEX_SIGNED != 0 && FROM_END != 0 && index < 0;
     int row = counts_back ? index + int(rows) : index;
     bool fits = upper == extended && row >= 0 && uint(row) < rows;

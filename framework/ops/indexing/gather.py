@@ -38,6 +38,7 @@ from ...ir.kernel_call import (
     IndexSlot,
     Scratch,
     StridedSpec,
+    divisor,
 )
 from ...kernels.linear import copy_dispatch, linear_dispatch, words_of
 from ...kernels.row_copy import (
@@ -175,7 +176,9 @@ def _take_dispatch(
     bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
     has_base = "base" in push
     sizes = {"count": out.numel, "rows": x.shape[1]}
-    sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
+    for name, size in (("entries", out.shape[1]), ("inner", out.shape[2])):
+        sizes[name] = size
+        sizes[f"{name}_magic"], sizes[f"{name}_shift"] = divisor(max(size, 1))
     fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
     push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
     push["error"] = IndexSlot(site, x.shape[1])
