@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..base.shape import ceil_div
@@ -21,8 +21,15 @@ from ..ir.kernel_call import (
 if TYPE_CHECKING:
     from vkbackend import DeviceInfo
 
-RADICES = (4, 2, 3, 5, 7, 11, 13)
-"""Factors of lengths that the shaders have."""
+RADICES = (4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+"""Factors of lengths that the shaders have.
+
+A row with a larger one is a convolution, which transforms twice as many numbers at
+least, twice: a prime takes its square of products, a fifth of which for 31.
+"""
+
+SMALL_RADIX = 13
+"""Largest radix of kernels without `LARGE_RADICES`."""
 
 LONGEST_IN_PASSES = 1 << 28
 """Elements of the longest row of which all angles fit into 32 bits."""
@@ -100,7 +107,7 @@ def fits_registers(gpu: DeviceInfo, n: int) -> bool:
 def pass_radices(n: int, most: int = MOST_AT_ONCE) -> tuple[tuple[int, int], ...]:
     """Return the radices of as few passes as transform rows of `n`, of even sizes.
 
-    Each is a product of two of the shader's, and at most `most`.
+    Each is one of the shader's, or a product of two that is at most `most`.
     """
     if n == 1:
         return ()
@@ -109,7 +116,7 @@ def pass_radices(n: int, most: int = MOST_AT_ONCE) -> tuple[tuple[int, int], ...
         a * b: (a, b)
         for a in factors
         for b in (1, *factors)
-        if a >= b and a * b <= most
+        if b == 1 or (a >= b and a * b <= most)
     }
     found = [
         (pair, *pass_radices(n // radix, most))
@@ -447,6 +454,7 @@ def _in_registers(
     numbers: dict[str, Argument] = {"rows": rows, "scale": scale}
     for k, (first, second) in enumerate(radices):
         defines |= {f"FIRST_{k}": str(first), f"SECOND_{k}": str(second)}
+    defines |= _large(radices)
     return Dispatch(
         "fft/rows",
         fold_grid(ceil_div(rows, each)),
@@ -460,6 +468,11 @@ def _in_registers(
         },
         defines,
     )
+
+
+def _large(radices: Sequence[tuple[int, int]]) -> dict[str, str]:
+    """Return the macro of kernels with radices that the others have no room for."""
+    return {"LARGE_RADICES": "1"} if max(radices)[0] > SMALL_RADIX else {}
 
 
 def _passes(
@@ -493,6 +506,7 @@ def _passes(
         constants = {"LOCAL_X": local, "FIRST": first, "SECOND": second}
         constants["INVERSE"] = int(inverse)
         grid = fold_grid(ceil_div(rows * (n // radix), local))
-        dispatches.append(Dispatch("fft/pass", grid, push, constants, defines))
+        macros = {**defines, **_large([(first, second)])}
+        dispatches.append(Dispatch("fft/pass", grid, push, constants, macros))
         source, done = target, done * radix
     return dispatches

@@ -1,4 +1,4 @@
-// Transforms of 2, 4, 8, and odd numbers up to 13, in registers
+// Transforms of 2, 4, 8, and odd numbers up to 13, or 31 with LARGE_RADICES, in registers
 //
 // INVERSE: a constant, whether factors are conjugates.
 
@@ -6,7 +6,11 @@
 #include "fft/product.glsl"
 
 // The longest transform of one step
+#if LARGE_RADICES
+const uint MOST = 31;
+#else
 const uint MOST = 13;
+#endif
 const float HALF_ROOT = 0.707106781;
 
 // value times exp(-i pi / 2), or the other way

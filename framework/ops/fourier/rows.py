@@ -210,8 +210,8 @@ def _table(x: Tensor, n: int, columns: bool = False) -> Tensor:
 def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
     """Return the transforms of the rows of a complex matrix, times `scale`.
 
-    On a device, a row of a length with another factor than those up to 13 is a
-    convolution of such a length.
+    On a device, a row of a length with a prime factor above 31 is a convolution of a
+    length without.
 
     Source: Bluestein, "A Linear Filtering Approach to the Computation of Discrete
     Fourier Transform", 1970.

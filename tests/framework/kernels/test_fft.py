@@ -27,7 +27,8 @@ from vkbackend.framework.kernels.fft import (
 def test_lengths_are_products_of_radices() -> None:
     assert radices_of(1) == ()
     assert radices_of(2 * 16 * 9 * 13) == (4, 4, 2, 3, 3, 13)
-    assert radices_of(17) is None
+    assert radices_of(2 * 17 * 31) == (2, 17, 31)
+    assert radices_of(37) is None
 
 
 def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
@@ -40,8 +41,8 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
     software = dataclasses.replace(device.info, kind="software")
     assert not fits_registers(software, 64)
     assert takes_rows(8192)
-    assert not takes_rows(2 * 17)
-    for n in (1, 2, 16, 100, 1000, 2187, 3125, 4096, 8192):
+    assert not takes_rows(2 * 37)
+    for n in (1, 2, 16, 31, 100, 255, 1000, 2187, 3125, 4096, 8192, 17 * 31 * 13):
         shape = (1000, n)
         x = StridedSpec(shape, complex64, Layout.contiguous(shape))
         (only,) = fft_dispatches(info, x, False, 1.0)
@@ -56,15 +57,16 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         assert only.grid[0] * rows >= 1000
         assert only.constants["LOCAL_X"] == rows * only.constants["THREADS"] <= 1024
         # Of the longest, real and imaginary parts are there one after the other.
-        assert only.defines["SPLIT"] == str(int(n == 8192))
-        assert rows * (4 if n == 8192 else 8) * (n + n // 16 + 1) <= 49152
+        assert only.defines["SPLIT"] == str(int(n > 6000))
+        assert rows * (4 if n > 6000 else 8) * (n + n // 16 + 1) <= 49152
         assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
+        assert ("LARGE_RADICES" in only.defines) == (n % 17 == 0 or n == 31)
 
 
 def test_long_rows_are_matrices() -> None:
     assert split_length(1 << 20, 1400) == (1024, 1024)
     assert split_length(8192, 1400) == (64, 128)
-    assert split_length(2 * 17, 1400) is None
+    assert split_length(2 * 37, 1400) is None
     assert split_length(1 << 24, 1400) is None
     # Their tables would share one of 9 * 8 * 7 * 5 * 11 * 13 numbers.
     assert split_length(2520 * 143, 1400) is None
@@ -126,5 +128,6 @@ def test_passes_are_few_and_even() -> None:
     assert sorted(map(math.prod, pass_radices(512))) == [16, 32]
     assert sorted(map(math.prod, pass_radices(64))) == [8, 8]
     assert sorted(map(math.prod, pass_radices(1001))) == [7, 11, 13]
+    assert sorted(map(math.prod, pass_radices(255, IN_REGISTERS))) == [15, 17]
     assert len(pass_radices(1 << 20)) == 4
     assert len(pass_radices(4096, IN_REGISTERS)) == 3

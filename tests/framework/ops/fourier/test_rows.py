@@ -14,10 +14,10 @@ from vkbackend.framework.ops.fourier.rows import fft_rows
 
 @pytest.mark.parametrize(
     "n",
-    [1, 2, 13, 60, 97, 256,
+    [1, 2, 13, 60, 97, 256, 34,
      *(pytest.param(n, marks=pytest.mark.wide)
-       for n in (3, 8, 16, 128, 385, 512, 676, 1001, 1024, 2048, 2187, 3125, 4096, 6000,
-                 8192, 10007))],
+       for n in (3, 8, 16, 19, 128, 255, 385, 512, 676, 713, 1001, 1024, 2048, 2187,
+                 3125, 4096, 5566, 6000, 8192, 10007))],
 )  # fmt: skip
 def test_rows_of_any_length(n: int, either: GpuDevice) -> None:
     drawn = np.random.default_rng(n).uniform(-1, 1, (2, 3, n))
@@ -104,7 +104,7 @@ def test_parts_of_numbers_one_after_the_other(
 @pytest.mark.parametrize(
     ("n", "memory"),
     [
-        (17, 1 << 15),
+        (37, 1 << 15),
         (211, 3000),
         *(
             pytest.param(*row, marks=pytest.mark.wide)
