@@ -219,6 +219,16 @@ NORMALIZATION = {
         gradient=False,
         scale=16,  # the oracles round a float16 three times
     ),
+    "batch_norm_tracked": Case(
+        lambda x, weight, bias: REGISTRY["batch_norm_tracked"](
+            x, weight, bias, statistic(weight), statistic(bias), 1e-5, 0.1
+        )[0],
+        (sample((5, 3), (3,), (3,)), sample((3, 5, 4, 7), (5,), (5,))),
+        torch=lambda x, weight, bias: F.batch_norm(
+            x, None, None, weight, bias, training=True
+        ),
+        scale=10,  # deviations from a mean that is itself a sum
+    ),
     "batch_norm_train": Case(
         lambda x, weight, bias: ops.batch_norm(
             x, None, None, weight, bias, training=True

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import vkbackend.framework as fw
+from vkbackend.framework import nn
 from vkbackend.framework.base import inference
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.dispatch import batching
@@ -36,6 +37,14 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "shape": (1, lambda x, y, w, b: x.shape),
 }
 """The most calls of Python functions, and what is called."""
+
+LAYERS: dict[str, tuple[int, int, Callable[..., object]]] = {
+    "conv2d": (17, 20, lambda x, v, w, m, n: functional.conv2d(x, w)),
+    "batch norm": (63, 63, lambda x, v, w, m, n: n(x)),
+    "linear": (15, 18, lambda x, v, w, m, n: functional.linear(v, m)),
+    "matmul": (17, 20, lambda x, v, w, m, n: v @ m),
+}
+"""The most calls of layers, without autocast and within, and what is called."""
 
 ALONE: dict[str, tuple[int, Callable[..., fw.Tensor]]] = {
     "add": (52, lambda x, y, w, b: x + y),
@@ -110,6 +119,31 @@ def test_a_warm_call_makes_few_calls(gpu: GpuDevice) -> None:
         count = made(lambda call=call: call(x, y, w, b)) - 1
         if count > most:
             found[name] = count, most
+    assert not found, "more calls than before; see the profile of what was changed"
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="comprehensions are no calls there"
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_a_layer_makes_few_calls(within: bool, gpu: GpuDevice) -> None:
+    """Autocast adds three where casts of parameters are cached."""
+    dtype = fw.bfloat16 if within else fw.float32
+    x = fw.ones(2, 8, 8, 8, device=gpu, dtype=dtype)
+    v = fw.ones(4, 8, device=gpu, dtype=dtype)
+    w = fw.ones(8, 8, 1, 1, device=gpu, requires_grad=True)
+    m = fw.ones(8, 8, device=gpu, requires_grad=True)
+    norm = nn.BatchNorm2d(8).to(gpu)
+    fw.stack([x, x]).sum().item()  # as above
+    found = {}
+    with fw.autocast("gpu", dtype=fw.bfloat16, enabled=within):
+        for name, (plain, cast, call) in LAYERS.items():
+            most = cast if within else plain
+            for _ in range(WARM):
+                call(x, v, w, m, norm)
+            count = made(lambda call=call: call(x, v, w, m, norm)) - 1
+            if count > most:
+                found[name] = count, most
     assert not found, "more calls than before; see the profile of what was changed"
 
 

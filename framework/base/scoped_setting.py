@@ -133,6 +133,11 @@ class SettingScope(ContextDecorator):
                 self._leave(own, scope_frame)
 
 
+def remove_frame(setting: ScopedSetting, scope_frame: ScopeFrame) -> None:
+    """Remove a frame from the chain of this thread, wherever it stands in it."""
+    _unlink(setting.__dict__, scope_frame)
+
+
 def _unlink(own: dict[str, Any], scope_frame: ScopeFrame) -> None:
     inner: ScopeFrame | None = own["top"]
     if inner is scope_frame:

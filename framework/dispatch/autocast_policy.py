@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 from ..autograd.engine import grad_mode
 from ..base import modes
 from ..base.dtype import DType, float32, float64
-from ..base.modes import AutocastState, autocast_disabled, autocast_state
+from ..base.modes import AutocastState, autocast_state
+from ..base.scoped_setting import ScopeFrame, remove_frame
 from ..eager.base_tensor import TensorCore
 
 if TYPE_CHECKING:
@@ -137,13 +138,29 @@ def _declared(function: F, policy: Policy) -> F:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if not modes.autocast_blocks or autocast_state.top.value.dtype is None:
+        if not modes.autocast_blocks:
             return function(*args, **kwargs)
-        if policy.rule() is None:
+        # All that follows is in a hot path, where each call of Python counts.
+        outer = autocast_state.top
+        state: AutocastState = outer.value
+        rule = policy.host if state.host else policy.device
+        if rule is None or state.dtype is None:
             return function(*args, **kwargs)
-        args, kwargs = autocast_arguments(policy, args, kwargs)
-        with autocast_disabled():
-            return function(*args, **kwargs)
+        args, kwargs = _autocast(rule, state, args, kwargs)
+        # As within `autocast_disabled`: `finally` restores it wherever an interrupt
+        # comes, the outer one if that comes in the inner one.
+        disabled = _tuple(AutocastState, (None, state.cast_cache, state.host))
+        inner = ScopeFrame(disabled, outer)
+        try:
+            try:
+                autocast_state.top = inner
+                return function(*args, **kwargs)
+            finally:
+                if autocast_state.top is inner:
+                    autocast_state.top = outer
+        finally:
+            if autocast_state.top is not outer:
+                remove_frame(autocast_state, inner)
 
     # What `takes_keywords` calls outside every block, without this call between.
     call.without_autocast = function  # type: ignore[attr-defined]  # set here
@@ -155,10 +172,20 @@ def autocast_arguments(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments of a call, cast by its policy in this thread's block."""
     state: AutocastState = autocast_state.top.value
-    if state.dtype is None or kwargs.get("dtype") is not None:
-        return args, dict(kwargs)
     rule = policy.host if state.host else policy.device
-    wanted = state.dtype
+    return _autocast(rule, state, args, dict(kwargs))
+
+
+def _autocast(
+    rule: Rule | None,
+    state: AutocastState,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a call, cast by a rule of a block."""
+    wanted, cache = state.dtype, state.cast_cache
+    if wanted is None or (kwargs and kwargs.get("dtype") is not None):
+        return args, kwargs
     if rule is not _low:  # which the given dtypes do not matter to
         dtypes = [
             each.dtype
@@ -168,35 +195,40 @@ def autocast_arguments(
         changing = [
             kind for kind in dtypes if kind.kind == "float" and kind is not float64
         ]
-        chosen = rule(state.dtype, changing) if rule is not None and changing else None
+        chosen = rule(wanted, changing) if rule is not None and changing else None
         if chosen is None or changing.count(chosen) == len(changing):
-            return args, dict(kwargs)
+            return args, kwargs
         wanted = chosen
-    return (
-        tuple([_as(each, wanted, state.cast_cache) for each in args]),
-        {name: _as(each, wanted, state.cast_cache) for name, each in kwargs.items()},
-    )
+    changed: list[Any] | None = None
+    for at, each in enumerate(args):
+        if isinstance(each, TensorCore):
+            own = each.array.value.dtype
+            if own is not wanted and own.kind == "float" and own is not float64:
+                changed = changed or [*args]
+                changed[at] = _as(each, wanted, cache)
+    for name, each in kwargs.items() if kwargs else ():
+        if isinstance(each, TensorCore):
+            own = each.array.value.dtype
+            if own is not wanted and own.kind == "float" and own is not float64:
+                kwargs = {**kwargs, name: _as(each, wanted, cache)}
+    return args if changed is None else tuple(changed), kwargs
 
 
 def _as(value: Any, dtype: DType, cast_cache: dict[Any, Any] | None) -> Any:
-    """Return a tensor in a dtype, parameters from the cast cache."""
-    if not isinstance(value, TensorCore):
-        return value
-    own = value.dtype
-    if own is dtype or own.kind != "float" or own is float64:
-        return value
-    leaf = value.needs_grad and value.grad_node is None and own is float32
+    """Return a tensor in another float dtype, parameters from the cast cache."""
+    content = value.array.value
+    leaf = value.needs_grad and value.grad_node is None and content.dtype is float32
     if cast_cache is None or not leaf:
-        return value.to(dtype)  # type: ignore[attr-defined]  # a tensor
+        return value.to(dtype)
     key = id(value), dtype
     found = cast_cache.get(key)
-    content, on_tape = value.array.value, grad_mode.top.value
+    on_tape = grad_mode.top.value
     # Values are immutable: an in-place change binds another one.
     if found is not None and found.value is content and found.on_tape == on_tape:
         node = found.copy.grad_node
         # Unless a backward pass has freed its tape entry.
         if node is None or node.saved is not None:
             return found.copy
-    copy = value.to(dtype)  # type: ignore[attr-defined]  # a tensor
+    copy = value.to(dtype)
     cast_cache[key] = _tuple(_Copy, (value, content, on_tape, copy))
     return copy

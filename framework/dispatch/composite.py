@@ -49,7 +49,8 @@ class Composite(Op[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
-        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+        casts = modes.autocast_blocks and self.policy is not None
+        if kwargs or casts or len(args) != len(self.names):
             if "out" in kwargs:
                 return cast(R, into(self, args, kwargs))
             given = self._given(args, kwargs)

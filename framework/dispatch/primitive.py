@@ -65,7 +65,8 @@ class Primitive(Op[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Apply the op, on the fast path if the call is cached."""
         given: tuple[Any, ...] = args
-        if kwargs or modes.autocast_blocks or len(args) != len(self.names):
+        casts = modes.autocast_blocks and self.policy is not None
+        if kwargs or casts or len(args) != len(self.names):
             given = self._given(args, kwargs)
         key, tensors = call_key(given)
         cached = self.call_cache[key]

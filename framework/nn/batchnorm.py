@@ -90,7 +90,8 @@ class NormBase(Module):
 
     def check(self, input: Tensor) -> None:
         """Raise `ShapeError` if the layer does not accept the shape."""
-        if input.ndim not in self.shapes or input.shape[1] != self.num_features:
+        shape = input.layout.shape
+        if len(shape) not in self.shapes or shape[1] != self.num_features:
             raise ShapeError(
                 f"{type(self).__name__}: input is {tuple(input.shape)};"
                 f" it must be {self.expected.format(self.num_features)}"
@@ -117,21 +118,7 @@ class _BatchCounter:
         return count
 
     def __call__(self) -> None:
-        count = self._count()
-        array = count.array
-        value = array.value
-        counted = value.buffer
-        if (
-            type(counted) is np.ndarray
-            and counted.shape == (1,)
-            and value.dtype is int64
-            and not (inference.used or batching.depth or trace_hooks.running)
-        ):
-            # What `add_` comes to, which takes as long as all the rest of the layer.
-            array.rebind(Value(1, int64, buffer=counted + 1))
-            return
-        with no_grad():
-            count.add_(1)
+        _count_batch(self._count())
 
     def mark(self) -> Value:
         """Return the count so far."""
@@ -142,6 +129,24 @@ class _BatchCounter:
         count = self._count().array
         if count.value is not mark:
             count.rebind(mark)
+
+
+def _count_batch(count: Tensor) -> None:
+    """Add 1 to the number of batches."""
+    array = count.array
+    value = array.value
+    counted = value.buffer
+    if (
+        type(counted) is np.ndarray
+        and counted.shape == (1,)
+        and value.dtype is int64
+        and not (inference.used or batching.depth or trace_hooks.running)
+    ):
+        # What `add_` comes to, which takes as long as all the rest of the layer.
+        array.rebind(Value(1, int64, buffer=counted + 1))
+        return
+    with no_grad():
+        count.add_(1)
 
 
 class _BatchNorm(NormBase):
@@ -155,7 +160,10 @@ class _BatchNorm(NormBase):
         tracked = self.track_running_stats or not self.training
         count = self.num_batches_tracked
         if self.training and self.track_running_stats and count is not None:
-            trace_hooks.each_time(_BatchCounter(self))
+            if trace_hooks.running:
+                trace_hooks.each_time(_BatchCounter(self))
+            else:
+                _count_batch(count)
             if self.momentum is None:
                 trace_hooks.once("BatchNorm without momentum averages all batches")
                 momentum = 1.0 / count.item()

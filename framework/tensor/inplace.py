@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from .. import ops
-from ..autograd.engine import is_grad_enabled, no_grad
+from ..autograd.engine import grad_mode, no_grad
 from ..autograd.tape import show_as
 from ..autograd.views import (
     DATA,
@@ -77,7 +77,8 @@ def assign(x: Tensor, source: Tensor | float) -> Tensor:
         if source.array is x.array and source.layout == x.layout:
             return x  # as x[index] += 1 ends
         recorded = _is_recorded(x, source)
-        if source.device is not x.device or source.dtype is not x.dtype:
+        dtypes = source.array.value.dtype, x.array.value.dtype
+        if source.device is not x.device or dtypes[0] is not dtypes[1]:
             source = source.to(x.device).to(x.dtype)
         return _replace(x, source, recorded, made=False)
     recorded = _is_recorded(x)
@@ -90,7 +91,7 @@ def _is_recorded(x: Tensor, *others: object) -> bool:
     """Return whether a change of `x` is to be recorded; check that it may be."""
     if inference.used:
         inference.check_change(x.array)
-    if not is_grad_enabled():
+    if not grad_mode.top.value:
         return False
     if x.grad_index == UNRECORDED:
         check_view(x)

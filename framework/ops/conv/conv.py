@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from ...autograd.tape import show_as
 from ...autograd.unbatched import show_unbatched, unbatched_as
 from ...base.errors import DTypeError, ShapeError
+from ...base.recent_cache import RecentCache
 from ...base.shape import Shape
 from ...base.validation import as_int
 from ...dispatch.autocast_policy import autocast_low_precision
 from ...ir.kernel_call import MAX_GROUPS
+from ...ir.lazy_graph import INTEGERS
 from ...kernels.conv.problem import Convolution
 from ...kernels.conv.window import Pair, Window, pair
 from ...kernels.tensor_cores import convolution_mode
@@ -130,6 +132,17 @@ def _convolved(
     dilation: int | Shape,
     groups: int,
 ) -> Tensor:
+    dtype, exact = x.array.value.dtype, (stride, padding, dilation, groups)
+    key: tuple[object, ...] | None = None
+    if dims == 2 and len(x.layout.shape) == 4 and _are_exact(exact):
+        # What has been checked is not again: that takes twice as long as the rest.
+        beside = None if bias is None else bias.layout.shape
+        mode = convolution_mode(x.device, dtype)
+        shapes = x.layout.shape, weight.layout.shape, beside
+        key = (*shapes, dtype, weight.array.value.dtype, *exact, mode)
+        checked = _checked[key]
+        if checked is not None:
+            return _conv2d(x, weight, bias, checked)
     groups = _check_filters(name, x, weight, dims, groups)
     out_channels, group_channels = weight.layout.shape[:2]
     if x.layout.shape[-dims - 1] != group_channels * groups or out_channels % groups:
@@ -159,7 +172,30 @@ def _convolved(
         out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
         return autocast_passthrough(out, x, dims)
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
+    if key is not None:
+        _checked.add(key, how)
     return autocast_passthrough(_conv2d(pixels, filters, bias, how), x, dims)
+
+
+_checked: RecentCache[tuple[object, ...], Convolution] = RecentCache(1024)
+"""Convolutions of images by what was checked: shapes, dtypes, arguments and mode."""
+
+_NUMBERS = frozenset({int, str})
+
+
+def _are_exact(given: tuple[object, ...]) -> bool:
+    """Return whether arguments are ints or tuples of these, so that equal ones are one.
+
+    A bool or a float is equal to an int, and not taken for one.
+    """
+    for each in given:
+        kind = type(each)
+        if kind is tuple:
+            if not INTEGERS.issuperset(map(type, each)):  # type: ignore[call-overload]
+                return False
+        elif kind not in _NUMBERS:
+            return False
+    return True
 
 
 def _of_parts(

@@ -119,6 +119,44 @@ def _batch_norm_train(
     return out, mean, variance, inverse_std
 
 
+@composite(
+    dtypes=FLOAT, outputs=("out", "mean", "inverse_std", "new_mean", "new_variance")
+)
+def _batch_norm_tracked(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    running_mean: Tensor,
+    running_var: Tensor,
+    eps: float,
+    momentum: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Normalise as `_batch_norm_train`; return new running statistics, too.
+
+    One call of the host has all the nodes of a layer.
+    """
+    train = _batch_norm_train.function
+    out, mean, variance, inverse_std = train(x, weight, bias, eps)
+    count = x.layout.numel // x.layout.shape[1]
+    unbiased, kept = variance * (count / (count - 1)), 1.0 - momentum
+    new_mean = weighted_sum(running_mean, mean, kept, momentum)
+    new_variance = weighted_sum(running_var, unbiased, kept, momentum)
+    return out, mean, inverse_std, new_mean, new_variance
+
+
+@_batch_norm_tracked.vjp
+def _batch_norm_tracked_vjp(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    mean: Tensor,
+    inverse_std: Tensor,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, None, None]:
+    found = _batch_norm_train_vjp(grad, x, weight, mean, inverse_std, eps)
+    return *found, None, None
+
+
 @_batch_norm_train.vjp
 def _batch_norm_train_vjp(
     grad: Tensor,
@@ -250,16 +288,37 @@ def batch_norm(
             "batch_norm: training needs at least two values per channel;"
             f" x is {tuple(x.shape)}"
         )
-    if x.layout == Layout.contiguous(shape):
-        out, mean, variance, _ = _batch_norm_train(x, scale, shift, eps)
+    # What is not contiguous is copied once, and that copy saved.
+    copied = x.layout != Layout.contiguous(shape)
+    source = _flat(x) if copied else x
+    if (
+        running_mean is not None
+        and running_var is not None
+        and type(momentum) is float
+        and _is_beside(running_mean, x)
+        and _is_beside(running_var, x)
+    ):
+        out, _, _, mean, variance = _batch_norm_tracked(
+            source, scale, shift, running_mean, running_var, eps, momentum
+        )
+        running_mean.copy_(mean)
+        running_var.copy_(variance)
     else:
-        # What is not, is copied once, and that copy saved.
-        out, mean, variance, _ = _batch_norm_train(_flat(x), scale, shift, eps)
+        out, mean, variance, _ = _batch_norm_train(source, scale, shift, eps)
+        unbiased = variance * (count / (count - 1))
+        update_running(running_mean, running_var, mean, unbiased, momentum)
+    if copied:
         out = reshape(out, shape)
         show_as(out, "NativeBatchNormBackward0", x, weight, bias)
-    unbiased = variance * (count / (count - 1))
-    update_running(running_mean, running_var, mean, unbiased, momentum)
     return out
+
+
+def _is_beside(running: Tensor, x: Tensor) -> bool:
+    """Return whether running statistics are as those of `x`, and off the tape."""
+    kind = running.array.value.dtype
+    if kind is not statistic_dtype(x.array.value.dtype) or running.needs_grad:
+        return False
+    return running.device is x.device and len(running.layout.shape) == 1
 
 
 def update_running(

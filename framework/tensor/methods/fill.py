@@ -59,7 +59,9 @@ class FillMethods:
             If `source` does not broadcast to this shape, or shares a part of the memory
             of this tensor, but not all.
         """
-        new = operand(self, source, "copy_")
+        new = source
+        if not isinstance(source, TensorCore):
+            new = operand(self, source, "copy_")
         if isinstance(new, TensorCore) and new.array is self.array:
             refuse_partial_overlap("copy_", self, (new,))
         return assign(self, new)

@@ -4,6 +4,7 @@ PyTorch's rules are those for CUDA, asked of tensors without elements that claim
 there; where it needs a real device for an answer, its rules for the host are asked.
 """
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager
@@ -16,9 +17,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import vkbackend.framework as fw
 from tests.autocast_calls import CALLS
+from vkbackend.framework.base import modes
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.dispatch.autocast_policy import (
     autocast_arguments,
+    autocast_low_precision,
     autocast_promote,
 )
 
@@ -336,3 +339,30 @@ def test_gradients_have_the_dtypes_of_the_tensors(
         fw.eval()
     for x in (a, b):
         assert x.grad is None or x.grad.dtype is x.dtype
+
+
+def test_a_call_leaves_the_block_as_it_was() -> None:
+    """Also where it fails, or enters a block that it does not leave."""
+    left = []
+
+    @autocast_low_precision
+    def function(x: fw.Tensor, how: str) -> fw.Tensor:
+        assert not fw.is_autocast_enabled()
+        if how == "fails":
+            raise ValueError(how)
+        if how == "enters":
+            left.append(fw.autocast("cpu", dtype=fw.float16))
+            left[-1].__enter__()
+        return x
+
+    x = fw.ones(3)
+    with fw.autocast("cpu", dtype=fw.bfloat16):
+        for how in ("returns", "fails", "enters"):
+            before = modes.autocast_state.top
+            with contextlib.suppress(ValueError):
+                assert function(x, how).dtype is fw.bfloat16
+            if how == "enters":
+                assert modes.autocast_state.top.value.dtype is fw.float16
+                left.pop().__exit__()
+            assert modes.autocast_state.top is before
+    assert not fw.is_autocast_enabled()

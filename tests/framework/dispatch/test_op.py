@@ -48,6 +48,11 @@ PRIMES = {3, 5, 7, 11, 13, 29, 37, 113, 1031}
 NEVER_EMPTY = {
     "median": "there is no median of nothing",
     "batch_norm_train": "needs two values of each channel",
+    "batch_norm_tracked": "needs two values of each channel",
+    "softmax_terms": "its callers answer for no elements",
+    "split_softmax": "its callers answer for no elements",
+    "split_layer_norm": "its callers answer for no elements",
+    "product_sums": "its callers answer for no elements",
     "mapped_sum": "its callers answer for no elements",
     "factor_prod": "its callers answer for no elements",
     "cross_entropy_rows_with_grad": "its callers answer for no elements",
@@ -60,6 +65,7 @@ NEVER_EMPTY = {
 }
 NEVER_ALONE = {
     "batch_norm_train": "needs two values of each channel",
+    "batch_norm_tracked": "needs two values of each channel",
     "group_norm": "needs two values of each group",
     "fft_real": "takes pairs of real numbers",
     "linspace_like": "a line has two ends",

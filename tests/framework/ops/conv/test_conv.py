@@ -156,3 +156,34 @@ def test_transposed_undoes_the_size(make: Make) -> None:
         small, weight, stride=2, padding=1, output_padding=(0, 1)
     )
     assert back.shape == x.shape
+
+
+def test_what_is_equal_to_a_checked_number_is_checked(make: Make) -> None:
+    """Neither True nor 1.0 is taken for the 1 of a call before."""
+    x = make(np.ones((1, 2, 5, 5), np.float32))
+    weight = make(np.ones((2, 2, 3, 3), np.float32))
+    messages = []
+    for first in (False, True):
+        for wrong in (1.0, (1.0, 1.0), "one"):
+            for name in ("stride", "dilation", "padding"):
+                with pytest.raises((TypeError, ValueError)) as raised:
+                    ops.conv2d(x, weight, **{name: wrong})
+                messages.append(str(raised.value))
+        if not first:
+            ops.conv2d(x, weight, stride=1, dilation=1, padding=1)
+            ops.conv2d(x, weight, stride=(1, 1), dilation=(1, 1), padding=(1, 1))
+    half = len(messages) // 2
+    assert messages[:half] == messages[half:]
+
+
+def test_shapes_are_checked_each_time(make: Make) -> None:
+    x = make(np.ones((1, 2, 5, 5), np.float32))
+    for _ in range(3):
+        for channels, sides, bias in ((2, 3, 2), (3, 3, 2), (2, 7, 2), (2, 3, 3)):
+            weight = make(np.ones((2, channels, sides, sides), np.float32))
+            shift = make(np.ones(bias, np.float32))
+            if (channels, sides, bias) == (2, 3, 2):
+                assert ops.conv2d(x, weight, shift).shape == (1, 2, 3, 3)
+                continue
+            with pytest.raises(ShapeError):
+                ops.conv2d(x, weight, shift)
