@@ -41,6 +41,27 @@ layout(constant_id = 37) const uint BEFORE_W = 0;
 layout(constant_id = 38) const uint BUNDLE_ROWS = 0;  // of a stride phase; 0: all
 layout(constant_id = 39) const uint BUNDLE = 0;  // distance of its channels, in vectors
 
+// Of PHASES, lines and columns of the filter: K begins for a tile where its phases have
+// taps. 0: all of K is added up.
+layout(constant_id = 40) const uint FILTER_LINES = 0;
+layout(constant_id = 41) const uint FILTER_COLUMNS = 0;
+
+// Elements in front of K that are zeros in the filters of `rows` rows, in whole units: a
+// stride phase has the last taps of a window, all, some or none.
+uint leading_zeros(uint first_row, uint rows, uint unit) {
+    if (FILTER_LINES == 0 || push.total <= unit) return 0;
+    uint last_row = min(first_row + rows, push.m) - 1, zeros = push.total - unit;
+    for (uint phase = first_row / CHANNELS; phase <= last_row / CHANNELS; ++phase) {
+        uint down = phase / PHASES_ACROSS, across = phase % PHASES_ACROSS;
+        uint lines = (FILTER_LINES + PHASES_DOWN - 1 - down) / PHASES_DOWN;
+        uint columns = (FILTER_COLUMNS + PHASES_ACROSS - 1 - across) / PHASES_ACROSS;
+        uint taps = TAPS - lines * TAPS_ACROSS + TAPS_ACROSS - columns;
+        if (lines == 0 || columns == 0) taps = TAPS;
+        zeros = min(zeros, taps * CHANNEL_VECTORS * WIDTH);
+    }
+    return zeros / unit * unit;
+}
+
 // Offset of the channels that rows from `row` on are made of.
 uint bundle_offset(uint row) {
     if (BUNDLE_ROWS == 0) return 0;

@@ -31,6 +31,12 @@ void main() {
     first_row = min(first_row, push.last_row);
     uint first_column = min(tile_at.y * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
+    uint from_k = part * depth;
+#ifdef IMPLICIT_GEMM
+    uint zeros = leading_zeros(first_row, BLOCK_M, BLOCK_K);
+    from_k += zeros;
+    depth -= zeros;
+#endif
     // The K tail comes first: missing elements are in front, masked in the first loads
     // and in no others.
     uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
@@ -53,11 +59,11 @@ void main() {
     Right b = push.b;
     uint a_from = batch * push.a_batch + a_line * a_stride + a_vector * (WIDTH / UNIT);
     uint b_from = matrix * push.b_batch + b_line * b_stride + b_vector * (WIDTH / UNIT);
-    uint start = part * depth - missing;
+    uint start = from_k - missing;
 #ifdef GROUPS_OF_K
     start = k_first - missing;
 #endif
-    uint along = part * depth / UNIT - missing / UNIT;
+    uint along = from_k / UNIT - missing / UNIT;
     a_from += A_ALONG_K != 0 ? first_row * a_stride + along
                              : start * a_stride + first_row / UNIT;
     b_from += B_ALONG_K != 0 ? first_column * b_stride + along
@@ -79,11 +85,11 @@ void main() {
         own_window[i] =
             bundle + window_offset(first_column + b_line + i * LINES_APART);
     if (B_ALONG_K == 0 && thread < BLOCK_K)
-        places[thread] = k_line_offset(part * depth, thread, BLOCK_K);
+        places[thread] = k_line_offset(from_k, thread, BLOCK_K);
     barrier();
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0                                                                    \
-            ? own_window[i] + tap_vector_offset((part * depth + (tile) * BLOCK_K) / WIDTH + b_vector) \
+            ? own_window[i] + tap_vector_offset((from_k + (tile) * BLOCK_K) / WIDTH + b_vector) \
             : own_tap + places[b_line + (i) * LINES_APART])
 #else
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
@@ -123,7 +129,7 @@ void main() {
     // K index, within its step, of the first element of a vector.
 #define A_FIRST(i) (A_ALONG_K != 0 ? a_vector * WIDTH : a_line + i * (THREADS / A_VECTORS))
 #define B_FIRST(i) (B_ALONG_K != 0 ? b_vector * WIDTH : b_line + i * (THREADS / B_VECTORS))
-    uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total + missing - part * depth) : depth;
+    uint own = UNEVEN_SPLITS != 0 ? min(depth, push.total + missing - from_k) : depth;
 #ifdef GROUPS_OF_K
     own = k_count + missing;
 #endif
@@ -143,7 +149,7 @@ void main() {
 #ifdef IMPLICIT_GEMM
         if (B_ALONG_K == 0 && thread < BLOCK_K)
             places[thread] =
-                k_line_offset(part * depth + ahead * BLOCK_K, thread, BLOCK_K);
+                k_line_offset(from_k + ahead * BLOCK_K, thread, BLOCK_K);
 #endif
         if (PIPELINE_STAGES == 1) barrier();
         PREFETCH_STEP(ahead)

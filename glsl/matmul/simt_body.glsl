@@ -25,6 +25,12 @@ void main() {
     uint first_row = min(tile.x * BLOCK_M, push.last_row);
     uint first_column = min(tile.y * BLOCK_N, push.last_column);
     uint depth = DEPTH != 0 ? DEPTH : push.k;
+    uint from_k = part * depth;
+#ifdef IMPLICIT_GEMM
+    uint zeros = leading_zeros(first_row, BLOCK_M, 2 * K_SLICES * BLOCK_K);
+    from_k += zeros;
+    depth -= zeros;
+#endif
     uint a_stride = A_STRIDE != 0 ? A_STRIDE : push.a_stride;
     uint b_stride = B_STRIDE != 0 ? B_STRIDE : push.b_stride;
     // The K tail comes first: missing elements are in front, masked in the first two of
@@ -32,8 +38,8 @@ void main() {
     const uint PAIR = 2 * BLOCK_K;
     uint missing = K_TAIL != 0 ? PAIR - 1 - (push.total - 1) % PAIR : 0;
     uint skipped = part == 0 ? missing : 0;
-    uint start = part * depth - missing;
-    uint along = part * depth / UNIT - missing / UNIT;
+    uint start = from_k - missing;
+    uint along = from_k / UNIT - missing / UNIT;
 
     // Lanes of a subgroup of 32 lie 8 wide and 4 high: few vectors serve all. Next to
     // each is one that reads the same on the left or on the right, which is quicker.
@@ -63,10 +69,10 @@ void main() {
     }
 #define B_AT(tile, i)                                                                  \
     (B_ALONG_K != 0 ? own_window[i]                                                     \
-                + tap_vector_offset((part * depth + (tile) * BLOCK_K) / WIDTH                     \
+                + tap_vector_offset((from_k + (tile) * BLOCK_K) / WIDTH                     \
                     + place(i, B_ALONG_K, BLOCK_N).y)                                  \
                     : own_tap[i]                                                       \
-                + window_offset(part * depth + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
+                + window_offset(from_k + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
 #else
 #define B_AT(tile, i) (b_from + (i) * B_LINES * b_stride + (tile) * b_next)
 #endif

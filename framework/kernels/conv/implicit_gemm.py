@@ -518,6 +518,10 @@ def _constants(
         "DEPTH": split_steps * tile.k,
         "A_STRIDE": left.line,
     }
+    if product.kind == PHASES and split_steps == _steps(product, config):
+        constants["FILTER_LINES"], constants["FILTER_COLUMNS"] = (
+            product.call.window.kernel
+        )
     if product.mode == SIMT:
         exist = left.padded == product.rows and product.sizes.n % tile.n == 0
         constants["DIRECT_STORE"] = int(exist and product.side_by_side % 4 == 0)

@@ -47,6 +47,7 @@ from vkbackend.framework.kernels.gemm.tiles import (
     BF16X3,
     TENSOR_CORES,
     GemmSize,
+    Tile,
     TileConfig,
 )
 from vkbackend.framework.kernels.gpu_model import H200, SIMT_TILES, TENSOR_CORE_TILES
@@ -212,6 +213,45 @@ def test_results_go_on_into_what_follows(
     want = F.relu(F.conv2d(images, filters, each, padding=1) + more)
     assert relative_error(got, want.numpy().astype(np.float64)) < 1e-6
     assert count(taken, "matmul/gemm_simt") == 1
+
+
+# Stride phases of whole tiles: of all taps, some and none, which is most of 1 by 1.
+PHASED: list[Convolved] = [
+    ((1, 64, 9, 8), (40, 64, 3, 3), {"stride": 2, "padding": 1}),
+    ((1, 64, 6, 7), (72, 64, 1, 1), {"stride": 2}),
+    ((1, 64, 9, 8), (40, 64, 2, 3), {"stride": 2, "padding": 1}),
+    ((1, 64, 10, 8), (20, 64, 5, 2), {"stride": (3, 2), "padding": (2, 1)}),
+    ((1, 64, 9, 9), (24, 64, 2, 1), {"stride": (2, 4), "padding": (1, 0)}),
+]
+
+
+@pytest.mark.parametrize("tile", [SIMT_TILES[3], SIMT_TILES[7]])
+@pytest.mark.parametrize("row", PHASED, ids=name_of)
+def test_sums_begin_where_a_stride_phase_has_taps(
+    gpu: GpuDevice,
+    taken: dict[str, list[str]],
+    row: Convolved,
+    tile: Tile,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    config = TileConfig(tile, 1)
+    monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, **__: config)
+    forget_plans()
+    x, weight, options = row
+    check(gpu, (x, weight), options)
+    assert count(taken, "matmul/gemm_simt") == 3
+
+
+# The first row in float32 would take more rounds of a loop than lavapipe makes.
+@pytest.mark.parametrize("row", PHASED[1:3], ids=name_of)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_sums_on_matrix_units_begin_where_a_phase_has_taps(
+    gpu: GpuDevice, split_products: list[Dispatch], row: Convolved, dtype: str
+) -> None:
+    x, weight, options = row
+    check(gpu, (x, weight), options, dtype, 3e-4)
+    kernels = [each for each in split_products if each.kernel == "matmul/gemm_coopmat"]
+    assert any("FILTER_LINES" in each.constants for each in kernels)
 
 
 # Groups that fill a tile each, in bundles, all in one; with a bias or without.
@@ -503,7 +543,7 @@ def test_on_matrix_units(
         chosen = config._replace(wide=wide)
         monkeypatch.setattr(implicit_gemm, "_best_config", lambda *_, c=chosen, **__: c)
         forget_plans()
-        for x, weight, options in (CONVOLUTIONS[1], CONVOLUTIONS[3], CONVOLUTIONS[5]):
+        for x, weight, options in (*CONVOLUTIONS[1:6:2], *PHASED):
             bound = 3e-4 if dtype == "float16" else 2.4e-3
             shapes = (x, weight, (weight[0],))[: 2 + (config.splits == 1 and not wide)]
             check(gpu, shapes, options, dtype, bound)
