@@ -557,6 +557,10 @@ CALLS: dict[str, Make] = {
     ),
     "linalg.lu": _square(),
     "linalg.lu_factor": _square(),
+    "linalg.lu_factor_ex": _square(),
+    "linalg.slogdet": _square(),
+    "linalg.eig": _square(),
+    "linalg.eigvals": _square(),
     "linalg.householder_product": _reflections,
     "linalg.qr": _square(),
     "qr": _square(),
@@ -612,6 +616,7 @@ _RANDOM = """
     rand_like randn_like randint_like fractional_max_pool2d
     fractional_max_pool3d fractional_max_pool2d_with_indices argsort
     fractional_max_pool3d_with_indices linalg.qr qr linalg.svd linalg.eigh svd
+    linalg.eig linalg.eigvals
     svd_lowrank pca_lowrank binomial
 """
 _FIRST = "sort topk kthvalue median nanmedian mode max min cummax cummin msort"

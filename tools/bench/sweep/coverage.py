@@ -82,6 +82,8 @@ def _named(known: Any) -> list[Any]:
         return []
     names = names_and_texts(function.__code__)[0]
     found = [function.__globals__.get(name) for name in names]
+    tables = [each for each in found if isinstance(each, dict)]
+    found += [value for table in tables for value in table.values()]
     modules = [each for each in found if isinstance(each, ModuleType) and _ours(each)]
     found += [getattr(module, name, None) for module in modules for name in names]
     return [each for each in found if isinstance(each, Op) or _ours(each)]
