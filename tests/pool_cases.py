@@ -19,7 +19,11 @@ from vkbackend.framework.ops.pool.filter_weights import (
     Shares,
     Smoothed,
 )
-from vkbackend.framework.ops.pool.resample import resampled_at_once, resampled_rows
+from vkbackend.framework.ops.pool.resample import (
+    resampled_at_once,
+    resampled_rows,
+    volumes_at_once,
+)
 
 SHRUNK = (
     Nearest(4, 2, 4 / 2, True),
@@ -62,6 +66,16 @@ def weighted(x: np.ndarray, rule: Rule, back: bool = False) -> np.ndarray:
         row[start : start + used] = values[:used]
     product = (matrix.T if back else matrix) @ x.astype(np.float64)
     return product.astype(x.dtype)
+
+
+def volumes_weighted(
+    x: np.ndarray, rules: tuple[Rule, Rule, Rule], back: bool = False
+) -> np.ndarray:
+    """Return the same along the last three of four dimensions."""
+    for dim, rule in enumerate(rules, 1):
+        moved = np.moveaxis(x.astype(np.float64), dim, -2)
+        x = np.moveaxis(weighted(moved, rule, back), -2, dim).astype(x.dtype)
+    return x
 
 
 WINDOWS = Averages(7, 4, 3, 2, 1, "padded")
@@ -214,6 +228,23 @@ POOLING = {
         lambda x, row_rule, column_rule, back=False: weighted(
             weighted(x, row_rule, back).swapaxes(1, 2), column_rule, back
         ).swapaxes(1, 2),
+        scale=4,
+    ),
+    "resample3d": Case(
+        volumes_at_once,
+        (
+            sample((2, 4, 7, 5), rules=(Shares(4, 3), WINDOWS, Shares(5, 3))),
+            sample(
+                (2, 3, 7, 11),
+                rules=(Linear(3, 5, 0.6, False), SMOOTH, Linear(11, 4, 2.75, True)),
+            ),
+            sample(
+                (2, 3, 4, 3), rules=(Shares(4, 3), WINDOWS, Shares(5, 3)), back=True
+            ),
+            sample((0, 4, 7, 5), rules=(Shares(4, 3), WINDOWS, Shares(5, 3))),
+            sample((1, 1, 1, 1), rules=(Shares(1, 1),) * 3),
+        ),
+        volumes_weighted,
         scale=4,
     ),
     "resample": Case(

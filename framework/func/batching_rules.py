@@ -361,6 +361,7 @@ def _conv2d(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     "col2im",
     "resample",
     "resample2d",
+    "resample3d",
     "nearest",
 )
 def _images(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:

@@ -1,4 +1,4 @@
-"""Resampling along one dimension by filter tables: average pooling, interpolation."""
+"""Resampling along dimensions by filter tables: average pooling, interpolation."""
 
 from __future__ import annotations
 
@@ -32,6 +32,9 @@ MOST_ELEMENTS = 1 << 24
 
 MAX_CACHED_ROWS = 1 << 12
 """Along the dimension: rows of a filter table that is kept for the next call."""
+
+Rules = tuple[Rule, Rule, Rule]
+"""Along layers, rows and columns of volumes."""
 
 
 @primitive(dtypes={"x": FLOAT, "table": (float32, float64)}, typed="x")
@@ -166,9 +169,10 @@ def _resample2d_reference(
 
 
 MOST_AT_ONCE = 2.0
-"""Loads of elements by a GPU in one pass over planes for each that two passes take,
-which write and read what is between them. Bilinear interpolation to twice the size has
-1.33, bicubic 2.67, averages of 3 by 3 elements 1 to 1.5."""
+"""Loads of elements by a GPU in one pass over planes, or volumes, for each that passes
+along single dimensions take, which write and read what is between them. Bilinear
+interpolation to twice the size has 1.33, bicubic 2.67, averages of 3 by 3 elements 1 to
+1.5."""
 
 
 def resampled_planes(
@@ -181,7 +185,7 @@ def resampled_planes(
     row_table, column_table = (_table_for(x, r, back) for r in (row_rule, column_rule))
     if _at_once(x, row_table, column_table, back):
         return resampled_at_once(x, row_rule, column_rule, back)
-    return _resampled_in_turn(x, row_rule, column_rule, back)
+    return _in_turn(x, {1: row_rule, 2: column_rule}, back)
 
 
 def resampled_at_once(
@@ -213,18 +217,139 @@ def _at_once(x: Tensor, row_table: Tensor, column_table: Tensor, back: bool) -> 
     return row_taps * taps * out <= most * in_turn
 
 
-def _resampled_in_turn(
-    x: Tensor, row_rule: Rule, column_rule: Rule, back: bool
-) -> Tensor:
-    """Return the same in two passes, between which nothing is rounded to 16 bits."""
-    out = x.to(statistic_dtype(x.dtype))
-    for dim in (2, 1) if back else (1, 2):
-        rule, shape = (row_rule, column_rule)[dim - 1], out.shape
+def _in_turn(x: Tensor, rules: Mapping[int, Rule], back: bool = False) -> Tensor:
+    """Return the same one dimension after the other, in their order, or `back`.
+
+    What is between two sums is not rounded to 16 bits.
+    """
+    out = x.to(statistic_dtype(x.dtype)) if len(rules) > 1 else x
+    for dim in reversed(list(rules)) if back else rules:
+        rule = rules[dim]
+        shape = out.shape
         rows = (math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
         sums = resampled_rows(reshape(out, rows), rule, back)
         size = sums.layout.shape[1]
         out = reshape(sums, (*shape[:dim], size, *shape[dim + 1 :]))
     return out.to(x.dtype)
+
+
+@primitive(
+    dtypes={
+        "x": FLOAT,
+        "layer_table": (float32, float64),
+        "row_table": (float32, float64),
+        "column_table": (float32, float64),
+    },
+    typed="x",
+)
+def _resample3d(
+    x: Tensor,
+    layer_table: Tensor,
+    row_table: Tensor,
+    column_table: Tensor,
+    rules: Rules,
+    back: bool,
+) -> Tensor:
+    """Return the sums of three rules' taps along the last three of four dimensions.
+
+    The tables have the taps; `back` says that they are the transposed rules'.
+    """
+
+
+@_resample3d.spec
+def _resample3d_spec(
+    x: TensorSpec,
+    layer_table: TensorSpec,
+    row_table: TensorSpec,
+    column_table: TensorSpec,
+    **_: object,
+) -> TensorSpec:
+    tables = layer_table, row_table, column_table
+    return TensorSpec((x.shape[0], *(each.shape[0] for each in tables)), x.dtype)
+
+
+@_resample3d.kernel
+def _resample3d_kernel(
+    gpu: DeviceInfo,
+    x: StridedSpec,
+    layer_table: StridedSpec,
+    row_table: StridedSpec,
+    column_table: StridedSpec,
+    **_: object,
+) -> Dispatch:
+    outer, *sizes = x.shape
+    tables = {"layer": layer_table, "row": row_table, "column": column_table}
+    count = outer * math.prod(each.shape[0] for each in tables.values())
+    push: dict[str, int | str] = {"x": "x", "out_": "out", "count": count}
+    push |= dict(zip(("layers", "rows", "columns"), sizes))
+    for k, (name, table) in enumerate(tables.items()):
+        size, width = table.shape
+        push |= {f"{name}_taps": f"{name}_table", f"out_size[{k}]": size}
+        push[f"magic[{k}]"], push[f"shift[{k}]"] = divisor(size)
+        push[f"width[{k}]"] = width
+    defines = storage_defines(x.dtype)
+    return linear_dispatch("resample/resample3d", count, push, defines=defines)
+
+
+@_resample3d.vjp
+def _resample3d_vjp(
+    grad: Tensor, rules: Rules, back: bool
+) -> tuple[Tensor, None, None, None]:
+    return resampled_volumes(grad, rules, not back), None, None, None
+
+
+@_resample3d.reference
+def _resample3d_reference(
+    x: np.ndarray,
+    layer_table: np.ndarray,
+    row_table: np.ndarray,
+    column_table: np.ndarray,
+    rules: Rules,
+    back: bool,
+) -> np.ndarray:
+    tables = layer_table, row_table, column_table
+    for dim, table, rule in zip((3, 2, 1), reversed(tables), reversed(rules)):
+        lines = np.moveaxis(x, dim, 1)
+        rows = lines.reshape(*lines.shape[:2], math.prod(lines.shape[2:]))
+        sums = _resample_reference(rows, table, rule, back)
+        x = np.moveaxis(sums.reshape(sums.shape[:2] + lines.shape[2:]), 1, dim)
+    return np.ascontiguousarray(x)
+
+
+def volumes_at_once(x: Tensor, rules: Rules, back: bool = False) -> Tensor:
+    """Return `resampled_volumes` in one kernel, whatever its taps."""
+    layers, rows, columns = (_table_for(x, each, back) for each in rules)
+    return _resample3d(x, layers, rows, columns, rules, back)
+
+
+def resampled_volumes(x: Tensor, rules: Rules, back: bool = False) -> Tensor:
+    """Return a tensor resampled along the last three of four dimensions.
+
+    `back` takes the transposes of the rules, which is its gradient.
+    """
+    if _volumes_at_once(x, rules, back):
+        return volumes_at_once(x, rules, back)
+    return _in_turn(x, dict(enumerate(rules, 1)), back)
+
+
+def _volumes_at_once(x: Tensor, rules: Rules, back: bool) -> bool:
+    """Return whether one kernel sums along three dimensions: where loads are few."""
+    device = x.device
+    if not isinstance(device, GpuDevice) or in_storage(x) is not x:
+        return False
+    sizes = list(x.layout.shape)
+    tables = [_table_for(x, each, back).layout.shape for each in rules]
+    # A row of a table begins with two other numbers.
+    taps = [width - 2 for _, width in tables]
+    out = x.layout.shape[0] * math.prod(size for size, _ in tables)
+    if max(out, x.numel()) > COUNTED:
+        return False
+    in_turn = 0
+    for dim in (3, 2, 1) if back else (1, 2, 3):
+        sizes[dim] = tables[dim - 1][0]
+        in_turn += taps[dim - 1] * math.prod(sizes)
+    most = MOST_AT_ONCE if device.gpu.info.target.hides_latency else 1.0
+    return math.prod(taps) * out <= most * in_turn
 
 
 def resampled_rows(x: Tensor, rule: Rule, back: bool = False) -> Tensor:
@@ -277,14 +402,14 @@ def resampled(name: str, x: Tensor, rules: Mapping[int, Rule]) -> Tensor:
         planes = reshape(x, (math.prod(x.layout.shape[:-2]), height, width))
         out = resampled_planes(planes, rules[ndim - 2], rules[ndim - 1])
         return reshape(out, (*x.layout.shape[:-2], *out.layout.shape[1:]))
-    # What is between two sums is not rounded to 16 bits.
-    out = x.to(statistic_dtype(x.dtype)) if len(rules) > 1 else x
-    for dim, rule in rules.items():
-        shape = out.shape
-        rows = (math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :]))
-        sums = resampled_rows(reshape(out, rows), rule)
-        out = reshape(sums, (*shape[:dim], rule.out, *shape[dim + 1 :]))
-    return out.to(x.dtype)
+    if set(rules) == {ndim - 3, ndim - 2, ndim - 1}:
+        *outer, depth, height, width = x.layout.shape
+        volumes = reshape(x, (math.prod(outer), depth, height, width))
+        out = resampled_volumes(
+            volumes, (rules[ndim - 3], rules[ndim - 2], rules[ndim - 1])
+        )
+        return reshape(out, (*outer, *out.layout.shape[1:]))
+    return _in_turn(x, rules)
 
 
 def check_rules(name: str, x: Tensor, rules: Mapping[int, Rule | Nearest]) -> None:

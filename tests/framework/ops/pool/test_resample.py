@@ -114,3 +114,41 @@ def assert_near(found: fw.Tensor, wanted: fw.Tensor, dtype: str) -> None:
     step = {"float32": 2.0**-20, "float16": 2.0**-10, "bfloat16": 2.0**-7}[dtype]
     both = (each.cpu().float().numpy() for each in (found, wanted))
     np.testing.assert_allclose(*both, rtol=step, atol=step)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_three_dimensions_at_once(
+    dtype: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one launch, and their gradient in another, where loads are few."""
+    need(dtype, gpu)
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, hides_latency=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    data = np.random.default_rng(0).standard_normal((2, 3, 4, 9, 10)).astype("f4")
+    functional = fw.nn.functional
+    calls = {
+        "averages": (lambda x: functional.avg_pool3d(x, 2), True),
+        "parts": (lambda x: functional.adaptive_avg_pool3d(x, 5), True),
+        "some padding": (lambda x: functional.avg_pool3d(x, 2, 2, 1), True),
+        "overlapping": (lambda x: functional.avg_pool3d(x, 3, 1, 1), False),
+        "trilinear": (
+            lambda x: functional.interpolate(x, scale_factor=2, mode="trilinear"),
+            False,
+        ),
+    }
+    for name, (call, at_once) in calls.items():
+        x = fw.tensor(data, device=gpu).to(dtype).requires_grad_()
+        y = fw.tensor(data).to(dtype).requires_grad_()
+        fw.eval(call(x))
+        before = gpu.gpu.counters.snapshot()
+        found = call(x)
+        fw.eval(found)
+        launches = (gpu.gpu.counters.snapshot() - before).dispatches
+        assert (launches == 1) is (at_once and in_storage(x) is x), name
+        assert_near(found.detach(), call(y).detach(), dtype)
+        found.sum().backward()
+        call(y).sum().backward()
+        assert x.grad is not None
+        assert y.grad is not None
+        assert_near(x.grad, y.grad, dtype)
