@@ -67,11 +67,11 @@ def _matrix(name: str, x: Tensor, square: bool = True) -> Tensor:
 def _together(name: str, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     """Return matrices whose batches are the same, and whose dtypes must be."""
     need_one_dtype(name, A=a, B=b)
-    batch = broadcast_shapes(
-        name, tuple(a.layout.shape[:-2]), tuple(b.layout.shape[:-2])
-    )
-    pair = (expand(x, (*batch, *x.shape[-2:])) for x in (a, b))
-    first, second = pair
+    batches = tuple(a.layout.shape[:-2]), tuple(b.layout.shape[:-2])
+    if batches[0] == batches[1]:
+        return a, b
+    batch = broadcast_shapes(name, *batches)
+    first, second = (expand(x, (*batch, *x.layout.shape[-2:])) for x in (a, b))
     return first, second
 
 
