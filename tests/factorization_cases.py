@@ -354,6 +354,22 @@ FACTORIZATIONS = {
         scale=50,
         gradient=False,
     ),
+    "largest_singular_values": Case(
+        lambda x: REGISTRY["largest_singular_values"](plain(x)),
+        TALL,
+        None,
+        lambda x: torch.linalg.matrix_norm(plain(x), 2),
+        scale=50,
+        gradient=False,
+    ),
+    "extreme_singular_values": Case(
+        lambda x: REGISTRY["extreme_singular_values"](plain(x))[1],
+        TALL,
+        None,
+        lambda x: torch.linalg.matrix_norm(plain(x), -2),
+        scale=50,
+        gradient=False,
+    ),
     "ranks": Case(
         lambda x: REGISTRY["ranks"](plain(x), 0.0, 1e-6),
         TALL,

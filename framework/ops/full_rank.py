@@ -1,19 +1,23 @@
-"""Pseudo-inverses of matrices of full rank, by LU and QR factors on devices."""
+"""Inverses of matrices of full rank on devices, and their spectral norms."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..base.dtype import int32
+from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
+from ..dispatch.declare import composite
 from . import triangular
 from .elementwise.cast import cast
-from .elementwise.compare import logical_not
-from .factorization import identity, is_any, turned
+from .elementwise.compare import eq, logical_not, where
+from .factorization import WIDE, identity, is_any, singular_values, turned
 from .lu_solution import lu_inverse
 from .matmul.matmul import matmul
+from .movement.slice import select
 from .panel_qr import panel_qr, qr_by_kernel, svd_by_kernel
 from .reduce.minmax import amax
 from .reduce.sum import sum
@@ -29,12 +33,30 @@ MARGIN = 2.0
 _BOTH = -2, -1
 
 
-def full_rank_factors(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, ...] | None:
-    """Return matrices whose product is the pseudo-inverse, one or two.
+class FullRank(NamedTuple):
+    """What kernels find of matrices (..., m, n) of full rank.
 
-    Or None, where a singular value may be within the tolerances, or the kernels do not
-    factorise such matrices, or find the singular values themselves. A flag is read,
-    which waits for the device.
+    Attributes
+    ----------
+    square : Tensor, shape (..., k, k), k the smaller of m and n
+        A matrix of the same singular values.
+    inverse : Tensor, shape (..., k, k)
+        Its inverse.
+    factors : tuple of Tensor
+        One or two, whose product is the pseudo-inverse.
+    """
+
+    square: Tensor
+    inverse: Tensor
+    factors: tuple[Tensor, ...]
+
+
+def full_rank(x: Tensor, atol: float, rtol: float) -> FullRank | None:
+    """Return what kernels find of matrices, if no singular value is cut.
+
+    Or None, where one may be within the tolerances, or the kernels do not factorise
+    such matrices, or find the singular values themselves. A flag is read, which waits
+    for the device.
 
     Parameters
     ----------
@@ -48,8 +70,8 @@ def full_rank_factors(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, ...]
     if is_small(x) or svd_by_kernel(x):
         return None
     if rows == columns and triangular.lu_by_kernel(x):
-        found = triangular.lu(x)
-        square, inverse = x, lu_inverse(found.compact, found.order)
+        compact = triangular.lu(x)
+        square, inverse = x, lu_inverse(compact.compact, compact.order)
         inverse = reshape(inverse, x.layout.shape)
         factors: tuple[Tensor, ...] = (inverse,)
     else:
@@ -62,7 +84,7 @@ def full_rank_factors(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, ...]
         factors = (inverse, turned(q)) if rows >= columns else (q, turned(inverse))
     least = float(np.finfo(x.dtype.numpy).eps) * min(rows, columns)
     near = _may_be_cut(square, inverse, atol, rtol, least)
-    return None if is_any(near) else factors
+    return None if is_any(near) else FullRank(square, inverse, factors)
 
 
 def _may_be_cut(
@@ -101,3 +123,67 @@ def _spectral_bound(x: Tensor) -> Tensor:
     for _ in range(2):
         power = matmul(turned(power), power)
     return amax(most, _BOTH) * sum(power * power, _BOTH) ** 0.125
+
+
+def has_spectral_norm(x: Tensor) -> bool:
+    """Return whether `spectral_norm` computes, rather than singular values."""
+    return triangular.by_kernel(x) and not is_small(x) and not svd_by_kernel(x)
+
+
+def spectral_norm(x: Tensor) -> Tensor:
+    """Return the largest singular values (...) of (..., m, n).
+
+    The Gram matrix is squared until the largest element of its power is that power of
+    the largest eigenvalue, but for a rounding. Roundings of later powers count less.
+    """
+    rows, columns = x.layout.shape[-2:]
+    most = amax(x.abs(), _BOTH, True)
+    ratio = _divided(x, most)
+    across = turned(ratio)
+    power = matmul(across, ratio) if rows >= columns else matmul(ratio, across)
+    eps = float(np.finfo(x.dtype.numpy).eps)
+    count = math.ceil(math.log2(max(math.log(min(rows, columns)), 1.0) / eps))
+    sizes = []
+    for number in range(count):
+        sizes.append(amax(power.abs(), _BOTH, True))
+        if number + 1 < count:
+            power = _divided(power, sizes[-1])
+            power = matmul(power, power)
+    size = sizes.pop()
+    for each in reversed(sizes):
+        size = each * size**0.5
+    return amax(most * size**0.5, _BOTH)
+
+
+def _divided(x: Tensor, size: Tensor) -> Tensor:
+    """Return quotients, and zeros as they are."""
+    return x / where(eq(size, 0.0), 1.0, size)
+
+
+@composite(dtypes=WIDE)
+def largest_singular_values(x: Tensor) -> Tensor:
+    """Return the largest singular values (...) of (..., m, n), without a gradient."""
+    if has_spectral_norm(x):
+        return spectral_norm(x)
+    return amax(singular_values(x), -1)
+
+
+@largest_singular_values.spec
+def largest_singular_values_spec(x: TensorSpec) -> TensorSpec:
+    return TensorSpec(x.shape[:-2], x.dtype.to_real())
+
+
+@composite(dtypes=WIDE, outputs=("largest", "least"))
+def extreme_singular_values(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the largest and the smallest singular values, without a gradient."""
+    found = full_rank(x, 0.0, 0.0)
+    if found is None:
+        values = singular_values(x)
+        return select(values, -1, 0), select(values, -1, values.layout.shape[-1] - 1)
+    return spectral_norm(found.square), 1.0 / spectral_norm(found.inverse)
+
+
+@extreme_singular_values.spec
+def extreme_singular_values_spec(x: TensorSpec) -> tuple[TensorSpec, TensorSpec]:
+    each = TensorSpec(x.shape[:-2], x.dtype.to_real())
+    return each, each

@@ -21,7 +21,7 @@ from .elementwise.compare import where
 from .elementwise.complex_numbers import conj
 from .factorization import WIDE, adjoint, turned
 from .factorization_results import Lstsq
-from .full_rank import full_rank_factors
+from .full_rank import full_rank
 from .linear_algebra import _matrix, _real, eigh, eigvalsh, svd, svdvals
 from .matmul.matmul import matmul
 from .reduce.minmax import amax
@@ -121,10 +121,11 @@ def _full(A: Tensor) -> Tensor:  # noqa: N803
 @composite(dtypes=WIDE, outputs=("out", "rank"))
 def ranked_pseudo_inverse(x: Tensor, atol: float, rtol: float) -> tuple[Tensor, Tensor]:
     """Return pseudo-inverses of (..., m, n), and ranks (...), without a gradient."""
-    found = full_rank_factors(x, atol, rtol)
+    found = full_rank(x, atol, rtol)
     if found is None:
         return _by_singular_values(x, atol, rtol)
-    return (found[0] if len(found) == 1 else matmul(*found)), _full(x)
+    left, *others = found.factors
+    return (matmul(left, *others) if others else left), _full(x)
 
 
 @ranked_pseudo_inverse.spec
@@ -141,11 +142,11 @@ def ranked_pseudo_inverse_spec(
 @composite(dtypes=WIDE, outputs=("out", "rank"))
 def least_squares_solution(a: Tensor, b: Tensor, rtol: float) -> tuple[Tensor, Tensor]:
     """Return A^+ B, and the ranks of (..., m, n) A, without a gradient."""
-    found = full_rank_factors(a, 0.0, rtol)
+    found = full_rank(a, 0.0, rtol)
     if found is None:
         inverse, rank = _by_singular_values(a, 0.0, rtol)
         return matmul(inverse, b), rank
-    for each in reversed(found):
+    for each in reversed(found.factors):
         b = matmul(each, b)
     return b, _full(a)
 
@@ -162,7 +163,7 @@ def least_squares_solution_spec(
 @composite(dtypes=WIDE)
 def ranks(x: Tensor, atol: float, rtol: float) -> Tensor:
     """Return the ranks (...) of (..., m, n)."""
-    if full_rank_factors(x, atol, rtol) is not None:
+    if full_rank(x, atol, rtol) is not None:
         return _full(x)
     s = svdvals(x)
     return sum(s > _tolerance(x, s, atol, rtol), -1)

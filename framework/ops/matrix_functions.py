@@ -23,6 +23,7 @@ from .elementwise.compare import ne, where
 from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, turned
 from .factorization_results import QR
+from .full_rank import extreme_singular_values, largest_singular_values
 from .indexing.masked import tril
 from .least_squares import pinv
 from .linear_algebra import (
@@ -164,6 +165,10 @@ def matrix_norm(
     moved = movedim(x, (rows, columns), (-2, -1))
     if ord == "nuc":
         out = sum(svdvals(moved), -1)
+    elif ord == 2 and moved.numel() and not moved.needs_grad:
+        out = largest_singular_values(_matrix("matrix_norm", moved, square=False))
+    elif ord == -2 and moved.numel() and not moved.needs_grad:
+        out = extreme_singular_values(_matrix("matrix_norm", moved, square=False))[1]
     elif isinstance(ord, str) or abs(ord) not in (1, 2, math.inf):
         raise ShapeError(
             f'matrix_norm: ord is {ord!r}; it must be "fro", "nuc", 1, 2, inf or minus'
@@ -252,6 +257,10 @@ def cond(A: Tensor, p: Any = None) -> Tensor:  # noqa: N803
     Singular matrices have infinity.
     """
     if p in (None, 2, -2):
+        if A.numel() and not A.needs_grad:
+            extremes = extreme_singular_values(_matrix("cond", A, square=False))
+            largest, least = extremes
+            return least / largest if p == -2 else largest / least
         s = svdvals(A)
         if not s.numel():
             empty: Tensor = fill_like(s, tuple(s.layout.shape[:-1]), 0, s.dtype)

@@ -8,7 +8,7 @@ import torch
 
 import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
-from vkbackend.framework.ops.full_rank import full_rank_factors
+from vkbackend.framework.ops.full_rank import full_rank
 
 wide = pytest.mark.wide
 MORE = (2, 70, 70), (60, 150), (2, 130, 66)
@@ -66,15 +66,15 @@ def test_values_near_the_tolerance(rows: int, least: float, quick: GpuDevice) ->
     x, rtol = fw.tensor(data, device=quick), SIZE * float(np.finfo("f4").eps)
     for more in (0.0, 1e-5, 1e-3):
         is_cut = least <= 2 * max(more, rtol)
-        found = full_rank_factors(x, 0.0, max(more, rtol))
+        found = full_rank(x, 0.0, max(more, rtol))
         assert not (is_cut and found)
         assert found or least < 100 * max(more, rtol)
         rank = fw.linalg.matrix_rank(x, rtol=max(more, rtol))
         if not 0.5 < least / 2 / max(more, rtol) < 2:
             assert rank.item() == SIZE - is_cut
-    assert full_rank_factors(x, 2 * least, 0.0) is None
+    assert full_rank(x, 2 * least, 0.0) is None
     # Tolerances below the rounding cut nothing, but such an inverse is not exact.
-    assert bool(full_rank_factors(x, 0.0, 0.0)) == (least > 2e-5)
+    assert bool(full_rank(x, 0.0, 0.0)) == (least > 2e-5)
 
 
 @pytest.mark.parametrize("shape", [(SIZE, SIZE), (2, 90, SIZE), (SIZE, 90)])
@@ -89,7 +89,7 @@ def test_matrices_without_full_rank(shape: tuple[int, ...], quick: GpuDevice) ->
         last[:, 3] = last[:, 2]
     for each in (equal, zero):
         x = fw.tensor(each, device=quick)
-        assert full_rank_factors(x, 0.0, 0.0) is None
+        assert full_rank(x, 0.0, 0.0) is None
         np.testing.assert_array_equal(
             fw.linalg.matrix_rank(x).numpy(), np.linalg.matrix_rank(each)
         )
@@ -102,7 +102,7 @@ def test_no_numbers(number: float, quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((90, SIZE)).astype("f4")
     data[5, 7] = number
     for each in (data, data[:SIZE]):
-        assert full_rank_factors(fw.tensor(each, device=quick), 0.0, 1e-6) is None
+        assert full_rank(fw.tensor(each, device=quick), 0.0, 1e-6) is None
 
 
 def test_growth_of_lu_factors_is_seen(quick: GpuDevice) -> None:
@@ -112,7 +112,7 @@ def test_growth_of_lu_factors_is_seen(quick: GpuDevice) -> None:
     data = data.astype("f4")
     x, exact = fw.tensor(data, device=quick), np.linalg.pinv(data.astype("f8"))
     assert np.abs(fw.linalg.inv(x).numpy() - exact).max() > 0.1 * np.abs(exact).max()
-    assert full_rank_factors(x, 0.0, 1e-6) is None
+    assert full_rank(x, 0.0, 1e-6) is None
     found = fw.linalg.pinv(x).numpy()
     assert np.abs(found - exact).max() <= 1e-4 * np.abs(exact).max()
 
@@ -143,3 +143,60 @@ def test_for_each_of_a_batch_that_is_mapped(quick: GpuDevice) -> None:
     found = fw.func.vmap(fw.linalg.pinv)(x)
     assert np.abs(found.numpy() @ data - np.eye(SIZE)).max() < 1e-2
     assert fw.func.vmap(fw.linalg.matrix_rank)(x).tolist() == [SIZE, SIZE]
+
+
+@pytest.mark.parametrize("shape", [(SIZE, SIZE), (2, 90, SIZE), (SIZE, 150)])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=wide)])
+def test_norms_without_singular_values(
+    shape: tuple[int, ...], dtype: str, quick: GpuDevice
+) -> None:
+    if dtype == "float64" and not quick.gpu.info.shader_float64:
+        pytest.skip("no float64")
+    eps = np.finfo(dtype).eps
+    drawn = np.random.default_rng(5).standard_normal(shape)
+    equal = np.zeros(shape) + np.eye(*shape[-2:])
+    for data, most in (
+        (drawn, 30),
+        (1e30 * drawn, 30),
+        (1e-30 * drawn, 30),
+        (equal, 8),
+    ):
+        data = data.astype(dtype)
+        x = fw.tensor(data, device=quick)
+        reads = quick.gpu.counters.host_reads
+        largest = fw.linalg.matrix_norm(x, 2)
+        fw.eval(largest)
+        assert quick.gpu.counters.host_reads == reads
+        least, size = fw.linalg.matrix_norm(x, -2), fw.linalg.cond(x)
+        inverse = fw.linalg.cond(x, -2)
+        fw.eval(least, size, inverse)
+        assert quick.gpu.counters.host_reads == reads + 3  # whether one is singular
+        s = np.linalg.svd(data.astype("f8"), compute_uv=False)
+        high, low = s[..., 0], s[..., -1]
+        np.testing.assert_allclose(largest.numpy(), high, rtol=most * eps)
+        for found, wanted in ((least, low), (size, high / low), (inverse, low / high)):
+            worst = float((most * eps * high / low).max())
+            np.testing.assert_allclose(found.numpy(), wanted, rtol=worst)
+
+
+def test_norms_of_singular_matrices_and_no_numbers(quick: GpuDevice) -> None:
+    zero = fw.zeros(SIZE, SIZE, device=quick)
+    assert fw.linalg.matrix_norm(zero, 2).item() == 0
+    assert fw.linalg.matrix_norm(zero, -2).item() == 0
+    one = fw.ones(2, SIZE, 90, device=quick)
+    found = fw.linalg.matrix_norm(one, 2).numpy()
+    np.testing.assert_allclose(found, (90 * SIZE) ** 0.5, rtol=1e-6)
+    assert fw.linalg.cond(one).min().item() > 1e6
+    bad = fw.zeros(SIZE, SIZE, device=quick) * np.nan
+    assert np.isnan(fw.linalg.matrix_norm(bad, 2).item())
+
+
+def test_gradients_of_norms_are_those_of_singular_values(quick: GpuDevice) -> None:
+    data = np.random.default_rng(6).standard_normal((SIZE, SIZE)).astype("f4")
+    x = fw.tensor(data, device=quick, requires_grad=True)
+    given = torch.tensor(data, requires_grad=True)
+    fw.linalg.matrix_norm(x, 2).backward()
+    torch.linalg.matrix_norm(given, 2).backward()
+    assert x.grad is not None
+    assert given.grad is not None
+    np.testing.assert_allclose(x.grad.numpy(), given.grad.numpy(), atol=1e-4)
