@@ -55,9 +55,13 @@ void main() {
         + (A_ALONG_K != 0 ? first_row * a_stride + along
                           : start * a_stride + first_row / UNIT);
     uvec2 b_at = B_PLACE;
+#ifdef SIDE_BY_SIDE
+    uint b_from = (b_at.x + start) * b_stride + columns_offset(first_column / WIDTH + b_at.y);
+#else
     uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
         + (B_ALONG_K != 0 ? first_column * b_stride + along
                           : start * b_stride + first_column / UNIT);
+#endif
     uint a_next = A_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * a_stride;
     uint b_next = B_ALONG_K != 0 ? BLOCK_K / UNIT : BLOCK_K * b_stride;
 #ifdef IMPLICIT_GEMM

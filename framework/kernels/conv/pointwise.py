@@ -2,7 +2,8 @@
 
 A batched GEMM over images: the left operand, which all share, is the filters (one line
 per output channel), the right one an image's channels (lines of pixels). Nothing is
-packed where lines of pixels are whole vectors.
+packed where lines of pixels are whole vectors. Where an image's pixels are no whole
+tiles, those of all images are the columns of one GEMM: `gemm.side_by_side`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, with_memory
 from ..gemm.cost_model import microseconds as modelled
 from ..gemm.cost_model import tile_configs
 from ..gemm.select import large_tile_gemm
+from ..gemm.side_by_side import merged_config, merged_gemm
 from ..gemm.tiles import BF16X3, SIMT, GemmSize
 from ..gpu_model import model_of
 from .problem import ConvCall
@@ -59,6 +61,9 @@ def microseconds(call: ConvCall, *, for_input: bool) -> float:
     sizes = GemmSize(rows, math.prod(call.output_size), depth, call.x.shape[0])
     # Of single images bf16x3 is not worthwhile, and operands would be packed for it.
     mode = SIMT if call.how.mode == BF16X3 else call.how.mode
+    merged = merged_config(call.gpu, mode, sizes)
+    if merged is not None:
+        return merged[1]
     config = next(iter(tile_configs(call.gpu, mode, sizes)), None)
     if config is None:
         return math.inf
@@ -70,12 +75,19 @@ def _product(
 ) -> list[Dispatch] | None:
     """Return the GEMM of filters and the images that the op calls `source`."""
     pixels = math.prod(images.shape[2:])
-    whole = pixels % (16 // images.dtype.itemsize) == 0 and pixels >= LEAST_PIXELS
     pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
-    if call.window != pixel or not whole:
+    if call.window != pixel or pixels % (16 // images.dtype.itemsize):
         return None
     shape = (*images.shape[:2], pixels)
     columns = _view(images, shape, Layout.contiguous(shape).strides)
+    sizes = GemmSize(filters.shape[1], pixels, filters.shape[2], images.shape[0])
+    merged = merged_config(call.gpu, call.how.mode, sizes)
+    if merged is not None:
+        found = merged_gemm(call.gpu, filters, columns, merged[0])
+        if found is not None:
+            return with_memory(found, {"a": "weight", "b": source})
+    if pixels < LEAST_PIXELS:
+        return None
     found = large_tile_gemm(call.gpu, filters, columns, call.how.mode)
     # Images that need packing are packed as NHWC instead: see `implicit_gemm`.
     if found is None or any(row.push.get("x") == BufferOffset("b", 0) for row in found):

@@ -98,9 +98,9 @@ def test_the_own_choice_is_a_candidate(
         assert own in [way() for way in ways.values()]
 
 
-@pytest.mark.parametrize(("edge", "packs"), [(64, False), (14, True)])
-def test_images_of_no_whole_tiles_are_packed(
-    discrete: vkbackend.DeviceInfo, edge: int, packs: bool
+@pytest.mark.parametrize(("edge", "merged"), [(64, False), (14, True)])
+def test_images_of_no_whole_tiles_are_merged(
+    discrete: vkbackend.DeviceInfo, edge: int, merged: bool
 ) -> None:
     """Of 196 pixels the tiles of single images would leave a quarter idle."""
     window = Window((1, 1), (1, 1), (0, 0), (1, 1))
@@ -111,7 +111,6 @@ def test_images_of_no_whole_tiles_are_packed(
     ):
         op = REGISTRY[name]
         assert isinstance(op, Primitive)
-        kernels = [
-            each.kernel for each in op.rules["kernel"](discrete, *given, call.how)
-        ]
-        assert ("conv/nchw_to_nhwc" in kernels) == packs
+        (found,) = op.rules["kernel"](discrete, *given, call.how)
+        assert found.kernel == "matmul/gemm_simt"
+        assert ("SIDE_BY_SIDE" in found.defines) == merged
