@@ -262,3 +262,12 @@ def divisor(size: int) -> tuple[int, int]:
     """
     shift = (size - 1).bit_length()
     return ((1 << 32) * ((1 << shift) - size)) // size + 1, shift
+
+
+def entry_divisors(entries: int, inner: int) -> dict[str, int]:
+    """Return the arguments by which kernels take (outer, entries, inner) apart.
+
+    They are `division` of `lib/index.glsl`.
+    """
+    parts = *divisor(max(inner, 1)), *divisor(max(entries, 1))
+    return {f"division[{number}]": part for number, part in enumerate(parts)}

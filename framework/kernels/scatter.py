@@ -9,7 +9,13 @@ import numpy as np
 
 from ..base.dtype import DType, encode, float32
 from ..base.shape import ceil_div
-from ..ir.kernel_call import Argument, Dispatch, IndexSlot, StridedSpec
+from ..ir.kernel_call import (
+    Argument,
+    Dispatch,
+    IndexSlot,
+    StridedSpec,
+    entry_divisors,
+)
 from .gpu_model import model_of
 from .linear import linear_dispatch
 from .reduce import need_countable
@@ -111,7 +117,7 @@ def atomic_reduce_dispatches(
         defines |= {"FLOAT_SUMS": "1"} if native else {}
     push["error"] = IndexSlot(site, base.shape[1])
     push |= {"rows": base.shape[1], "entries": source.shape[1]}
-    push |= {"inner": source.shape[2]}
+    push |= {"inner": source.shape[2], **entry_divisors(*source.shape[1:])}
     push |= {"identity[0]": bits & 0xFFFFFFFF, "identity[1]": bits >> 32}
     if base.dtype.itemsize == 8:
         defines["WIDE_ATOMICS"] = "1"

@@ -2,7 +2,8 @@
 // grid    one invocation per element of base, or of source, linear
 // in      base; source (outer, entries, inner); indices (entries), or one for each element
 //         if EACH; count: elements; identity: the bits of what changes nothing; first,
-//         span: the places of out_ that passes 1 and 2 are for
+//         span: the places of out_ that passes 1 and 2 are for; division: see
+//         `line_and_outer`
 // out     out_, signed_, and floats with FLOAT_SUMS: the same memory (outer, rows, inner);
 //         error: an index out of range
 // consts  PASS: 0 begins with base, where each NaN has the bits that are beyond all
@@ -97,6 +98,7 @@ layout(push_constant, std430) uniform Push {
     uint rows;
     uint entries;
     uint inner;
+    uint division[4];
     uint identity[2];
     uint first;
     uint span;
@@ -174,7 +176,8 @@ void main() {
         out_.at[element] = settled(base.at[element]);
         return;
     }
-    uint line = element / inner, outer = line / entries;
+    uvec2 at = line_and_outer(element, args.division);
+    uint line = at.x, outer = at.y;
     uint entry = EACH != 0 ? element : line - outer * entries, bad = 0;
     int row = read_row(indices, entry, rows, bad);
     if (bad != 0) args.error.at[0] = bad;

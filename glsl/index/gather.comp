@@ -2,7 +2,7 @@
 // grid    linear, ITEMS 32-bit words of out_ for each invocation
 // in      x (outer, rows, inner); indices (entries), or (outer, entries, inner) if
 //         EACH; base, as out_; fill: two words, the element where no row is named and
-//         there is no base; inner_magic, inner_shift and the like: see `divide`
+//         there is no base; division: of entries, see `line_and_outer`
 // out     out_ (outer, entries, inner), contiguous, count elements; error: an index
 //         out of range
 // consts  EACH: an index for every element; HAS_BASE; INDEX_WORDS, INDEX_SIGNED,
@@ -31,24 +31,20 @@ layout(push_constant, std430) uniform Push {
     uint entries;
     uint inner;
     uint fill[2];
-    uint inner_magic;
-    uint inner_shift;
-    uint entries_magic;
-    uint entries_shift;
+    uint division[4];
 } args;
 
 // Read once, before any loop: lavapipe fetches push constants inside one lane by lane.
 uint count = args.count, rows = args.rows, entries = args.entries, inner = args.inner;
 uint fill[2] = args.fill;
-uvec2 by_inner = uvec2(args.inner_magic, args.inner_shift);
-uvec2 by_entries = uvec2(args.entries_magic, args.entries_shift);
+uint division[4] = args.division;
 
 uint word_at(uint word, Words x, Indices indices, Words base, inout uint bad) {
     uint result = HAS_BASE != 0 ? base.at[word] : 0;
     for (uint lane = 0; lane < LANES; ++lane) {
         uint element = min(element_of(word, lane), count - 1);
-        uint line = divide(element, by_inner.x, by_inner.y);
-        uint outer = divide(line, by_entries.x, by_entries.y);
+        uvec2 at = line_and_outer(element, division);
+        uint line = at.x, outer = at.y;
         uint entry = EACH != 0 ? element : line - outer * entries;
         int row = read_row(indices, entry, rows, bad);
         uint place = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;

@@ -1,7 +1,8 @@
 // Rows stored over those of a tensor that they name, in any order
 // grid    one invocation per element of source, or for a whole row of vectors, linear
 // in      source (outer, entries, inner), or one element if SINGLE; indices (entries), or
-//         one for each element if EACH; count: elements that are stored
+//         one for each element if EACH; count: elements that are stored; division: see
+//         `line_and_outer`
 // out     out_ (outer, rows, inner), of which other rows stay; error: an index out of range
 // consts  BYTES: of an element, 1, 2, 4, 8 or 16; EACH; SINGLE; REPEATED: what has the
 //         value is left alone, as stores to one place wait for each other and loads from
@@ -51,6 +52,7 @@ layout(push_constant, std430) uniform Push {
     uint rows;
     uint entries;
     uint inner;
+    uint division[4];
 } args;
 
 void main() {
@@ -59,7 +61,8 @@ void main() {
     ElementsOut out_ = args.out_;
     uint rows = args.rows, entries = args.entries, inner = args.inner;
     if (element >= args.count) return;
-    uint line = element / inner, outer = line / entries;
+    uvec2 at = line_and_outer(element, args.division);
+    uint line = at.x, outer = at.y;
     uint entry = EACH != 0 ? element : line - outer * entries, bad = 0;
     int row = read_row(args.indices, entry, rows, bad);
     if (bad != 0) args.error.at[0] = bad;

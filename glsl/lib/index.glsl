@@ -13,6 +13,13 @@ uint divide(uint n, uint magic, uint shift) {
     return (high + ((n - high) >> first)) >> (shift - first);
 }
 
+// The line of an element of (outer, entries, inner), and the outer part of that;
+// `division` has the magic and shift that divide by `inner`, then by `entries`.
+uvec2 line_and_outer(uint element, uint division[4]) {
+    uint line = divide(element, division[0], division[1]);
+    return uvec2(line, divide(line, division[2], division[3]));
+}
+
 // The number of this workgroup in a grid that counts along x, then y. For `count`
 // workgroups the host takes x = min(count, 65535), y = ceil(count / x); numbers from
 // `count` on have no work. z is free for a batch.

@@ -38,7 +38,7 @@ from ...ir.kernel_call import (
     IndexSlot,
     Scratch,
     StridedSpec,
-    divisor,
+    entry_divisors,
 )
 from ...kernels.linear import copy_dispatch, linear_dispatch, words_of
 from ...kernels.row_copy import (
@@ -120,6 +120,7 @@ def _flat_offsets_kernel(
     _, entries, inner = _around(index.shape)
     push: dict[str, Argument] = {"indices": "index", "out_": "out"}
     push |= {"count": index.numel, "rows": rows, "entries": entries, "inner": inner}
+    push |= entry_divisors(entries, inner)
     push["error"] = IndexSlot(site, rows)
     constants = index_constants(index, from_end)
     return linear_dispatch("index/flat_offset", index.numel, push, constants)
@@ -176,9 +177,8 @@ def _take_dispatch(
     bits = int.from_bytes(encode(missing, x.dtype).tobytes(), "little")
     has_base = "base" in push
     sizes = {"count": out.numel, "rows": x.shape[1]}
-    for name, size in (("entries", out.shape[1]), ("inner", out.shape[2])):
-        sizes[name] = size
-        sizes[f"{name}_magic"], sizes[f"{name}_shift"] = divisor(max(size, 1))
+    sizes |= {"entries": out.shape[1], "inner": out.shape[2]}
+    sizes |= entry_divisors(*out.shape[1:])
     fill = {"fill[0]": bits & 0xFFFFFFFF, "fill[1]": bits >> 32}
     push = {"x": "x", "indices": "index", "base": "x", "out_": "out", **push}
     push["error"] = IndexSlot(site, x.shape[1])
@@ -397,7 +397,7 @@ def _put_kernel(
         linear_dispatch(
             "index/flat_offset",
             index.numel,
-            numbered | {"count": index.numel},
+            numbered | {"count": index.numel, **entry_divisors(entries, inner)},
             index_constants(index, from_end),
         ),
         linear_dispatch(
@@ -418,7 +418,7 @@ def _put_kernel(
     ]
     if index.ndim == 1 and not base.shape[2] * base.dtype.itemsize % WORD:
         begun = first_copy(gpu, "put", base, "base", "out")
-        return [begun, *found, _over_rows(base, source, places, last)]
+        return [begun, *found, _over_rows(gpu, base, source, places, last)]
     winner = TensorSpec((targets,) if index.ndim == 1 else base.shape, int32)
     winners: dict[str, Argument] = {"x": "source", "indices": last, "base": "base"}
     # A missing entry is -1, which must not count from the end.
@@ -428,15 +428,25 @@ def _put_kernel(
 
 
 def _over_rows(
-    base: TensorSpec, source: TensorSpec, places: Scratch, last: Scratch
+    gpu: DeviceInfo,
+    base: TensorSpec,
+    source: StridedSpec,
+    places: Scratch,
+    last: Scratch,
 ) -> Dispatch:
     """Return the dispatch that writes rows of whole words over those that they name."""
-    words = words_of("put", source)
-    width = base.shape[2] * base.dtype.itemsize // WORD
+    words, entries = words_of("put", source), source.shape[1]
+    row, start = (
+        n * base.dtype.itemsize for n in (base.shape[2], source.layout.offset)
+    )
+    vectors = gpu.target.vec4_loads and row % VECTOR == 0 and start % VECTOR == 0
+    size = VECTOR if vectors else WORD
+    count, width = words * WORD // size, row // size
     push: dict[str, Argument] = {"source": "source", "places": places, "last": last}
-    push |= {"out_": "out", "count": words, "entries": source.shape[1]}
-    push |= {"rows": base.shape[1], "width": width}
-    return linear_dispatch("index/put_rows", words, push)
+    push |= {"out_": "out", "count": count, "entries": entries}
+    push |= {"rows": base.shape[1], "width": width, **entry_divisors(entries, width)}
+    defines = {"BYTES": str(size)}
+    return linear_dispatch("index/put_rows", count, push, defines=defines)
 
 
 @_put.vjp
@@ -512,7 +522,7 @@ def _store_rows_kernel(
         words_of("put", each)
     push: dict[str, Argument] = {"source": "source", "indices": "index", "out_": "out"}
     push |= {"error": IndexSlot(site, rows), "count": count, "rows": rows}
-    push |= {"entries": entries, "inner": inner}
+    push |= {"entries": entries, "inner": inner, **entry_divisors(entries, inner)}
     constants = {"SINGLE": int(single), "EACH": int(index.ndim == 3)}
     repeated = single and count > REPEATED * base.numel
     constants |= {"REPEATED": int(repeated), **index_constants(index, from_end)}

@@ -1,5 +1,7 @@
 """Rows by index: constants of the shaders, and indices that name no row."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,30 @@ def test_few_and_many_indices_are_checked_on_the_host(size: int, dtype: str) -> 
                     x.take(ends, 1) if bad.ndim == 1 else np.take_along_axis(x, ends, 1)
                 )
                 assert np.array_equal(found.numpy(), wanted)
+
+
+@pytest.mark.parametrize("width", [4, 12, 16])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_rows_are_written_by_vectors(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch, dtype: str, width: int
+) -> None:
+    """Where rows and what they are read from begin at one; the last entry wins."""
+    info = gpu.gpu.info
+    target = dataclasses.replace(info.target, vec4_loads=True)
+    monkeypatch.setitem(info.__dict__, "target", target)
+    gpu.plans.clear()
+    rng = np.random.default_rng(width)
+    base = rng.integers(0, 9, (3, 50, width)).astype(dtype)
+    index, source = rng.integers(0, 50, 70), rng.integers(0, 9, (3, 70, width))
+    wanted = base.copy()
+    for entry, row in enumerate(index):
+        wanted[:, row] = source[:, entry]
+    shifted = np.concatenate([np.zeros(1), source.ravel()]).astype(dtype)
+    given = [
+        fw.tensor(each, device=gpu) for each in (base, index, source.astype(dtype))
+    ]
+    unaligned = fw.tensor(shifted, device=gpu)[1:].reshape(source.shape)
+    for rows in (given[2], unaligned):
+        found = given[0].index_copy(1, given[1], rows).numpy()
+        np.testing.assert_array_equal(found, wanted)
+    gpu.plans.clear()
