@@ -9,6 +9,7 @@ from ...autograd.engine import no_grad
 from ...autograd.tape import shown_as
 from ...base.dtype import INTEGER, float32, int32
 from ...base.errors import DomainError, DTypeError, ShapeError
+from ...base.shape import Shape
 from ...dispatch.diagnosis import need_tensor
 from ...tensor.inplace import assign
 from ...tensor.tensor import Tensor
@@ -178,16 +179,6 @@ def embedding_bag(
     count = input.numel()
     flat = ops.reshape(input, (count,))
     like = weight.detach()
-    if offsets is None:
-        bags = input.layout.shape[0]
-        each = max(1, count // max(1, bags))
-        numbers = ops.arange_like(like, (count,), 0, 1, int32)
-        bag = ops.cast(ops.floor_divide(numbers, each), int32)
-    else:
-        bags = offsets.shape[0] - int(include_last_offset)
-        starts = ops.narrow(offsets, 0, 0, bags)
-        numbers = ops.arange_like(like, (count,), 0, 1, int32)
-        bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
     look_up = _sparse_embedding if apart else ops.embedding
     rows = look_up(flat, weight, padding_idx)
     shares = None if per_sample_weights is None else per_sample_weights
@@ -195,12 +186,19 @@ def embedding_bag(
         kept = None
     else:
         kept = ops.ne(flat, padding_idx % max(1, weight.layout.shape[0]))
-    if mode == "max":
-        return _largest(rows, bag, bags, kept)
     if shares is not None:
         rows = rows * ops.reshape(shares, (count, 1))
     if kept is not None:
-        rows = ops.where(ops.unsqueeze(kept, 1), rows, 0.0)
+        missing = float("-inf") if mode == "max" else 0.0
+        rows = ops.where(ops.unsqueeze(kept, 1), rows, missing)
+    if offsets is None:
+        return _of_equal_bags(rows, input.layout.shape, mode, kept)
+    bags = offsets.shape[0] - int(include_last_offset)
+    starts = ops.narrow(offsets, 0, 0, bags)
+    numbers = ops.arange_like(like, (count,), 0, 1, int32)
+    bag = ops.searchsorted(starts.to(int32), numbers, right=True).to(int32) - 1
+    if mode == "max":
+        return _largest(rows, bag, bags)
     zeros = ops.fill_like(like, (bags, weight.layout.shape[1]), 0, weight.dtype)
     sums = ops.index_add(zeros, 0, bag, rows)
     if mode == "sum":
@@ -212,14 +210,29 @@ def embedding_bag(
     return sums / ops.unsqueeze(ops.clamp_min(counts, 1.0), 1).to(sums.dtype)
 
 
-def _largest(rows: Tensor, bag: Tensor, bags: int, kept: Tensor | None) -> Tensor:
+def _of_equal_bags(
+    rows: Tensor, sizes: Shape, mode: str, kept: Tensor | None
+) -> Tensor:
+    """Return the same of bags of as many rows each, which are a dimension of theirs."""
+    table = ops.reshape(rows, (*sizes, rows.layout.shape[1]))
+    if mode == "sum" or not sizes[1]:
+        return ops.sum(table, 1)
+    if mode == "max":
+        most = ops.amax(table, 1)
+        return ops.where(most == float("-inf"), 0.0, most)
+    if kept is None:
+        return ops.mean(table, 1)
+    counts = ops.sum(ops.cast(ops.reshape(kept, sizes), float32), 1)
+    least = ops.clamp_min(counts, 1.0)
+    return ops.sum(table, 1) / ops.unsqueeze(least, 1).to(rows.dtype)
+
+
+def _largest(rows: Tensor, bag: Tensor, bags: int) -> Tensor:
     """Return the maxima of bags; 0 where nothing is in one."""
     lowest = float("-inf")
     base = ops.fill_like(
         rows.detach(), (bags, rows.layout.shape[1]), lowest, rows.dtype
     )
-    if kept is not None:
-        rows = ops.where(ops.unsqueeze(kept, 1), rows, lowest)
     index = ops.expand(ops.unsqueeze(bag, 1), rows.layout.shape)
     most = ops.scatter_reduce(base, 0, index, rows, "amax", include_self=True)
     return ops.where(most == lowest, 0.0, most)
