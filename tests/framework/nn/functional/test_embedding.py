@@ -26,6 +26,9 @@ BAGS: list[tuple[Any, dict[str, Any]]] = [
     (INDEX, {"offsets": np.array([0, 2, 8]), "include_last_offset": True}),
     (INDEX.reshape(2, 4), {"mode": "mean"}),
     (INDEX.reshape(4, 2), {"mode": "max"}),
+    (INDEX.reshape(4, 2), {"mode": "max", "padding_idx": 3}),
+    (INDEX.reshape(4, 2), {"mode": "mean", "padding_idx": 3}),
+    (INDEX.reshape(4, 2), {"mode": "sum", "per_sample_weights": drawn(4, 2)}),
     (
         INDEX,
         {"offsets": STARTS, "mode": "sum", "per_sample_weights": drawn(8)},
