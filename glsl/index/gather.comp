@@ -39,33 +39,42 @@ uint count = args.count, rows = args.rows, entries = args.entries, inner = args.
 uint fill[2] = args.fill;
 uint division[4] = args.division;
 
-uint word_at(uint word, Words x, Indices indices, Words base, inout uint bad) {
-    uint result = HAS_BASE != 0 ? base.at[word] : 0;
-    for (uint lane = 0; lane < LANES; ++lane) {
-        uint element = min(element_of(word, lane), count - 1);
-        uvec2 at = line_and_outer(element, division);
-        uint line = at.x, outer = at.y;
-        uint entry = EACH != 0 ? element : line - outer * entries;
-        int row = read_row(indices, entry, rows, bad);
-        uint place = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;
-        uint kept = result >> lane * BITS % 32 & MASK;
-        uint bits = HAS_BASE != 0 ? kept : fill[word % PARTS];
-        if (row >= 0) bits = read_bits(x, place, word);
-        result = insert(result, lane, bits);
-    }
-    return result;
-}
-
 void main() {
     Words x = args.x, base = args.base;
     Indices indices = args.indices;
     WordsOut out_ = args.out_;
     uint first = linear_workgroup() * gl_WorkGroupSize.x * ITEMS + gl_LocalInvocationIndex;
-    uint words = words_of(count), bad = 0, results[ITEMS];
+    uint words = words_of(count), bad = 0;
     if (first >= words) return;
+    // All indices are loaded before the elements, and these before any is used: a load
+    // in a branch would wait for the one before it.
+    uint places[ITEMS * LANES];
+    bool named[ITEMS * LANES];
+    [[unroll]] for (uint k = 0; k < ITEMS * LANES; ++k) {
+        uint word = min(first + k / LANES * gl_WorkGroupSize.x, words - 1);
+        uint element = min(element_of(word, k % LANES), count - 1);
+        uvec2 at = line_and_outer(element, division);
+        uint line = at.x, outer = at.y;
+        uint entry = EACH != 0 ? element : line - outer * entries;
+        int row = read_row(indices, entry, rows, bad);
+        named[k] = row >= 0;
+        places[k] = (outer * rows + uint(max(row, 0))) * inner + element - line * inner;
+    }
+    uint found[ITEMS * LANES], results[ITEMS];
+    [[unroll]] for (uint k = 0; k < ITEMS * LANES; ++k) {
+        uint word = min(first + k / LANES * gl_WorkGroupSize.x, words - 1);
+        found[k] = rows > 0 ? read_bits(x, places[k], word) : 0;
+    }
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
         uint word = min(first + i * gl_WorkGroupSize.x, words - 1);
-        results[i] = word_at(word, x, indices, base, bad);
+        uint result = HAS_BASE != 0 ? base.at[word] : 0;
+        [[unroll]] for (uint lane = 0; lane < LANES; ++lane) {
+            uint kept = result >> lane * BITS % 32 & MASK;
+            uint otherwise = HAS_BASE != 0 ? kept : fill[word % PARTS];
+            uint k = i * LANES + lane;
+            result = insert(result, lane, named[k] ? found[k] : otherwise);
+        }
+        results[i] = result;
     }
     [[unroll]] for (uint i = 0; i < ITEMS; ++i) {
         uint word = first + i * gl_WorkGroupSize.x;
