@@ -8,7 +8,7 @@
 //         float32
 // out     out_ (batch, m, n), contiguous
 //         IMPLICIT_GEMM and BIAS: see matmul/gemm_coopmat.comp; with SIDE_BY_SIDE (batch,
-//         m, PLANE), the right operands of a batch as columns: matmul/result_address.glsl
+//         m, PLANE), and SUMMED: see matmul/simt_tile.glsl
 // consts  BLOCK_M, BLOCK_N, QUADS_M, QUADS_N, A_ALONG_K, B_ALONG_K, DIRECT_STORE,
 //         UNEVEN_SPLITS, K_SLICES, PREFETCH_DISTANCE, K_TAIL; UNEVEN_SLICES:
 //         some slices have fewer steps than others; DEPTH, A_STRIDE, B_STRIDE: sizes of

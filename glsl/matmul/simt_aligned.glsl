@@ -27,7 +27,7 @@ uint line_depth(uint i, uint along_k, uint block) {
         [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
             next_a[NEXT(stage)][i] =                                                   \
                 there && !(first && IN_K_TAIL(step, line_depth(i, A_ALONG_K, BLOCK_M)))\
-                ? push.a.at[a_from + i * A_LINES * a_stride + step * a_next]           \
+                ? push.a.at[a_from + i * A_LINES * a_stride + A_STEP(step)]            \
                 : VECTOR(0);                                                           \
         [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                  \
             next_b[NEXT(stage)][i] =                                                   \

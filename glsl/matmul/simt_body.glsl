@@ -51,12 +51,19 @@ void main() {
     uint y = group / (ACROSS_N / 8) * 4 + lane / 16 * 2 + lane % 2;
 
     uvec2 a_at = A_PLACE;
+#ifdef SUMMED
+    uint a_from = (a_at.x + first_row) * a_stride;
+#else
     uint a_from = batch * push.a_batch + a_at.x * a_stride + a_at.y
         + (A_ALONG_K != 0 ? first_row * a_stride + along
                           : start * a_stride + first_row / UNIT);
+#endif
     uvec2 b_at = B_PLACE;
 #ifdef SIDE_BY_SIDE
-    uint b_from = (b_at.x + start) * b_stride + columns_offset(first_column / WIDTH + b_at.y);
+    uint b_from = (b_at.x + start) * b_stride
+        + offset_among(first_column / WIDTH + b_at.y, push.b_batch);
+#elif defined(SUMMED)
+    uint b_from = (b_at.x + first_column) * b_stride;
 #else
     uint b_from = batch * push.b_batch + b_at.x * b_stride + b_at.y
         + (B_ALONG_K != 0 ? first_column * b_stride + along
@@ -77,8 +84,17 @@ void main() {
                     + place(i, B_ALONG_K, BLOCK_N).y)                                  \
                     : own_tap[i]                                                       \
                 + window_offset(from_k + (tile) * BLOCK_K + place(i, B_ALONG_K, BLOCK_N).x))
+#elif defined(SUMMED)
+#define A_STEP(step)                                                                   \
+    offset_among(along + (step) * (BLOCK_K / WIDTH) + a_at.y, push.a_batch)
+#define B_AT(step, i)                                                                  \
+    (b_from + (i) * B_LINES * b_stride                                                 \
+     + offset_among(along + (step) * (BLOCK_K / WIDTH) + b_at.y, push.b_batch))
 #else
 #define B_AT(tile, i) (b_from + (i) * B_LINES * b_stride + (tile) * b_next)
+#endif
+#ifndef A_STEP
+#define A_STEP(step) ((step) * a_next)
 #endif
 
     VECTOR sum[ROWS][QUADS_N];

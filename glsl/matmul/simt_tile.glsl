@@ -28,6 +28,14 @@ layout(constant_id = 16) const uint UNEVEN_SLICES = 0;
 layout(constant_id = 18) const uint K_TAIL = 0;
 layout(constant_id = 19) const uint GRID_MAPPED = 0;
 
+#if defined(SIDE_BY_SIDE) || defined(SUMMED)
+// SIDE_BY_SIDE: columns are those of several right operands, of PLANE each, and results
+// are a matrix for each. SUMMED: so is K, of both operands, along which they lie; results
+// are summed. PLANE is a multiple of WIDTH, and batch strides are the distances of
+// matrices.
+layout(constant_id = 20) const uint PLANE = 4;
+#endif
+
 const uint BLOCK_K = 8;
 const uint HALVES = 1;  // see conv/igemm_addressing.glsl
 const uint STRIP = 8;  // tiles
@@ -70,6 +78,14 @@ layout(buffer_reference, std430, buffer_reference_align = 16) restrict writeonly
 
 #include "matmul/arguments.glsl"
 #include "matmul/result_address.glsl"
+
+#if defined(SIDE_BY_SIDE) || defined(SUMMED)
+// Offset of a vector among those of a line of matrices that are `apart`.
+uint offset_among(uint vector, uint apart) {
+    uint matrix = vector / (PLANE / WIDTH);
+    return matrix * apart + (vector - matrix * (PLANE / WIDTH));
+}
+#endif
 
 // Registers of the step that comes to a stage of shared memory next; with
 // PREFETCH_DISTANCE 2 those of the step after it are being loaded as well.

@@ -16,7 +16,12 @@ from ...ir.kernel_call import BufferOffset, Dispatch, StridedSpec, with_memory
 from ..gemm.cost_model import microseconds as modelled
 from ..gemm.cost_model import tile_configs
 from ..gemm.select import large_tile_gemm
-from ..gemm.side_by_side import merged_config, merged_gemm
+from ..gemm.side_by_side import (
+    merged_config,
+    merged_gemm,
+    summed_config,
+    summed_gemm,
+)
 from ..gemm.tiles import BF16X3, SIMT, GemmSize
 from ..gpu_model import model_of
 from .problem import ConvCall
@@ -51,6 +56,41 @@ def input_vjp(call: ConvCall) -> list[Dispatch] | None:
     depth, rows = call.weight.shape[:2]
     filters = _view(call.weight, (call.x.shape[0], rows, depth), (0, 1, rows))
     return _product(call, filters, call.out, "grad_out")
+
+
+def weight_vjp(call: ConvCall) -> list[Dispatch] | None:
+    """Return the dispatches of the gradient by the filters (wgrad), or None.
+
+    The sum over images of products along their pixels, which are read as they lie.
+    """
+    config = summed_config(call.gpu, call.how.mode, _sizes_of_sum(call))
+    pixel = Window((1, 1), (1, 1), (0, 0), call.window.dilation)
+    if config is None or call.window != pixel:
+        return None
+    pixels = math.prod(call.size)
+    images = ((each.shape[0], each.shape[1], pixels) for each in (call.out, call.x))
+    left, right = (Layout.contiguous(shape) for shape in images)
+    right = right.permute((0, 2, 1))
+    dtype = call.x.dtype
+    found = summed_gemm(
+        call.gpu,
+        StridedSpec(left.shape, dtype, left),
+        StridedSpec(right.shape, dtype, right),
+        config[0],
+    )
+    return found and with_memory(found, {"a": "grad_out", "b": "x"})
+
+
+def weight_microseconds(call: ConvCall) -> float:
+    """Return the modelled time of `weight_vjp`."""
+    config = summed_config(call.gpu, call.how.mode, _sizes_of_sum(call))
+    return math.inf if config is None else config[1]
+
+
+def _sizes_of_sum(call: ConvCall) -> GemmSize:
+    """Return the size of the products of the images, which `weight_vjp` sums up."""
+    rows, columns = call.weight.shape[:2]
+    return GemmSize(rows, columns, math.prod(call.size), call.x.shape[0])
 
 
 def microseconds(call: ConvCall, *, for_input: bool) -> float:

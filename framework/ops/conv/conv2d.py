@@ -321,9 +321,12 @@ def _conv2d_weight_vjp_kernel(
     call = ConvCall(gpu, how, x, how.weight(grad_out, x), grad_out)
     few = conv_direct.weight_vjp(call) if how.groups > 1 else None
     own = winograd.microseconds(call, "weight_vjp")
-    found: Found | None = few or implicit_gemm.weight_vjp(call, None, own)
+    summed = pointwise.weight_vjp(call) if how.groups == 1 else None
+    limit = pointwise.weight_microseconds(call) if summed else math.inf
+    found: Found | None = few or implicit_gemm.weight_vjp(call, None, min(limit, own))
     if found is None and own < math.inf:
         found = winograd.weight_vjp(call)
+    found = found or summed
     return found or _conv2d_weight_vjp_tiles(call)
 
 
@@ -336,6 +339,7 @@ def _conv2d_weight_vjp_candidates(
         call, _conv2d_weight_vjp_tiles, conv_direct.weight_vjp
     )
     if how.groups == 1:
+        candidates[GEMM_NCHW] = functools.partial(pointwise.weight_vjp, call)
         candidates[WINOGRAD] = functools.partial(winograd.weight_vjp, call)
     tile_configs = implicit_gemm.weight_vjp_configs(call)
     candidates |= _nhwc_candidates(call, implicit_gemm.weight_vjp, tile_configs)

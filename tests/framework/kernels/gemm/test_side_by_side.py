@@ -24,7 +24,7 @@ from vkbackend.framework.kernels.gemm.tiles import (
 
 pytestmark = pytest.mark.core
 
-PASSES = ("forward", "input_vjp")
+PASSES = ("forward", "input_vjp", "weight_vjp")
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def taken(
 
 
 def force(monkeypatch: pytest.MonkeyPatch, splits: int, tile: int = 0) -> None:
-    """Take merged columns wherever the kernel does, with so many slices of K."""
+    """Take such GEMMs wherever the kernel does, with up to so many slices of K."""
 
     def merged(
         gpu: vkbackend.DeviceInfo, mode: str, sizes: GemmSize
@@ -45,13 +45,17 @@ def force(monkeypatch: pytest.MonkeyPatch, splits: int, tile: int = 0) -> None:
         found = tile_configs(gpu, mode, whole, max_splits=4)
         tiles = list(dict.fromkeys(config.tile for config in found))
         chosen = tiles[tile % len(tiles)]
-        return next(
-            (each, 0.0)
-            for each in found
-            if each.splits == splits and each.tile == chosen
-        )
+        of_tile = [each for each in found if each.tile == chosen]
+        most = max(each.splits for each in of_tile if each.splits <= splits)
+        return next((each, 0.0) for each in of_tile if each.splits == most)
+
+    def summed(
+        gpu: vkbackend.DeviceInfo, mode: str, sizes: GemmSize
+    ) -> tuple[TileConfig, float]:
+        return merged(gpu, mode, GemmSize(sizes.m, sizes.n, sizes.k * sizes.batch))
 
     monkeypatch.setattr(pointwise, "merged_config", merged)
+    monkeypatch.setattr(pointwise, "summed_config", summed)
 
 
 # Images whose pixels are no whole tiles, and fewer than a tile; the depth of the last
@@ -85,7 +89,7 @@ def test_slices_of_k(
     gpu: GpuDevice, taken: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     force(monkeypatch, 2)
-    check(gpu, ((3, 512, 6, 6), (512, 512, 1, 1)), {})
+    check(gpu, ((3, 512, 14, 14), (96, 512, 1, 1)), {})
     assert all("matmul/gemm_simt" in taken[name] for name in PASSES)
 
 

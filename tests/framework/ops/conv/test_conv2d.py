@@ -114,3 +114,20 @@ def test_images_of_no_whole_tiles_are_merged(
         (found,) = op.rules["kernel"](discrete, *given, call.how)
         assert found.kernel == "matmul/gemm_simt"
         assert ("SIDE_BY_SIDE" in found.defines) == merged
+
+
+def test_filters_of_a_pixel_have_gradients_without_copies(
+    discrete: vkbackend.DeviceInfo,
+) -> None:
+    """Images are read as they lie: their pixels are K, one image after another."""
+    for edge, window in ((14, (1, 1)), (14, (3, 3)), (7, (1, 1))):
+        padding = window[0] // 2
+        how = Window(window, (1, 1), (padding, padding), (1, 1))
+        call = call_of(discrete, (64, 256, edge, edge), 256, how)
+        op = REGISTRY["conv2d_weight_vjp"]
+        assert isinstance(op, Primitive)
+        found = op.rules["kernel"](discrete, call.out, call.x, call.how)
+        kernels = [each.kernel for each in found]
+        in_place = edge == 14 and window == (1, 1)
+        assert ("matmul/gemm_simt" == kernels[0]) == in_place
+        assert ("SUMMED" in found[0].defines) == in_place
