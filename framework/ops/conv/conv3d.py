@@ -2,27 +2,29 @@
 
 The taps along depth become channels: a volume is a batch of planes, each with the
 planes of its window stacked behind it, and one convolution over images does the rest
-as an implicit GEMM. The transpose spreads channels over depth again.
+as an implicit GEMM. Planes of a transpose's result that are a stride apart are of the
+same taps: they are one transposed convolution of such stacks, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...autograd.unbatched import unbatched_as
 from ...base.errors import ShapeError
-from ...base.shape import Shape
+from ...base.shape import Layout, Shape, ceil_div
 from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.autocast_policy import autocast_low_precision
-from ...kernels.conv.window import Window
 from ...kernels.shader_types import check_float
 from ..images import POOLED_INTEGERS
 from ..movement.concat import stack
 from ..movement.rearrange import pad
+from ..movement.slice import strided_scatter
+from ..source import fill_like
 from ..view import permute, reshape, transpose, unsqueeze
 from .conv import conv2d, conv_transpose2d
-from .im2col import windows_joined
-from .integer import joined_depths, need_int64
+from .integer import need_int64
 
 if TYPE_CHECKING:
     from ...tensor.tensor import Tensor
@@ -192,7 +194,7 @@ def conv_transpose3d(
     around = triple(f"{name}: padding", padding, 0)
     added = triple(f"{name}: output_padding", output_padding, 0)
     gaps = triple(f"{name}: dilation", dilation, 1)
-    batch, channels, depth = volumes.shape[:3]
+    batch, _, depth = volumes.shape[:3]
     taps = weight.layout.shape[2]
     reach = gaps[0] * (taps - 1) + 1
     deep = (depth - 1) * steps[0] - 2 * around[0] + reach + added[0]
@@ -207,38 +209,80 @@ def conv_transpose3d(
             f"{name}: bias is {tuple(bias.shape)}; it must be"
             f" ({weight.shape[1] * groups},)"
         )
-    images = reshape(
-        transpose(volumes, 1, 2), (batch * depth, channels, *x.layout.shape[-2:])
-    )
-    filters = reshape(
-        weight,
-        (
-            weight.layout.shape[0],
-            weight.layout.shape[1] * taps,
-            *weight.layout.shape[3:],
-        ),
-    )
-    spread = conv_transpose2d(
-        images, filters, None, steps[1:], around[1:], added[1:], groups, gaps[1:]
-    )
-    count, (height, width) = spread.shape[1] // taps, spread.shape[2:]
-    columns = reshape(spread, (batch, depth, count, taps, height, width))
-    if x.dtype in POOLED_INTEGERS:
-        out = joined_depths(columns, deep, steps[0], gaps[0], around[0])
-    else:
-        columns = reshape(
-            permute(columns, (0, 2, 4, 5, 3, 1)),
-            (batch, count * height * width, taps, depth),
-        )
-        window = Window(
-            (taps, 1), (steps[0], 1), (around[0], 0), (gaps[0], 1), (-added[0], 0)
-        )
-        out = reshape(
-            windows_joined(columns, (deep, 1), window),
-            (batch, count, height, width, deep),
-        )
-        out = permute(out, (0, 1, 4, 2, 3))
-    if bias is not None:
-        out = out + reshape(bias, (count, 1, 1, 1))
+    counts = [ceil_div(deep - start, steps[0]) for start in range(min(steps[0], deep))]
+    sources = [
+        _depth_taps(start + around[0], taps, steps[0], gaps[0], depth, count)
+        for start, count in enumerate(counts)
+    ]
+    # Planes that no tap reaches have no convolution, which would add the bias.
+    whole = all(sources)
+    if not any(sources):
+        sources[0] = [(0, depth)]
+    rest = steps[1:], around[1:], added[1:], groups, gaps[1:]
+    parts: dict[int, Tensor] = {}
+    for start, (count, found) in enumerate(zip(counts, sources)):
+        if found:
+            images, filters = _stacked(volumes, weight, found, count)
+            made = conv_transpose2d(images, filters, bias if whole else None, *rest)
+            parts[start] = reshape(made, (count, batch, *made.shape[1:]))
+    out = _interleaved(parts, deep, steps[0])
+    if bias is not None and not whole:
+        out = out + reshape(bias, (out.shape[1], 1, 1, 1))
     out = out.contiguous()
     return out if len(x.layout.shape) == 5 else reshape(out, out.shape[1:])
+
+
+DepthTap = tuple[int, int]
+"""A tap along depth, and the plane that it takes to the first plane of a result."""
+
+
+def _depth_taps(
+    first: int, taps: int, step: int, gap: int, depth: int, count: int
+) -> list[DepthTap]:
+    """Return the taps that reach `count` planes of a result, each `step` after another.
+
+    `first` is the first one's number, with those of the padding.
+    """
+    reached = []
+    for tap in range(taps):
+        plane, rest = divmod(first - tap * gap, step)
+        if rest == 0 and -count < plane < depth:
+            reached.append((tap, plane))
+    return reached
+
+
+def _stacked(
+    volumes: Tensor, weight: Tensor, taps: Sequence[DepthTap], count: int
+) -> tuple[Tensor, Tensor]:
+    """Return (count * batch, channels * taps, height, width) images, and filters."""
+    batch, channels, depth, *size = volumes.layout.shape
+    first, last = min(plane for _, plane in taps), max(plane for _, plane in taps)
+    before, after = max(0, -first), max(0, last + count - depth)
+    if before or after:
+        volumes = pad(volumes, (0, 0, 0, 0, before, after))
+    planes = permute(volumes, (2, 0, 1, 3, 4))
+    starts = [plane + before for _, plane in taps]
+    windows = stack([planes[start : start + count] for start in starts], 3)
+    images = reshape(windows, (count * batch, channels * len(taps), *size))
+    chosen = stack([weight[:, :, tap] for tap, _ in taps], 1)
+    return images, reshape(chosen, (channels * len(taps), *chosen.shape[2:]))
+
+
+def _interleaved(parts: Mapping[int, Tensor], deep: int, step: int) -> Tensor:
+    """Return (batch, channels, deep, height, width) of planes, with zeros elsewhere.
+
+    Each part is (planes, batch, channels, height, width), `step` apart from its start.
+    """
+    if step == 1:
+        return permute(parts[0], (1, 2, 0, 3, 4))
+    part = next(iter(parts.values()))
+    _, batch, channels, height, width = part.shape
+    area = height * width
+    volume = deep * area
+    shape = (batch, channels, deep, height, width)
+    out: Tensor = fill_like(part.detach(), shape, 0, part.dtype)
+    for start, part in parts.items():
+        strides = (step * area, channels * volume, volume, width, 1)
+        layout = Layout(tuple(part.shape), strides, start * area)
+        out = strided_scatter(out, part, layout)
+    return out

@@ -111,25 +111,3 @@ def _apart(x: Tensor, dim: int, step: int) -> Tensor:
     shape = x.layout.shape
     wide = reshape(wide, (*shape[:dim], size * step, *shape[dim + 1 :]))
     return narrow(wide, dim, 0, (size - 1) * step + 1)
-
-
-def joined_depths(
-    columns: Tensor, deep: int, step: int, gap: int, padding: int
-) -> Tensor:
-    """Return volumes that are `deep`, over which columns along depth are spread.
-
-    Parameters
-    ----------
-    columns : Tensor, shape (batch, depth, channels, taps, height, width)
-    deep, step, gap, padding : int
-        Depth of the result, stride, dilation and padding.
-    """
-    total: Tensor | None = None
-    for tap in range(columns.layout.shape[3]):
-        term = _apart(transpose(columns[:, :, :, tap], 1, 2), 2, step)
-        before = tap * gap - padding
-        after = deep - before - term.layout.shape[2]
-        term = pad(term, (0, 0, 0, 0, before, after))
-        total = term if total is None else total + term
-    assert total is not None, "a window has a tap"
-    return total

@@ -27,6 +27,18 @@ CALLS: list[tuple[str, tuple[tuple[int, ...], ...], dict[str, Any]]] = [
         (X[1:], (4, 3, 2, 2, 3), (6,)),
         {"groups": 2, "dilation": (3, 2, 1), "output_padding": (2, 1, 0)},
     ),
+    # Planes that no tap reaches, between others and everywhere
+    ("conv_transpose3d", (X, (4, 3, 2, 2, 1), (3,)), {"stride": 3}),
+    (
+        "conv_transpose3d",
+        ((2, 4, 1, 3, 3), (4, 3, 2, 1, 1), (3,)),
+        {"dilation": (2, 1, 1), "padding": (1, 0, 0)},
+    ),
+    (
+        "conv_transpose3d",
+        (X, (4, 3, 3, 1, 2), (3,)),
+        {"stride": (2, 1, 1), "dilation": (3, 1, 1), "padding": (2, 0, 0)},
+    ),
 ]
 
 
