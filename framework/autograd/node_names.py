@@ -7,6 +7,7 @@ from typing import Any
 
 NAMES = {
     "adaptive_max_pool2d": "AdaptiveMaxPool2DBackward0",
+    "batch_norm_tracked": "NativeBatchNormBackward0",
     "batch_norm_train": "NativeBatchNormBackward0",
     "cast": "ToCopyBackward0",
     "cholesky_factor": "LinalgCholeskyExBackward0",

@@ -176,7 +176,7 @@ def _of_rows(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     return tuple(made) if isinstance(answer, tuple) else made[0]
 
 
-@rule("composed_softmax")
+@rule("composed_softmax", "split_softmax")
 def _along_dim(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     dim = bound["dim"] % bound["x"].ndim + len(levels)
     return _answer(op, {**bound, "x": real_of(bound["x"]), "dim": dim}, levels)
@@ -487,7 +487,7 @@ def _embedding(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
 
 
 @rule("dropout", "batch_norm_train", "group_norm", "empty_result")
-@rule("composed_layer_norm")
+@rule("composed_layer_norm", "split_layer_norm", "batch_norm_tracked")
 def _by_ops(op: Op[..., Any], bound: Arguments, levels: Levels) -> Any:
     assert isinstance(op, Composite)
     return op.function(**bound)

@@ -8,9 +8,11 @@ import numpy as np
 
 from ...autograd.engine import is_grad_enabled
 from ...autograd.tape import show_as
+from ...base import inference
 from ...base.dtype import FLOAT, float32, float64
 from ...base.errors import ShapeError
 from ...base.shape import Layout, TensorSpec
+from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
@@ -291,18 +293,14 @@ def batch_norm(
     # What is not contiguous is copied once, and that copy saved.
     copied = x.layout != Layout.contiguous(shape)
     source = _flat(x) if copied else x
-    if (
-        running_mean is not None
-        and running_var is not None
-        and type(momentum) is float
-        and _is_beside(running_mean, x)
-        and _is_beside(running_var, x)
-    ):
+    if type(momentum) is float and _are_beside(x, running_mean, running_var):
+        assert running_mean is not None
+        assert running_var is not None
         out, _, _, mean, variance = _batch_norm_tracked(
             source, scale, shift, running_mean, running_var, eps, momentum
         )
-        running_mean.copy_(mean)
-        running_var.copy_(variance)
+        _replace(running_mean, mean)
+        _replace(running_var, variance)
     else:
         out, mean, variance, _ = _batch_norm_train(source, scale, shift, eps)
         unbiased = variance * (count / (count - 1))
@@ -313,12 +311,40 @@ def batch_norm(
     return out
 
 
-def _is_beside(running: Tensor, x: Tensor) -> bool:
+def _are_beside(x: Tensor, *running: Tensor | None) -> bool:
     """Return whether running statistics are as those of `x`, and off the tape."""
-    kind = running.array.value.dtype
-    if kind is not statistic_dtype(x.array.value.dtype) or running.needs_grad:
-        return False
-    return running.device is x.device and len(running.layout.shape) == 1
+    wide, device = statistic_dtype(x.array.value.dtype), x.device
+    for each in running:
+        if (
+            each is None
+            or each.needs_grad
+            or each.array.value.dtype is not wide
+            or each.device is not device
+            or len(each.layout.shape) != 1
+        ):
+            return False
+    return True
+
+
+def _replace(running: Tensor, new: Tensor) -> None:
+    """Replace the elements of running statistics by those of a tensor just made.
+
+    Of plain tensors it is what is left of `copy_`, which takes as long as all the rest
+    of a layer.
+    """
+    value = new.array.value
+    if (
+        inference.used
+        or batching.has_rules
+        or running.grad_index
+        or new.layout is not running.layout
+        or running.array.value.numel != value.numel
+    ):
+        running.copy_(new)
+        return
+    # As `copy_`: or what another thread writes elsewhere in the storage would be lost.
+    with running.device.lock:
+        running.array.rebind(value)
 
 
 def update_running(

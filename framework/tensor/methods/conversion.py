@@ -15,6 +15,7 @@ from ...base.dtype import (
     as_dtype,
     bfloat16,
     bool_,
+    complex32,
     complex64,
     complex128,
     float16,
@@ -84,9 +85,12 @@ class ConversionMethods:
                 and not copy
                 and device is None
             ):
-                check_memory_format("to", memory_format)
+                if memory_format is not None:
+                    check_memory_format("to", memory_format)
                 kind = target[0]
-                return self if self.dtype is kind else ops.cast(self, as_dtype(kind))
+                if self.array.value.dtype is kind:
+                    return self
+                return ops.cast(self, as_dtype(kind) if kind is complex32 else kind)
             first, *rest = target
             if isinstance(first, TensorCore):
                 dtype, device = first.dtype, first.device

@@ -141,3 +141,25 @@ def test_differences_from_a_large_mean_do_not_cancel(quads: GpuDevice) -> None:
     # A mean of 1000 is rounded by 3e-5, half a thousandth of a deviation.
     difference = np.abs(ours.numpy() - wanted.numpy())
     assert difference.max() < 2e-3
+
+
+def test_running_statistics_are_tracked_as_pytorch_does(gpu: GpuDevice) -> None:
+    """Of layers on either device, of statistics in views, and of what saves them."""
+    x = draw(3, 4, 5, 2, seed=1)
+    for place in ("cpu", gpu):
+        for momentum in (0.1, 1, None):
+            ours = nn.BatchNorm2d(4, momentum=momentum).to(place)
+            twin = torch.nn.BatchNorm2d(4, momentum=momentum)
+            for number in range(3):
+                given = fw.tensor(x + number, device=place, requires_grad=True)
+                out = ours(given)
+                twin(torch.from_numpy(x + number))
+                assert out.grad_fn.name() == "NativeBatchNormBackward0"
+                assert ours.running_mean.grad_fn is None
+            assert_close(ours.running_mean, twin.running_mean.numpy(), scale=4)
+            assert_close(ours.running_var, twin.running_var.numpy(), scale=4)
+        both = fw.zeros(2, 4, device=place)
+        version = both[1]._version
+        functional.batch_norm(given.detach(), both[0], both[1], training=True)
+        assert (both != 0).all()
+        assert both[1]._version > version
