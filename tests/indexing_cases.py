@@ -76,6 +76,11 @@ def named_elements(x: np.ndarray, index: np.ndarray) -> np.ndarray:
     return np.where(index[:, None] < 0, 0, found).astype(x.dtype)
 
 
+def wide(x: np.ndarray) -> np.dtype:
+    """Return the dtype in which elements are added up."""
+    return np.dtype(np.float32) if x.dtype.itemsize < 4 else x.dtype
+
+
 SCATTERED = tuple(
     Sample((Draw(base), Draw(index, 0, base[1], "int32"), Draw(source)))
     for base, index, source in (
@@ -402,7 +407,7 @@ INDEXING = {
         lambda slope, x, index: REGISTRY["tap_products"](slope, x, index),
         tap_samples("slope", "x", "index"),
         lambda slope, x, index: np.einsum(
-            "ncp,nctp->ntp", slope, named_elements(x, index)
+            "ncp,nctp->ntp", slope, named_elements(x, index), dtype=wide(x)
         ),
         scale=8,  # sums of eleven products of size 4
     ),

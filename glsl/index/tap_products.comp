@@ -3,7 +3,7 @@
 // grid    one invocation per place, linear
 // in      x (batch, channels, size) T; slope (batch, channels, places) T; indices (batch,
 //         TAPS, places) int32, of which a negative one names nothing
-// out     out_ (batch, TAPS, places) T
+// out     out_ (batch, TAPS, places) ACC
 // consts  TAPS
 // source  the gradient of index/tap_sum with respect to its weights
 // lint    scalar-load: what lies at any places
@@ -22,7 +22,7 @@ layout(push_constant, std430) uniform Push {
     In x;
     In slope;
     IntIn indices;
-    Out out_;
+    AccOut out_;
     uint count;
     uint channels;
     uint size;
@@ -33,7 +33,7 @@ void main() {
     uint invocation = linear_invocation();
     In x = args.x, slope = args.slope;
     IntIn indices = args.indices;
-    Out out_ = args.out_;
+    AccOut out_ = args.out_;
     uint channels = args.channels, size = args.size, places = args.places;
     if (invocation >= args.count) return;
     uint batch = invocation / places, place = invocation - batch * places;
@@ -53,5 +53,5 @@ void main() {
         }
     }
     [[unroll]] for (uint tap = 0; tap < TAPS; ++tap)
-        store(out_, (batch * TAPS + tap) * places + place, sums[tap]);
+        out_.at[(batch * TAPS + tap) * places + place] = sums[tap];
 }

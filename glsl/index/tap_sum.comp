@@ -2,7 +2,8 @@
 // weights[n, t, p] * x[n, c, indices[n, t, p]]
 // grid    one invocation per place and CHANNELS channels, linear
 // in      x (batch, channels, size) T; indices (batch, TAPS, places) int32, of which a
-//         negative one names nothing; weights (batch, TAPS, places) T
+//         negative one names nothing; weights (batch, TAPS, places)
+//         ACC
 // out     out_ (batch, channels, places) T
 // consts  TAPS; CHANNELS: of an invocation, which reads indices and weights once
 // source  grid_sample of PyTorch; sums in the order of taps
@@ -22,7 +23,7 @@ layout(constant_id = 4) const uint CHANNELS = 1;
 layout(push_constant, std430) uniform Push {
     In x;
     IntIn indices;
-    In weights;
+    AccIn weights;
     Out out_;
     uint count;
     uint channels;
@@ -32,7 +33,8 @@ layout(push_constant, std430) uniform Push {
 
 void main() {
     uint invocation = linear_invocation();
-    In x = args.x, weights = args.weights;
+    In x = args.x;
+    AccIn weights = args.weights;
     IntIn indices = args.indices;
     Out out_ = args.out_;
     uint channels = args.channels, size = args.size, places = args.places;
@@ -46,7 +48,7 @@ void main() {
     [[unroll]] for (uint tap = 0; tap < TAPS; ++tap) {
         uint at = (batch * TAPS + tap) * places + place;
         named[tap] = indices.at[at];
-        share[tap] = load(weights, at);
+        share[tap] = weights.at[at];
     }
     for (uint channel = first; channel < end; ++channel) {
         uint plane = batch * channels + channel, start = plane * size;

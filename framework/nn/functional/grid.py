@@ -20,6 +20,7 @@ from ...dispatch.autocast_policy import (
     autocast_promote_on_device,
 )
 from ...dispatch.diagnosis import need_flags
+from ...kernels.shader_types import statistic_dtype
 from ...ops.indexing.tap_sum import tap_sum
 from ...tensor.tensor import Tensor
 
@@ -136,7 +137,9 @@ def grid_sample(
     _check(input, grid, mode, padding_mode)
     batch, channels, *size = input.layout.shape
     out = grid.layout.shape[1:-1]
-    flat = ops.reshape(grid, (batch, math.prod(out), dims))
+    # In 2 bytes places would be off by whole elements.
+    flat = ops.cast(grid, statistic_dtype(grid.dtype))
+    flat = ops.reshape(flat, (batch, math.prod(out), dims))
     # Places in elements along depth, height and width, the last of which comes first.
     places = [
         _unnormalized(_along(flat, dims - 1 - dim), size[dim], aligned)
@@ -156,8 +159,7 @@ def grid_sample(
         )
     )
     index, shares = ops.stack(named, 1), ops.stack(weights, 1)
-    total = tap_sum(pixels, index, ops.cast(shares, input.dtype))
-    return ops.reshape(total, (batch, channels, *out))
+    return ops.reshape(tap_sum(pixels, index, shares), (batch, channels, *out))
 
 
 def _check(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:

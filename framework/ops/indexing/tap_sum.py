@@ -1,8 +1,9 @@
 """Weighted sums of elements that indices name: images sampled at any places.
 
 Elements are (batch, channels, size); indices and weights are (batch, taps, places), the
-same for all channels. A negative index names no element, which counts nothing. Indices
-are not checked: who computes them keeps them below the size.
+same for all channels. Weights are of the dtype in which products are added up. A
+negative index names no element, which counts nothing. Indices are not checked: who
+computes them keeps them below the size.
 
 The ops are linear in each operand but the index, and each other's gradients.
 """
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...base.dtype import FLOAT, as_dtype, int32
+from ...base.dtype import FLOAT, as_dtype, float32, float64, int32
 from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.linear import linear_dispatch, linear_workgroup, words_of
-from ...kernels.shader_types import storage_defines
+from ...kernels.shader_types import statistic_dtype, storage_defines
+from ..elementwise.cast import cast
 from ..elementwise.compare import clamp_min, ge, where
 from ..movement.slice import narrow
 from ..reduce.common import as_dtype_of, in_storage
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
     from ...tensor.tensor import Tensor
 
+WEIGHTS = (float32, float64)
+
 CHANNELS = 8
 """Channels for which an invocation reads its indices and weights once."""
 
@@ -39,7 +43,7 @@ SCATTERED_TAPS = 4
 """Taps whose shares of a gradient are added at once: each is as large as the result."""
 
 
-@primitive(dtypes={"x": FLOAT, "index": (int32,), "weights": FLOAT}, typed="x")
+@primitive(dtypes={"x": FLOAT, "index": (int32,), "weights": WEIGHTS}, typed="x")
 def _tap_sum(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     """Return the weighted sums (batch, channels, places); see `tap_sum`."""
 
@@ -85,7 +89,7 @@ def _tap_sum_reference(
     wide = sum_dtype(as_dtype(x.dtype)).numpy
     out = np.zeros((*x.shape[:2], index.shape[2]), wide)
     for values, named, shares in zip(_taken(x, index), _taps(index), _taps(weights)):
-        np.add(out, values * shares.astype(wide), out=out, where=named >= 0)
+        np.add(out, values * shares, out=out, where=named >= 0)
     return out.astype(x.dtype)
 
 
@@ -117,7 +121,7 @@ def _tap_products(slope: Tensor, x: Tensor, index: Tensor) -> Tensor:
 def _tap_products_spec(
     slope: TensorSpec, x: TensorSpec, index: TensorSpec
 ) -> TensorSpec:
-    return TensorSpec(index.shape, x.dtype)
+    return TensorSpec(index.shape, statistic_dtype(x.dtype))
 
 
 @_tap_products.kernel
@@ -161,7 +165,7 @@ def _tap_products_reference(
     for tap, values in enumerate(_taken(x, index)):
         named = index[:, None, tap] >= 0
         out[:, tap] = np.where(named, slopes * values, 0).sum(1)
-    return out.astype(x.dtype)
+    return out
 
 
 def _scattered(grad: Tensor, index: Tensor, weights: Tensor, size: int) -> Tensor:
@@ -172,7 +176,7 @@ def _scattered(grad: Tensor, index: Tensor, weights: Tensor, size: int) -> Tenso
         taps = min(SCATTERED_TAPS, index.layout.shape[1] - start)
         named = narrow(index, 1, start, taps)
         shares = unsqueeze(narrow(weights, 1, start, taps), 1) * unsqueeze(grad, 2)
-        shares = where(unsqueeze(ge(named, 0), 1), shares, 0.0)
+        shares = where(unsqueeze(ge(named, 0), 1), cast(shares, grad.dtype), 0.0)
         where_to = reshape(clamp_min(named, 0), (batch, 1, taps * places))
         total = scatter_add(
             total,
@@ -191,12 +195,12 @@ def tap_sum(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     x : Tensor, shape (batch, channels, size), float
     index : Tensor, shape (batch, taps, places), int32
         Elements of each channel, below `size`; a negative one names none.
-    weights : Tensor, shape (batch, taps, places), the dtype of `x`
+    weights : Tensor, shape (batch, taps, places), float
 
     Returns
     -------
     Tensor, shape (batch, channels, places)
         2-byte floats are added up in float32.
     """
-    out = _tap_sum(in_storage(x), index, in_storage(weights))
+    out = _tap_sum(in_storage(x), index, cast(weights, statistic_dtype(x.dtype)))
     return as_dtype_of(out, x.dtype)
