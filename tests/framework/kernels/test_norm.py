@@ -81,6 +81,19 @@ def test_workgroups_share_few_channels(
     assert shared == (shape[2] >= 1 << 16 or chunks > 1)
 
 
+@pytest.mark.parametrize(
+    ("shape", "invocations"),
+    [((1, 9000, 3), 32), ((1, 32_768, 196), 64), ((64, 512, 49), 1024)],
+)
+def test_short_channels_have_small_workgroups(
+    shape: tuple[int, ...], invocations: int, discrete: DeviceInfo
+) -> None:
+    x = channels(*shape)
+    discrete = dataclasses.replace(discrete, max_workgroup_invocations=1024)
+    found = norm.channel_dispatch(discrete, "norm/batch_norm_stats", x, ())
+    assert found.constants["LOCAL_X"] == max(invocations, discrete.subgroup_size)
+
+
 def test_software_reduces_a_channel_in_a_workgroup(discrete: DeviceInfo) -> None:
     software = dataclasses.replace(discrete, kind="software")
     x = channels(1, 2, 1 << 17)
