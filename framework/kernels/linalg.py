@@ -43,7 +43,7 @@ MOST_IN_SHARED = {float32: 48, float64: 32}
 
 TILES = {float32: 64, float64: 32}
 """Rows of a step of `linalg/solve_step`, and those behind that a workgroup of it takes,
-or one of `linalg/cholesky_panel`; rows and columns of `linalg/cholesky_update`."""
+or one of `linalg/cholesky_step`, and rows and columns of its tiles."""
 
 MOST_IN_REGISTERS = 16
 """Rows of the largest matrices of `linalg/triangular_rows`."""
@@ -256,28 +256,24 @@ def small_solve_dispatch(b: TensorSpec, given: bool) -> Dispatch:
 def cholesky_dispatches(a: TensorSpec) -> list[Dispatch]:
     """Return the dispatches that factorise (matrices, n, n) by Cholesky.
 
-    Of each 32 columns of a large matrix one factorises them, and one takes their
-    product from what is left.
+    Of a large matrix each makes 32 columns, and takes the product of the 32 before them
+    from what is behind these.
     """
     matrices, n, _ = a.shape
     if n <= SMALL[a.dtype]:
         return [_small_cholesky_dispatch(a)]
     rest = Scratch("rest", a.numel * a.dtype.itemsize)
-    defines, tile, found = _defines(a.dtype), TILES[a.dtype], []
+    defines = _defines(a.dtype)
+    push: dict[str, Argument] = {"a": "a", "out_": "out", "rest": rest}
+    push |= {"info": "info", "n": n}
+    found = []
     for begun in range(0, n, EDGE):
-        place: dict[str, Argument] = {"n": n, "begun": begun}
-        tiles = max(0, ceil_div(n - begun - EDGE, tile))
-        grid = max(1, tiles), 1, matrices
-        panel: dict[str, Argument] = {"a": rest if begun else "a", "out_": "out"}
-        panel |= {"info": "info", **place}
-        sizes = {"LOCAL_X": EDGE + tile}
-        found.append(Dispatch("linalg/cholesky_panel", grid, panel, sizes, defines))
-        if not tiles:
-            break
-        taken = {"a": "a", "l": "out", "rest": rest, **place}
-        first = {"LOCAL_X": WORKGROUP, "IS_FIRST": int(not begun)}
-        grid = tiles, tiles, matrices
-        found.append(Dispatch("linalg/cholesky_update", grid, taken, first, defines))
+        tiles = max(0, ceil_div(n - begun - EDGE, TILES[a.dtype]))
+        grid = max(1, tiles), 1 + (tiles if begun else 0), matrices
+        # The first step leaves what is behind its columns as it is.
+        constants = {"LOCAL_X": WORKGROUP, "FROM_A": int(begun <= EDGE)}
+        words = push | {"begun": begun}
+        found.append(Dispatch("linalg/cholesky_step", grid, words, constants, defines))
     return found
 
 

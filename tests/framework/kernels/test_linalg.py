@@ -87,12 +87,12 @@ def test_small_matrices_have_a_workgroup_and_large_ones_panels() -> None:
     assert (step.constants["N"], step.defines["ROWS"]) == (12, "16")
     assert cholesky_dispatches(matrices(7, 33, 33))[0].grid == (7, 1, 1)
     assert cholesky_dispatches(matrices(70, 5, 5))[0].grid == (9, 1, 1)
-    panel, update, last, final, end = cholesky_dispatches(matrices(3, 96, 96))
-    assert (panel.kernel, panel.grid) == ("linalg/cholesky_panel", (1, 1, 3))
-    assert (update.kernel, update.grid) == ("linalg/cholesky_update", (1, 1, 3))
-    assert (update.constants["IS_FIRST"], final.constants["IS_FIRST"]) == (1, 0)
-    assert (last.push["begun"], end.push["begun"]) == (32, 64)
-    assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 3, 1)
+    first, second, last = cholesky_dispatches(matrices(3, 96, 96))
+    assert (first.kernel, first.grid) == ("linalg/cholesky_step", (1, 1, 3))
+    assert (second.grid, last.grid) == ((1, 2, 3), (1, 1, 3))
+    assert [step.constants["FROM_A"] for step in (first, second, last)] == [1, 1, 0]
+    assert [step.push["begun"] for step in (first, second, last)] == [0, 32, 64]
+    assert cholesky_dispatches(matrices(1, 200, 200))[1].grid == (3, 4, 1)
 
 
 def test_reflections_by_panels(device: vkbackend.Device) -> None:
