@@ -13,6 +13,7 @@ from vkbackend.framework.base.errors import DTypeError, ShapeError
 from vkbackend.framework.base.shape import Layout
 from vkbackend.framework.dispatch.op import REGISTRY
 from vkbackend.framework.eager.base_tensor import strided
+from vkbackend.framework.ops.reinterpret import bits_as
 
 STREAM = (1, 2, 3, 4)
 SHAPES = ((7, 11), (), (0, 3), (37,))
@@ -131,6 +132,13 @@ CREATION = {
 
 INNER = Layout((2, 3), (11, 2), 13)
 """A region of a tensor of 7 rows and 11 columns: rows 1 and 2, columns 2, 4 and 6."""
+
+
+def as_bytes_and_back(x: fw.Tensor) -> fw.Tensor:
+    """Return the numbers whose bytes are those of others."""
+    count = x.numel() * x.dtype.itemsize
+    found = bits_as(x.detach(), x.dtype, fw.uint8, (count,))
+    return bits_as(found, found.dtype, x.dtype, x.shape)
 
 
 def placed(base: np.ndarray, source: np.ndarray, layout: Layout) -> np.ndarray:
@@ -274,6 +282,13 @@ MOVEMENT = {
                 " integers or bools can",
             ),
         ),
+    ),
+    "bits_as": Case(
+        as_bytes_and_back,
+        (sample((7, 11)), sample((0, 3)), sample((1,)), sample((2, 3, 4))),
+        np.copy,
+        exact=True,
+        gradient=False,  # bits have none
     ),
     "strided_scatter": Case(
         ops.strided_scatter,

@@ -88,19 +88,23 @@ def first_copy(
     `name` is that of the op, for `words_of`; `source` and `out` are names of the input
     and of the result, which later dispatches change.
     """
+    found = whole_copy(gpu, name, x, source, out)
+    return dataclasses.replace(found, copies=(source, out))
+
+
+def whole_copy(
+    gpu: DeviceInfo, name: str, x: StridedSpec, source: str, out: str
+) -> Dispatch:
+    """Return the dispatch that copies all words of an input; see `first_copy`."""
     words = words_of(name, x)
     whole = Rows(words, 1, 1, (words, 0), (words, 0))
     if copies_rows(gpu, whole):
-        found = row_dispatch(gpu, whole, source, out)
-    else:
-        push: dict[str, Argument] = {"x": source, "out_": out, "count": words}
-        aligned = x.layout.offset * x.dtype.itemsize % VECTOR == 0
-        wide = gpu.target.vec4_loads and aligned
-        each, defines = (VECTOR // WORD, {"VECTORS": "1"}) if wide else (1, {})
-        found = linear_dispatch(
-            "copy/words", ceil_div(words, each), push, defines=defines
-        )
-    return dataclasses.replace(found, copies=(source, out))
+        return row_dispatch(gpu, whole, source, out)
+    push: dict[str, Argument] = {"x": source, "out_": out, "count": words}
+    aligned = x.layout.offset * x.dtype.itemsize % VECTOR == 0
+    wide = gpu.target.vec4_loads and aligned
+    each, defines = (VECTOR // WORD, {"VECTORS": "1"}) if wide else (1, {})
+    return linear_dispatch("copy/words", ceil_div(words, each), push, defines=defines)
 
 
 def rows_of(layout: Layout, itemsize: int) -> tuple[Rows, int, int] | None:

@@ -18,6 +18,7 @@ from ...base.validation import as_shape, several
 from ...dispatch.diagnosis import explained
 from ...dispatch.view_cache import caches_views
 from ...ops.movement.transpose import row_major
+from ...ops.reinterpret import bits_as
 from ...ops.view import another
 from ...ops.view import reshape as reshape_or_same
 
@@ -72,7 +73,7 @@ class MovementMethods:
         size : sequence of int or None
             The sizes by keyword instead.
         dtype : DType or None
-            What the bits are taken for; this is a copy, and waits for them.
+            What the bits are taken for; this is a copy.
 
         Raises
         ------
@@ -325,8 +326,8 @@ def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
     """Return a copy of the elements' bits as another dtype.
 
     Of a dtype of another size the last dimension has as many more or fewer elements.
-    Unlike PyTorch's it is no view: later changes in place are not shared. It waits for
-    the elements, and has no gradient.
+    Unlike PyTorch's it is no view: later changes in place are not shared. It has no
+    gradient.
 
     Raises
     ------
@@ -352,6 +353,9 @@ def reinterpreted(x: Tensor, dtype: DType) -> Tensor:
     if x.is_meta:
         empty: Tensor = type(x).results.without_data(shape, dtype)
         return empty
+    if x.is_gpu and x.numel():
+        copied: Tensor = bits_as(x.detach(), x.dtype, dtype, shape)
+        return copied
     flat = x.detach().stored().reshape(-1).view(dtype.storage)
     layout = Layout.contiguous(shape)
     made: Tensor = type(x).results.from_stored(flat, layout, x.device, dtype)
