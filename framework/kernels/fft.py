@@ -404,14 +404,14 @@ def real_fft_dispatches(
         macros = {"HALVES_IN" if back else "REAL_IN": "1"}
         return [_in_registers(gpu, rows, n, scale, constants, push, macros)]
     pairs = Scratch("pairs", 8 * rows * n)
-    size = n if back else n + 1
+    count = rows * (n // 2 + 1)
     local = min(PASS_WORKGROUP, gpu.max_workgroup_invocations)
-    push |= {"n": n, "count": rows * size, "scale": 1.0 if back else scale}
-    push["magic"], push["shift"] = divisor(size)
+    push |= {"n": n, "count": count, "scale": 1.0 if back else scale}
+    push["magic"], push["shift"] = divisor(n // 2 + 1)
     push |= {"x": "x", "out_": pairs} if back else {"x": pairs, "out_": "out"}
     halves = Dispatch(
         "fft/halves",
-        linear_grid(rows * size, local),
+        linear_grid(count, local),
         push,
         {"LOCAL_X": local, "CONJUGATED": int(conjugated)},
         {"BACK": str(int(back))},

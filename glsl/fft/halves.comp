@@ -1,11 +1,11 @@
 // Real numbers as pairs: half their transform from the transform of pairs, or, BACK, the
 // numbers whose inverse transform is the pairs, from half a transform
 //
-// grid    linear, one invocation for each number of the result
+// grid    linear, one invocation for the numbers k and n - k of the result, which are of
+//         the same two numbers
 // in      x (rows, n) complex64, or BACK (rows, n + 1); halves (n + 1), exp(-pi i k / n);
-//         n; count: rows times numbers of a row of the result; inner: a factor of the
-//         numbers between the first and the last of half a transform; magic and shift
-//         divide by the numbers of a row of the result
+//         n; count: rows times n / 2 + 1, by which magic and shift divide; inner: a
+//         factor of the numbers between the first and the last of half a transform
 // out     out_ (rows, n + 1) complex64, or BACK (rows, n), times scale
 // consts  CONJUGATED: halves of transforms are conjugated
 // source  Sorensen et al., "Real-Valued Fast Fourier Transform Algorithms", 1987
@@ -33,16 +33,21 @@ void main() {
     uint number = linear_invocation();
     if (number >= push.count) return;
     uint n = push.n, row = divide(number, push.magic, push.shift);
-    Numbers x = push.x;
+    uint k = number - row * (n / 2u + 1u), other = n - k;
+    Numbers x = push.x, halves = push.halves;
+    Results out_ = push.out_;
+    float scale = push.scale, inner = push.inner;
 #if BACK
-    uint k = number - row * n;
-    push.out_.at[number] =
-        push.scale * pair_of_half(x, push.halves, row * (n + 1u), k, n, push.inner);
+    uint from = row * (n + 1u), to = row * n;
+    vec2 first = half_number(x, from, k, n, inner);
+    vec2 second = half_number(x, from, other, n, inner);
+    out_.at[to + k] = scale * pair_of_numbers(first, second, halves, k);
+    // Number n is none.
+    if (k > 0u) out_.at[to + other] = scale * pair_of_numbers(second, first, halves, other);
 #else
-    uint k = number - row * (n + 1u);
-    vec2 ahead = x.at[row * n + (k < n ? k : 0u)];
-    vec2 back = x.at[row * n + (k > 0u ? n - k : 0u)];
-    push.out_.at[number] =
-        push.scale * half_of_pairs(ahead, back, push.halves, k, n, push.inner);
+    uint from = row * n, to = row * (n + 1u);
+    vec2 first = x.at[from + k], second = x.at[from + (k > 0u ? other : 0u)];
+    out_.at[to + k] = scale * half_of_pairs(first, second, halves, k, n, inner);
+    out_.at[to + other] = scale * half_of_pairs(second, first, halves, other, n, inner);
 #endif
 }

@@ -20,12 +20,18 @@ vec2 half_number(Numbers x, uint begin, uint k, uint n, float inner) {
     return k == 0u || k == n ? vec2(value.x, 0.0) : value * inner;
 }
 
-// Number k of what the inverse transform makes pairs of, from half a transform
-vec2 pair_of_half(Numbers x, Numbers halves, uint begin, uint k, uint n, float inner) {
-    vec2 ahead = half_number(x, begin, k, n, inner);
-    vec2 back = conjugate(half_number(x, begin, n - k, n, inner));
+// Number k of what the inverse transform makes pairs of, from the numbers k and n - k of
+// half a transform
+vec2 pair_of_numbers(vec2 ahead, vec2 back, Numbers halves, uint k) {
+    back = conjugate(back);
     vec2 factor = halves.at[k];
     return ahead + back + product(ahead - back, vec2(factor.y, factor.x));
+}
+
+vec2 pair_of_half(Numbers x, Numbers halves, uint begin, uint k, uint n, float inner) {
+    vec2 ahead = half_number(x, begin, k, n, inner);
+    vec2 back = half_number(x, begin, n - k, n, inner);
+    return pair_of_numbers(ahead, back, halves, k);
 }
 
 // Number k of half a transform, from the numbers k and n - k of that of pairs
