@@ -430,7 +430,9 @@ def channel_dispatch(
         each = ceil_div(batch * inner, LEAST_OF_CHANNEL)
         size = min(most, max(size, 1 << max(0, each - 1).bit_length()))
     check_rounds(gpu, "batch_norm", ceil_div(batch * inner, size))
-    defines = storage_defines(x.dtype)
+    defines = dict(storage_defines(x.dtype))
+    if gpu.target.hides_latency:
+        defines["ITEMS"] = str(LOADS_IN_FLIGHT)
     return Dispatch(kernel, fold_grid(channels), push, {"LOCAL_X": size}, defines)
 
 
@@ -472,7 +474,6 @@ def channel_sums_dispatches(
     whole = channel_dispatch(gpu, kernel, x, names, grad="grad_out")
     if not gpu.target.hides_latency:
         return [whole]
-    whole = replace(whole, defines={**whole.defines, "ITEMS": str(LOADS_IN_FLIGHT)})
     batch, channels, inner = x.shape
     wanted = ceil_div(CHANNEL_WORKGROUPS * model_of(gpu).multiprocessors, channels)
     chunks = min(wanted, batch * inner // LEAST_SHARED)

@@ -39,6 +39,13 @@ workgroups share, and an element-wise kernel."""
 LEAST_SPLIT = 1 << 15
 """Elements of a row from which workgroups share it, if no registers hold it."""
 
+FEW_LONG_ROWS = 128
+"""Rows up to which those of gradients are split also if registers hold one operand: a
+workgroup for each would leave a GPU idle."""
+
+LOOPED = 1 << 16
+"""Rows at once that no registers hold, however short they are."""
+
 SMALLEST_WORKGROUP = 128
 """Least workgroup size; short rows share a workgroup."""
 
@@ -93,7 +100,7 @@ def uses_register_rows(gpu: DeviceInfo) -> bool:
     return gpu.target.limits_registers and gpu.subgroup_arithmetic
 
 
-def row_composition(x: Tensor, dim: int = -1) -> str:
+def row_composition(x: Tensor, dim: int = -1, held: int = 1) -> str:
     """Return whether a row op is better composed of other ops; see `FUSED`, `SPLIT`.
 
     On a software device the fused kernel takes half the time of the hand-written one.
@@ -106,6 +113,8 @@ def row_composition(x: Tensor, dim: int = -1) -> str:
     x : Tensor
     dim : int, default -1
         Dimension along which its rows lie.
+    held : int, default 1
+        Rows in registers at once for one result.
 
     Returns
     -------
@@ -119,8 +128,9 @@ def row_composition(x: Tensor, dim: int = -1) -> str:
     count, contiguous = shape[dim], dim in (-1, len(shape) - 1)
     software = gpu.target.prefers_composition
     if contiguous and count >= LEAST_SPLIT and not software:
-        held = x.dtype not in SINGLE or row_tile(gpu, x.dtype, count) is not None
-        return "" if held else SPLIT
+        if x.dtype not in SINGLE or row_tile(gpu, x.dtype, count, held) is not None:
+            return ""
+        return SPLIT
     # A trace records the nodes once.
     cheap = software or trace_hooks.running
     least = LEAST_COMPOSED if cheap else LEAST_COMPOSED_EAGER

@@ -3,13 +3,19 @@
 // in      x (batch, channels, inner); inner_magic, inner_shift: see `divide`
 // out     mean, variance (channels) of ACC
 // consts  LOCAL_X: a power of two
+// macros  ITEMS: elements that an invocation loads at once
 // source  Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance, 1983
 #version 460
 #extension GL_EXT_buffer_reference : require
+#extension GL_EXT_control_flow_attributes : require
 #include "lib/dtype.glsl"
 #include "lib/index.glsl"
 const uint GROUP = gl_WorkGroupSize.x;
 #include "lib/group_sum.glsl"
+
+#ifndef ITEMS
+#define ITEMS 1
+#endif
 
 layout(push_constant, std430) uniform Push {
     In x;
@@ -36,13 +42,27 @@ void main() {
     uint first = gl_LocalInvocationIndex;
     uint own = first < count ? (count - first - 1) / GROUP + 1 : 0;
     ACC sum = ACC(0);
-    for (uint i = first; i < count; i += GROUP)
-        sum += load(x, channel_offset(i, channel, channels, inner, division));
+    for (uint i = first; i < count; i += GROUP * ITEMS) {
+        ACC values[ITEMS];
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+            uint index = min(i + k * GROUP, count - 1);
+            values[k] = load(x, channel_offset(index, channel, channels, inner, division));
+        }
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k)
+            sum += i + k * GROUP < count ? values[k] : ACC(0);
+    }
     ACC own_mean = sum / max(ACC(own), ACC(1));
     ACC squares = ACC(0);
-    for (uint i = first; i < count; i += GROUP) {
-        ACC value = load(x, channel_offset(i, channel, channels, inner, division));
-        squares = fma(value - own_mean, value - own_mean, squares);
+    for (uint i = first; i < count; i += GROUP * ITEMS) {
+        ACC values[ITEMS];
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+            uint index = min(i + k * GROUP, count - 1);
+            values[k] = load(x, channel_offset(index, channel, channels, inner, division));
+        }
+        [[unroll]] for (uint k = 0; k < ITEMS; ++k) {
+            ACC apart = i + k * GROUP < count ? values[k] - own_mean : ACC(0);
+            squares = fma(apart, apart, squares);
+        }
     }
     ACC mean = tree_sum(sum) / ACC(count);
     ACC d = own_mean - mean;

@@ -19,7 +19,34 @@
 #define RESULTS Out out_;
 #endif
 #include "reduce/partial_states.glsl"
+#ifdef QUADS
+#define BLOCK
+#endif
 #include "reduce/body.glsl"
+
+#ifdef BLOCK
+// NaN stays as it is.
+ACC at_most_0(ACC x) { return x > ACC(0) ? ACC(0) : x; }
+
+// Relative to the greatest of a block and of all before. An infinity is not subtracted, and
+// what is not below it counts as itself, whatever number that makes.
+State over_block(State old, ACC4 values[IN_FLIGHT], uint quads) {
+    ACC4 most = values[0];
+    [[unroll]] for (uint k = 1; k < IN_FLIGHT; ++k)
+        most = k < quads ? max(most, values[k]) : most;
+    ACC greatest = max(max(most.x, most.y), max(most.z, most.w));
+    greatest = max(old.greatest, greatest);
+    ACC shift = abs(greatest) < INFINITE ? greatest : ACC(0);
+    ACC sum = old.sum;
+    if (old.greatest != greatest) sum *= row_exp(at_most_0(old.greatest - shift));
+    [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+            ACC term = row_exp(at_most_0(values[k][i] - shift));
+            sum += k < quads ? term : ACC(0);
+        }
+    return State(greatest, sum);
+}
+#endif
 
 #ifndef MERGE
 State element(ACC value, uint index) { return State(value, ACC(1)); }

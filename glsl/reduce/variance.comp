@@ -32,7 +32,26 @@ State merge(State old, State new) {
 #define RESULTS Out out_; ACC scale;
 #endif
 #include "reduce/partial_states.glsl"
+#ifdef QUADS
+#define BLOCK
+#endif
 #include "reduce/body.glsl"
+
+#ifdef BLOCK
+// The mean of a block first, and squares of differences from it: nothing cancels.
+State over_block(State old, ACC4 values[IN_FLIGHT], uint quads) {
+    ACC4 sums = ACC4(0), squares = ACC4(0);
+    [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
+        sums += k < quads ? values[k] : ACC4(0);
+    ACC count = ACC(4 * quads);
+    ACC mean = (sums.x + sums.y + sums.z + sums.w) / count;
+    [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
+        ACC4 apart = k < quads ? values[k] - mean : ACC4(0);
+        squares = fma(apart, apart, squares);
+    }
+    return merge(old, State(mean, squares.x + squares.y + squares.z + squares.w, count));
+}
+#endif
 
 #ifndef MERGE
 State element(ACC value, uint index) { return State(value, ACC(0), ACC(1)); }

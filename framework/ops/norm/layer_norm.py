@@ -26,7 +26,7 @@ from ...kernels.norm import (
     layer_norm_dx_dispatch,
     layer_norm_grad_candidates,
 )
-from ...kernels.rowwise import FUSED, SPLIT, row_composition
+from ...kernels.rowwise import FEW_LONG_ROWS, FUSED, LOOPED, SPLIT, row_composition
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.unary import rsqrt, square
 from ..reduce.common import as_dtype_of, in_storage
@@ -146,7 +146,22 @@ def _split_layer_norm_vjp(
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     if is_grad_enabled():
         return _differentiable_vjp(grad, x, weight, eps, centred)
+    return _split_gradients(grad, x, weight, mean, inverse_std, centred, needs)
+
+
+def _split_gradients(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    inverse_std: Tensor,
+    centred: bool,
+    needs: tuple[bool, bool, bool],
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Return the gradients of long rows, whose sums workgroups share."""
     dx = dgamma = dbeta = None
+    if not centred:  # the mean may not be there
+        mean = fill_like(x, mean.layout.shape, 0, mean.dtype)
     if needs[0]:
         h = grad if weight is None else grad * weight
         flat = as_dtype_of(_rows_as_channels(h), x.dtype)
@@ -180,8 +195,12 @@ def _layer_norm_vjp(
     centred: bool,
     needs: tuple[bool, bool, bool],
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    if is_grad_enabled() or row_composition(x) == FUSED:
+    few = x.layout.shape[0] <= FEW_LONG_ROWS
+    composition = row_composition(x, held=LOOPED if few else 1)
+    if is_grad_enabled() or composition == FUSED:
         return _differentiable_vjp(grad, x, weight, eps, centred)
+    if composition == SPLIT:
+        return _split_gradients(grad, x, weight, mean, inverse_std, centred, needs)
     if not needs[0]:
         return None, *layer_norm_dgamma(grad, x, mean, inverse_std, centred)
     if not (needs[1] or needs[2]):

@@ -16,7 +16,13 @@ from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Argument, Dispatch, StridedSpec
 from ...kernels.norm import Candidates, softmax_call, softmax_grad_call
 from ...kernels.reduce import kept_shape, reduce_dispatches, stateful
-from ...kernels.rowwise import FUSED, SPLIT, row_composition
+from ...kernels.rowwise import (
+    FEW_LONG_ROWS,
+    FUSED,
+    LEAST_SPLIT,
+    SPLIT,
+    row_composition,
+)
 from ...kernels.shader_types import check_float, statistic_dtype
 from ..elementwise.cast import cast
 from ..elementwise.compare import eq, where
@@ -65,6 +71,12 @@ def _softmax_candidates(gpu: DeviceInfo, x: StridedSpec, logarithm: bool) -> Can
 
 @_softmax.vjp
 def _softmax_vjp(grad: Tensor, out: Tensor, logarithm: bool) -> Tensor:
+    rows, inner = out.layout.shape[:2], out.layout.shape[2]
+    few = inner == 1 and rows[0] <= FEW_LONG_ROWS and rows[1] >= LEAST_SPLIT
+    if few and not is_grad_enabled():
+        if row_composition(reshape(out, rows), 1, held=2) == SPLIT:
+            flat = reshape(grad, rows), reshape(out, rows)
+            return reshape(_split_softmax_vjp(*flat, 1, logarithm), out.layout.shape)
     return _softmax_grad(grad, out, logarithm)
 
 
