@@ -1,11 +1,11 @@
 // Elements of a strided region stored from a strided source
 // grid    one invocation per element, linear
 // in      source; count: elements; size, stride, step: the region over out_ and the
-//         strides of the same dimensions in source, from the longest stride down
+//         strides of the same dimensions in source, from the longest stride down; magic
+//         and shifts, of six bits each, divide by the sizes from the second on
 // out     out_, whose other elements stay
 // consts  DIMS: dimensions that are used; BYTES: of an element, 1, 2, 4, 8 or 16
 // source  scatter form of copy/slice_update, which a software device takes long for
-// lint    integer-division: sizes are arguments; one for each inner dimension
 #version 460
 #extension GL_EXT_buffer_reference : require
 #include "lib/index.glsl"
@@ -41,6 +41,8 @@ layout(push_constant, std430) uniform Push {
     uint size[6];
     uint stride[6];
     uint step[6];
+    uint magic[5];
+    uint shifts;
 } args;
 
 void main() {
@@ -48,10 +50,11 @@ void main() {
     ElementsOut out_ = args.out_;
     uint rest = linear_invocation();
     uint size[6] = args.size, stride[6] = args.stride, step[6] = args.step;
+    uint magic[5] = args.magic, shifts = args.shifts;
     if (rest >= args.count) return;
     uint from = 0, to = 0;
     for (int dim = DIMS - 1; dim > 0; --dim) {
-        uint next = rest / size[dim];
+        uint next = divide(rest, magic[dim - 1], shifts >> 6 * (dim - 1) & 63u);
         uint coordinate = rest - next * size[dim];
         rest = next;
         from += coordinate * step[dim];

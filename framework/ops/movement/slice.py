@@ -27,7 +27,7 @@ from ...base.validation import as_int, as_int_or_ints
 from ...dispatch.declare import movement, primitive
 from ...dispatch.view_cache import caches_views
 from ...eager.base_tensor import TensorCore, strided
-from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec
+from ...ir.kernel_call import Argument, BufferOffset, Dispatch, StridedSpec, divisor
 from ...kernels.linear import linear_dispatch, word_dispatch
 from ...kernels.row_copy import (
     VECTOR,
@@ -221,6 +221,11 @@ class _Region(NamedTuple):
         for k in range(SCATTER_DIMS):
             extent, stride, step = dims[k] if k < len(dims) else (1, 0, 0)
             push |= {f"size[{k}]": extent, f"stride[{k}]": stride, f"step[{k}]": step}
+        by = [divisor(extent) for extent, _, _ in dims[1:]]
+        by += [(0, 0)] * (SCATTER_DIMS - 1 - len(by))
+        push |= {f"magic[{k}]": magic for k, (magic, _) in enumerate(by)}
+        # Six bits for each
+        push["shifts"] = sum(shift << 6 * k for k, (_, shift) in enumerate(by))
         constants, defines = {"DIMS": len(dims)}, {"BYTES": str(size)}
         kernel = "copy/scatter_elements"
         return [linear_dispatch(kernel, count, push, constants, defines)]

@@ -163,6 +163,22 @@ def test_the_rest_of_a_base_is_not_written(dtype: str, gpu: GpuDevice) -> None:
     assert x[5:9].tolist() == [0, 0, 1, 0]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_regions_of_several_dimensions(dtype: str, gpu: GpuDevice) -> None:
+    data = np.arange(3 * 5 * 4 * 7 * 3).reshape(3, 5, 4, 7, 3)
+    x = fw.tensor(data, dtype=dtype, device=gpu)
+    for at in (
+        np.s_[:, ::2, 1, ::3, 1:],
+        np.s_[1:, 3:, ::3, 2:5, ::2],
+        np.s_[..., 0],
+        np.s_[2, 1::2],
+    ):
+        source = -data[at] - 1
+        x[at] = fw.tensor(source, dtype=dtype, device=gpu)
+        data[at] = source
+        np.testing.assert_array_equal(x.cpu().numpy(), data)
+
+
 COPIES = {"copy/words", "copy/rows"}
 
 
