@@ -27,8 +27,8 @@ CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "getitem": (4, lambda x, y, w, b: x[1:3]),
     "cat": (24, lambda x, y, w, b: fw.cat([x, y])),
     "sum": (30, lambda x, y, w, b: x.sum(1)),
-    "softmax": (23, lambda x, y, w, b: x.softmax(-1)),
-    "layer_norm": (49, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
+    "softmax": (20, lambda x, y, w, b: x.softmax(-1)),
+    "layer_norm": (27, lambda x, y, w, b: functional.layer_norm(x, (8,), b, b)),
     "matmul": (13, lambda x, y, w, b: x @ w),
     "linear": (15, lambda x, y, w, b: functional.linear(x, w, b)),
     "zeros": (18, lambda x, y, w, b: fw.zeros(4, 8, device=x.device)),
@@ -43,6 +43,11 @@ LAYERS: dict[str, tuple[int, int, Callable[..., object]]] = {
     "batch norm": (49, 49, lambda x, v, w, m, n: n(x)),
     "linear": (15, 18, lambda x, v, w, m, n: functional.linear(v, m)),
     "matmul": (17, 20, lambda x, v, w, m, n: v @ m),
+    "attention": (
+        63,
+        68,
+        lambda x, v, w, m, n: functional.scaled_dot_product_attention(x, x, x),
+    ),
 }
 """The most calls of layers, without autocast and within, and what is called."""
 
@@ -50,7 +55,7 @@ ALONE: dict[str, tuple[int, Callable[..., fw.Tensor]]] = {
     "add": (52, lambda x, y, w, b: x + y),
     "exp": (51, lambda x, y, w, b: x.exp()),
     "sum": (78, lambda x, y, w, b: x.sum(1)),
-    "softmax": (71, lambda x, y, w, b: x.softmax(-1)),
+    "softmax": (68, lambda x, y, w, b: x.softmax(-1)),
     "matmul": (61, lambda x, y, w, b: x @ w),
     "linear": (66, lambda x, y, w, b: functional.linear(x, w, b)),
     "where": (59, lambda x, y, w, b: fw.where(x > 0, x, y)),
@@ -65,8 +70,8 @@ One of them looks at the status record, where the device has one by now.
 READ: dict[str, tuple[int, Callable[..., object]]] = {
     "add": (61, lambda x, y, w, b: (x + 1).numpy()),
     "sum": (84, lambda x, y, w, b: x.sum().item()),
-    "softmax": (77, lambda x, y, w, b: x.softmax(-1).numpy()),
-    "layer_norm": (103, lambda x, y, w, b: functional.layer_norm(x, (8,), b).numpy()),
+    "softmax": (74, lambda x, y, w, b: x.softmax(-1).numpy()),
+    "layer_norm": (84, lambda x, y, w, b: functional.layer_norm(x, (8,), b).numpy()),
     "matmul": (67, lambda x, y, w, b: (x @ w).numpy()),
     "a value in memory": (15, lambda x, y, w, b: x.numpy()),
 }

@@ -187,14 +187,12 @@ def _autocast(
     if wanted is None or (kwargs and kwargs.get("dtype") is not None):
         return args, kwargs
     if rule is not _low:  # which the given dtypes do not matter to
-        dtypes = [
-            each.dtype
-            for each in ((*args, *kwargs.values()) if kwargs else args)
-            if isinstance(each, TensorCore)
-        ]
-        changing = [
-            kind for kind in dtypes if kind.kind == "float" and kind is not float64
-        ]
+        changing: list[DType] = []
+        for each in (*args, *kwargs.values()) if kwargs else args:
+            if isinstance(each, TensorCore):
+                kind = each.array.value.dtype
+                if kind.kind == "float" and kind is not float64:
+                    changing.append(kind)
         chosen = rule(wanted, changing) if rule is not None and changing else None
         if chosen is None or changing.count(chosen) == len(changing):
             return args, kwargs

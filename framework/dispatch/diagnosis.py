@@ -220,8 +220,9 @@ def flag_places(function: Callable[..., Any]) -> dict[int, str]:
 
 def need_flags_among(name: str, places: Mapping[int, str], args: Sequence[Any]) -> None:
     """Raise `TypeError` as `need_flags`, for positional arguments."""
-    given = {flag: args[at] for at, flag in places.items() if at < len(args)}
-    need_flags(name, given, given)
+    for at, flag in places.items():
+        if at < len(args) and args[at] is not True and args[at] is not False:
+            need_flags(name, (flag,), {flag: args[at]})
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,7 +135,7 @@ def row_composition(x: Tensor, dim: int = -1, held: int = 1) -> str:
     # A trace records the nodes once.
     cheap = software or trace_hooks.running
     least = LEAST_COMPOSED if cheap else LEAST_COMPOSED_EAGER
-    if not device.fusing or x.numel() < least or x.dtype not in SINGLE:
+    if math.prod(shape) < least or not device.fusing or x.dtype not in SINGLE:
         return ""
     if software:
         return FUSED if contiguous else ""

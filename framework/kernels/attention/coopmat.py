@@ -276,7 +276,8 @@ def uses_tensor_cores(q: Tensor, v: Tensor, scale: float) -> bool:
 
     Head sizes are padded; where padding doubles the work or more, it does not.
     """
-    longest, shortest = max(q.shape[3], v.shape[3]), min(q.shape[3], v.shape[3])
+    sizes = q.layout.shape[3], v.layout.shape[3]
+    longest, shortest = max(sizes), min(sizes)
     padded = ceil_div(longest, EDGE) * EDGE
     return (
         padded <= MOST_HEAD

@@ -103,37 +103,44 @@ def scaled_dot_product_attention(
     q, k, v, lead = _heads(query, key, value, enable_gqa)
     mask = None
     if attn_mask is not None:
-        mask = _scores_mask(attn_mask, q, (*lead, *q.shape[1:3], k.shape[2]))
-    scale = 1 / math.sqrt(max(1, q.shape[3])) if scale is None else scale
+        scores = (*lead, *q.layout.shape[1:3], k.layout.shape[2])
+        mask = _scores_mask(attn_mask, q, scores)
+    scale = 1 / math.sqrt(max(1, q.layout.shape[3])) if scale is None else scale
     parts = _queries_at_once(q, k, v, mask, dropout_p)
     if _wants_matrix(q, k, v, mask, dropout_p):
         out = composed_attention(q, k, v, mask, scale, is_causal, dropout_p)
     elif parts:
         out = attention_in_parts(q, k, v, mask, scale, is_causal, parts)
     else:
-        q, k, v = (_side_by_side(in_storage(x)) for x in (q, k, v))
+        if in_storage(q) is not q:  # nor are the others stored, which are of its dtype
+            q, k, v = in_storage(q), in_storage(k), in_storage(v)
+        q, k, v = _side_by_side(q), _side_by_side(k), _side_by_side(v)
         mask = None if mask is None else in_storage(mask)
         seed = None
         if dropout_p:
             seed = random_bits_like(q, stream_for(q), (2,), uint32)
-        width = v.shape[3]
+        width = v.layout.shape[3]
         split = _splits_keys(q, k, v, is_causal, dropout_p, scale)
         tensor_cores = not split and uses_tensor_cores(q, v, scale)
         if tensor_cores:
-            q, k, v = (
-                _padded_and_aligned(x, max(q.shape[3], width)) for x in (q, k, v)
-            )
-        elif not split and any(x.layout.offset % QUAD for x in (q, k, v)):
+            most = max(q.layout.shape[3], width)
+            q, k, v = (_padded_and_aligned(x, most) for x in (q, k, v))
+        elif not split and (
+            q.layout.offset % QUAD or k.layout.offset % QUAD or v.layout.offset % QUAD
+        ):
             q, k, v = _vec4_aligned(q, k, v)
         rest = (scale, is_causal, dropout_p, tensor_cores)
         rows, _ = flash_attention(q, k, v, mask, seed, *rest)
-        out = narrow(transpose(rows, 1, 2), 3, 0, width)
+        out = transpose(rows, 1, 2)
+        if out.layout.shape[3] != width:
+            out = narrow(out, 3, 0, width)
     single = (
         max(len(query.layout.shape), len(key.layout.shape), len(value.layout.shape))
         == 2
     )
-    shape = out.shape[2:] if single else (*lead, *out.shape[1:])
-    out = as_dtype_of(reshape(out, shape), query.dtype)
+    sizes = out.layout.shape
+    out = reshape(out, sizes[2:] if single else (*lead, *sizes[1:]))
+    out = as_dtype_of(out, query.dtype)
     if out.grad_node is not None and attn_mask is None and not dropout_p:
         place = "" if query.device.is_gpu else "ForCpu"
         name = f"ScaledDotProductFlashAttention{place}Backward0"
@@ -149,10 +156,9 @@ def _splits_keys(
     Not where there will be a gradient, whose kernels share the layout of the forward
     pass.
     """
-    if is_grad_enabled() and any(x.needs_grad for x in (q, k, v)):
-        return False
+    recorded = q.needs_grad or k.needs_grad or v.needs_grad
     device = q.device
-    if not isinstance(device, GpuDevice):
+    if (recorded and is_grad_enabled()) or not isinstance(device, GpuDevice):
         return False
     own, keys, values = (TensorSpec(x.layout.shape, x.dtype) for x in (q, k, v))
     gpu = device.gpu.info
@@ -211,7 +217,8 @@ def _heads(
 ) -> tuple[Tensor, Tensor, Tensor, Shape]:
     """Return the inputs as (batch, heads, rows, columns), and the batch's shape."""
     given = (query, key, value)
-    sizes, of_keys, of_values = (x.layout.shape for x in given)
+    sizes, of_keys = query.layout.shape, key.layout.shape
+    of_values = value.layout.shape
     if (
         len(sizes) == len(of_keys) == len(of_values) == 4
         and sizes[:2] == of_keys[:2] == of_values[:2]

@@ -17,6 +17,7 @@ from ...base.validation import as_int_or_ints
 from ...dispatch.autocast_policy import autocast_float32_on_device
 from ...dispatch.declare import composite, primitive
 from ...ir.kernel_call import Dispatch
+from ...ir.lazy_graph import INTEGERS
 from ...kernels.norm import (
     Candidates,
     LayerNormCall,
@@ -375,8 +376,10 @@ def _normalize_last_dims(
     centred: bool,
 ) -> Tensor:
     """Normalise over the last dimensions, whose sizes are `normalized_shape`."""
-    sizes = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
-    shape = (sizes,) if isinstance(sizes, int) else sizes
+    shape = normalized_shape
+    if type(shape) is not tuple or not INTEGERS.issuperset(map(type, shape)):
+        sizes = as_int_or_ints(f"{name}: normalized_shape", normalized_shape)
+        shape = (sizes,) if isinstance(sizes, int) else tuple(sizes)
     whole = x.layout.shape
     outer_dims = len(whole) - len(shape)
     if not shape or outer_dims < 0 or whole[outer_dims:] != shape:
@@ -384,8 +387,10 @@ def _normalize_last_dims(
             f"{name}: x is {whole}, normalized_shape {shape}; x must end with it, and"
             " it must have at least one dimension"
         )
-    check_float(name, x)
-    statistic = statistic_dtype(x.dtype)
+    kind = x.array.value.dtype
+    if kind not in FLOAT:
+        check_float(name, x)
+    statistic = statistic_dtype(kind)
     vectors: list[Tensor | None] = [None, None]
     for at, vector in enumerate((weight, bias)):
         if vector is not None and vector.layout.shape != shape:
@@ -394,14 +399,19 @@ def _normalize_last_dims(
                 f"{name}: {label} is {vector.layout.shape}; it must be {shape}"
             )
         if vector is not None:
-            vectors[at] = as_dtype_of(reshape(vector, (-1,)), statistic)
-    if x.numel() == 0:
+            flat = vector if len(shape) == 1 else reshape(vector, (-1,))
+            plain = flat.array.value.dtype is statistic
+            vectors[at] = flat if plain else as_dtype_of(flat, statistic)
+    if 0 in whole:
         out = x if weight is None else x * weight
         return as_dtype_of(out if bias is None else out + bias, x.dtype)
-    rows = reshape(x, (math.prod(whole[:outer_dims]), math.prod(shape)))
+    rows, flat_sizes = x, (math.prod(whole[:outer_dims]), math.prod(shape))
+    if whole != flat_sizes:
+        rows = reshape(x, flat_sizes)
     chosen = _BY_COMPOSITION[row_composition(rows)]
     out, _, _ = chosen(in_storage(rows), vectors[0], vectors[1], eps, centred)
-    return as_dtype_of(reshape(out, whole), x.dtype)
+    out = out if whole == flat_sizes else reshape(out, whole)
+    return out if out.array.value.dtype is kind else as_dtype_of(out, kind)
 
 
 @autocast_float32_on_device
