@@ -24,6 +24,7 @@ from .factorization_results import Lstsq
 from .full_rank import full_rank
 from .linear_algebra import _matrix, _real, eigh, eigvalsh, svd, svdvals
 from .matmul.matmul import matmul
+from .reduce.common import place_dtype
 from .reduce.minmax import amax
 from .reduce.sum import sum
 from .source import fill_like
@@ -115,7 +116,7 @@ def _by_singular_values(
 def _full(A: Tensor) -> Tensor:  # noqa: N803
     """Return ranks that are full."""
     *batch, rows, columns = A.layout.shape
-    return fill_like(A, tuple(batch), min(rows, columns), int64)
+    return fill_like(A, tuple(batch), min(rows, columns), place_dtype(A))
 
 
 @composite(dtypes=WIDE, outputs=("out", "rank"))
@@ -296,7 +297,7 @@ def lstsq(
         residuals = sum(_real(difference * conj(difference)), -2)
     out = squeeze(solution, -1) if vector else solution
     if driver == "gels":
-        rank = fill_like(A, (0,), 0, int64)
+        rank = fill_like(A, (0,), 0, place_dtype(A))
     elif rank is None:
         rank = matrix_rank(A, rtol=rcond)
     values = svdvals(A.detach()) if driver in ("gelsd", "gelss") else none
