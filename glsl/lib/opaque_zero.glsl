@@ -11,8 +11,9 @@ uint unknown(uint x) {
     return x + (gl_LocalInvocationIndex >> 31);
 }
 
+// Without ||, which may be a branch
 bool unknown(bool x) {
-    return x || gl_LocalInvocationIndex >> 31 != 0u;
+    return any(bvec2(x, gl_LocalInvocationIndex >> 31 != 0u));
 }
 
 float unknown(float x) {

@@ -24,6 +24,9 @@ _CALLS = {
 }
 """Functions of `glsl/lib/math/subnormal.glsl`."""
 
+_LARGER = re.compile(r"^(\w+\(.*\)) \|\| x != x \?")
+"""The condition of the larger or smaller of two numbers, which needs no branch."""
+
 _CHOICES = frozenset({"signum(x)", "x != 0 ? 1 : 0"})
 """Expressions whose results are numbers, and depend on a comparison with 0."""
 
@@ -54,6 +57,7 @@ def _by_bits(program: KernelProgram, step: Instruction) -> Instruction:
         elif step.result == "bool" or glsl in _CHOICES or " || x != x ? x : " in glsl:
             glsl = re.sub(r"\bbool\((\w+)\)", r"is_nonzero(\1)", glsl)
             glsl = _COMPARISON.sub(_call, glsl).replace("signum(", "sign_of_bits(")
+            glsl = _LARGER.sub(r"any(bvec2(\1, x != x)) ?", glsl)
     return step._replace(glsl=glsl, types=tuple(types))
 
 
@@ -66,4 +70,5 @@ def _is_flushed(program: KernelProgram, step: Instruction, k: int) -> bool:
 
 def _call(found: re.Match[str]) -> str:
     first, sign, second = found.groups()
-    return _CALLS[sign].format(first, second)
+    # That finds NaN, whatever is taken for 0.
+    return found[0] if first == second else _CALLS[sign].format(first, second)
