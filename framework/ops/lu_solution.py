@@ -22,7 +22,14 @@ from .elementwise.compare import eq
 from .indexing.scatter import gather
 from .selection.sort import argsort
 from .source import arange_like
-from .triangular import BLOCK, first_zero, host_lu, small_by_kernel, solve, substituted
+from .triangular import (
+    first_zero,
+    host_lu,
+    is_one_node,
+    small_by_kernel,
+    solve,
+    substituted,
+)
 from .view import expand, reshape, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -163,7 +170,8 @@ def small_solution(a: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
 def _in_steps(matrices: int, size: int, columns: int) -> bool:
     """Return whether one node solves with factors, in steps of few rows."""
     groups = matrices * ceil_div(columns, EDGE)
-    return size <= BLOCK and groups < STEPPED and matrices <= MAX_GROUPS
+    one = is_one_node(matrices, size, columns)
+    return one and groups < STEPPED and matrices <= MAX_GROUPS
 
 
 def lu_inverse(compact: Tensor, order: Tensor) -> Tensor:

@@ -9,12 +9,14 @@ import numpy as np
 
 from ..base.device import GpuDevice
 from ..base.dtype import float32, float64, int32
-from ..base.shape import TensorSpec
+from ..base.shape import TensorSpec, ceil_div
 from ..base.trace_hooks import reads_are_refused
 from ..dispatch.declare import primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
 from ..kernels.linalg import (
+    EDGE,
     SMALL,
+    STEPPED,
     cholesky_dispatches,
     factorises,
     has_kernels,
@@ -208,11 +210,20 @@ def lu_by_kernel(x: Tensor) -> bool:
     return takes and by_kernel(x)
 
 
+def is_one_node(matrices: int, size: int, columns: int) -> bool:
+    """Return whether kernels solve such systems without products beside blocks.
+
+    A product with few columns reads the matrix, as the steps do, and is a launch more.
+    """
+    groups = matrices * ceil_div(columns, EDGE)
+    return size <= BLOCK or (columns <= EDGE and groups < STEPPED)
+
+
 def solve(a: Tensor, b: Tensor, upper: bool, unit: bool) -> Tensor:
     """Return X of A X = B by the kernel, of batches of one shape."""
     size, columns = b.layout.shape[-2:]
     matrix, side = reshape(a, (-1, size, size)), reshape(b, (-1, size, columns))
-    if size <= BLOCK:
+    if is_one_node(matrix.layout.shape[0], size, columns):
         return reshape(_triangular_solve(matrix, side, upper, unit), b.layout.shape)
     found: list[Tensor] = []
     starts = range(0, size, BLOCK)
