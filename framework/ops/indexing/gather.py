@@ -301,7 +301,7 @@ def segment_sum(
         )
     outer, _, inner = source.layout.shape
     sizes = outer, rows, inner
-    if matches_entries(source, rows):
+    if matches_entries(index, source, rows):
         return matched_sum(index, source, None, rows, site, from_end)
     if _gathers_segments(index, source, rows):
         return _gathered_sum(index, source, None, rows, site, from_end)
@@ -640,7 +640,7 @@ def add_rows(
         return lazy_copy(base)
     index = readable_index("index", index)
     compute, rows = sum_dtype(base.dtype), base.layout.shape[1]
-    if matches_entries(source, rows) or _gathers_segments(index, source, rows):
+    if matches_entries(index, source, rows) or _gathers_segments(index, source, rows):
         return _add_gathered(base, index, source, site, from_end)
     if compute is not base.dtype:
         wide = cast(base, compute), index, atomic_source(source, compute)
@@ -665,7 +665,7 @@ def _add_gathered(
 ) -> Tensor:
     """Return `base` with rows added, each row by itself."""
     rows = base.layout.shape[1]
-    summed = matched_sum if matches_entries(source, rows) else _gathered_sum
+    summed = matched_sum if matches_entries(index, source, rows) else _gathered_sum
     return summed(index, source, base, rows, site, from_end)
 
 

@@ -237,7 +237,9 @@ def matched_sum_kernel(
     push |= {"rows": rows, "entries": entries, "inner": inner}
     constants = {"EACH": int(index.ndim == 3), "HAS_BASE": int(base is not None)}
     constants |= index_constants(index, from_end)
-    defines = storage_defines(source.dtype)
+    defines = dict(storage_defines(source.dtype))
+    if gpu.target.hides_latency:
+        defines["ITEMS"] = str(MATCHED_AT_ONCE)
     return linear_dispatch(
         "index/match_sum", outer * rows * inner, push, constants, defines
     )
@@ -266,14 +268,27 @@ MATCHED_PAIRS = 1 << 20
 """Most entries that each result looks at, and most that all do: what a GPU takes a few
 microseconds for, as long as a launch."""
 
+SHARED_ENTRIES = 512
+SHARED_PAIRS = 1 << 25
+"""The same on GPUs where a row has one index, so that neighbours look at the same one:
+about ten instructions a pair and no other load, less than the launches of a sort."""
 
-def matches_entries(source: Tensor, rows: int) -> bool:
+MATCHED_AT_ONCE = 8
+"""Indices that an invocation of a GPU loads at once."""
+
+
+def matches_entries(index: Tensor, source: Tensor, rows: int) -> bool:
     """Return whether each result looks at all entries of (outer, entries, inner)."""
     if not source.is_gpu or source.dtype not in GATHERED or not source.numel():
         return False
     outer, entries, inner = source.layout.shape
     pairs = outer * rows * inner * entries
-    few = entries <= MATCHED_ENTRIES and 0 < pairs <= MATCHED_PAIRS
+    device, shared = source.device, len(index.layout.shape) == 1
+    assert isinstance(device, GpuDevice)
+    most = MATCHED_ENTRIES, MATCHED_PAIRS
+    if shared and device.gpu.info.target.hides_latency:
+        most = SHARED_ENTRIES, SHARED_PAIRS
+    few = entries <= most[0] and 0 < pairs <= most[1]
     return few and in_storage(source) is source
 
 

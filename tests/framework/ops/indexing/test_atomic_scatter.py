@@ -51,6 +51,7 @@ def test_ranges_of_places_and_narrow_sources(
     monkeypatch.setitem(info.__dict__, "target", target)
     monkeypatch.setattr(segment_sum, "ATOMIC_KEYS", 1)
     monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
+    monkeypatch.setattr(segment_sum, "SHARED_ENTRIES", 0)
     monkeypatch.setattr(scatter, "LEAST_RANGED", 1)
     for name, model in MODELS.items():
         ranged = dataclasses.replace(model, cached_scatter_bytes=1000)

@@ -10,6 +10,7 @@ import vkbackend.framework as fw
 from tests.framework.ops.agree import need
 from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.dtype import DTYPES
+from vkbackend.framework.base.errors import IndexRangeError
 from vkbackend.framework.base.index_checks import UNCHECKED
 from vkbackend.framework.ops.indexing import segment_sum
 from vkbackend.framework.ops.indexing.atomic_scatter import scatter_atomic
@@ -159,6 +160,7 @@ def test_sums_are_added_to_the_base_in_place(
 ) -> None:
     monkeypatch.setattr(segment_sum, "ATOMIC_KEYS", 1)
     monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
+    monkeypatch.setattr(segment_sum, "SHARED_ENTRIES", 0)
     x, index = fw.rand(64, 8, device=quads), fw.randint(0, 64, (64, 8), device=quads)
     fw.eval(x, index)
     with quads.gpu.profile() as profile:
@@ -190,6 +192,7 @@ def test_each_result_adds_up_its_entries(
     """Of columns apart, and of 2-byte floats; the same as PyTorch in float64."""
     need(dtype, gpu)
     monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
+    monkeypatch.setattr(segment_sum, "SHARED_ENTRIES", 0)
     info = gpu.gpu.info
     target = dataclasses.replace(info.target, hides_latency=True)
     monkeypatch.setitem(info.__dict__, "target", target)
@@ -288,6 +291,7 @@ def test_sorted_sums_round_once(
     """Those of 2-byte floats are exact in float32, and need no copy of the source."""
     need(dtype, gpu)
     monkeypatch.setattr(segment_sum, "MATCHED_ENTRIES", 0)
+    monkeypatch.setattr(segment_sum, "SHARED_ENTRIES", 0)
     rng = np.random.default_rng(1)
     index, source = rng.integers(0, rows, count), rng.integers(-3, 4, (count, columns))
     wanted = np.zeros((rows, columns))
@@ -300,3 +304,53 @@ def test_sorted_sums_round_once(
     assert weight.grad is not None
     right = fw.tensor(wanted).to(kind).float().numpy()
     assert np.array_equal(weight.grad.cpu().float().numpy(), right)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "count"),
+    [((40, 8), 0, 300), ((3, 70, 5), 1, 509), ((1, 6), 0, 100), ((9, 20), 1, 65)],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int32", "int64"])
+def test_few_entries_are_matched_in_one_kernel(
+    shape: tuple[int, ...], dim: int, count: int, dtype: str, quads: GpuDevice
+) -> None:
+    """Up to 512 of a GPU where a row has one index; the sums are in their order."""
+    need(dtype, quads)
+    rng = np.random.default_rng(1)
+    sizes = (*shape[:dim], count, *shape[dim + 1 :])
+    base, source = (rng.integers(-4, 5, each) for each in (shape, sizes))
+    index = rng.integers(0, shape[dim], count)
+    index[rng.random(count) < 0.3] = 0
+    x, given = (fw.tensor(e, device=quads, dtype=DTYPES[dtype]) for e in (base, source))
+    places = fw.tensor(index, device=quads)
+    fw.eval(x, given, places)
+    with quads.gpu.profile() as profile:
+        found = x.index_add(dim, places, given)
+        fw.eval(found)
+    names = [span.name.split()[0] for span in profile.spans]
+    assert names == ["index/match_sum"]
+    wanted = torch.from_numpy(base).double()
+    wanted.index_add_(dim, torch.from_numpy(index), torch.from_numpy(source).double())
+    assert np.array_equal(found.cpu().double().numpy(), wanted.numpy())
+
+
+def test_matched_entries_out_of_range(quads: GpuDevice) -> None:
+    x, source = fw.zeros(40, 8, device=quads), fw.ones(300, 8, device=quads)
+    index = fw.tensor([*range(40)] * 7 + [0] * 19 + [40], device=quads)
+    with pytest.raises(IndexRangeError, match="40"):
+        x.index_add(0, index, source).numpy()
+
+
+def test_which_entries_are_matched(quads: GpuDevice) -> None:
+    def matches(rows: int, entries: int, columns: int, each: bool = False) -> bool:
+        source = fw.empty(1, entries, columns, device=quads)
+        sizes = (1, entries, columns) if each else (entries,)
+        index = fw.empty(*sizes, device=quads, dtype=fw.int32)
+        return segment_sum.matches_entries(index, source, rows)
+
+    assert matches(1024, 512, 64)
+    assert not matches(1024, 513, 64)
+    assert not matches(4096, 512, 64)
+    # An index for each element is read by each result.
+    assert matches(256, 64, 64, each=True)
+    assert not matches(1024, 512, 64, each=True)
