@@ -166,14 +166,16 @@ double shifted_sine(double x, uint shift) {
     uint quarter;
     double rest = reduce_angle(x, quarter);
     quarter += shift;
-    double value =
-        (quarter & 1u) == 0u ? sine_near_zero(rest) : cosine_near_zero(rest);
+    // Both are computed, for neighbours need the one or the other.
+    double sine = sine_near_zero(rest), cosine = cosine_near_zero(rest);
+    double value = (quarter & 1u) == 0u ? sine : cosine;
     value = (quarter & 2u) == 0u ? value : -value;
     return abs(x) < INFINITE_DOUBLE ? value : NAN_DOUBLE;
 }
 
 double precise_sin(double x) {
-    return x == 0.0lf ? x : shifted_sine(x, 0u);
+    double value = shifted_sine(x, 0u);
+    return x == 0.0lf ? x : value;
 }
 
 double precise_cos(double x) {
@@ -184,7 +186,10 @@ double precise_tan(double x) {
     uint quarter;
     double rest = reduce_angle(x, quarter);
     double sine = sine_near_zero(rest), cosine = cosine_near_zero(rest);
-    double value = (quarter & 1u) == 0u ? sine / cosine : -cosine / sine;
+    bool odd = (quarter & 1u) != 0u;
+    double above = odd ? cosine : sine, below = odd ? sine : cosine;
+    double value = above / below;
+    value = odd ? -value : value;
     return x == 0.0lf ? x : abs(x) < INFINITE_DOUBLE ? value : NAN_DOUBLE;
 }
 
@@ -263,22 +268,10 @@ double precise_acos(double x) {
     return !(size <= 1.0lf) ? NAN_DOUBLE : size > 0.5lf ? far : near;
 }
 
+// sin(x) / x, and 1 near 0
 double sine_quotient(double x) {
-    if (abs(x) >= 1.5lf || x != x) return precise_sin(x) / x;
-    double u = x * x;
-    double y = -3.868170170630684e-23lf;
-    y = fma(y, u, 1.9572941063391263e-20lf);
-    y = fma(y, u, -8.22063524662433e-18lf);
-    y = fma(y, u, 2.8114572543455206e-15lf);
-    y = fma(y, u, -7.647163731819816e-13lf);
-    y = fma(y, u, 1.6059043836821613e-10lf);
-    y = fma(y, u, -2.505210838544172e-08lf);
-    y = fma(y, u, 2.7557319223985893e-06lf);
-    y = fma(y, u, -0.0001984126984126984lf);
-    y = fma(y, u, 0.008333333333333333lf);
-    y = fma(y, u, -0.16666666666666666lf);
-    y = fma(y, u, 1.0lf);
-    return y;
+    double value = shifted_sine(x, 0u) / x;
+    return abs(x) < 7.450580596923828e-9lf ? 1.0lf : value;
 }
 
 double sine_quotient_slope(double x) {

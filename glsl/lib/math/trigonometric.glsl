@@ -95,13 +95,16 @@ float shifted_sine(float x, uint shift) {
     uint quarter;
     float rest = reduce_angle(x, quarter);
     quarter += shift;
-    float value = (quarter & 1u) == 0u ? sine_near_zero(rest) : cosine_near_zero(rest);
-    value = (quarter & 2u) == 0u ? value : -value;
+    // Both are computed, for neighbours need the one or the other.
+    float sine = sine_near_zero(rest), cosine = cosine_near_zero(rest);
+    float value = (quarter & 1u) == 0u ? sine : cosine;
+    value = uintBitsToFloat(floatBitsToUint(value) ^ (quarter & 2u) << 30);
     return abs(x) < INFINITE ? value : NOT_A_NUMBER;
 }
 
 float precise_sin(float x) {
-    return x == 0.0 ? x : shifted_sine(x, 0u);
+    float value = shifted_sine(x, 0u);
+    return x == 0.0 ? x : value;
 }
 
 float precise_cos(float x) {
@@ -112,7 +115,10 @@ float precise_tan(float x) {
     uint quarter;
     float rest = reduce_angle(x, quarter);
     float sine = sine_near_zero(rest), cosine = cosine_near_zero(rest);
-    float value = (quarter & 1u) == 0u ? sine / cosine : -cosine / sine;
+    bool odd = (quarter & 1u) != 0u;
+    float above = odd ? cosine : sine, below = odd ? sine : cosine;
+    float value = above / below;
+    value = odd ? -value : value;
     return x == 0.0 ? x : abs(x) < INFINITE ? value : NOT_A_NUMBER;
 }
 
