@@ -12,7 +12,7 @@ import numpy as np
 from ...base.device import Device, GpuDevice, on_device_removed
 from ...base.dtype import FLOAT, DType, float32, float64
 from ...base.errors import ShapeError
-from ...base.shape import TensorSpec
+from ...base.shape import TensorSpec, ceil_div
 from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec, check_rounds, divisor
 from ...kernels.linear import linear_dispatch
@@ -32,6 +32,10 @@ MOST_ELEMENTS = 1 << 24
 
 MAX_CACHED_ROWS = 1 << 12
 """Along the dimension: rows of a filter table that is kept for the next call."""
+
+ROWS_EACH, MANY_ELEMENTS = 4, 1 << 22
+"""Rows of one invocation on a GPU, and elements of a result of volumes from which there
+are enough of these."""
 
 Rules = tuple[Rule, Rule, Rule]
 """Along layers, rows and columns of volumes."""
@@ -279,16 +283,22 @@ def _resample3d_kernel(
 ) -> Dispatch:
     outer, *sizes = x.shape
     tables = {"layer": layer_table, "row": row_table, "column": column_table}
-    count = outer * math.prod(each.shape[0] for each in tables.values())
+    layers, out_rows, columns = (each.shape[0] for each in tables.values())
+    # Rows share the taps of their columns and layers, where there are enough of them.
+    many = outer * layers * out_rows * columns >= MANY_ELEMENTS
+    each = ROWS_EACH if many and gpu.target.hides_latency else 1
+    groups = ceil_div(out_rows, each)
+    count = outer * layers * groups * columns
     push: dict[str, int | str] = {"x": "x", "out_": "out", "count": count}
     push |= dict(zip(("layers", "rows", "columns"), sizes))
     for k, (name, table) in enumerate(tables.items()):
         size, width = table.shape
         push |= {f"{name}_taps": f"{name}_table", f"out_size[{k}]": size}
-        push[f"magic[{k}]"], push[f"shift[{k}]"] = divisor(size)
+        push[f"magic[{k}]"], push[f"shift[{k}]"] = divisor(groups if k == 1 else size)
         push[f"width[{k}]"] = width
-    defines = storage_defines(x.dtype)
-    return linear_dispatch("resample/resample3d", count, push, defines=defines)
+    constants, defines = {"ROWS": each}, storage_defines(x.dtype)
+    kernel = "resample/resample3d"
+    return linear_dispatch(kernel, count, push, constants, defines)
 
 
 @_resample3d.vjp

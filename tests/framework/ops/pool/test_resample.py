@@ -11,6 +11,7 @@ from tests.framework.ops.agree import need
 from tests.framework.ops.twin import Make, draw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.base.errors import ShapeError
+from vkbackend.framework.ops.pool import resample
 from vkbackend.framework.ops.pool.filter_weights import Averages, Shares
 from vkbackend.framework.ops.pool.resample import (
     MOST_ELEMENTS,
@@ -116,12 +117,16 @@ def assert_near(found: fw.Tensor, wanted: fw.Tensor, dtype: str) -> None:
     np.testing.assert_allclose(*both, rtol=step, atol=step)
 
 
+@pytest.mark.parametrize("several_rows", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_three_dimensions_at_once(
-    dtype: str, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+    dtype: str, several_rows: bool, gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one launch, and their gradient in another, where loads are few."""
     need(dtype, gpu)
+    if several_rows:
+        monkeypatch.setattr(resample, "MANY_ELEMENTS", 1)
+        gpu.plans.clear()
     info = gpu.gpu.info
     target = dataclasses.replace(info.target, hides_latency=True)
     monkeypatch.setitem(info.__dict__, "target", target)
@@ -152,3 +157,5 @@ def test_three_dimensions_at_once(
         assert x.grad is not None
         assert y.grad is not None
         assert_near(x.grad, y.grad, dtype)
+    fw.eval()
+    gpu.plans.clear()
