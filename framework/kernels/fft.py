@@ -29,7 +29,7 @@ least, twice: a prime takes its square of products, a fifth of which for 31.
 """
 
 SMALL_RADIX = 13
-"""Largest radix of kernels without `LARGE_RADICES`."""
+"""Largest radix of kernels without `LARGEST_RADIX`."""
 
 LONGEST_IN_PASSES = 1 << 28
 """Elements of the longest row of which all angles fit into 32 bits."""
@@ -472,7 +472,8 @@ def _in_registers(
 
 def _large(radices: Sequence[tuple[int, int]]) -> dict[str, str]:
     """Return the macro of kernels with radices that the others have no room for."""
-    return {"LARGE_RADICES": "1"} if max(radices)[0] > SMALL_RADIX else {}
+    largest = max(radices)[0]
+    return {"LARGEST_RADIX": str(largest)} if largest > SMALL_RADIX else {}
 
 
 def _passes(

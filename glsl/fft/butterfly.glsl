@@ -1,4 +1,4 @@
-// Transforms of 2, 4, 8, and odd numbers up to 13, or 31 with LARGE_RADICES, in registers
+// Transforms of 2, 4, 8, and odd numbers up to 13, or LARGEST_RADIX, in registers
 //
 // INVERSE: a constant, whether factors are conjugates.
 
@@ -6,8 +6,8 @@
 #include "fft/product.glsl"
 
 // The longest transform of one step
-#if LARGE_RADICES
-const uint MOST = 31;
+#ifdef LARGEST_RADIX
+const uint MOST = LARGEST_RADIX;
 #else
 const uint MOST = 13;
 #endif

@@ -10,7 +10,7 @@
 //         and shift divide by n / RADIX and by apart
 // out     out_ (rows, n) complex64, times scale
 // consts  FIRST, SECOND: 1, 2, 4, 8, or odd ones up to 13, or 31; INVERSE
-// macros  LARGE_RADICES: FIRST is above 13
+// macros  LARGEST_RADIX: FIRST, if that is above 13
 // source  Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992,
 //         section 1.7: the mixed-radix Stockham autosort framework
 #version 460

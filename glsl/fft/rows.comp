@@ -29,7 +29,7 @@
 //         numbers of an invocation; STAGED: neighbouring invocations would read far
 //         apart, so numbers are copied to shared memory first, and last from there;
 //         SPLIT: shared memory has one part of each number at a time, so that rows are
-//         twice as long; LARGE_RADICES: one of the radices is above 13
+//         twice as long; LARGEST_RADIX: of the radices, if that is above 13
 // source  Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1992,
 //         section 1.7: the mixed-radix Stockham autosort framework; Sorensen et al.,
 //         "Real-Valued Fast Fourier Transform Algorithms", 1987: real numbers as pairs

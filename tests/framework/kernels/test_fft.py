@@ -60,7 +60,7 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         assert only.defines["SPLIT"] == str(int(n > 6000))
         assert rows * (4 if n > 6000 else 8) * (n + n // 16 + 1) <= 49152
         assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
-        assert ("LARGE_RADICES" in only.defines) == (n % 17 == 0 or n == 31)
+        assert ("LARGEST_RADIX" in only.defines) == (n % 17 == 0 or n == 31)
 
 
 def test_long_rows_are_matrices() -> None:
