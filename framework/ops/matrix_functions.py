@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..autograd.tape import shown_as
 from ..base.dtype import DTypeLike, as_dtype
-from ..base.errors import ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..base.shape import normalize_dim
 from ..base.validation import as_int
 from ..dispatch.autocast_policy import (
@@ -157,8 +157,20 @@ def matrix_norm(
     keepdim : bool, default False
     dtype : DType, optional
         To compute in.
+
+    Raises
+    ------
+    DTypeError
+        If elements are neither floats nor complex.
+    ShapeError
+        If there is no such norm, or `A` has fewer than two dimensions.
     """
     x = A if dtype is None else cast(A, as_dtype(dtype))
+    if not (x.dtype.is_float or x.dtype.is_complex):
+        raise DTypeError(
+            f"matrix_norm: the matrix is {x.dtype.name}; it must be of floats or"
+            " complex numbers; give a dtype to compute in"
+        )
     rows, columns = (normalize_dim("matrix_norm", each, x.ndim) for each in dim)
     if ord == "fro":
         return _norm(x, 2, (rows, columns), keepdim)

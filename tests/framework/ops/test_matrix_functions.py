@@ -1,10 +1,15 @@
 """Linear algebra at top level and in methods; `test_linalg` has the values."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 
 import vkbackend.framework as fw
-from vkbackend.framework.base.errors import ShapeError
+from tests.compare import assert_close
+from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.errors import DTypeError, ShapeError
 
 
 def test_twins() -> None:
@@ -20,3 +25,13 @@ def test_twins() -> None:
 def test_norms_are_over_one_dimension_or_two() -> None:
     with pytest.raises(ShapeError, match=r"dim is \(\); it must be one dimension or"):
         fw.linalg.norm(fw.ones(2, 3), dim=())
+
+
+@pytest.mark.parametrize("ord", ["fro", "nuc", 1, -1, 2, float("inf")])
+def test_norms_are_of_floats(ord: Any, place: Device) -> None:
+    whole = fw.tensor([[1, 2], [3, 4]], device=place)
+    with pytest.raises(DTypeError, match="int64"):
+        fw.linalg.matrix_norm(whole, ord)
+    found = fw.linalg.matrix_norm(whole, ord, dtype=fw.float32)
+    wanted = torch.linalg.matrix_norm(torch.tensor([[1.0, 2], [3, 4]]), ord)
+    assert_close(found, wanted.numpy(), scale=4)
