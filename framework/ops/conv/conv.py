@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ...autograd.tape import show_as
 from ...autograd.unbatched import show_unbatched, unbatched_as
@@ -132,17 +132,13 @@ def _convolved(
     dilation: int | Shape,
     groups: int,
 ) -> Tensor:
-    dtype, exact = x.array.value.dtype, (stride, padding, dilation, groups)
-    key: tuple[object, ...] | None = None
-    if dims == 2 and len(x.layout.shape) == 4 and _are_exact(exact):
-        # What has been checked is not again: that takes twice as long as the rest.
-        beside = None if bias is None else bias.layout.shape
-        mode = convolution_mode(x.device, dtype)
-        shapes = x.layout.shape, weight.layout.shape, beside
-        key = (*shapes, dtype, weight.array.value.dtype, *exact, mode)
-        checked = _checked[key]
-        if checked is not None:
-            return _conv2d(x, weight, bias, checked)
+    key = _key_of(name, dims, x, weight, bias, (stride, padding, dilation, groups))
+    checked = _checked[key] if key else None
+    if checked is not None:
+        if dims == 2:
+            return _conv2d(x, weight, bias, checked.how)
+        out = _conv2d(images(x, dims), images(weight, dims), bias, checked.how)
+        return autocast_passthrough(out, x, dims)
     groups = _check_filters(name, x, weight, dims, groups)
     out_channels, group_channels = weight.layout.shape[:2]
     if x.layout.shape[-dims - 1] != group_channels * groups or out_channels % groups:
@@ -172,30 +168,54 @@ def _convolved(
         out = out if bias is None else out + reshape(bias, (bias.numel(), 1, 1))
         return autocast_passthrough(out, x, dims)
     how = Convolution(window, groups, convolution_mode(x.device, x.dtype))
-    if key is not None:
-        _checked.add(key, how)
+    if key:
+        _checked.add(key, _Checked(how))
     return autocast_passthrough(_conv2d(pixels, filters, bias, how), x, dims)
 
 
-_checked: RecentCache[tuple[object, ...], Convolution] = RecentCache(1024)
-"""Convolutions of images by what was checked: shapes, dtypes, arguments and mode."""
+class _Checked(NamedTuple):
+    """Convolution whose arguments were checked; `size` is that of a transposed one."""
+
+    how: Convolution
+    size: Pair = (0, 0)
+
+
+_checked: RecentCache[tuple[object, ...], _Checked] = RecentCache(1024)
+"""Convolutions of batches by what was checked: shapes, dtypes, arguments and mode.
+
+To check them again takes twice as long as the rest of a call.
+"""
 
 _NUMBERS = frozenset({int, str})
 
 
-def _are_exact(given: tuple[object, ...]) -> bool:
-    """Return whether arguments are ints or tuples of these, so that equal ones are one.
+def _key_of(
+    name: str,
+    dims: int,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    given: tuple[object, ...],
+) -> tuple[object, ...]:
+    """Return the key of a call in `_checked`; empty if it is checked each time.
 
-    A bool or a float is equal to an int, and not taken for one.
+    That is without a batch, and if a number is no int, tuple of ints or name: a bool or
+    a float is equal to an int, and not taken for one.
     """
+    shape, dtype = x.layout.shape, x.array.value.dtype
+    if len(shape) != dims + 2:
+        return ()
     for each in given:
         kind = type(each)
         if kind is tuple:
             if not INTEGERS.issuperset(map(type, each)):  # type: ignore[call-overload]
-                return False
+                return ()
         elif kind not in _NUMBERS:
-            return False
-    return True
+            return ()
+    beside = None if bias is None else bias.layout.shape
+    mode = convolution_mode(x.device, dtype)
+    shapes = name, shape, weight.layout.shape, beside
+    return (*shapes, dtype, weight.array.value.dtype, *given, mode)
 
 
 def _of_parts(
@@ -352,6 +372,17 @@ def _transposed(
     groups: int,
     dilation: int | Shape,
 ) -> Tensor:
+    given = stride, padding, output_padding, groups, dilation
+    key = _key_of(name, dims, x, weight, bias, given)
+    checked = _checked[key] if key else None
+    if checked is not None:
+        pixels, filters = x, weight
+        if dims == 1:
+            pixels, filters = images(x, dims), images(weight, dims)
+        out = _conv2d_input_vjp(pixels, filters, checked.size, checked.how)
+        if bias is not None:
+            out = out + reshape(bias, (bias.layout.shape[0], 1, 1))
+        return out if dims == 2 else autocast_passthrough(out, x, dims)
     groups = _check_filters(name, x, weight, dims, groups)
     if x.dtype in POOLED_INTEGERS:
         need_int64(name, x)
@@ -400,6 +431,8 @@ def _transposed(
         )
     else:
         out = _conv2d_input_vjp(pixels, filters, size, how)
+        if key:
+            _checked.add(key, _Checked(how, size))
     if bias is not None:
         out = out + reshape(bias, (bias.numel(), 1, 1))
     return autocast_passthrough(out, x, dims)

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import torch.nn.functional as F  # noqa: N812 - its own documentation's name
 
 import vkbackend.framework as fw
@@ -187,3 +188,26 @@ def test_shapes_are_checked_each_time(make: Make) -> None:
                 continue
             with pytest.raises(ShapeError):
                 ops.conv2d(x, weight, shift)
+
+
+@pytest.mark.parametrize("call", ["conv1d", "conv_transpose1d", "conv_transpose2d"])
+def test_calls_that_come_again_are_as_the_first(call: str, make: Make) -> None:
+    """Also where a later one differs in a size that is added, in bias, or in shape."""
+    dims = int(call[-2])
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((3, 3, *(2,) * dims)).astype(np.float32)
+    bias = rng.standard_normal(3).astype(np.float32)
+    extras = [{}, {"output_padding": 1}] if "transpose" in call else [{}]
+    for _ in range(2):
+        for size in (5, 6):
+            x = rng.standard_normal((2, 3, *(size,) * dims)).astype(np.float32)
+            for extra in extras:
+                for shift in (None, bias):
+                    given = [None if a is None else make(a) for a in (x, weight, shift)]
+                    twins = [
+                        None if a is None else torch.from_numpy(a)
+                        for a in (x, weight, shift)
+                    ]
+                    found = getattr(ops, call)(*given, 2, **extra)
+                    wanted = getattr(F, call)(*twins, 2, **extra)
+                    assert_close(found, wanted.numpy(), scale=10)
