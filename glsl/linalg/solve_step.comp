@@ -46,9 +46,11 @@ const uint EDGE = 32;
 const uint WORKGROUP = 256;
 // Blocks of a step's rows, which are solved one after the other
 #ifdef DOUBLE
+#define REAL4 dvec4
 const uint BLOCKS = 1;
 const uint TILE = 32;
 #else
+#define REAL4 vec4
 const uint BLOCKS = 2;
 const uint TILE = 64;
 #endif
@@ -58,24 +60,15 @@ const uint APART = WORKGROUP / EDGE;
 const uint HELD = EDGE / APART;
 const uint BEHIND = TILE / APART;
 const uint LOADS = TILE * EDGE / WORKGROUP;
-// Between rows of a tile
-const uint TILE_PITCH = EDGE + 1;
-// Elements of a block: see linalg/substitution.glsl
-const uint BLOCK = EDGE * (EDGE + 4);
+// Vectors of a block: see linalg/substitution.glsl
+const uint BLOCK = EDGE * (EDGE / 4 + 1);
 
-// Blocks of the diagonal, and the columns of what is below the first; then what is below
-// the step.
-shared REAL blocks[(2 * BLOCKS - 1) * BLOCK];
+// Blocks of the diagonal, and what is below the first; then what is below the step.
+shared REAL4 blocks[(2 * BLOCKS - 1) * BLOCK];
 shared REAL known[STEP][EDGE];
 
 // The row of the matrix that is number `row` of the substitution
 uint place_of(uint row) { return UPPER != 0 ? args.n - 1u - row : row; }
-
-// A row and a column of a tile of so many rows, which neighbours read side by side
-uvec2 cell_of(uint number, uint rows) {
-    uvec2 along = uvec2(number / EDGE, number % EDGE);
-    return TRANSPOSED != 0 ? uvec2(number % rows, number / rows) : along;
-}
 
 REAL element(Reals a, uint row, uint column) {
     uint down = place_of(row), right = place_of(column);
@@ -108,11 +101,10 @@ void main() {
     read_diagonal(a, first, 0);
     if (BLOCKS > 1) {
         read_diagonal(a, first + EDGE, BLOCK);
-        for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
-            uvec2 cell = cell_of(i, EDGE);
+        [[unroll]] for (uint i = 0; i < COPIED; ++i) {
+            uvec2 cell = cell_of(thread + i * WORKGROUP, EDGE);
             uint row = first + EDGE + cell.x, right = first + cell.y;
-            REAL value = row < n ? element(a, row, right) : REAL(0.0);
-            blocks[2 * BLOCK + cell.y * TILE_PITCH + cell.x] = value;
+            store(2 * BLOCK, cell, row < n ? element(a, row, right) : REAL(0.0));
         }
     }
     // Loads that are on their way while the step's rows are solved
@@ -135,11 +127,14 @@ void main() {
         REAL held[HELD];
         [[unroll]] for (uint h = 0; h < HELD; ++h)
             held[h] = known[EDGE + low + h * APART][lane];
-        for (uint k = 0; k < EDGE; ++k) {
-            REAL value = known[k][lane];
-            uint at = 2 * BLOCK + k * TILE_PITCH + low;
-            [[unroll]] for (uint h = 0; h < HELD; ++h)
-                held[h] = fma(-blocks[at + h * APART], value, held[h]);
+        for (uint q = 0; q < QUADS; ++q) {
+            REAL values[4];
+            [[unroll]] for (uint r = 0; r < 4; ++r) values[r] = known[4 * q + r][lane];
+            [[unroll]] for (uint h = 0; h < HELD; ++h) {
+                REAL4 four = blocks[2 * BLOCK + (low + h * APART) * PITCH + q];
+                [[unroll]] for (uint r = 0; r < 4; ++r)
+                    held[h] = fma(-four[r], values[r], held[h]);
+            }
         }
         [[unroll]] for (uint h = 0; h < HELD; ++h)
             known[EDGE + low + h * APART][lane] = held[h];
@@ -160,13 +155,18 @@ void main() {
         if (block > 0) barrier();
         [[unroll]] for (uint i = 0; i < LOADS; ++i) {
             uvec2 cell = cell_of(thread + i * WORKGROUP, TILE);
-            blocks[cell.x * TILE_PITCH + cell.y] = beside[block][i];
+            store(0, cell, beside[block][i]);
         }
         barrier();
-        for (uint k = 0; k < EDGE; ++k) {
-            REAL value = known[block * EDGE + k][lane];
-            [[unroll]] for (uint h = 0; h < BEHIND; ++h)
-                later[h] = fma(-blocks[(low + h * APART) * TILE_PITCH + k], value, later[h]);
+        for (uint q = 0; q < QUADS; ++q) {
+            REAL values[4];
+            [[unroll]] for (uint r = 0; r < 4; ++r)
+                values[r] = known[block * EDGE + 4 * q + r][lane];
+            [[unroll]] for (uint h = 0; h < BEHIND; ++h) {
+                REAL4 four = blocks[(low + h * APART) * PITCH + q];
+                [[unroll]] for (uint r = 0; r < 4; ++r)
+                    later[h] = fma(-four[r], values[r], later[h]);
+            }
         }
     }
     [[unroll]] for (uint h = 0; h < BEHIND; ++h) {

@@ -1,26 +1,44 @@
 // Substitution in blocks of 32 rows, a column of X in the registers of one invocation
 //
-// The includer defines EDGE, 32, the most rows and columns of a block; UNIT; the function
-// `element` of the substitution's order; `cell_of`, which numbers the elements of a block
-// as neighbours read them; and in shared memory `blocks` and `known`, whose rows are those
-// of X of so many columns.
+// The includer defines EDGE, 32, the most rows and columns of a block; WORKGROUP; UNIT; the
+// function `element` of the substitution's order; TRANSPOSED, whether neighbours in memory
+// are rows of a column; and in shared memory `blocks`, rows of vectors, and `known`, whose
+// rows are those of X of so many columns.
 
-// Between columns of a block, which are read by vectors
-const uint PITCH = EDGE + 4;
+// Vectors of a row, and one between rows, by which those of neighbours do not collide
+const uint QUADS = EDGE / 4;
+const uint PITCH = QUADS + 1;
+// Elements of a block that an invocation copies
+const uint COPIED = EDGE * EDGE / WORKGROUP;
 
-// Copies a block of the diagonal: of each column what is below the diagonal, the next row
-// first, and in the end the diagonal.
+// A row and a column of a tile of so many rows, which neighbours read side by side: 32
+// columns, or 8 rows of 4 columns, which are stored in different banks.
+uvec2 cell_of(uint number, uint rows) {
+    uint lane = number % EDGE, group = number / EDGE, high = rows / 8;
+    uvec2 along = uvec2(group, lane);
+    uvec2 down = uvec2(lane % 8 + 8 * (group % high), lane / 8 + 4 * (group / high));
+    return TRANSPOSED != 0 ? down : along;
+}
+
+void store(uint start, uvec2 cell, REAL value) {
+    blocks[start + cell.x * PITCH + cell.y / 4][cell.y % 4] = value;
+}
+
+// Copies a block of the diagonal: what is below it, and its reciprocals.
 void read_diagonal(Reals a, uint first, uint start) {
-    for (uint i = gl_LocalInvocationIndex; i < EDGE * EDGE; i += WORKGROUP) {
-        uvec2 cell = cell_of(i, EDGE);
-        uint row = first + cell.x, column = first + cell.y;
-        if (cell.x < cell.y) continue;
-        bool is_diagonal = cell.x == cell.y;
+    REAL given[COPIED];
+    [[unroll]] for (uint i = 0; i < COPIED; ++i) {
+        uvec2 cell = cell_of(gl_LocalInvocationIndex + i * WORKGROUP, EDGE);
+        uint row = first + cell.x;
         // Beyond the matrix it is the identity.
-        REAL value = is_diagonal ? 1.0 : 0.0;
-        if (row < args.n && !(is_diagonal && UNIT != 0)) value = element(a, row, column);
-        uint place = is_diagonal ? EDGE - 1 : cell.x - cell.y - 1;
-        blocks[start + cell.y * PITCH + place] = value;
+        given[i] = cell.x == cell.y ? 1.0 : 0.0;
+        bool is_read = row < args.n && cell.x >= cell.y + UNIT;
+        if (is_read) given[i] = element(a, row, first + cell.y);
+    }
+    [[unroll]] for (uint i = 0; i < COPIED; ++i) {
+        uvec2 cell = cell_of(gl_LocalInvocationIndex + i * WORKGROUP, EDGE);
+        bool is_divisor = UNIT == 0 && cell.x == cell.y;
+        store(start, cell, is_divisor ? 1.0 / given[i] : given[i]);
     }
 }
 
@@ -28,13 +46,18 @@ void read_diagonal(Reals a, uint first, uint start) {
 void substitute(uint start, uint first, uint lane) {
     REAL held[EDGE];
     [[unroll]] for (uint row = 0; row < EDGE; ++row) held[row] = known[first + row][lane];
-    // Row k is always the first in registers, which are rotated by one. Of what comes
-    // behind the last row nothing is used.
-    [[dont_unroll]] for (uint k = 0; k < EDGE; ++k) {
-        REAL value = held[0];
-        if (UNIT == 0) value /= blocks[start + k * PITCH + EDGE - 1];
-        known[first + k][lane] = value;
-        [[unroll]] for (uint row = 1; row < EDGE; ++row)
-            held[row - 1] = fma(-blocks[start + k * PITCH + row - 1], value, held[row]);
+    [[unroll]] for (uint k = 0; k < EDGE; k += 4) {
+        [[unroll]] for (uint r = 0; r < 4; ++r) {
+            REAL4 four = blocks[start + (k + r) * PITCH + k / 4];
+            [[unroll]] for (uint c = 0; c < r; ++c)
+                held[k + r] = fma(-four[c], held[k + c], held[k + r]);
+            if (UNIT == 0) held[k + r] *= four[r];
+        }
+        [[unroll]] for (uint row = k + 4; row < EDGE; ++row) {
+            REAL4 four = blocks[start + row * PITCH + k / 4];
+            [[unroll]] for (uint c = 0; c < 4; ++c)
+                held[row] = fma(-four[c], held[k + c], held[row]);
+        }
     }
+    [[unroll]] for (uint row = 0; row < EDGE; ++row) known[first + row][lane] = held[row];
 }

@@ -33,18 +33,21 @@ const uint WORKGROUP = 256;
 // Rows of a block that an invocation holds, and the distance between them
 const uint HELD = 4;
 const uint APART = EDGE / HELD;
-// Between rows of a block that is not on the diagonal
-const uint ROW_PITCH = EDGE + 1;
+const uint TRANSPOSED = 0;
+#ifdef DOUBLE
+#define REAL4 dvec4
+#else
+#define REAL4 vec4
+#endif
 
-shared REAL blocks[EDGE * (EDGE + 4)];
+// A block of the matrix: see linalg/substitution.glsl
+shared REAL4 blocks[EDGE * (EDGE / 4 + 1)];
 shared REAL known[EDGE][EDGE];
 
 // The row of the matrix that is number `row` of the substitution
 uint place_of(uint row) {
     return UPPER != 0 ? args.n - 1u - row : row;
 }
-
-uvec2 cell_of(uint number, uint rows) { return uvec2(number / EDGE, number % EDGE); }
 
 REAL element(Reals a, uint row, uint column) {
     uint n = args.n;
@@ -68,23 +71,26 @@ void main() {
         }
         for (uint done = 0; done < first; done += EDGE) {
             barrier();
-            for (uint i = thread; i < EDGE * EDGE; i += WORKGROUP) {
-                uint row = first + i / EDGE;
-                REAL value = row < n ? element(a, row, done + i % EDGE) : REAL(0.0);
-                blocks[i / EDGE * ROW_PITCH + i % EDGE] = value;
+            [[unroll]] for (uint i = 0; i < COPIED; ++i) {
+                uvec2 cell = cell_of(thread + i * WORKGROUP, EDGE);
+                uint row = first + cell.x;
+                store(0, cell, row < n ? element(a, row, done + cell.y) : REAL(0.0));
             }
-            for (uint h = 0; h < HELD; ++h) {
+            [[unroll]] for (uint h = 0; h < HELD; ++h) {
                 uint row = done + low + h * APART;
                 known[low + h * APART][lane] =
                     column < columns ? out_.at[start + place_of(row) * columns + column]
                                      : 0.0;
             }
             barrier();
-            for (uint k = 0; k < EDGE; ++k) {
-                REAL value = known[k][lane];
-                uint at = low * ROW_PITCH + k;
-                [[unroll]] for (uint h = 0; h < HELD; ++h)
-                    held[h] = fma(-blocks[at + h * APART * ROW_PITCH], value, held[h]);
+            for (uint q = 0; q < QUADS; ++q) {
+                REAL values[4];
+                [[unroll]] for (uint r = 0; r < 4; ++r) values[r] = known[4 * q + r][lane];
+                [[unroll]] for (uint h = 0; h < HELD; ++h) {
+                    REAL4 four = blocks[(low + h * APART) * PITCH + q];
+                    [[unroll]] for (uint r = 0; r < 4; ++r)
+                        held[h] = fma(-four[r], values[r], held[h]);
+                }
             }
         }
         barrier();
