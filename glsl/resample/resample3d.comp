@@ -34,12 +34,14 @@ layout(push_constant, std430) uniform Push {
 
 void main() {
     In x = push.x;
+    Out out_ = push.out_;
     AccIn layer_taps = push.layer_taps, row_taps = push.row_taps;
     AccIn column_taps = push.column_taps;
     uint element = linear_invocation(), columns = push.columns;
     if (element >= push.count) return;
     uint line = divide(element, push.magic[2], push.shift[2]);
-    uint out_rows = push.out_size[1], groups = (out_rows + ROWS - 1) / ROWS;
+    uint out_rows = push.out_size[1], row_width = push.width[1];
+    uint out_columns = push.out_size[2], groups = (out_rows + ROWS - 1) / ROWS;
     uint plane = divide(line, push.magic[1], push.shift[1]);
     uint outer = divide(plane, push.magic[0], push.shift[0]);
     uint h = (plane - outer * push.out_size[0]) * push.width[0];
@@ -51,7 +53,7 @@ void main() {
     uint area = push.rows * columns, first = (line - plane * groups) * ROWS;
 
     for (uint number = first; number < min(first + ROWS, out_rows); ++number) {
-        uint i = number * push.width[1], row_count = uint(row_taps.at[i + 1]);
+        uint i = number * row_width, row_count = uint(row_taps.at[i + 1]);
         uint begin = from + uint(row_taps.at[i]) * columns;
         ACC volume = ACC(0);
         for (uint u = 0; u < layer_count; ++u) {
@@ -68,6 +70,6 @@ void main() {
             volume = multiply_add(layer_taps.at[h + 2 + u], total, volume);
         }
         uint line_of_row = plane * out_rows + number;
-        store(push.out_, line_of_row * push.out_size[2] + column, volume);
+        store(out_, line_of_row * out_columns + column, volume);
     }
 }
