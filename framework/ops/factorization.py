@@ -97,16 +97,18 @@ which takes longer than the kernel."""
 def is_any(places: Tensor, beside: Tensor | None = None) -> bool:
     """Return whether a place is not 0; while a function is traced none is.
 
-    The result `beside` is computed in the submission that finds out.
+    The result `beside` is computed in the submission that finds out. Under `vmap` it is
+    asked of all elements of the batch.
     """
     if reads_are_refused():
         return False
+    places = getattr(places, "whole", places)
     device = places.device
     far = isinstance(device, GpuDevice) and device.gpu.info.kind == "discrete"
     few = places.numel() <= (FEW_FAR if far else FEW)
     found = places if few else amax(places)
     if beside is not None:
-        evaluate(beside)
+        evaluate(getattr(beside, "whole", beside))
     return bool(read(found).any())
 
 

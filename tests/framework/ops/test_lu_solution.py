@@ -149,6 +149,28 @@ def test_checks_are_in_the_submission_of_the_result(quick: GpuDevice) -> None:
 
 
 @pytest.mark.parametrize("size", [7, 60])
+def test_checks_of_a_batch_that_is_mapped(size: int, quick: GpuDevice) -> None:
+    rng = np.random.default_rng(0)
+    data = (rng.standard_normal((3, size, size)) + 9 * np.eye(size)).astype("f4")
+    x, vmap = fw.tensor(data, device=quick), fw.func.vmap
+    inverse = np.linalg.inv(data.astype("f8"))
+    for found in (
+        vmap(fw.linalg.inv)(x),
+        vmap(lambda a: fw.linalg.solve(a, fw.eye(size, device=quick)))(x),
+        vmap(lambda a: fw.linalg.inv_ex(a).inverse)(x),
+    ):
+        np.testing.assert_allclose(found.numpy(), inverse, atol=1e-5)
+    lower = vmap(lambda a: fw.linalg.cholesky(a @ a.mT))(x).numpy()
+    wanted = np.linalg.cholesky(data @ np.swapaxes(data, 1, 2))
+    np.testing.assert_allclose(lower, wanted, atol=1e-3)
+    data[1, :, 2] = 0
+    bad = fw.tensor(data, device=quick)
+    for call in (fw.linalg.inv, lambda a: fw.linalg.solve(a, a)):
+        with pytest.raises(LinAlgError, match="is singular"):
+            vmap(call)(bad)
+
+
+@pytest.mark.parametrize("size", [7, 60])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     rng = np.random.default_rng(size)
     a = (rng.standard_normal((size, size)) + 9 * np.eye(size)).astype("f4")
