@@ -78,6 +78,17 @@ def takes_rows(n: int) -> bool:
     return n <= LONGEST_IN_PASSES and radices_of(n) is not None
 
 
+def compiles_rows(gpu: DeviceInfo, n: int) -> bool:
+    """Return whether a device transforms rows of a length by kernels that it compiles.
+
+    SwiftShader takes minutes for large radices.
+    """
+    if not takes_rows(n):
+        return False
+    largest = max(radices_of(n) or (1,))
+    return largest <= SMALL_RADIX or gpu.target.compiles_row_kernels
+
+
 def _row_bytes(n: int) -> int:
     """Return the bytes of a row in shared memory, with a place for each 16 numbers."""
     return 8 * (n + n // 16 + 1)

@@ -15,13 +15,13 @@ from ...dispatch.declare import primitive
 from ...ir.kernel_call import Dispatch, StridedSpec
 from ...kernels.fft import (
     LEAST_BESIDE,
+    compiles_rows,
     convolution_dispatches,
     fft_dispatches,
     real_fft_dispatches,
     table_size,
     takes_columns,
     takes_convolutions,
-    takes_rows,
 )
 from ..elementwise.binary import mul
 from ..elementwise.complex_numbers import conj
@@ -217,8 +217,12 @@ def fft_rows(x: Tensor, inverse: bool, scale: float) -> Tensor:
     Fourier Transform", 1970.
     """
     rows, n = x.shape
-    on_host = not isinstance(x.device, GpuDevice) or not rows
-    if on_host or takes_rows(n):
+    device = x.device
+    if (
+        not rows
+        or not isinstance(device, GpuDevice)
+        or compiles_rows(device.gpu.info, n)
+    ):
         return _fft_rows(x, _table(x, n), inverse, scale)
     return _by_convolution(x, inverse, scale)
 
@@ -248,8 +252,10 @@ def _takes_columns(x: Tensor, n: int) -> bool:
 def takes_real_rows(x: Tensor, n: int) -> bool:
     """Return whether a kernel transforms rows of `n` real numbers to half, and back."""
     kinds = float32, complex64
-    known = isinstance(x.device, GpuDevice) and x.dtype in kinds
-    return known and not n % 2 and takes_rows(n // 2) and x.numel() > 0
+    device = x.device
+    if not isinstance(device, GpuDevice) or x.dtype not in kinds or n % 2:
+        return False
+    return compiles_rows(device.gpu.info, n // 2) and x.numel() > 0
 
 
 def real_rows(x: Tensor, n: int, back: bool, conjugated: bool, scale: float) -> Tensor:

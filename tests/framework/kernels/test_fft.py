@@ -11,6 +11,7 @@ from vkbackend.framework.kernels.fft import (
     IN_REGISTERS,
     LEAST_BESIDE,
     MOST_PASSES,
+    compiles_rows,
     convolution_dispatches,
     fft_dispatches,
     fits_registers,
@@ -61,6 +62,19 @@ def test_rows_that_stay_in_registers(device: vkbackend.Device) -> None:
         assert rows * (4 if n > 6000 else 8) * (n + n // 16 + 1) <= 49152
         assert n // int(only.constants["THREADS"]) <= int(only.defines["HELD"])
         assert ("LARGEST_RADIX" in only.defines) == (n % 17 == 0 or n == 31)
+
+
+def test_large_radices_are_for_devices_that_compile_them(
+    device: vkbackend.Device,
+) -> None:
+    info = dataclasses.replace(device.info, kind="discrete")
+    assert all(compiles_rows(info, n) for n in (1, 13, 2 * 17, 31))
+    assert not compiles_rows(info, 37)
+    slow = dataclasses.replace(device.info, kind="software")
+    target = dataclasses.replace(slow.target, compiles_row_kernels=False)
+    slow.__dict__["target"] = target
+    assert compiles_rows(slow, 13)
+    assert not compiles_rows(slow, 2 * 17)
 
 
 def test_long_rows_are_matrices() -> None:
