@@ -212,7 +212,9 @@ def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
     """Return the preprocessor macros of every kernel on a device.
 
     See `lib/float16.glsl`, as software devices convert to float16 by as many integer
-    operations themselves, and `lib/math/division.glsl` and `arithmetic.glsl`.
+    operations themselves, and `lib/math/division.glsl` and `arithmetic.glsl`. Where
+    there are no 64-bit integers, as in SwiftShader, a cast of a reference to another
+    type ends the process.
     """
     target = gpu.target
     given = {
@@ -220,6 +222,7 @@ def device_macros(gpu: DeviceInfo) -> Mapping[str, str]:
         "ROUNDED_QUOTIENTS": target.rounds_quotients,
         "DIVIDES_INT64": target.divides_int64,
         "FUSED_MULTIPLY_ADD": target.fuses_multiply_add and not target.rounds_quotients,
+        "REFERENCE_CASTS": gpu.shader_int64,
     }
     return {name: "1" for name, wanted in given.items() if wanted}
 

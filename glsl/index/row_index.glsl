@@ -10,8 +10,10 @@ const int NO_ROW = -2147483647 - 1;
 
 layout(buffer_reference, std430, buffer_reference_align = 4) restrict readonly buffer
     Indices { int at[]; };
+#ifdef REFERENCE_CASTS
 layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly buffer
     WideIndices { ivec2 at[]; };
+#endif
 
 // The row that an index names, or NO_ROW for anything outside of them, which is then
 // `reported`. Two words are a 64-bit integer in little-endian order, whose upper word
@@ -19,7 +21,11 @@ layout(buffer_reference, std430, buffer_reference_align = 8) restrict readonly b
 int read_row(Indices indices, uint entry, uint rows, inout uint bad) {
     ivec2 words;
     if (INDEX_WORDS == 1) words.x = indices.at[entry];
+#ifdef REFERENCE_CASTS
     else words = WideIndices(indices).at[entry];
+#else
+    else words = ivec2(indices.at[2 * entry], indices.at[2 * entry + 1]);
+#endif
     int index = words.x;
     int extended = INDEX_SIGNED != 0 ? index >> 31 : 0;
     int upper = INDEX_WORDS == 1 ? extended : words.y;
