@@ -12,7 +12,7 @@ from vkbackend.framework import nn
 from vkbackend.framework.base import inference
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.framework.dispatch import batching
-from vkbackend.framework.nn import functional
+from vkbackend.framework.nn import functional, module_hooks
 
 CALLS: dict[str, tuple[int, Callable[..., object]]] = {
     "abs": (3, lambda x, y, w, b: x.abs()),
@@ -80,12 +80,13 @@ READ: dict[str, tuple[int, Callable[..., object]]] = {
 
 @pytest.fixture(autouse=True)
 def _plain(monkeypatch: pytest.MonkeyPatch, _no_collector: None) -> None:
-    """Measure as in a program without inference mode and without sparse tensors.
+    """Measure as in a program without inference mode, sparse tensors and hooks.
 
     The collector would call the finalizers of other tests' garbage meanwhile.
     """
     monkeypatch.setattr(inference, "used", False)
     monkeypatch.setattr(batching, "has_rules", False)
+    monkeypatch.setattr(module_hooks, "used", False)
 
 
 WARM = 3
