@@ -52,6 +52,11 @@ STEPPED = 256
 """Workgroups of `linalg/triangular_solve` below which a system is solved in steps, each
 of which spreads the rows behind it over the device."""
 
+MOST_AT_ONCE = 256
+"""Rows of a system up to which one launch is no slower than steps: with 3 right-hand
+sides 128 rows take 19 us, in steps 28; 256 take 43 and 46; 512 take 130 and 83 (NVIDIA
+H200, 580.159.04, 2026-11-30)."""
+
 TAYLOR = {float32: (16, 2.478), float64: (20, 1.438)}
 """Degrees of Taylor sums of exponentials of matrices, and norms up to which what is
 left out is a backward error below the rounding. Each squaring saved is an error that is
@@ -146,7 +151,8 @@ def triangular_dispatches(
     matrices, n, columns = b.shape
     if n <= MOST_IN_REGISTERS:
         return [_small_triangular_dispatch(b, upper, unit)]
-    if n > EDGE and matrices * ceil_div(columns, EDGE) < STEPPED:
+    few = matrices * ceil_div(columns, EDGE) < STEPPED
+    if n > MOST_AT_ONCE and few:
         return _steps("a", b, _Substitution(upper, unit), "b", 1, _left(b), "out")
     push: dict[str, Argument] = {"a": "a", "b": "b", "out_": "out"}
     push |= {"n": n, "columns": columns}

@@ -39,14 +39,17 @@ def test_columns_and_matrices_have_workgroups() -> None:
 
 
 def test_few_systems_are_solved_in_steps() -> None:
-    a, b = matrices(5, 170, 170), matrices(5, 170, 33)
+    a, b = matrices(5, 298, 298), matrices(5, 298, 33)
     steps = triangular_dispatches(a, b, True, False)
-    assert [step.push["first"] for step in steps] == [0, 64, 128]
-    assert [step.grid for step in steps] == [(2, 2, 5), (2, 1, 5), (2, 1, 5)]
-    assert [step.constants["SOURCE"] for step in steps] == [1, 0, 0]
+    assert [step.push["first"] for step in steps] == [0, 64, 128, 192, 256]
+    grids = [(2, 4, 5), (2, 3, 5), (2, 2, 5), (2, 1, 5), (2, 1, 5)]
+    assert [step.grid for step in steps] == grids
+    assert [step.constants["SOURCE"] for step in steps] == [1, 0, 0, 0, 0]
     assert {step.kernel for step in steps} == {"linalg/solve_step"}
-    (one,) = triangular_dispatches(matrices(1, 32, 32), matrices(1, 32, 9), True, True)
-    assert one.kernel == "linalg/triangular_solve"
+    for rows in (32, 256):
+        a, b = matrices(1, rows, rows), matrices(1, rows, 9)
+        (one,) = triangular_dispatches(a, b, True, True)
+        assert one.kernel == "linalg/triangular_solve"
 
 
 def test_each_column_of_small_systems_has_an_invocation() -> None:

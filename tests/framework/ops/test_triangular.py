@@ -27,9 +27,18 @@ def drawn(batch: tuple[int, ...], size: int, columns: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("unit", [False, True])
+@pytest.mark.parametrize("at_once", [linalg.EDGE, linalg.MOST_AT_ONCE])
 def test_triangular_systems(
-    size: int, upper: bool, unit: bool, quick: GpuDevice
+    size: int,
+    upper: bool,
+    unit: bool,
+    at_once: int,
+    quick: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In one launch, and in steps that each spread what is left over the device."""
+    monkeypatch.setattr(linalg, "MOST_AT_ONCE", at_once)
+    quick.plans.clear()
     for batch, columns in (((), 1), ((2, 2), 40)):
         a, b = drawn(batch, size, columns)
         wanted = torch.linalg.solve_triangular(
