@@ -6,9 +6,6 @@
 // out     out_ (batch, TAPS, places) ACC
 // consts  TAPS
 // source  the gradient of index/tap_sum with respect to its weights
-// lint    scalar-load: what lies at any places
-// lint    private-array: of TAPS, whose loops are unrolled
-// lint    integer-division: sizes are arguments; one for each invocation
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require

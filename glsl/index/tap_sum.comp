@@ -7,9 +7,6 @@
 // out     out_ (batch, channels, places) T
 // consts  TAPS; CHANNELS: of an invocation, which reads indices and weights once
 // source  grid_sample of PyTorch; sums in the order of taps
-// lint    scalar-load: what lies at any places
-// lint    private-array: of TAPS, whose loops are unrolled
-// lint    integer-division: sizes are arguments; two for each invocation
 #version 460
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_control_flow_attributes : require
