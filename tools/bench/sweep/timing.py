@@ -15,7 +15,7 @@ import vkbackend.framework as fw
 
 from ..baseline import Peer
 from ..clock import device_seconds, wall_seconds
-from .forms import flatten
+from .forms import Given, flatten
 from .plan import BOTH, FORWARD, SweepCase
 from .sides import (
     Arbiter,
@@ -38,6 +38,11 @@ _ARBITRATION = 60.0
 """Seconds that the arbiter may take; after that there is none."""
 _WARM_UPS = 3
 """Calls in which a plan's commands come to be recorded, before those that count."""
+_BUSY = 0.03
+"""Seconds of work before a GPU is timed: one that waited for the host, as inputs were
+made and results compared, runs at a sixth of its clock for a while (NVIDIA H200,
+580.159.04, 2026-11-30), and the side that is timed first would be slower."""
+
 _SLOW = 0.5
 """Seconds of a call that is not repeated for a better time."""
 _COMPARED = 1 << 17
@@ -113,6 +118,18 @@ class Bed(NamedTuple):
         """Whether the device is one in software."""
         return bool(self.gpu.info.kind == "software")
 
+    def warm(self) -> None:
+        """Keep a GPU busy until its clock has risen."""
+        if self.software:
+            return
+        x = self.inputs.of(Given((2048, 2048)), "float32")[0]
+        started = time.perf_counter()
+        while True:
+            fw.eval(x @ x)
+            self.gpu.synchronize()
+            if time.perf_counter() - started >= _BUSY:
+                return
+
     def typical(self, times: Sequence[float]) -> float:
         """Return the median time; in software the least, as others use the cores."""
         return min(times) if self.software else statistics.median(times)
@@ -157,6 +174,7 @@ def measure(case: SweepCase, bed: Bed) -> Measured:
     tensors = [bed.inputs.of(each, case.dtype)[0] for each in flatten(case.arguments)]
     moved = sum(each.nbytes for each in (*tensors, *mine))
     del mine, wanted
+    bed.warm()
     together, wall = _ours_together(bed, ours)
     here = Times(together, _alone(bed, ours, lambda: bed.gpu.synchronize(), True))
     if theirs is None:

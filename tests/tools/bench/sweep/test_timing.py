@@ -1,5 +1,6 @@
 """Differences of results, and one case measured."""
 
+import dataclasses
 import statistics
 from types import SimpleNamespace
 from typing import Any
@@ -11,6 +12,7 @@ import vkbackend.framework as fw
 from vkbackend.framework.base.device import GpuDevice
 from vkbackend.tools.bench.baseline import Peer
 from vkbackend.tools.bench.sweep import timing
+from vkbackend.tools.bench.sweep.forms import Given
 from vkbackend.tools.bench.sweep.plan import cases
 from vkbackend.tools.bench.sweep.sides import Here, Inputs, bound, side_of
 from vkbackend.tools.bench.sweep.timing import (
@@ -86,6 +88,26 @@ def test_a_case_is_compared_and_timed(place: Any) -> None:
     assert found.theirs is not None
     assert min(*found.ours, *found.theirs) > 0
     assert found.moved == 5 * 16 * 16 * 4
+
+
+def test_a_gpu_is_busy_before_it_is_timed(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the device is one in software there is no clock to rise."""
+    peer = Peer("numpy")
+    here, there = Here(gpu), side_of(peer)
+    bed = Bed(here, there, Inputs(here, there, on_gpu=False), peer, gpu.gpu, 1e-6)
+    monkeypatch.setattr(timing, "_BUSY", 0)
+    monkeypatch.setattr(timing, "Given", lambda _: Given((8, 8)))
+    counters, work = gpu.gpu.counters, []
+    for kind in ("discrete", "software"):
+        info = dataclasses.replace(gpu.gpu.info, kind=kind)
+        monkeypatch.setattr(gpu.gpu, "info", info)
+        before = counters.snapshot()
+        bed.warm()
+        work.append((counters - before).dispatches)
+    assert work[0] > 0
+    assert not work[1]
 
 
 def test_what_reads_is_timed_by_the_hosts_clock(gpu: GpuDevice) -> None:
