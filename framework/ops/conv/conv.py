@@ -212,10 +212,19 @@ def _key_of(
                 return ()
         elif kind not in _NUMBERS:
             return ()
-    beside = None if bias is None else bias.layout.shape
+    beside = None if bias is None else (bias.layout.shape, bias.array.value.dtype)
     mode = convolution_mode(x.device, dtype)
     shapes = name, shape, weight.layout.shape, beside
     return (*shapes, dtype, weight.array.value.dtype, *given, mode)
+
+
+def check_bias_dtype(name: str, x: Tensor, bias: Tensor | None) -> None:
+    """Raise `DTypeError` if a bias has another dtype than float images."""
+    if bias is not None and x.dtype.is_float and bias.dtype is not x.dtype:
+        raise DTypeError(
+            f"{name}: x is {x.dtype.name}, bias is {bias.dtype.name}; they must be the"
+            " same"
+        )
 
 
 def _of_parts(
@@ -430,6 +439,7 @@ def _transposed(
             lambda x, weight: _conv2d_input_vjp(x, weight, size, how),
         )
     else:
+        check_bias_dtype(name, x, bias)
         out = _conv2d_input_vjp(pixels, filters, size, how)
         if key:
             _checked.add(key, _Checked(how, size))

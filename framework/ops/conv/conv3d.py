@@ -23,7 +23,7 @@ from ..movement.rearrange import pad
 from ..movement.slice import strided_scatter
 from ..source import fill_like
 from ..view import permute, reshape, transpose, unsqueeze
-from .conv import conv2d, conv_transpose2d
+from .conv import check_bias_dtype, conv2d, conv_transpose2d
 from .integer import need_int64
 
 if TYPE_CHECKING:
@@ -204,6 +204,8 @@ def conv_transpose3d(
             " it must be at least 1, and output_padding below the larger of stride and"
             " dilation"
         )
+    if not weight.dtype.is_complex:
+        check_bias_dtype(name, x, bias)
     if bias is not None and bias.shape != (weight.layout.shape[1] * groups,):
         raise ShapeError(
             f"{name}: bias is {tuple(bias.shape)}; it must be"

@@ -104,8 +104,6 @@ def _taken(x: np.ndarray, index: np.ndarray) -> list[np.ndarray]:
     Where an index names none it is any.
     """
     wide = x.astype(sum_dtype(as_dtype(x.dtype)).numpy, copy=False)
-    if not x.shape[2]:
-        return [np.zeros((*x.shape[:2], index.shape[2]), wide.dtype)] * index.shape[1]
     return [np.take_along_axis(wide, np.maximum(named, 0), 2) for named in _taps(index)]
 
 
@@ -194,7 +192,8 @@ def tap_sum(x: Tensor, index: Tensor, weights: Tensor) -> Tensor:
     ----------
     x : Tensor, shape (batch, channels, size), float
     index : Tensor, shape (batch, taps, places), int32
-        Elements of each channel, below `size`; a negative one names none.
+        Elements of each channel, below `size`, which is at least 1; a negative one
+        names none.
     weights : Tensor, shape (batch, taps, places), float
 
     Returns

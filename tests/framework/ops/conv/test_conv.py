@@ -211,3 +211,21 @@ def test_calls_that_come_again_are_as_the_first(call: str, make: Make) -> None:
                     found = getattr(ops, call)(*given, 2, **extra)
                     wanted = getattr(F, call)(*twins, 2, **extra)
                     assert_close(found, wanted.numpy(), scale=10)
+
+
+@pytest.mark.parametrize("kind", ["float64", "int64"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_bias_has_the_dtype_of_the_images(
+    transposed: bool, dims: int, kind: str, make: Make
+) -> None:
+    """Also where the call came before with another, and where strides leave gaps."""
+    call = getattr(fw.nn.functional, f"conv{'_transpose' * transposed}{dims}d")
+    x = make(np.ones((2, 3, *(4,) * dims), np.float32))
+    weight = make(np.ones((3, 3, *(2,) * dims), np.float32))
+    bias = make(np.ones(3, np.float32))
+    wrong = make(np.ones(3, kind))
+    for stride in (1, 3):
+        call(x, weight, bias, stride)
+        with pytest.raises(DTypeError, match=kind):
+            call(x, weight, wrong, stride)
