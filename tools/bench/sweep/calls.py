@@ -53,6 +53,12 @@ def _square(*kinds: str, kind: str = "regular") -> Make:
     return make
 
 
+def _power(form: ShapeClass) -> Call | None:
+    """Return the arguments of `matrix_power`."""
+    found = _square()(form)
+    return None if found is None else call(found.args[0], 3)
+
+
 def _reflections(form: ShapeClass) -> Call | None:
     """Return the arguments of `householder_product`: vectors and their factors."""
     sizes = _sizes(form)
@@ -263,9 +269,8 @@ CALLS: dict[str, Make] = {
             Given((f.pick(64, 16), 16)), Given((f.pick(64, 16), 32), seed=1)
         ),
     ),
-    "matrix_power": lambda f: (
-        None if (found := _square()(f)) is None else call(found.args[0], 3)
-    ),
+    "matrix_power": _power,
+    "linalg.matrix_power": _power,
     "int_mm": lambda f: call(
         *(replace(each, dtype="int8", low=-9, high=9) for each in _factors(f))
     ),
@@ -567,8 +572,11 @@ CALLS: dict[str, Make] = {
     "linalg.eigh": _square(kind="definite"),
     "linalg.eigvalsh": _square(kind="definite"),
     "linalg.svd": _square(),
+    "svd": _square(),
+    "nuclear_norm": _square(),
     "linalg.svdvals": _square(),
     "linalg.matrix_exp": _square(kind="uniform"),
+    "matrix_exp": _square(kind="uniform"),
     "linalg.matrix_rank": _square(),
     "linalg.cond": _square(),
     "linalg.lstsq": _square("uniform"),
@@ -637,7 +645,7 @@ OPTIONS: dict[str, Options] = {
         for name, make in CALLS.items()
         if name.startswith("linalg.")
         or name
-        in "det logdet slogdet inverse pinverse cholesky qr"
+        in "det logdet slogdet inverse pinverse cholesky qr svd nuclear_norm matrix_exp"
         " cholesky_inverse cholesky_solve triangular_solve".split()
     },
     "acosh": Options(1.1, 3),
