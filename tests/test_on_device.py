@@ -44,10 +44,11 @@ ON_HOST = {
 """Rows of factorisations, which the host computes for a device too."""
 BY_KERNEL = {
     "cholesky_factor", "determinant", "eigenvalues", "eigh_factors",
-    "extreme_singular_values", "largest_singular_values", "least_squares_solution",
-    "log_determinant", "matrix_exponential",
-    "pivoted_lu_factors", "pseudo_inverse", "qr_factors", "ranked_pseudo_inverse",
-    "ranks", "singular_values", "svd_factors", "triangular_solution",
+    "extreme_singular_values", "inverse", "largest_singular_values",
+    "least_squares_solution", "linear_solution", "log_determinant",
+    "matrix_exponential", "pivoted_lu_factors", "pseudo_inverse", "qr_factors",
+    "ranked_pseudo_inverse", "ranks", "singular_values", "svd_factors",
+    "triangular_solution",
 }  # fmt: skip
 """Those of them that a GPU computes; of the others it reads a check at least."""
 COUNTED = ("chosen",)
