@@ -58,10 +58,34 @@ sides 128 rows take 19 us, in steps 28; 256 take 43 and 46; 512 take 130 and 83 
 H200, 580.159.04, 2026-11-30)."""
 
 TAYLOR = {float32: (16, 2.478), float64: (20, 1.438)}
-"""Degrees of Taylor sums of exponentials of matrices, and norms up to which what is
-left out is a backward error below the rounding. Each squaring saved is an error that is
-not doubled. Source: Higham, "The scaling and squaring method for the matrix exponential
-revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005, section 2."""
+"""Degrees of Taylor sums of exponentials of small matrices, and norms up to which what
+is left out is a backward error below the rounding. Each squaring saved is an error that
+is not doubled. Source: Higham, "The scaling and squaring method for the matrix
+exponential revisited", SIAM Journal on Matrix Analysis and Applications 26, 2005,
+section 2."""
+
+TAYLOR_BOUNDS = {
+    float32: {
+        1: 1.192092800768788e-07,
+        2: 5.978858893805233e-04,
+        4: 5.116619363445086e-02,
+        8: 5.800524627688768e-01,
+        12: 1.461661507209034,
+        18: 3.010066362817634,
+    },
+    float64: {
+        1: 2.220446049250313e-16,
+        2: 2.580956802971767e-08,
+        4: 3.397168839976962e-04,
+        8: 4.991228871115323e-02,
+        12: 2.996158913811580e-01,
+        18: 1.090863719290036,
+    },
+}
+"""Norms up to which Taylor polynomials of these degrees are exponentials of matrices
+with a backward error below the rounding. Source: Bader, Blanes and Casas, "Computing
+the matrix exponential with an optimized Taylor polynomial approximation", Mathematics
+7, 2019, table 1."""
 
 QR_WORKGROUP = 256
 """Invocations of `linalg/qr_panel`: of more there are more partial sums."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +15,10 @@ from ..base.shape import TensorSpec
 from ..dispatch.autocast_policy import autocast_passthrough
 from ..dispatch.declare import composite, primitive
 from ..ir.kernel_call import Dispatch, StridedSpec
-from ..kernels.linalg import MOST_IN_SHARED, TAYLOR, exponential_dispatch
+from ..kernels.linalg import MOST_IN_SHARED, TAYLOR_BOUNDS, exponential_dispatch
+from .elementwise.binary import add
 from .elementwise.cast import cast
+from .elementwise.compare import where
 from .elementwise.unary import lazy_copy
 from .factorization import adjoint, identity
 from .linear_algebra import _matrix
@@ -105,7 +109,7 @@ def _halvings(largest: float, most: float) -> int:
 def matrix_exponential(x: Tensor) -> Tensor:
     """Return e to the power of matrices: a Taylor sum, squared again and again.
 
-    Of large matrices the largest row sum of sizes is read, which waits for it.
+    Of large matrices the largest row sums of sizes are read, which waits for them.
     """
     size = x.layout.shape[-1]
     if not x.numel():
@@ -113,14 +117,34 @@ def matrix_exponential(x: Tensor) -> Tensor:
     if _is_small(x, size):
         found: Tensor = _small_exponential(reshape(x, (-1, size, size)))
         return reshape(found, x.layout.shape)
-    largest = float(norm(x.detach(), 1, -1).max().item())
-    if not math.isfinite(largest):
+    norms = np.asarray(amax(norm(x.detach(), 1, -1), (-1,), True).numpy(), np.float64)
+    finite = np.isfinite(norms)
+    if not finite.any():
         return x * math.nan
-    degree, most = TAYLOR[float64 if x.dtype.itemsize > 4 else float32]
-    halvings = _halvings(largest, most)
-    result = _taylor_sum(x * 2.0**-halvings, degree)
-    for _ in range(halvings):
-        result = matmul(result, result)
+    wide = x.dtype.itemsize > (8 if x.dtype in COMPLEX else 4)
+    bounds = TAYLOR_BOUNDS[float64 if wide else float32]
+    # Each matrix is halved as often as it needs: squaring doubles rounding errors.
+    counts = np.zeros(norms.shape)
+    counts[finite] = [_halvings(each, bounds[18]) for each in norms[finite]]
+    scales = np.where(finite, 0.5**counts, math.nan)
+    most = int(counts.max())
+    degree = next(
+        (each for each, bound in bounds.items() if np.nanmax(norms * scales) <= bound),
+        18,
+    )
+    if finite.all() and counts.min() == most:
+        result = _taylor_sum(x * 0.5**most, degree)
+        for _ in range(most):
+            result = matmul(result, result)
+        return result
+    real = float64 if wide else float32
+    factors, left = (
+        type(x).from_host(each[..., None].astype(real.numpy), x.device, real)
+        for each in (scales, counts)
+    )
+    result = _taylor_sum(x * factors, degree)
+    for done in range(most):
+        result = where(left > float(done), matmul(result, result), result)
     return result
 
 
@@ -159,7 +183,8 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
     ----------
     A : Tensor, shape (..., n, n), float or complex
         Square matrices. On GPUs real ones of up to 48 rows (32 in float64) are computed
-        by a kernel; of others the largest row sum of sizes is read, which waits for it.
+        by a kernel; of others the largest row sums of sizes are read, which waits for
+        them. float16 and bfloat16 are computed in float32.
     """
     if A.dtype in (float16, bfloat16):
         return cast(matrix_exp(cast(A, float32)), A.dtype)
@@ -170,22 +195,96 @@ def matrix_exp(A: Tensor) -> Tensor:  # noqa: N803
 
 
 def _taylor_sum(x: Tensor, degree: int) -> Tensor:
-    """Return the first terms of the exponential's series, by powers of a power.
+    """Return the first terms of the exponential's series, of few products.
 
     Parameters
     ----------
     x : Tensor, shape (..., n, n)
     degree : int
-        Of the last term, a multiple of 4.
+        Of the last term: 1, 2, 4, 8, 12 or 18, which take 0 to 5 products.
 
-    Source: Paterson and Stockmeyer, "On the number of nonscalar multiplications
-    necessary to evaluate polynomials", SIAM Journal on Computing 2, 1973.
+    Source: Bader, Blanes and Casas, "Computing the matrix exponential with an optimized
+    Taylor polynomial approximation", Mathematics 7, 2019.
     """
-    one, square = identity(x, x.layout.shape[-1]), matmul(x, x)
-    cube, fourth = matmul(square, x), matmul(square, square)
-    result = one * (1.0 / math.factorial(degree))
-    for start in range(degree - 4, -1, -4):
-        share = [1.0 / math.factorial(start + k) for k in range(4)]
-        part = one * share[0] + x * share[1] + square * share[2] + cube * share[3]
-        result = part + matmul(result, fourth)
-    return result
+    one = identity(x, x.layout.shape[-1])
+    if degree == 1:
+        return one + x
+    square = matmul(x, x)
+    if degree == 2:
+        return one + x + square * 0.5
+    if degree == 4:
+        inner = one * 0.5 + x * (1 / 6) + square * (1 / 24)
+        return one + x + matmul(square, inner)
+    if degree == 8:
+        inner = matmul(square, _weighted(_DEGREE_8[0], (x, square)))
+        left, right = (
+            _weighted(row, (one, x, square, inner)) for row in _DEGREE_8[1:3]
+        )
+        return _weighted(_DEGREE_8[3], (one, x, square)) + matmul(left, right)
+    powers = [one, x, square, matmul(square, x)]
+    if degree == 12:
+        last, left, sixth, root = (_weighted(row, powers) for row in _DEGREE_12)
+        inner = sixth + matmul(root, root)
+    else:
+        powers.append(matmul(powers[3], powers[3]))
+        first, last, left, ninth, other = (_weighted(row, powers) for row in _DEGREE_18)
+        inner = ninth + matmul(first, other)
+    return last + matmul(left + inner, inner)
+
+
+def _weighted(weights: Sequence[float], terms: Sequence[Tensor]) -> Tensor:
+    """Return a sum of matrices, each times its weight."""
+    weighted = [term * weight for weight, term in zip(weights, terms) if weight]
+    return functools.reduce(add, weighted)
+
+
+_ROOT = math.sqrt(177)
+_DEGREE_8 = (
+    ((1 + _ROOT) / 132, (1 + _ROOT) / 528),
+    (0.0, 0.0, 2 / 3, 1.0),
+    (
+        (_ROOT * 29 - 271) / 210,
+        (_ROOT - 1) * 11 / 840,
+        (_ROOT - 9) * 11 / 3360,
+        (89 - _ROOT) / 2240,
+    ),
+    (1.0, 1.0, (857 - _ROOT * 58) / 630),
+)
+"""Weights of powers of a matrix in its Taylor polynomials; see `_taylor_sum`."""
+
+_DEGREE_12 = (
+    (9.0198e-16, 0.4693211759541824, -0.20099424927047285, -0.04623946134063072),
+    (5.315978957598713, 1.1992679041713223, 0.01179296240992997, 0.01108844528519168),
+    (
+        0.18188869982170436,
+        0.05502798439925399,
+        0.09351590770535415,
+        0.006107005288980582,
+    ),
+    (-2.086132e-13, -0.13181061013830184, -0.02027855540589259, -0.006759518468630863),
+)
+_DEGREE_18 = (
+    (0.0, -0.10036558103014462, -0.00802924648241157, -0.00089213849804573, 0.0),
+    (
+        0.0,
+        0.3978497494996451,
+        1.3678377846041172,
+        0.49828962252538267,
+        -0.0006378981945947233,
+    ),
+    (
+        -10.967639605296206,
+        1.680158138789062,
+        0.05717798464788655,
+        -0.0069821012248805206,
+        3.349750170860705e-05,
+    ),
+    (
+        -0.09043168323908106,
+        -0.06764045190713819,
+        0.06759613017704597,
+        0.029555257042931552,
+        -1.391802575160607e-05,
+    ),
+    (0.0, 0.0, -0.09233646193671186, -0.016936493900208172, -1.400867981820361e-05),
+)

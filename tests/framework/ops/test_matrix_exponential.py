@@ -49,6 +49,44 @@ def test_matrices_by_themselves(quick: GpuDevice) -> None:
     assert np.isnan(found[[1, 3]]).all()
 
 
+@pytest.mark.parametrize("norm", [1e-8, 3e-4, 2e-2, 0.3, 1.0, 2.5, 20.0])
+def test_degrees(norm: float, quick: GpuDevice) -> None:
+    data = np.random.default_rng(1).standard_normal((50, 50)).astype("f4")
+    data *= norm / np.abs(data).sum(-1).max()
+    found = fw.linalg.matrix_exp(fw.tensor(data, device=quick)).numpy()
+    exact = torch.linalg.matrix_exp(torch.tensor(data.astype("f8"))).numpy()
+    assert np.abs(found - exact).max() <= 4e-6 * np.abs(exact).max()
+
+
+def test_each_matrix_is_halved_as_often_as_it_needs(quick: GpuDevice) -> None:
+    data = np.random.default_rng(1).standard_normal((4, 50, 50)).astype("f4")
+    data /= np.abs(data).sum(-1).max((-1, -2), keepdims=True)
+    data *= np.array([1e-3, 0.0, 1.0, np.nan], "f4")[:, None, None]
+    data[1, 0, 1:] = 64.0  # its square is 0
+    x = fw.tensor(data, device=quick)
+    reads = quick.gpu.counters.host_reads
+    found = fw.linalg.matrix_exp(x)
+    assert quick.gpu.counters.host_reads == reads + 1
+    exact = torch.linalg.matrix_exp(torch.tensor(data[:3].astype("f8"))).numpy()
+    for ours, theirs in zip(found.numpy(), exact):
+        assert np.abs(ours - theirs).max() <= 4e-6 * np.abs(theirs).max()
+    assert np.isnan(found.numpy()[3]).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_two_byte_matrices_are_computed_in_float32(
+    dtype: str, quick: GpuDevice
+) -> None:
+    data = np.random.default_rng(1).standard_normal((64, 64)).astype("f4") * 0.5
+    x = fw.tensor(data, device=quick, dtype=getattr(fw, dtype))
+    found = fw.linalg.matrix_exp(x).float().numpy()
+    exact = torch.linalg.matrix_exp(torch.tensor(x.float().numpy())).numpy()
+    rounding = {"float16": 2**-11, "bfloat16": 2**-8}[dtype]
+    np.testing.assert_allclose(
+        found, exact, rtol=rounding, atol=1e-5 * np.abs(exact).max()
+    )
+
+
 @pytest.mark.parametrize("size", [6, 30])
 def test_second_derivatives(size: int, quick: GpuDevice) -> None:
     data = np.random.default_rng(0).standard_normal((size, size)).astype("f4") * 0.2
