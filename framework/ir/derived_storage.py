@@ -1,9 +1,10 @@
 """Derived storages: the elements of another storage in another dtype, as a view.
 
 The real numbers of a complex storage, and the complex numbers of a real one, are
-storages whose content follows from their source's. Reading one computes it anew after
-each change of the source; writing to one changes the source, so that neither is ever
-stale.
+storages whose content follows from their source's. That of a source in memory is the
+same memory, taken for another dtype; of a lazy one, or in a trace, it is computed anew
+after each change of the source. Writing to one changes the source, so that neither is
+ever stale.
 """
 
 from __future__ import annotations
@@ -13,11 +14,56 @@ from collections.abc import Callable
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from ..base import trace_hooks
+from ..base.dtype import DType
 from ..base.shape import Layout
-from .lazy_graph import Array, Failed, Value, notify
+from .lazy_graph import Array, Failed, PinnedValue, Value, notify
 
 _value: Any = Array.__dict__["value"]
+
+
+class ReinterpretedValue(PinnedValue):
+    """Value whose memory is another one's, taken for a dtype of another size.
+
+    While it lives it refers to the other one, whose memory is then neither donated nor
+    overwritten by replays: these give the other one memory of its own, in which this
+    one is then, too.
+
+    Parameters
+    ----------
+    source : Value
+        In memory; of real numbers, or of complex ones.
+    numel : int
+    dtype : DType
+        Of the elements that its memory is taken for.
+    """
+
+    __slots__ = ("__weakref__", "_source")
+
+    def __init__(self, source: Value, numel: int, dtype: DType) -> None:
+        self._source = Array(source)
+        self.numel = numel
+        self.dtype = dtype
+        self.node = None
+        self.external_refs = 0
+        self.observers = set()
+
+    @property
+    def buffer(self) -> Any:  # type: ignore[override]  # the other one's
+        """Memory of the other value."""
+        return self._source.value.buffer
+
+    def shows(self, source: Value) -> bool:
+        """Return whether it is of the memory of a value."""
+        return self._source.value is source
+
+
+def in_device_memory(value: Value) -> bool:
+    """Return whether a value lies in memory of a device."""
+    buffer = value.buffer
+    return not (buffer is None or isinstance(buffer, np.ndarray | Failed))
 
 
 class Derivation(Protocol):
@@ -33,6 +79,9 @@ class Derivation(Protocol):
 
     def read(self, source: Value) -> Array:
         """Return a storage of the content that follows from a source's."""
+
+    def reinterpreted(self, source: Value) -> ReinterpretedValue | None:
+        """Return the content in the memory of a source on a device, if it is there."""
 
     def written(self, source: Value, derived: Value) -> Array:
         """Return one of a source's content with another derived one."""
@@ -57,7 +106,15 @@ class DerivedArray(Array):
         The trace that made it.
     """
 
-    __slots__ = ("_count", "_taken", "_twin", "derivation", "source", "trace")
+    __slots__ = (
+        "_count",
+        "_reinterpreted",
+        "_taken",
+        "_twin",
+        "derivation",
+        "source",
+        "trace",
+    )
 
     def __init__(self, source: Array, derivation: Derivation) -> None:
         self.source = source
@@ -67,6 +124,7 @@ class DerivedArray(Array):
         self._twin: DerivedArray | None = None
         self._taken: Value | None = None
         self._count = -1
+        self._reinterpreted: weakref.ref[ReinterpretedValue] | None = None
         _value.__set__(self, None)
 
     @property
@@ -84,6 +142,12 @@ class DerivedArray(Array):
             or count != self._count
             or type(found.buffer) is Failed
         ):
+            if taken.node is None and not trace_hooks.running:
+                reinterpreted = self._in_memory_of(taken)
+                if source.value is not taken:
+                    return self.value  # Another thread has changed it meanwhile.
+                if reinterpreted is not None:
+                    return reinterpreted
             # Held, or another thread's flush could drop it.
             made = self.derivation.read(taken)
             found = made.value
@@ -93,6 +157,19 @@ class DerivedArray(Array):
     @value.setter
     def value(self, value: Value) -> None:
         self.replace(value)
+
+    def _in_memory_of(self, source: Value) -> ReinterpretedValue | None:
+        """Return the content in the memory of a source, if that is possible.
+
+        It is not kept: a source that another value refers to would not be the only one
+        of its memory, which replays ask for of what they change.
+        """
+        reference = self._reinterpreted
+        found = None if reference is None else reference()
+        if found is None or not found.shows(source):
+            found = self.derivation.reinterpreted(source)
+            self._reinterpreted = None if found is None else weakref.ref(found)
+        return found
 
     @property
     def version(self) -> int:
@@ -160,7 +237,9 @@ _derived: WeakKeyDictionary[Array, dict[Derivation, weakref.ref[DerivedArray]]] 
 
 def derived_array(source: Array, derivation: Derivation) -> DerivedArray:
     """Return the storage that follows from another one; the same one while it lives."""
-    known = _derived.setdefault(source, {})
+    known = _derived.get(source)
+    if known is None:
+        known = _derived.setdefault(source, {})
     reference = known.get(derivation)
     found = None if reference is None else reference()
     if found is None or found.trace is not trace_hooks.listener():
@@ -172,3 +251,13 @@ def derived_array(source: Array, derivation: Derivation) -> DerivedArray:
 def source_of(array: Array) -> Array:
     """Return the storage that an array is a view of: itself, or a derived one's."""
     return array.source if type(array) is DerivedArray else array
+
+
+def layout_in_source(array: Array, layout: Layout) -> Layout:
+    """Return the layout of a view in the storage that it is a view of.
+
+    Real or imaginary parts lie among both, also where they are computed for themselves.
+    """
+    if type(array) is DerivedArray and array.derivation.part in ("real", "imag"):
+        return array.derivation.numbers(layout)
+    return layout

@@ -276,7 +276,7 @@ def mark_replay_owned(array: Array) -> None:
 
 def pin(value: Value) -> None:
     """Pin a value: its memory is not donated when no array refers to it."""
-    if type(value) is not PinnedValue:
+    if not isinstance(value, PinnedValue):
         value.observers = set()
         value.__class__ = PinnedValue
 

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...autograd.tape import shown_as
+from ...base import trace_hooks
 from ...base.device import Device
 from ...base.dtype import COMPLEX
 from ...base.errors import ShapeError
-from ...base.shape import Layout
+from ...base.shape import Layout, interned
+from ...dispatch import batching
 from ...dispatch.autocast_policy import autocast_float32_on_host
 from ...dispatch.declare import derived_view
-from ...ir.derived_storage import DerivedArray, derived_array
+from ...dispatch.view_cache import view_of
+from ...ir.derived_storage import (
+    DerivedArray,
+    ReinterpretedValue,
+    derived_array,
+    in_device_memory,
+)
 from ...ir.lazy_graph import Array, Value
 from ..movement.slice import strided_scatter
 from .complex_numbers import (
@@ -68,6 +76,12 @@ class ComponentDerivation:
             return Array(Value(flat.size, source.dtype.to_real(), buffer=flat))
         return self._parts(self._tensor(source))
 
+    def reinterpreted(self, source: Value) -> ReinterpretedValue | None:
+        """Return the content in the memory of a source on a device, if it is there."""
+        if self.part in ("real", "imag") or not in_device_memory(source):
+            return None
+        return ReinterpretedValue(source, 2 * source.numel, source.dtype.to_real())
+
     def _parts(self, numbers: Tensor) -> Array:
         if self.part == "pairs":
             return pairs_of(numbers).array
@@ -111,6 +125,13 @@ class NumberDerivation(ComponentDerivation):
             return Array(Value(count, dtype, buffer=flat))
         return numbers_of(self._tensor(source)[: 2 * count].reshape(count, 2)).array
 
+    def reinterpreted(self, source: Value) -> ReinterpretedValue | None:
+        """Return the content in the memory of a source on a device, if it is there."""
+        if not in_device_memory(source):
+            return None
+        dtype = source.dtype.to_complex()
+        return ReinterpretedValue(source, source.numel // 2, dtype)
+
     def written(self, source: Value, derived: Value) -> Array:
         """Return one of pairs of other numbers."""
         pairs = pairs_of(self._tensor(derived)).reshape(-1)
@@ -130,10 +151,31 @@ def _derivation(part: str, device: Device, kind: type[Any]) -> ComponentDerivati
     return made(part, device, kind)
 
 
+_plain: dict[Any, Any] = {}
+"""Classes of plain tensors, by those that derive from them."""
+
+
 def _derivation_for(x: Tensor, part: str) -> ComponentDerivation:
-    kinds = type(x).__mro__
-    plain = [each for each in kinds if "results" in each.__dict__][-1]
+    kind: Any = type(x)
+    plain = _plain.get(kind)
+    if plain is None:
+        kinds: list[Any] = [each for each in kind.__mro__ if "results" in vars(each)]
+        plain = _plain[kind] = kinds[-1]
     return _derivation(part, x.device, plain)
+
+
+@functools.lru_cache(maxsize=1024)
+def _layout_in_memory(layout: Layout, part: str) -> Layout:
+    """Return the layout of a view of what is in memory: of pairs, or of numbers."""
+    if part == "numbers":
+        shape, strides, offset = layout
+        halved = tuple(stride // 2 for stride in strides[:-1])
+        return interned(Layout(shape[:-1], halved, offset // 2))
+    pairs = pair_layout(layout)
+    if part == "pairs":
+        return interned(pairs)
+    shape, strides, offset = pairs
+    return interned(Layout(shape[:-1], strides[:-1], offset + (part == "imag")))
 
 
 @derived_view(dtypes=COMPLEX)
@@ -152,22 +194,16 @@ def _component_view(x: Tensor, part: str) -> Tensor:
 
 @_component_view.storage
 def _component_view_storage(x: Tensor, part: str) -> tuple[Array, Layout]:
-    array, (shape, strides, offset) = x.array, x.layout
-    if part == "numbers":
-        halved = tuple(stride // 2 for stride in strides[:-1])
-        layout = Layout(shape[:-1], halved, offset // 2)
-        if type(array) is DerivedArray:
-            return array.source, layout
-        return derived_array(array, _derivation_for(x, part)), layout
-    derivation = _derivation_for(x, part)
+    array, chosen = x.array, _layout_in_memory(x.layout, part)
     if type(array) is DerivedArray:
-        pairs = pair_layout(x.layout)
-        if part == "pairs":
-            return array.source, pairs
-        return array.source, derivation.numbers(x.layout)
-    if part == "pairs":
-        return derived_array(array, derivation), pair_layout(x.layout)
-    return derived_array(array, derivation), x.layout
+        return array.source, chosen
+    if part in ("real", "imag"):
+        value = array.value
+        if value.node is not None or value.buffer is None or trace_hooks.running:
+            # Computed for itself, as one part of what is lazy is half of the pairs.
+            return derived_array(array, _derivation_for(x, part)), x.layout
+        part = "pairs"
+    return derived_array(array, _derivation_for(x, part)), chosen
 
 
 @_component_view.vjp
@@ -177,6 +213,26 @@ def _component_view_vjp(grad: Tensor, part: str) -> Tensor:
     if part == "pairs":
         return numbers_of(grad)
     return grad if part == "real" else _complex_of(grad * 0.0, grad)
+
+
+def _view(x: Tensor, part: str) -> Tensor:
+    """Return a view of numbers in memory at once, of others by `_component_view`."""
+    array = x.array
+    if not (
+        x.needs_grad
+        or x.grad_index < 0
+        or x.is_wrapper
+        or type(array) is DerivedArray
+        or batching.has_rules
+        or trace_hooks.running
+    ):
+        value = array.value
+        if value.node is None and value.buffer is not None:
+            found: Tensor = view_of(x, _layout_in_memory(x.layout, part), True)
+            whole = "numbers" if part == "numbers" else "pairs"
+            found.array = derived_array(array, _derivation_for(x, whole))
+            return found
+    return _component_view(x, part)
 
 
 def view_as_real(input: Tensor) -> Tensor:
@@ -196,7 +252,7 @@ def view_as_real(input: Tensor) -> Tensor:
         If `input` is not complex.
     """
     need_complex("view_as_real", input)
-    return _component_view(input, "pairs")
+    return _view(input, "pairs")
 
 
 @autocast_float32_on_host
@@ -232,13 +288,13 @@ def view_as_complex(input: Tensor) -> Tensor:
         apart
         or strides[-1] != 1
         or offset % 2
-        or any(each % 2 for each in strides[:-1])
+        or any([each % 2 for each in strides[:-1]])
     ):
         raise ShapeError(
             f"view_as_complex: the strides are {strides} and the offset is {offset};"
             " the last stride must be 1, all others even; use x.contiguous()"
         )
-    return _component_view(input, "numbers")
+    return _view(input, "numbers")
 
 
 def real(input: Tensor) -> Tensor:
@@ -249,7 +305,7 @@ def real(input: Tensor) -> Tensor:
     input : Tensor
         Any shape and dtype.
     """
-    return _component_view(input, "real") if input.dtype.is_complex else input
+    return _view(input, "real") if input.dtype.is_complex else input
 
 
 def imag(input: Tensor) -> Tensor:
@@ -266,4 +322,4 @@ def imag(input: Tensor) -> Tensor:
         If `input` is not complex.
     """
     need_complex("imag", input)
-    return _component_view(input, "imag")
+    return _view(input, "imag")

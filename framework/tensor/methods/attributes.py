@@ -13,6 +13,7 @@ from ...base.errors import ShapeError
 from ...base.shape import Layout, normalize_dim
 from ...dispatch.diagnosis import explained
 from ...eager.base_tensor import need_tensors
+from ...ir.derived_storage import layout_in_source
 from ..inplace import assign
 from ..storage import TypedStorage, UntypedStorage
 
@@ -72,14 +73,14 @@ class AttributeMethods:
         dim : int or None
             The dimension; None means all.
         """
-        strides = self.layout.strides
+        strides = layout_in_source(self.array, self.layout).strides
         if dim is None:
             return strides
         return strides[normalize_dim("stride", dim, self.ndim)]
 
     def storage_offset(self: Tensor) -> int:
         """Return where in the storage the first element is, in elements."""
-        return self.layout.offset
+        return layout_in_source(self.array, self.layout).offset
 
     def dim_order(self: Tensor) -> tuple[int, ...]:
         """Return the dimensions in the order of their strides, outermost first."""

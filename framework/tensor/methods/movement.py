@@ -17,6 +17,7 @@ from ...base.shape import Layout, Shape
 from ...base.validation import as_shape, several
 from ...dispatch.diagnosis import explained
 from ...dispatch.view_cache import caches_views
+from ...ir.derived_storage import DerivedArray, layout_in_source
 from ...ops.movement.transpose import row_major
 from ...ops.reinterpret import bits_as
 from ...ops.view import another
@@ -270,8 +271,12 @@ class MovementMethods:
         memory_format : MemoryFormat
             Without effect.
         """
-        check_memory_format("contiguous", memory_format)
-        return self if self.layout.is_contiguous else row_major(self)
+        if memory_format is not contiguous_format:
+            check_memory_format("contiguous", memory_format)
+        array, layout = self.array, self.layout
+        if type(array) is DerivedArray:
+            layout = layout_in_source(array, layout)
+        return self if layout.is_contiguous else row_major(self)
 
     def is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
         """Return whether the elements lie one after the other in row-major order.
@@ -286,7 +291,7 @@ class MovementMethods:
         check_memory_format("is_contiguous", memory_format)
         last = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
         if last is None:
-            return self.layout.is_contiguous
+            return layout_in_source(self.array, self.layout).is_contiguous
         order = (0, *range(2, last), 1)
         return self.ndim == last and self.layout.permute(order).is_contiguous
 
