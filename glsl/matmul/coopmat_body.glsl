@@ -1,5 +1,6 @@
 // Main loop and store of the GEMMs on tensor cores, for the includer's loads:
-// coopmat_aligned.glsl, coopmat_unaligned.glsl or coopmat_decoded.glsl
+// coopmat_aligned.glsl, coopmat_unaligned.glsl, coopmat_decoded.glsl or
+// coopmat_split.glsl
 
 void main() {
     uint rows = push.m;
@@ -39,7 +40,7 @@ void main() {
 #endif
     // The K tail comes first: missing elements are in front, masked in the first loads
     // and in no others.
-    uint missing = K_TAIL != 0 ? BLOCK_K - 1 - (push.total - 1) % BLOCK_K : 0;
+    uint missing = K_TAIL != 0 ? STEP_K - 1 - (push.total - 1) % STEP_K : 0;
 #ifdef GROUPS_OF_K
     CHECK_OFFSETS(push.offsets, push.groups, push.total, push.error)
     uint k_first = group_first(push.offsets, batch, push.total);
@@ -95,16 +96,20 @@ void main() {
 #define B_AT(tile, i) (b_from + (tile) * b_next + (i) * b_step)
 #endif
 
+#ifndef STORE_LEFT
+#define STORE_LEFT(stage)                                                              \
+    [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                      \
+        tiles[stage + a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i);
+#endif
 #ifndef STORE_RIGHT
 #define STORE_RIGHT(stage)                                                             \
     [[unroll]] for (uint i = 0; i < B_LOADS; ++i)                                      \
         tiles[stage + b_to + i * (THREADS / B_VECTORS) * B_PITCH] = FETCHED(b, i);
 #endif
     // Loaded registers go to a stage of shared memory, and the next step is loaded.
-#define STORE_STAGE(stage)                                                                    \
+#define STORE_STAGE(stage)                                                             \
     {                                                                                  \
-        [[unroll]] for (uint i = 0; i < A_LOADS; ++i)                                  \
-            tiles[stage + a_to + i * (THREADS / A_VECTORS) * A_PITCH] = FETCHED(a, i); \
+        STORE_LEFT(stage)                                                              \
         STORE_RIGHT(stage)                                                             \
     }
     // The first step of a group may begin before its first line: only the first loads are
@@ -133,7 +138,7 @@ void main() {
 #ifdef GROUPS_OF_K
     own = k_count + missing;
 #endif
-    uint count = own / BLOCK_K;
+    uint count = own / STEP_K;
     REGISTERS
     READ_FIRST_STEP()
     PREFETCH_L2()

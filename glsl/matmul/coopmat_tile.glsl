@@ -34,6 +34,12 @@ const uint HALVES = 2;  // see conv/igemm_addressing.glsl
 #else
 const uint HALVES = 1;
 #endif
+// K of a step, as global memory has it.
+#ifdef SPLIT_ON_LOAD
+#define STEP_K (BLOCK_K / 2)
+#else
+#define STEP_K BLOCK_K
+#endif
 const uint ACROSS_M = BLOCK_M / SUB_M;
 const uint ACROSS_N = BLOCK_N / SUB_N;
 const uint THREADS = ACROSS_M * ACROSS_N * SUBGROUP;

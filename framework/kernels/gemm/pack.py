@@ -148,6 +148,20 @@ def fits(side: GemmOperand, width: int, block: int, depth: int) -> bool:
     )
 
 
+def split_operand(side: GemmOperand, block: int) -> VectorOperand | None:
+    """Return a float32 operand in place, for a kernel that makes pairs of bfloat16.
+
+    None where it does not lie as whole vectors of four, or has less than a tile.
+    """
+    width = VECTOR_SIZE // side.x.dtype.itemsize
+    depth = side.x.shape[side.k_dim]
+    if not fits(side, width, block, depth) or (side.along_k and depth % width):
+        return None
+    strides = side.x.layout.strides
+    line = strides[side.outer_dim if side.along_k else side.k_dim] // width
+    return VectorOperand(side.name, side.along_k, line, strides[0] // width, side.outer)
+
+
 def unaligned_operand(side: GemmOperand) -> VectorOperand | None:
     """Return an unaligned operand in place, with strides in elements.
 

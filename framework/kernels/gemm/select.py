@@ -2,7 +2,8 @@
 
 float32 runs on `matmul/gemm_simt`; float16 and bfloat16 on tensor cores through
 `matmul/gemm_coopmat`, where the device passed the self-test of `tensor_cores`; so does
-float32 emulated by bf16x3, where the user accepts that. int8 GEMMs with int32
+float32 emulated by bf16x3, where the user accepts that: elements are split into pairs
+as `matmul/gemm_coopmat_split` loads them, or by packing. int8 GEMMs with int32
 accumulation run on SIMT or tensor cores, both operands contiguous along K.
 """
 
@@ -38,6 +39,7 @@ from .pack import (
     GemmOperand,
     VectorOperand,
     fits,
+    split_operand,
     unaligned_operand,
     vector_operand,
 )
@@ -148,6 +150,16 @@ class _Gemm(NamedTuple):
         return None if a is None or b is None else (a, b)
 
     @property
+    def split_on_load(self) -> tuple[VectorOperand, VectorOperand] | None:
+        """Operands in place whose elements become pairs on their way, or None."""
+        k, tile = self.a.x.shape[self.a.k_dim], self.tile
+        tail = k % self.k_step != 0
+        if self.mode != BF16X3 or (tail and self.split_steps == 1):
+            return None
+        a, b = split_operand(self.a, tile.m), split_operand(self.b, tile.n)
+        return None if a is None or b is None else (a, b)
+
+    @property
     def _may_be_unaligned(self) -> bool:
         """Whether the kernel supports unaligned operands."""
         if self.mode == SIMT:
@@ -161,7 +173,11 @@ class _Gemm(NamedTuple):
         k = self.a.x.shape[self.a.k_dim]
         # The first step is the partial one, so there must be another.
         whole = k % self.k_step == 0
-        if self.mode not in K_TAIL_MODES or whole or self.split_steps == 1:
+        if whole or self.split_steps == 1:
+            return False
+        if self.split_on_load is not None:
+            return True
+        if self.mode not in K_TAIL_MODES:
             return False
         return k % vector_width(self.mode) == 0 or self.unaligned is not None
 
@@ -183,8 +199,18 @@ class _Gemm(NamedTuple):
 
     @property
     def total(self) -> int:
-        """K in the kernel's units: words of four int8; bf16x3 halves count apart."""
-        return self.depth if self.k_tail else self.steps * self.tile.k
+        """K in the kernel's units: words of four int8; packed halves count apart."""
+        return self.depth if self.k_tail else self.steps * self.kernel_step
+
+    @property
+    def kernel_step(self) -> int:
+        """K of a pipeline step in the kernel's units."""
+        return self.tile.k if self.split_on_load is None else self.k_step
+
+    @property
+    def in_place(self) -> tuple[VectorOperand, VectorOperand] | None:
+        """Operands that a kernel of their own reads in place, or None."""
+        return self.unaligned or self.split_on_load
 
 
 def large_tile_gemm(
@@ -476,8 +502,8 @@ def _dispatches(gemm: _Gemm) -> list[Dispatch]:
     padded = gemm.depth
     options = {"split": mode == BF16X3, "along_k": mode in (DP4A, INT8_TENSOR_CORES)}
     options["wide"] = wide
-    if gemm.unaligned is not None:
-        left, right = gemm.unaligned
+    if gemm.in_place is not None:
+        left, right = gemm.in_place
     else:
         left = vector_operand(a, vector_width(mode), tile.m, padded, **options)
         right = vector_operand(b, vector_width(mode), tile.n, padded, **options)
@@ -519,12 +545,14 @@ def _dispatch(
     batch, bottom, n = gemm.out.shape
     m = len(rows)
     split_steps = ceil_div(gemm.steps, splits)
-    depth = split_steps * tile.k
+    depth = split_steps * gemm.kernel_step
     memory: Argument = left.memory
     if rows.start:
         width, size = vector_width(mode), VECTOR_SIZE
         if gemm.unaligned is not None:
             width, size = 1, size // width
+        elif gemm.split_on_load is not None:
+            width = size // gemm.a.x.dtype.itemsize
         lines = rows.start * left.line if left.along_k else rows.start // width
         memory = BufferOffset(left.memory, size * lines)
     push: dict[str, Argument] = {"a": memory, "b": right.memory, "out_": out}
@@ -540,7 +568,7 @@ def _dispatch(
         **tile_constants(gpu, tile, mode),
         **split_constants(tile, mode, gemm.steps, split_steps),
     }
-    if mode in K_TAIL_MODES:
+    if mode in K_TAIL_MODES or gemm.split_on_load is not None:
         constants["K_TAIL"] = int(gemm.k_tail)
     down, across = ceil_div(m, tile.m), ceil_div(n, tile.n)
     grid = fold_grid(down * across, batch * splits)
@@ -563,6 +591,8 @@ def _dispatch(
 def _kernel(gemm: _Gemm) -> str:
     """Return the kernel for the mode, and for how operands lie in memory."""
     simt = gemm.mode in SIMT_MODES
+    if gemm.split_on_load is not None:
+        return "matmul/gemm_coopmat_split"
     if gemm.unaligned is None:
         return "matmul/gemm_simt" if simt else "matmul/gemm_coopmat"
     return "matmul/gemm_simt_unaligned" if simt else "matmul/gemm_coopmat_unaligned"
@@ -614,6 +644,8 @@ def _defines(gemm: _Gemm, splits: int) -> dict[str, str]:
             defines["BFLOAT16_BITS"] = "1"
         if gemm.b.outer % (VECTOR_SIZE // stored) == 0:
             defines["WIDE_STORES"] = "1"
+    if gemm.split_on_load is not None:
+        defines |= decoded_defines(gemm.gpu, bfloat16)
     if mode == DP4A and "integer_dot_product" in gemm.gpu.supported:
         defines["INTEGER_DOT"] = "1"
     return defines

@@ -30,6 +30,7 @@ from vkbackend.framework.kernels.gemm.pack import (
 )
 from vkbackend.framework.kernels.gemm.select import large_tile_gemm
 from vkbackend.framework.kernels.gemm.tiles import (
+    BF16X3,
     SIMT,
     TENSOR_CORES,
     Tile,
@@ -218,6 +219,24 @@ def emulated(
     gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[Dispatch]]:
     """Let products use matrix units that shaders emulate; yield what is dispatched."""
+    yield from emulate(gpu, monkeypatch, TENSOR_CORES, {"BFLOAT16_BITS": "1"})
+
+
+@pytest.fixture
+def emulated_pairs(
+    gpu: GpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[Dispatch]]:
+    """Let products of float32 be those of pairs of bfloat16 on such units."""
+    change_costs(monkeypatch, (BF16X3,), simt_below=0)
+    yield from emulate(gpu, monkeypatch, BF16X3, {})
+
+
+def emulate(
+    gpu: GpuDevice,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: str,
+    further: dict[str, str],
+) -> Iterator[list[Dispatch]]:
     skip_where_it_crashes(gpu.gpu.info)
     discrete = dataclasses.replace(
         gpu.gpu.info,
@@ -228,10 +247,10 @@ def emulated(
         max_shared_memory=gpu.gpu.info.max_shared_memory - 128 * 16 * 4,
     )
     found: list[Dispatch] = []
-    defines = {"EMULATED": "1", "BFLOAT16_BITS": "1"}
+    defines = {"EMULATED": "1", **further}
 
     def rule(_: DeviceInfo, a: StridedSpec, b: StridedSpec, __: str) -> list[Dispatch]:
-        dispatches = large_tile_gemm(discrete, a, b, TENSOR_CORES)
+        dispatches = large_tile_gemm(discrete, a, b, mode)
         assert dispatches is not None
         found[:] = [
             dataclasses.replace(each, defines={**each.defines, **defines})
@@ -376,6 +395,54 @@ def test_a_first_step_takes_nothing_from_before(
     a, b = (fw.tensor(x, "float16", gpu)[:, 1:-1] for _ in range(2))
     assert (a @ b.mT).numpy().tolist() == [[99.0] * 80] * 80
     assert is_unaligned(emulated[-1])
+
+
+PAIRED_SIZES = [
+    # A step, uneven parts of K, and edges of tiles in a batch.
+    ((1, 64, 64, 32), "", False),
+    ((1, 64, 64, 224), "b", False),
+    ((2, 132, 72, 104), "", False),
+    ((2, 132, 72, 104), "ab", False),
+    # Lines across K may be any number.
+    ((2, 72, 68, 97), "a", False),
+    # Along K they are whole vectors; less than a tile is packed, and so is one step.
+    ((1, 72, 68, 98), "ab", True),
+    ((1, 72, 68, 97), "", True),
+    ((1, 40, 64, 64), "", True),
+    ((1, 64, 64, 24), "b", True),
+]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize(("sizes", "turned", "packs"), PAIRED_SIZES)
+def test_pairs_are_made_as_elements_are_loaded(
+    gpu: GpuDevice,
+    emulated_pairs: list[Dispatch],
+    sizes: tuple[int, int, int, int],
+    turned: str,
+    packs: bool,
+) -> None:
+    a, b, want = operands(gpu, sizes, turned, "float32")
+    assert relative_error((a @ b).numpy(), want) < 4e-5
+    kernels = [each.kernel for each in emulated_pairs]
+    products = ["matmul/pack", "matmul/pack", "matmul/gemm_coopmat"]
+    assert kernels[:3] == (products if packs else ["matmul/gemm_coopmat_split"])
+
+
+@pytest.mark.parametrize("turned", ["a", "b"])
+def test_a_first_step_of_pairs_takes_nothing_from_before(
+    gpu: GpuDevice, emulated_pairs: list[Dispatch], turned: str
+) -> None:
+    """Beside the operands, before and after them, there is no number."""
+    x = np.full((84, 108), np.nan, np.float32)
+    x[4:-4, 4:-4] = 1
+    held = fw.tensor(x, device=gpu)
+    if turned == "b":
+        a = b = held[4:-4, 4:-4]
+    else:
+        a = b = fw.tensor(np.ascontiguousarray(x.T), device=gpu)[4:-4, 4:-4].mT
+    assert (a @ b.mT).numpy().tolist() == [[100.0] * 76] * 76
+    assert [each.kernel for each in emulated_pairs] == ["matmul/gemm_coopmat_split"]
 
 
 @pytest.mark.sampled(3)

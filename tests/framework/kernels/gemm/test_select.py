@@ -246,19 +246,22 @@ def test_tiles_on_matrix_units_stay_inside(
         return
     product = next(row for row in found if row.kernel.startswith("matmul/gemm_coop"))
     constants, push = product.constants, product.push
-    step = int(constants["BLOCK_K"])
+    # Both halves of a packed element count.
+    split = product.kernel == "matmul/gemm_coopmat_split"
+    step = int(constants["BLOCK_K"]) // (2 if split else 1)
     split_steps, total = int(push["k"]), int(push["total"])  # type: ignore[arg-type]
     assert split_steps % step == 0
     unaligned = product.kernel == "matmul/gemm_coopmat_unaligned"
     if constants.get("K_TAIL"):
         # The first step begins before the depth, by less than a step.
         assert total == k
-        assert unaligned or k % 8 == 0
+        apart = 4 if split and (not turned_a or turned_b) else 1
+        assert unaligned or k % (apart if split else 8) == 0
         assert split_steps > step
     else:
         assert total % step == 0
     splits = product.grid[2] // 2
-    halves = 2 if mode == BF16X3 else 1
+    halves = 2 if mode == BF16X3 and not split else 1
     assert total >= k * halves
     whole = ceil_div(total, step) * step
     assert (splits - 1) * split_steps < whole <= splits * split_steps
@@ -269,7 +272,7 @@ def test_tiles_on_matrix_units_stay_inside(
         name = "a" if side == "row" else "b"
         assert last >= 0
         assert size - block <= last < size - block + 8 or last == 0
-        assert along or last % 8 == 0 or unaligned
+        assert along or last % (4 if split else 8) == 0 or unaligned
         memory = push[name]
         if isinstance(memory, Scratch):
             assert memory.size == 2 * (last + block) * total * 2
@@ -398,7 +401,7 @@ def test_pairs_are_cut_for_exactness(discrete: vkbackend.DeviceInfo) -> None:
     a = placed(float32, 1, 4096, 20000, False)
     b = placed(float32, 1, 20000, 4096, False)
     found = large_tile_gemm(discrete, a, b, BF16X3)
-    assert dispatch_of(found, "matmul/gemm_coopmat").grid[2] == 3
+    assert dispatch_of(found, "matmul/gemm_coopmat_split").grid[2] == 3
 
 
 def test_what_is_left_to_other_kernels(discrete: vkbackend.DeviceInfo) -> None:
