@@ -55,6 +55,12 @@ QUAD_DTYPES = (float32, float16, bfloat16, int32, uint32)
 QUAD = 4
 """Elements of a vec4 load, and the dtypes that have them."""
 
+COLUMN_KERNEL = "reduce/reduce"
+"""Kernel whose invocations may take four adjacent outputs each."""
+
+LEAST_COLUMNS = 32
+"""Outputs from which they do."""
+
 WORKGROUP = 256
 SOFTWARE_WORKGROUP = 64
 """Workgroup size where invocations share nothing."""
@@ -274,17 +280,22 @@ def reduce_dispatches(
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
     if wanted is None and not other and has_uniform_runs(gpu, x, kept, reduced):
         return _with_uniform_loads(gpu, reduction, kept, count)
-    side = output_tile(gpu, kept, reduced)[1]
-    groups = ceil_div(outputs, side)
+    by_columns = reduction.kernel == COLUMN_KERNEL and has_column_quads(
+        gpu, x, kept, reduced
+    )
+    side = output_tile(gpu, kept, reduced, by_columns)[1]
+    groups = ceil_div(outputs, side * (QUAD if by_columns else 1))
+    # Of vec4 loads a chunk has as many as of others.
     share = count * min(side, outputs) if gpu.target.hides_latency else count
     wanted = wanted or wanted_groups(gpu, outputs)
     chunks = max(1, min(ceil_div(wanted, groups), share // MIN_CHUNK))
     chunks = min(max(chunks, least_chunks(gpu, count)), MAX_GROUPS)
     vec4_loads = is_vec4_readable(gpu, x, kept, reduced)
-    if vec4_loads:
+    if vec4_loads or by_columns:
         offsets = [each.layout.offset for each in (x, other) if each]
         apart = any(offset % QUAD for offset in offsets)
-        reduction = _with_vec4_loads(reduction, apart)
+        macro = "COLUMN_QUADS" if by_columns else "QUADS"
+        reduction = _with_vec4_loads(reduction, macro, apart)
     kernel = reduction.kernel
     if chunks == 1:
         return [_dispatch(gpu, kernel, reduction.only, {"x": "x"}, kept, reduced)]
@@ -320,6 +331,24 @@ def is_vec4_readable(
     if math.prod(kept.shape) == 1:
         return reduced.shape[0] >= QUAD
     return all(size % QUAD == 0 for size in (reduced.shape[0], *kept.strides[0]))
+
+
+def has_column_quads(
+    gpu: DeviceInfo, x: StridedSpec, kept: Collapsed, reduced: Collapsed
+) -> bool:
+    """Return whether the elements of four adjacent outputs are vec4.
+
+    Unaligned elements are read with scalar loads, in the same order of summation.
+    """
+    steps = [*kept.strides[0][:-1], *reduced.strides[0]]
+    return (
+        gpu.target.vec4_loads
+        and x.dtype in QUAD_DTYPES
+        and kept.strides[0][-1] == 1
+        and kept.shape[-1] % QUAD == 0
+        and math.prod(kept.shape) >= LEAST_COLUMNS
+        and all(step % QUAD == 0 for step in steps)
+    )
 
 
 def has_uniform_runs(
@@ -362,12 +391,14 @@ def _with_uniform_loads(
     return [first, _combine(gpu, reduction, partial, chunks * lanes, outputs)]
 
 
-def _with_vec4_loads(reduction: ReductionKernel, apart: bool) -> ReductionKernel:
+def _with_vec4_loads(
+    reduction: ReductionKernel, macro: str, apart: bool
+) -> ReductionKernel:
     """Return the reduction with vec4 loads in the passes that read the tensor.
 
-    `apart` says that outputs do not begin at multiples of four elements.
+    `apart` says that these do not begin at multiples of four elements.
     """
-    macros = ("QUADS", "APART") if apart else ("QUADS",)
+    macros = (macro, "APART") if apart else (macro,)
     steps = reduction.only, reduction.first
     for macro in macros:
         steps = _with_macro(steps[0], macro), _with_macro(steps[1], macro)
@@ -447,11 +478,13 @@ def group_tiles(
 
 
 def output_tile(
-    gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed
+    gpu: DeviceInfo, kept: Collapsed, reduced: Collapsed, by_columns: bool = False
 ) -> tuple[int, int, int]:
-    """Return the `group_tile` of these dimensions."""
+    """Return the `group_tile` of these dimensions, `by_columns` of four outputs."""
     outputs, count = math.prod(kept.shape), math.prod(reduced.shape)
-    return group_tile(gpu, outputs, count, kept.strides[0][-1] == 1 and outputs > 1)
+    side_by_side = kept.strides[0][-1] == 1 and outputs > 1
+    outputs //= QUAD if by_columns else 1
+    return group_tile(gpu, outputs, count, side_by_side)
 
 
 def _power_of_two(value: int) -> int:
@@ -469,7 +502,8 @@ def _dispatch(
     chunks: int = 1,
 ) -> Dispatch:
     outputs = math.prod(kept.shape)
-    group, per_workgroup, side_by_side = output_tile(gpu, kept, reduced)
+    by_columns = "COLUMN_QUADS" in step.defines
+    group, per_workgroup, side_by_side = output_tile(gpu, kept, reduced, by_columns)
     count = math.prod(reduced.shape)
     check_rounds(gpu, kernel, ceil_div(count, group * chunks))
     push: dict[str, Argument] = {**places, **step.push}
@@ -493,7 +527,8 @@ def _dispatch(
         "KEPT_DIMS": len(kept.shape),
         "REDUCED_DIMS": len(reduced.shape),
     }
-    grid = fold_grid(ceil_div(outputs, per_workgroup), chunks)
+    tiles = ceil_div(outputs // QUAD if by_columns else outputs, per_workgroup)
+    grid = fold_grid(tiles, chunks)
     defines = dict(step.defines)
     if kernel == "reduce/reduce" and 1 in (per_workgroup, outputs):
         defines |= shuffle_defines(gpu, defines, group)

@@ -19,6 +19,9 @@
 // last workgroup to finish merges the partial states of all, in the order of the
 // chunks, whichever comes last. It needs one word of `passed` to be 0, and leaves it
 // so.
+// With COLUMN_QUADS each invocation takes four adjacent outputs, whose elements are one
+// vec4: their number, their offset and all strides but that between outputs, which is 1,
+// are multiples of four; with APART as above. Not with QUADS, MERGE or ONCE.
 // With QUADS and BLOCK the includer has `State over_block(State old, ACC4 values[], uint
 // quads)`, which merges the first so many vec4 into a state at once: in fewer instructions
 // than one element after the other. It has BLOCK only with QUADS and without MERGE.
@@ -43,7 +46,7 @@ const uint ACCUMULATORS = 4;
 #define FOLLOW merge
 #endif
 
-#ifdef QUADS
+#if defined(QUADS) || defined(COLUMN_QUADS)
 #extension GL_EXT_control_flow_attributes : require
 #include "lib/vec4_io.glsl"
 
@@ -208,6 +211,42 @@ void main() {
         if (index >= begin) state = next;
     }
     finish((gl_WorkGroupID.z * LANES + lane) * push.outputs + output_, state);
+}
+#elif defined(COLUMN_QUADS)
+void main() {
+    uint slot = output_slot(), part = group_part();
+    uint output_ = 4 * (linear_workgroup() * OUTPUTS + slot);
+    uint share = (push.count - 1) / gl_NumWorkGroups.z + 1;
+    uint begin = min(gl_WorkGroupID.z * share, push.count - 1);
+    uint end = min(gl_WorkGroupID.z * share + share, push.count);
+    uint base = kept_offset(min(output_, push.outputs - 4));
+#ifndef APART
+    QuadsIn quads = QuadsIn(x);
+#ifdef PAIRED
+    QuadsIn other_quads = QuadsIn(y);
+#endif
+#endif
+    State state[4];
+    [[unroll]] for (uint i = 0; i < 4; ++i)
+        state[i] = start(base + reduced_offset(begin) + i, begin);
+    for (uint index = gl_WorkGroupID.z * share + part; index < end;
+         index += GROUP * IN_FLIGHT) {
+        ACC4 values[IN_FLIGHT];
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k)
+            values[k] = QUAD_AT(base + reduced_offset(min(index + k * GROUP, end - 1)));
+        [[unroll]] for (uint k = 0; k < IN_FLIGHT; ++k) {
+            uint mine = index + k * GROUP;
+            if (mine < end)
+                [[unroll]] for (uint i = 0; i < 4; ++i)
+                    state[i] = FOLLOW(state[i], element(values[k][i], mine));
+        }
+    }
+    [[unroll]] for (uint i = 0; i < 4; ++i) {
+        if (i > 0) barrier();
+        State all = over_group(state[i], slot, part);
+        if (part == 0 && output_ < push.outputs)
+            finish(gl_WorkGroupID.z * push.outputs + output_ + i, all);
+    }
 }
 #else
 void main() {

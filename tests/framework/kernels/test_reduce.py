@@ -61,6 +61,7 @@ def test_every_output_has_its_invocations(
     assert isinstance(count, int)
     assert outputs * count == placed(shape).numel
     per_workgroup = int(only.constants["LOCAL_X"]) // int(only.constants["GROUP"])
+    per_workgroup *= 4 if "COLUMN_QUADS" in only.defines else 1
     assert only.grid[0] * only.grid[1] * per_workgroup >= outputs
     assert only.grid[2] == 1
 
@@ -269,6 +270,51 @@ def test_last_workgroup_combines_all(dtype: str, quads: GpuDevice) -> None:
     if dtype == "float32":
         np.testing.assert_allclose(ops.var(rows).item(), data.var(ddof=1), rtol=1e-5)
         np.testing.assert_allclose(ops.mean(rows).item(), data.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
+@pytest.mark.parametrize("shape", [(3, 64), (1000, 36), (9, 5, 260), (20_000, 32)])
+def test_four_adjacent_outputs_at_a_time(
+    shape: tuple[int, ...], dtype: str, quads: GpuDevice
+) -> None:
+    """Each is the number that it is of elements that begin anywhere."""
+    rng = np.random.default_rng(0)
+    data = rng.integers(-40, 40, shape).astype(np.float32)
+    flat = np.concatenate([np.zeros(4), data.ravel()])
+    rows = tuple(range(len(shape) - 1))
+    wide = data.astype(np.float64)
+    answers = []
+    for start in (4, 0, 1, 3):
+        whole = fw.tensor(flat[4 - start :], dtype=dtype, device=quads)
+        x = whole[start:].reshape(shape)
+        for dims in (0, rows):
+            total = x.sum(dims).numpy().astype(np.float64)
+            rtol = 4e-3 if dtype == "bfloat16" else 1e-3
+            np.testing.assert_allclose(total, wide.sum(dims), rtol=rtol, atol=0.5)
+        np.testing.assert_array_equal(x.amax(0).numpy(), data.max(0))
+        np.testing.assert_array_equal(x.any(0).numpy(), data.any(0))
+        parts = x.sum(0), x.sum(rows), (x * 0.1).sum(0), x.count_nonzero(0)
+        answers.append([each.numpy().tobytes() for each in parts])
+    assert answers[1:] == answers[:1] * 3
+
+
+def test_columns_are_read_by_fours(device: vkbackend.Device) -> None:
+    info = dataclasses.replace(device.info, kind="discrete")
+
+    def macros(layout: Layout, dims: tuple[int, ...] = (0,)) -> set[str]:
+        x = StridedSpec(layout.shape, float32, layout)
+        return set(reduce_dispatches(info, sums(), x, dims)[0].defines)
+
+    assert macros(Layout((8192, 768), (768, 1))) == {"COLUMN_QUADS"}
+    assert macros(Layout((8192, 768), (772, 1), 3)) == {"COLUMN_QUADS", "APART"}
+    assert macros(Layout((64, 8, 768), (6144, 768, 1)), (1,)) == {"COLUMN_QUADS"}
+    for other in (
+        Layout((8192, 770), (770, 1)),
+        Layout((8192, 768), (769, 1)),
+        Layout((8192, 16), (16, 1)),
+        Layout((8192, 768), (1536, 2)),
+    ):
+        assert not {"COLUMN_QUADS", "APART"} & macros(other)
 
 
 def test_views_that_begin_within_four(quads: GpuDevice) -> None:
