@@ -24,6 +24,7 @@ R = TypeVar("R")
 
 _new = object.__new__
 _INTEGERS = frozenset({int})
+_BOUNDS = frozenset({int, type(None)})
 
 
 def view_of(tensor: Any, layout: Layout, differentiable: bool) -> Any:
@@ -67,6 +68,38 @@ def view_of(tensor: Any, layout: Layout, differentiable: bool) -> Any:
     return out
 
 
+def _views_of(tensor: Any, layouts: tuple[Layout, ...], differentiable: bool) -> Any:
+    """Return several views of the storage of a tensor that needs no gradient."""
+    kind, array, device = tensor.results, tensor.array, tensor.device
+    views = None
+    if differentiable and grad_mode.top.value:
+        views = tensor.views
+        if views is None:
+            tensor.views = views = [ref(tensor)]
+    made = []
+    for layout in layouts:
+        # Inlines `view_of`, as views are many.
+        out: Any = _new(kind)
+        out.array = array
+        out.layout = layout
+        out.device = device
+        out.needs_grad = False
+        out.own_grad = None
+        out.grad_node = None
+        out.grad_index = 0
+        out.hooks = None
+        out.views = views
+        if views is not None:
+            if not len(views) & 31:
+                prune(views)
+            views.append(ref(out))
+        made.append(out)
+    if tensor.grad_index < 0:
+        for each in made:
+            inherit_mark(each, tensor)
+    return made
+
+
 class _CachedViews(NamedTuple):
     """Cached call of a function of views.
 
@@ -101,13 +134,14 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        rest: tuple[object, ...] | None = args[1:]
-        for each in args[1:]:
+        given: tuple[Any, ...] = args[1:]
+        rest: tuple[object, ...] | None = given
+        for each in given:
             kind = type(each)
             if kind is not int and (
-                kind is not tuple or not _INTEGERS.issuperset(map(type, each))  # type: ignore[call-overload]  # a tuple
+                kind is not tuple or not _INTEGERS.issuperset(map(type, each))
             ):
-                rest = _plain(args[1:])
+                rest = _plain(given)
                 break
         if kwargs and rest is not None:
             rest = _plain((*rest, None, *kwargs.values(), *map(_Name, kwargs)))
@@ -126,11 +160,8 @@ def caches_views(function: Callable[P, R]) -> Callable[P, R]:
         if found.only is not None:
             view: R = view_of(x, found.only, found.differentiable)
             return view
-        differentiable = found.differentiable
-        views: Any = tuple(
-            [view_of(x, layout, differentiable) for layout in found.several]
-        )
-        made: R = views
+        several: Any = tuple(_views_of(x, found.several, found.differentiable))
+        made: R = several
         return made
 
     _uncached[call] = function
@@ -158,9 +189,11 @@ def _plain(arguments: tuple[object, ...]) -> tuple[object, ...] | None:
         kind = type(each)
         if kind is int or each is None or each is Ellipsis or kind is _Name:
             key.append(each)
+        elif kind is list and _INTEGERS.issuperset(map(type, each)):  # type: ignore[call-overload]  # a list
+            key.append((list, *each))  # type: ignore[misc]  # a list
         elif isinstance(each, slice):
-            bounds = _plain((each.start, each.stop, each.step))
-            if bounds is None:
+            bounds = each.start, each.stop, each.step
+            if not _BOUNDS.issuperset(map(type, bounds)):
                 return None
             key.append((slice, *bounds))
         elif kind is tuple or kind is list or kind is Size:

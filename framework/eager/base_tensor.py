@@ -654,7 +654,14 @@ def evaluate(*tensors: TensorCore) -> None:
     *tensors : Tensor
         Any shape and dtype.
     """
-    devices = map(_device_of, tensors) if tensors else opened_devices()
-    for device in dict.fromkeys(devices):
-        if isinstance(device, GpuDevice):
-            flush(device)
+    before: Device | None = None
+    for device in map(_device_of, tensors) if tensors else opened_devices():
+        if device is not before and isinstance(device, GpuDevice):
+            before = device
+            # Of a thread that is submitting, the pending nodes may be gone already.
+            if (
+                device.pending
+                or device.running is not None
+                or device.in_flight is not None
+            ):
+                flush(device)

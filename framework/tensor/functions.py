@@ -16,7 +16,7 @@ from .tensor import Tensor
 
 OPS = """
     broadcast_shapes
-    angle fill is_same_size real
+    angle conj fill is_same_size real
     complex conj_physical imag istft polar stft view_as_complex view_as_real
     gradient index_reduce narrow_copy split_with_sizes
     addbmm addmv addr adjoint aminmax argwhere as_strided as_strided_scatter
@@ -42,7 +42,7 @@ ALIASES = """
 """Second names, each with that of the function of `ops`."""
 
 METHODS = """
-    conj conj_physical_ resolve_conj resolve_neg get_device is_neg
+    conj_physical_ resolve_conj resolve_neg get_device is_neg
     ravel abs_ acos_ acosh_ addmv_ arccos_ arccosh_ arcsin_ arcsinh_ arctan_ arctanh_
     as_strided_ asin_ asinh_ atan_ atanh_ ceil_ clamp_ clamp_max_ clamp_min_ clip_
     cos_ cosh_ deg2rad_ detach_ erf_ erfc_ exp2_ exp_ expm1_ fill_ fix_ floor_ frac_

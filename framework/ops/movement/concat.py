@@ -453,7 +453,7 @@ def meshgrid(
         )
     if not listed:
         raise ShapeError("meshgrid: no tensors are given; there must be at least one")
-    if any(each.dtype is not listed[0].dtype for each in listed):
+    if len({each.array.value.dtype for each in listed}) > 1:
         named = {f"tensors[{at}]": x for at, x in enumerate(listed)}
         need_one_dtype("meshgrid", **named)
     order = list(range(len(listed)))

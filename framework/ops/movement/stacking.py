@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import typing
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
 Sections = int | Sequence[int]
 
 
-def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any:
+def _each(function: Callable[[Any], Tensor], tensors: tuple[Any, ...]) -> Any:
     """Apply a function to one tensor, or to several or a sequence of them."""
     if len(tensors) == 1 and isinstance(tensors[0], TensorCore):
-        return function(typing.cast("Tensor", tensors[0]))
+        return function(tensors[0])
     given = tensors[0] if len(tensors) == 1 else tensors
     if not isinstance(given, tuple | list):
         raise TypeError(
@@ -41,12 +40,14 @@ def _each(function: Callable[[Tensor], Tensor], tensors: tuple[Any, ...]) -> Any
     return tuple(function(each) for each in given)
 
 
+@caches_views
 def _rows(x: Tensor) -> Tensor:
     if len(x.layout.shape) == 1:
         return unsqueeze(x, 0)
     return x if x.layout.shape else reshape(x, (1, 1))
 
 
+@caches_views
 def _planes(x: Tensor) -> Tensor:
     return x if len(x.layout.shape) > 2 else unsqueeze(_rows(x), 2)
 

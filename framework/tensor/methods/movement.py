@@ -98,7 +98,7 @@ class MovementMethods:
         other : Tensor
             Of as many elements.
         """
-        return viewed(self, other.shape)
+        return self.view(other.layout.shape)
 
     flatten = ops.flatten
 
@@ -139,7 +139,8 @@ class MovementMethods:
     @property
     def mH(self: Tensor) -> Tensor:
         """The conjugate of `mT`."""
-        return ops.conj(self.mT)
+        turned = ops.transpose(self, -2, -1) if self.layout.shape else self
+        return ops.conj(turned) if self.array.value.dtype.is_complex else turned
 
     @property
     def T(self: Tensor) -> Tensor:
@@ -276,7 +277,10 @@ class MovementMethods:
         array, layout = self.array, self.layout
         if type(array) is DerivedArray:
             layout = layout_in_source(array, layout)
-        return self if layout.is_contiguous else row_major(self)
+        # Most are as they were made, which is quicker to see.
+        if layout is Layout.contiguous(layout.shape) or layout.is_contiguous:
+            return self
+        return row_major(self)
 
     def is_contiguous(self: Tensor, memory_format: Any = contiguous_format) -> bool:
         """Return whether the elements lie one after the other in row-major order.
