@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..base.device import GpuDevice
-from ..base.dtype import COMPLEX, DType, float32, float64, int32
+from ..base.dtype import COMPLEX, DType, bool_, float32, float64, int32
 from ..base.errors import LinAlgError
 from ..base.shape import TensorSpec
 from ..base.trace_hooks import reads_are_refused
@@ -42,7 +42,7 @@ from .panel_qr import long_svd, panel_qr, qr_by_kernel, svd_by_kernel
 from .reduce.minmax import amax, any, argmax
 from .selection.sort import argsort
 from .small_factors import is_small, small_eigh, small_qr, small_svd
-from .source import fill_like
+from .source import band_like, fill_like
 from .view import expand, reshape, squeeze, transpose, unsqueeze
 
 if TYPE_CHECKING:
@@ -76,8 +76,9 @@ def adjoint(x: Tensor) -> Tensor:
 
 def identity(like: Tensor, size: int) -> Tensor:
     """Return identity matrices, as many as there are in a batch."""
-    ones: Tensor = fill_like(like, (*like.layout.shape[:-2], size), 1, like.dtype)
-    return diag_embed(ones)
+    shape, sides = (*like.layout.shape[:-2], size, size), (max(size, 1),) * 2
+    diagonals: Tensor = band_like(like, shape, *sides, 0, 0, bool_)
+    return cast(diagonals, like.dtype)
 
 
 def _quotient(x: Tensor, y: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ from .elementwise.unary import lazy_copy, with_zero_gradient
 from .factorization import adjoint, identity, turned
 from .factorization_results import QR
 from .full_rank import extreme_singular_values, largest_singular_values
-from .indexing.masked import tril
+from .indexing.masked import tril, triu
 from .least_squares import pinv
 from .linear_algebra import (
     _matrix,
@@ -389,6 +389,12 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
     Returns
     -------
     Tensor, shape (..., m, n)
+
+    Notes
+    -----
+    Source: Joffrain, Low, Quintana-Orti, van de Geijn and Van Zee, "Accumulating
+    Householder transformations, revisited", ACM Transactions on Mathematical Software
+    32, 2006.
     """
     _matrix("householder_product", A, square=False)
     if tau.ndim != A.ndim - 1:
@@ -397,15 +403,18 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:  # noqa: N803
             " must have one dimension less"
         )
     rows, columns = A.layout.shape[-2:]
-    out = identity(A, rows)
-    lower = tril(A, -1)
-    for k in range(tau.layout.shape[-1]):
-        unit = narrow(identity(A, rows), -1, k, 1)
-        vector = narrow(lower, -1, k, 1) + unit
-        size = unsqueeze(narrow(tau, -1, k, 1), -1)
-        out = out - matmul(matmul(out, vector), adjoint(vector)) * size
-    out = narrow(out, -1, 0, columns)
-    return out if tau.layout.shape[-1] else with_zero_gradient(out, A)
+    count = tau.layout.shape[-1]
+    ones = narrow(identity(A, rows), -1, 0, columns)
+    if not count:
+        return with_zero_gradient(ones, A)
+    # I - V T V^H, whose T is the inverse of diag(1 / tau) and what V^H V has above its
+    # diagonal: no division by a tau that may be 0.
+    vectors = narrow(tril(A, -1), -1, 0, count) + narrow(ones, -1, 0, count)
+    turned_back, sizes = adjoint(vectors), unsqueeze(tau, -1)
+    above = triu(matmul(turned_back, vectors), 1) * sizes
+    first = narrow(turned_back, -1, 0, columns) * sizes
+    solved = solve_triangular(above, first, upper=True, unitriangular=True)
+    return ones - matmul(vectors, solved)
 
 
 @autocast_float32_on_host

@@ -205,6 +205,11 @@ def conj(input: Tensor) -> Tensor:
     """Return the complex conjugate of each element; a real tensor itself.
 
     Computed at once, so `is_conj` is never true.
+
+    Parameters
+    ----------
+    input : Tensor, any shape
+        Any dtype.
     """
     return conj_physical(input) if input.dtype.is_complex else input
 

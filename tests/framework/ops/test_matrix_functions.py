@@ -8,7 +8,7 @@ import torch
 
 import vkbackend.framework as fw
 from tests.compare import assert_close
-from vkbackend.framework.base.device import Device
+from vkbackend.framework.base.device import Device, GpuDevice
 from vkbackend.framework.base.errors import DTypeError, ShapeError
 
 
@@ -35,3 +35,33 @@ def test_norms_are_of_floats(ord: Any, place: Device) -> None:
     found = fw.linalg.matrix_norm(whole, ord, dtype=fw.float32)
     wanted = torch.linalg.matrix_norm(torch.tensor([[1.0, 2], [3, 4]]), ord)
     assert_close(found, wanted.numpy(), scale=4)
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (2, 90, 40), (70, 70)])
+@pytest.mark.parametrize("count", [1, 4, None])
+def test_reflections_are_multiplied_at_once(
+    shape: tuple[int, ...], count: int | None, quick: GpuDevice
+) -> None:
+    rng = np.random.default_rng(0)
+    vectors, sizes = torch.geqrf(torch.tensor(rng.standard_normal(shape)))
+    given = [vectors, sizes[..., :count].clone()]
+    given[1][..., 0] = 0  # no reflection
+    ours = [
+        fw.tensor(x.numpy().astype("f4"), device=quick, requires_grad=True)
+        for x in given
+    ]
+    theirs = [x.requires_grad_() for x in given]
+    before = quick.gpu.counters.dispatches
+    found = fw.linalg.householder_product(*ours)
+    fw.eval(found)
+    assert quick.gpu.counters.dispatches - before < 10
+    wanted = torch.linalg.householder_product(*theirs)
+    seed = rng.standard_normal(shape)
+    found.backward(fw.tensor(seed.astype("f4"), device=quick))
+    wanted.backward(torch.tensor(seed))
+    exact = wanted.detach().numpy()
+    np.testing.assert_allclose(found.detach().numpy(), exact, 0, 1e-5)
+    for one, two in zip(ours, theirs):
+        assert one.grad is not None
+        assert two.grad is not None
+        np.testing.assert_allclose(one.grad.numpy(), two.grad, 1e-4, 1e-4)
