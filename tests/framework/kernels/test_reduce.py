@@ -272,6 +272,13 @@ def test_last_workgroup_combines_all(dtype: str, quads: GpuDevice) -> None:
         np.testing.assert_allclose(ops.mean(rows).item(), data.mean(), rtol=1e-5)
 
 
+@pytest.fixture
+def any_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reduce few columns four at a time too."""
+    monkeypatch.setattr(reduce, "LEAST_FOR_COLUMNS", 0)
+
+
+@pytest.mark.usefixtures("any_columns")
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])
 @pytest.mark.parametrize("shape", [(3, 64), (1000, 36), (9, 5, 260), (20_000, 32)])
 def test_four_adjacent_outputs_at_a_time(
@@ -298,6 +305,7 @@ def test_four_adjacent_outputs_at_a_time(
     assert answers[1:] == answers[:1] * 3
 
 
+@pytest.mark.usefixtures("any_columns")
 def test_columns_are_read_by_fours(device: vkbackend.Device) -> None:
     info = dataclasses.replace(device.info, kind="discrete")
 
