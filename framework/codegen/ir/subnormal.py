@@ -18,14 +18,14 @@ _CALLS = {
     "==": "same_number({0}, {1})",
     "!=": "!same_number({0}, {1})",
     "<": "smaller_number({0}, {1})",
-    ">": "smaller_number({1}, {0})",
+    ">": "larger_number({0}, {1})",
     "<=": "smaller_or_same({0}, {1})",
-    ">=": "smaller_or_same({1}, {0})",
+    ">=": "larger_or_same({0}, {1})",
 }
 """Functions of `glsl/lib/math/subnormal.glsl`."""
 
-_LARGER = re.compile(r"^(\w+\(.*\)) \|\| x != x \?")
-"""The condition of the larger or smaller of two numbers, which needs no branch."""
+_LARGER = ", x != x)) ? x : "
+"""Part of the larger or smaller of two numbers."""
 
 _CHOICES = frozenset({"signum(x)", "x != 0 ? 1 : 0"})
 """Expressions whose results are numbers, and depend on a comparison with 0."""
@@ -54,10 +54,9 @@ def _by_bits(program: KernelProgram, step: Instruction) -> Instruction:
     if {*step.types} <= FLUSHED:
         if step.result == "bool" and glsl == "x":
             glsl = "is_nonzero(x)"
-        elif step.result == "bool" or glsl in _CHOICES or " || x != x ? x : " in glsl:
+        elif step.result == "bool" or glsl in _CHOICES or _LARGER in glsl:
             glsl = re.sub(r"\bbool\((\w+)\)", r"is_nonzero(\1)", glsl)
             glsl = _COMPARISON.sub(_call, glsl).replace("signum(", "sign_of_bits(")
-            glsl = _LARGER.sub(r"any(bvec2(\1, x != x)) ?", glsl)
     return step._replace(glsl=glsl, types=tuple(types))
 
 

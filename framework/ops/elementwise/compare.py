@@ -374,7 +374,7 @@ def where_vjp(
 
 
 @elementwise(
-    glsl="x > y || x != x ? x : y",
+    glsl="any(bvec2(x > y, x != x)) ? x : y",
     reference=np.maximum,
     dtypes=NUMERIC,
 )
@@ -430,7 +430,7 @@ def maximum_vjp(
 
 
 @elementwise(
-    glsl="x < y || x != x ? x : y",
+    glsl="any(bvec2(x < y, x != x)) ? x : y",
     reference=np.minimum,
     dtypes=NUMERIC,
 )
@@ -483,7 +483,11 @@ def _share(
     )
 
 
-@elementwise(glsl="x > min || x != x ? x : min", reference=np.maximum, dtypes=NUMERIC)
+@elementwise(
+    glsl="any(bvec2(x > min, x != x)) ? x : min",
+    reference=np.maximum,
+    dtypes=NUMERIC,
+)
 def clamp_min(x: Tensor, min: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is larger.
 
@@ -516,7 +520,11 @@ def clamp_min_vjp(
     return _bounded(grad, x >= min, x < min, needs)
 
 
-@elementwise(glsl="x < max || x != x ? x : max", reference=np.minimum, dtypes=NUMERIC)
+@elementwise(
+    glsl="any(bvec2(x < max, x != x)) ? x : max",
+    reference=np.minimum,
+    dtypes=NUMERIC,
+)
 def clamp_max(x: Tensor, max: Tensor | float) -> Tensor:
     """Return each element, or the bound where that is smaller.
 

@@ -1,17 +1,24 @@
 // Comparisons of floats by their bits, for devices that take denormal numbers as 0
 //
-// Such a device compares right unless it takes both for 0: then it finds them the same, and
-// their bits decide. Nothing is computed in branches, as the operators && and || do it: a
-// compiler may keep those, and a kernel of 2-byte floats takes twice as long.
+// Such a device finds numbers the same that it takes for 0, but no number larger than one
+// that is not smaller, and NaN as it is: beside its comparison that of the bits decides.
+// Nothing is computed in branches, as the operators && and || do it: a compiler may keep
+// those, and a kernel of 2-byte floats takes twice as long.
 
 bool is_nonzero(float x) {
     return (floatBitsToUint(x) & 0x7fffffffu) != 0u;
 }
 
-// Numbers in order as integers; both zeros are 0.
+// Numbers in order as integers: -1 is -0.0, and 0 is 0.0.
 int number_order(float x) {
-    int bits = floatBitsToInt(x), sign = bits >> 31;
-    return ((bits & 0x7fffffff) ^ sign) - sign;
+    int bits = floatBitsToInt(x);
+    return bits ^ bits >> 31 & 0x7fffffff;
+}
+
+// Both zeros as one of them
+int number_order_or(float x, int zero) {
+    int order = number_order(x);
+    return is_nonzero(x) ? order : zero;
 }
 
 bool same_number(float x, float y) {
@@ -20,14 +27,22 @@ bool same_number(float x, float y) {
     return all(bvec2(x == y, any(bvec2(first == second, zeros))));
 }
 
+// The second operand is that which most often is a number for all: what is done to it alone
+// is done once.
 bool smaller_number(float x, float y) {
-    bool smaller = number_order(x) < number_order(y);
-    return any(bvec2(x < y, all(bvec2(x == y, smaller))));
+    return all(bvec2(x <= y, number_order(x) < number_order_or(y, -1)));
+}
+
+bool larger_number(float x, float y) {
+    return all(bvec2(x >= y, number_order(x) > number_order_or(y, 0)));
 }
 
 bool smaller_or_same(float x, float y) {
-    bool wrong = number_order(x) > number_order(y);
-    return all(bvec2(x <= y, !all(bvec2(x == y, wrong))));
+    return all(bvec2(x <= y, number_order(x) <= number_order_or(y, 0)));
+}
+
+bool larger_or_same(float x, float y) {
+    return all(bvec2(x >= y, number_order(x) >= number_order_or(y, -1)));
 }
 
 float sign_of_bits(float x) {

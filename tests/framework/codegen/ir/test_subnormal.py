@@ -106,7 +106,7 @@ def program(glsl: str, kind: str, names: str, takes: str, gives: str) -> KernelP
     ("given", "wanted"),
     [
         (("x < y", "float32", "x y", "float32", "bool"), "smaller_number(x, y)"),
-        (("x >= y", "bfloat16", "x y", "bfloat16", "bool"), "smaller_or_same(y, x)"),
+        (("x >= y", "bfloat16", "x y", "bfloat16", "bool"), "larger_or_same(x, y)"),
         (("x", "float32", "x", "bool", "bool"), "is_nonzero(x)"),
         (("x < y", "int32", "x y", "int32", "bool"), "x < y"),
         (("x < y", "float64", "x y", "float64", "bool"), "x < y"),
