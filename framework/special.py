@@ -12,7 +12,6 @@ from .autograd.tape import shown_as
 from .base.device import GpuDevice
 from .base.dtype import FLOAT, default_dtype, float32, float64
 from .base.errors import DomainError, DTypeError
-from .base.numbers import inf
 from .dispatch.keywords import takes_keywords
 from .ops.elementwise import special as _special
 from .ops.elementwise.bessel import i0, i0e, i1, i1e
@@ -27,7 +26,7 @@ from .ops.elementwise.cylinder import (
     scaled_modified_bessel_k0,
     scaled_modified_bessel_k1,
 )
-from .ops.elementwise.exponential import xlog1py
+from .ops.elementwise.exponential import entropy_term, xlog1py
 from .ops.elementwise.gamma import zeta
 from .ops.elementwise.orthogonal import (
     FAMILIES,
@@ -173,11 +172,7 @@ def entr(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype but complex; integers and bools are converted to the default dtype.
     """
-    x = _fractional(input)
-    found = -ops.xlogy(x, ops.where(x < 0, 1.0, x))
-    # At 0 the result is 0, not -0, which that at 1 is.
-    zero = ops.abs(x.detach())
-    return ops.where(x < 0, -inf, found + ops.where(x == 0, zero, -0.0))
+    return entropy_term(_fractional(input))
 
 
 @takes_keywords

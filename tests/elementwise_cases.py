@@ -187,6 +187,7 @@ ACTIVATION = {
     "hardtanh": activation(
         "hardtanh", F.hardtanh, None, {"min_val": -2, "max_val": 0.5}, exact=True
     ),
+    "softshrink": activation("softshrink", F.softshrink, None, {"lambd": 1.5}),
     "leaky_relu": activation("leaky_relu", F.leaky_relu, None, {"negative_slope": 0.3}),
     "elu": activation("elu", F.elu, ops.elu, {"alpha": 0.7}),
     "gelu_exact": activation("gelu_exact", F.gelu, ops.gelu),
@@ -206,6 +207,13 @@ ACTIVATION = {
         lambda slope, x, low, high: (
             torch.where((x <= low) | (x >= high), 0, slope) + 0 * x
         ),
+        exact=True,
+    ),
+    "slope_outside": Case(
+        REGISTRY["slope_outside"],
+        tuple(sample(*shapes, lambd=0.75) for shapes in EQUAL),
+        lambda slope, x, lambd: np.where(np.abs(x) <= lambd, 0, slope),
+        lambda slope, x, lambd: torch.where(x.abs() <= lambd, 0, slope) + 0 * x,
         exact=True,
     ),
     "piecewise_grad": Case(

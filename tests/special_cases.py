@@ -240,6 +240,12 @@ SPECIAL = {
         "sine_quotient", in_float64(lambda x: special.spherical_jn(0, x)),
         None, -9, 9,
     ),
+    "normalized_sinc": unary(
+        "normalized_sinc", in_float64(np.sinc), in_float32(torch.sinc), -9, 9
+    ),
+    "entropy_term": unary(
+        "entropy_term", in_float64(special.entr), in_float32(torch.special.entr), 0.1, 3
+    ),
     "sine_quotient_slope": unary(
         "sine_quotient_slope",
         in_float64(lambda x: -np.sign(x) * special.spherical_jn(1, np.abs(x))),

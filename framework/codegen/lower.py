@@ -57,19 +57,31 @@ MIN_TILE_EDGE = 16
 NARROW = {
     "normal_gate": "quick_gate",
     "normal_slope": "quick_slope",
+    "precise_acos": "quick_acos",
+    "precise_acosh": "quick_acosh",
+    "precise_asin": "quick_asin",
+    "precise_asinh": "quick_asinh",
+    "precise_atanh": "quick_atanh",
     "precise_erf": "quick_erf",
     "precise_erfinv": "quick_erfinv",
     "precise_exp": "quick_full_exp",
     "precise_log": "quick_log",
+    "precise_log10": "quick_log10",
+    "precise_log1p": "quick_log1p",
+    "precise_log2": "quick_log2",
     "precise_tanh": "quick_tanh",
+    "power": "quick_power",
+    "entropy_term": "quick_entropy_term",
     "logistic": "quick_logistic",
     "gated": "quick_gated",
     "softly_gated": "quick_softly_gated",
+    "sine_quotient": "quick_sine_quotient",
     "log_add_exp": "quick_log_add_exp",
     "log_add_exp2": "quick_log_add_exp2",
+    "log_logistic": "quick_log_logistic",
+    "softplus_of": "quick_softplus_of",
     "truncated_remainder": "quick_truncated_remainder",
     "floored_remainder": "quick_floored_remainder",
-    "sine_quotient": "quick_sine_quotient",
 }
 """GLSL functions precise enough for 2-byte results, by the exact ones."""
 
@@ -477,11 +489,16 @@ class Lowering:
         result = node.outputs[0].dtype
         glsl = node.op.complex_glsl if compute.is_complex else node.op.glsl
         assert glsl is not None
+        # A condition of bools is no number on the way.
+        types = tuple(
+            "bool" if f"bool({name})" in glsl and self._is_bool(given) else compute.name
+            for name, given in zip(node.op.operands, arguments)
+        )
         return self._add(
             Instruction(
                 _narrowed(glsl) if result.is_float and result.itemsize == 2 else glsl,
                 node.op.operands,
-                (compute.name,) * len(arguments),
+                types,
                 tuple(arguments),
                 result.name,
                 per_row,
@@ -520,6 +537,15 @@ class Lowering:
         made = self.made.get(id(operand.value))
         key = (id(operand.value), operand.layout)
         return Reference("in", self.numbers[key]) if made is None else made
+
+    def _is_bool(self, reference: Reference) -> bool:
+        """Whether an operand is of bools in memory, or of an instruction."""
+        if reference.source == "op":
+            step = self.steps[reference.number]
+            return not isinstance(step, Fold) and step.result == "bool"
+        if reference.source == "in":
+            return self.accesses[reference.number].dtype == "bool"
+        return False
 
     def _scalar(self, k: int, at: int, kind: str) -> Reference:
         self.scalars.append((k, at))

@@ -24,6 +24,7 @@ from .activation import (
     selu as selu,
     silu as silu,
     softplus as softplus,
+    softshrink as softshrink,
     softsign as softsign,
     swiglu as swiglu,
 )

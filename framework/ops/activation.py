@@ -68,7 +68,7 @@ def piecewise(grad: Tensor, x: Tensor) -> Tensor:
 
 
 @elementwise(
-    glsl="x <= low || x >= high ? 0 : slope",
+    glsl="any(bvec2(x <= low, x >= high)) ? 0 : slope",
     reference=lambda slope, x, low, high: np.where((x <= low) | (x >= high), 0, slope),
     dtypes=FLOAT,
 )
@@ -128,6 +128,38 @@ def hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 @hardtanh.vjp
 def hardtanh_vjp(grad: Tensor, x: Tensor, min_val: float, max_val: float) -> Tensor:
     return _slope_between(grad, x, min_val, max_val)
+
+
+@elementwise(
+    glsl="all(bvec2(x >= -lambd, x <= lambd)) ? 0 : slope",
+    reference=lambda slope, x, lambd: np.where((x >= -lambd) & (x <= lambd), 0, slope),
+    dtypes=FLOAT,
+)
+def _slope_outside(slope: Tensor, x: Tensor, lambd: float) -> Tensor:
+    """Return a gradient, but 0 where |x| is at most `lambd`; at NaN it flows."""
+
+
+@_slope_outside.vjp
+def _slope_outside_vjp(
+    grad: Tensor, x: Tensor, lambd: float, needs: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
+    return _slope_outside(grad, x, lambd), _no_slope(x) if needs[1] else None
+
+
+@elementwise(
+    glsl="soft_shrunk(x, lambd)",
+    reference=lambda x, lambd: np.where(
+        x > lambd, x - lambd, np.where(x < -lambd, x + lambd, np.where(x != x, x, 0))
+    ),
+    dtypes=FLOAT,
+)
+def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    """Return each element moved by `lambd` towards 0, at most to it; NaN stays NaN."""
+
+
+@softshrink.vjp
+def softshrink_vjp(grad: Tensor, x: Tensor, lambd: float) -> Tensor:
+    return _slope_outside(grad, x, lambd)
 
 
 def relu6(x: Tensor) -> Tensor:
@@ -302,7 +334,7 @@ def silu_vjp(grad: Tensor, x: Tensor) -> Tensor:
 
 @autocast_float32_on_device
 @elementwise(
-    glsl="beta * x > threshold ? x : log1p_exp(beta * x) / beta",
+    glsl="softplus_of(x, beta, threshold)",
     reference=lambda x, beta, threshold: np.where(
         beta * x > threshold, x, np.logaddexp(0, beta * x) / beta
     ),

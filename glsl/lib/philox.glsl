@@ -41,7 +41,7 @@ vec4 random_uniform(uint block, uvec2 key, uvec2 call) {
 // off by 2^-21
 float negative_log(float x) {
     float n;
-    float f = reduce_logarithm(x, n);
+    float f = reduce_normal(x, n);
     return -logarithm(f, n);
 }
 

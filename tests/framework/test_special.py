@@ -120,3 +120,13 @@ def test_entropy_has_the_signs_of_zeros_that_pytorch_has() -> None:
     assert found[3:] == pytest.approx(wanted[3:])
     half = fw.tensor([0.5], dtype=fw.bfloat16)
     assert fw.special.entr(half).dtype is fw.bfloat16
+
+
+def test_slopes_of_entropy_are_those_of_pytorch() -> None:
+    values = [-1.0, 0.0, 0.3, 1.0, 2.0, float("inf"), float("nan")]
+    slopes = []
+    for each in (fw, torch):
+        x = each.tensor(values, requires_grad=True)
+        each.special.entr(x).sum().backward()
+        slopes.append(x.grad.tolist())
+    assert slopes[0] == pytest.approx(slopes[1], nan_ok=True)

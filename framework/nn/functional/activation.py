@@ -435,7 +435,6 @@ def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     return input.hardshrink(lambd)
 
 
-@shown_as("SoftshrinkBackward0", "input")
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Return `input` moved by `lambd` towards 0, at most to it.
 
@@ -459,8 +458,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     need_real_float("softshrink", input=input)
     if lambd < 0:
         raise DomainError(f"softshrink: lambd is {lambd}; it must be at least 0")
-    lower = ops.where(input < -lambd, input + lambd, input * 0.0)
-    return ops.where(input > lambd, input - lambd, lower)
+    return ops.softshrink(input, lambd)
 
 
 def _random_slopes(input: Tensor, lower: float, upper: float) -> Tensor:

@@ -43,7 +43,7 @@ from .compare import (
 from .complex_numbers import _angle, _complex_sign
 from .exponential import exp2, log, log_add_exp2, pow
 from .gamma import lgamma
-from .trigonometric import sin, sine_quotient
+from .trigonometric import normalized_sinc, sin
 from .unary import abs, copy, floor, sign, with_zero_gradient
 
 if TYPE_CHECKING:
@@ -507,9 +507,10 @@ def sinc(input: Tensor) -> Tensor:
     input : Tensor, any shape
         Any dtype; integers and bools are converted to the default dtype.
     """
-    angle = mul(_fractional(input), math.pi)
-    if not angle.dtype.is_complex:
-        return sine_quotient(angle)
+    turns = _fractional(input)
+    if not turns.dtype.is_complex:
+        return normalized_sinc(turns)
+    angle = mul(turns, math.pi)
     zero = eq(angle, 0.0)
     safe = where(zero, 1.0, angle)
     # The parabola has the derivatives of 0.

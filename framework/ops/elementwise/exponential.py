@@ -428,6 +428,25 @@ def xlogy_vjp(
     )
 
 
+def _host_entropy(x: np.ndarray) -> np.ndarray:
+    """Return -x log(x); 0 at 0, minus infinity below."""
+    inside = np.where(x > 0, x, 1)
+    found = np.where(x > 0, -inside * np.log(inside), np.where(x < 0, -np.inf, x))
+    return np.where(x == 0, 0, found).astype(x.dtype)
+
+
+@elementwise(
+    glsl="entropy_term(x)", reference=_host_entropy, dtypes=FLOAT, fractional=True
+)
+def entropy_term(x: Tensor) -> Tensor:
+    """Return -x log(x); 0 at 0, minus infinity below."""
+
+
+@entropy_term.vjp
+def entropy_term_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * -(log(x) + 1.0)
+
+
 def _host_xlog1py(x: np.ndarray, other: np.ndarray) -> np.ndarray:
     zero = (x == 0) & ~np.isnan(other)
     return np.where(zero, x.dtype.type(0), x * np.log1p(np.where(zero, 1, other)))

@@ -343,6 +343,26 @@ def sine_quotient_vjp(grad: Tensor, x: Tensor) -> Tensor:
     return grad * _sine_quotient_slope(x)
 
 
+def _host_sinc(x: np.ndarray) -> np.ndarray:
+    """Return sin(pi x) / (pi x); NumPy's multiplies by pi before it reduces."""
+    wide = x.astype(np.float64, copy=False)
+    with np.errstate(all="ignore"):
+        rest = wide - 2 * np.round(0.5 * wide)
+        folded = np.where(np.abs(rest) > 0.5, np.copysign(1, rest) - rest, rest)
+        found = np.sin(np.pi * folded) / (np.pi * wide)
+        return np.where(wide == 0, 1, found).astype(x.dtype)
+
+
+@elementwise(glsl="normalized_sinc(x)", reference=_host_sinc, dtypes=FLOAT)
+def normalized_sinc(x: Tensor) -> Tensor:
+    """Return sin(pi x) / (pi x), and 1 at 0."""
+
+
+@normalized_sinc.vjp
+def normalized_sinc_vjp(grad: Tensor, x: Tensor) -> Tensor:
+    return grad * (_sine_quotient_slope(x * math.pi) * math.pi)
+
+
 @elementwise(glsl="sine_quotient_slope(x)", reference=_host_slope, dtypes=FLOAT)
 def _sine_quotient_slope(x: Tensor) -> Tensor:
     """Return the derivative of `sine_quotient`."""

@@ -219,6 +219,16 @@ double log1p_exp(double x) {
     return max(x, 0.0lf) + precise_log1p(precise_exp(-abs(x)));
 }
 
+double softplus_of(double x, double beta, double threshold) {
+    double scaled = beta * x;
+    return scaled > threshold ? x : log1p_exp(scaled) / beta;
+}
+
+double entropy_term(double x) {
+    double value = -x * precise_log(x);
+    return x == 0.0lf ? 0.0lf : x < 0.0lf ? -INFINITE_DOUBLE : value;
+}
+
 double log_logistic(double x) {
     return min(x, 0.0lf) - precise_log1p(precise_exp(-abs(x)));
 }

@@ -291,3 +291,21 @@ double sine_quotient_slope(double x) {
     y = fma(y, u, -0.3333333333333333lf);
     return x * y;
 }
+
+// The polynomial has an error of 2^-61.
+double normalized_sinc(double x) {
+    precise double rest = fma(-2.0lf, roundEven(0.5lf * x), x);
+    double size = abs(rest), folded = rest < 0.0lf ? size - 1.0lf : 1.0lf - size;
+    double t = size > 0.5lf ? folded : rest, u = t * t;
+    double y = 2.4502943624559793e-07lf;
+    y = fma(y, u, -6.972099660851199e-06lf);
+    y = fma(y, u, 0.0001484278414189103lf);
+    y = fma(y, u, -0.0023460808954639607lf);
+    y = fma(y, u, 0.02614784780555096lf);
+    y = fma(y, u, -0.19075182412149616lf);
+    y = fma(y, u, 0.8117424252833393lf);
+    y = fma(y, u, -1.6449340668482264lf);
+    y = fma(y, u, 1.0lf);
+    double far = t * y / x;
+    return abs(x) <= 0.5lf ? y : far;
+}

@@ -1,6 +1,7 @@
 // Arithmetic of every type: division with remainder, signs, bits and powers
 
 #include "division.glsl"
+#include "sign.glsl"
 #include "upper_half.glsl"
 
 // x - y * trunc(x / y) for normal x >= y > 0 with a quotient below 2^11, exact: the
@@ -55,11 +56,6 @@ float quick_truncated_remainder(float x, float y) {
     return uintBitsToFloat(floatBitsToUint(rest) | floatBitsToUint(x) & 1u << 31);
 }
 
-float with_sign_of(float x, float y) {
-    uint sign = floatBitsToUint(y) & 1u << 31;
-    return uintBitsToFloat(floatBitsToUint(x) & 0x7fffffffu | sign);
-}
-
 bool has_sign(float x) {
     return floatBitsToUint(x) >> 31 != 0u;
 }
@@ -103,6 +99,13 @@ float floored_quotient(float x, float y) {
 
 float truncated_quotient(float x, float y) {
     return trunc(rounded_quotient(x, y));
+}
+
+// x moved by `size` towards 0, at most to it
+float soft_shrunk(float x, float size) {
+    float above = x - size, below = x + size, value = x != x ? x : 0.0;
+    value = x < -size ? below : value;
+    return x > size ? above : value;
 }
 
 float magnitude(float x) {
@@ -307,6 +310,10 @@ double neighbour(double x, double y) {
 
 double raised_sixth(double x) {
     return (x + 3.0) / 6.0;
+}
+
+double soft_shrunk(double x, double size) {
+    return x > size ? x - size : x < -size ? x + size : x != x ? x : 0.0lf;
 }
 
 double magnitude(double x) {

@@ -15,7 +15,7 @@
 
 const float EULER_GAMMA = 0.577215665;
 const float SPACING = 0.45;
-const uint NODES = 10u;
+const uint QUADRATURE_NODES = 10u;
 
 // The sums of first and second kind over q = x * x / 4, of terms with alternating signs
 // for J and Y (direction -1) and positive ones for I and K (1).
@@ -44,7 +44,7 @@ vec2 inverse_root(float q, out vec2 root) {
 // exp(x) K(x) for x >= 1.5
 float scaled_decaying(float x, uint order) {
     float sum = 0.5;
-    for (uint k = 1u; k <= NODES; ++k) {
+    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
         float square = SPACING * SPACING * float(k * k), part = square / x;
         float top = order == 1u ? 1.0 + part : 1.0;
         sum += precise_exp(-square) * top / sqrt(1.0 + 0.5 * part);
@@ -55,7 +55,7 @@ float scaled_decaying(float x, uint order) {
 // J and Y for x >= 3: K at -i x
 vec2 oscillating(float x, uint order) {
     vec2 sum = vec2(0.5, 0.0), root;
-    for (uint k = 1u; k <= NODES; ++k) {
+    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
         float square = SPACING * SPACING * float(k * k), q = 0.5 * square / x;
         vec2 value = inverse_root(q, root);
         if (order == 1u)
@@ -131,7 +131,7 @@ float precise_airy(float x) {
     if (x > -2.3 && x < 1.3) return airy_series(x);
     float size = abs(x), root = sqrt(size), zeta = 0.666666667 * size * root;
     vec2 sum = vec2(0.5, 0.0), unit;
-    for (uint k = 1u; k <= NODES; ++k) {
+    for (uint k = 1u; k <= QUADRATURE_NODES; ++k) {
         float square = SPACING * SPACING * float(k * k), q = 0.5 * square / zeta;
         float weight = precise_exp(-square);
         if (x > 0.0) {

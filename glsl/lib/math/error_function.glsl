@@ -10,7 +10,8 @@ float erf_near_zero(float x) {
     float series = polynomial(u, 0.0051871622, -0.00079978531, 7.80690316e-05);
     series = polynomial(u, -0.37612626, 0.112835787, -0.0268533472, series);
     // Tiny products would be lost where denormal numbers count as 0.
-    return abs(x) < 1e-20 ? x * 1.12837917 : fma(x, polynomial(u, 0.128379166, series), x);
+    float tiny = x * 1.12837917, value = fma(x, polynomial(u, 0.128379166, series), x);
+    return abs(x) < 1e-20 ? tiny : value;
 }
 
 float precise_erf(float x) {
@@ -22,8 +23,9 @@ float precise_erf(float x) {
     float n, rest = reduce_exponent(-series, n);
     float power = power_of_two(n);
     float large = fma(-power, expm1_near_zero(rest), 1.0 - power);
-    large = x < 0.0 ? -large : large;
-    return x != x ? x : abs(x) < 0.9375 ? erf_near_zero(x) : large;
+    large = with_sign_of(large, x);
+    float small = erf_near_zero(x), value = abs(x) < 0.9375 ? small : large;
+    return x != x ? x : value;
 }
 
 float precise_erfc(float x) {
@@ -48,8 +50,10 @@ float precise_erfc(float x) {
     float share = two * inverse;
     share = fma(share, fma(-share, one, 1.0), share);
     float tail = bell * power_of_two(n + 64.0) * series * share * 5.42101086e-20;
-    float value = x < 0.0 ? 2.0 - tail : tail;
-    return x != x ? x : abs(x) < 0.5 ? 1.0 - erf_near_zero(x) : value;
+    float left = 2.0 - tail, inner = 1.0 - erf_near_zero(x);
+    float value = x < 0.0 ? left : tail;
+    value = abs(x) < 0.5 ? inner : value;
+    return x != x ? x : value;
 }
 
 // exp(x^2) erfc(x) for x >= 0.5

@@ -8,6 +8,7 @@
 
 #include "polynomial.glsl"
 #include "power_of_two.glsl"
+#include "sign.glsl"
 #include "upper_half.glsl"
 
 #define INFINITE uintBitsToFloat(0x7f800000u)
@@ -112,12 +113,25 @@ float precise_expm1(float x) {
     return x != x || x == 0.0 ? x : value;
 }
 
-// x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); f is returned.
+// x = 2^n (1 + f) with 1 + f between sqrt(1/2) and sqrt(2); f is returned. The exponent of
+// x is as much larger as `bias` is.
+float reduce_biased(float x, int bias, out float n) {
+    uint bits = floatBitsToUint(x) + (0x3f800000u - 0x3f3504f3u);
+    n = float(int(bits >> 23) - bias);
+    return uintBitsToFloat((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0;
+}
+
+// Of x of at least 2^-126
+float reduce_normal(float x, out float n) {
+    return reduce_biased(x, 127, n);
+}
+
+// Of any x above 0. What may be a branch costs more than to compute both sides; so do the
+// functions from here on.
 float reduce_logarithm(float x, out float n) {
     bool tiny = x < 1.17549435e-38;
-    uint bits = floatBitsToUint(tiny ? x * 8388608.0 : x) + (0x3f800000u - 0x3f3504f3u);
-    n = float(int(bits >> 23) - (tiny ? 150 : 127));
-    return uintBitsToFloat((bits & 0x007fffffu) + 0x3f3504f3u) - 1.0;
+    float raised = x * 8388608.0;
+    return reduce_biased(tiny ? raised : x, tiny ? 150 : 127, n);
 }
 
 // log(1 + f) - (f - f^2 / 2) for f from `reduce_logarithm`; error 2^-27 of log(1 + f).
@@ -134,8 +148,10 @@ float logarithm(float f, float n) {
 
 // The value where x is positive and finite, otherwise what a logarithm of x is.
 float logarithm_or_limit(float x, float value) {
-    float other = x == 0.0 ? -INFINITE : x < 0.0 ? NOT_A_NUMBER : x;
-    return x > 0.0 && x < INFINITE ? value : other;
+    float undefined = NOT_A_NUMBER, least = -INFINITE;
+    float other = x < 0.0 ? undefined : x;
+    other = x == 0.0 ? least : other;
+    return all(bvec2(x > 0.0, x < INFINITE)) ? value : other;
 }
 
 float precise_log(float x) {
@@ -167,13 +183,27 @@ float precise_log10(float x) {
     return logarithm_or_limit(x, n * 0.301025391 + (parts.x * 0.434204102 + low));
 }
 
-float precise_log1p(float x) {
-    float n;
-    reduce_logarithm(1.0 + x, n);
+// log(1 + x) for x above -1 and up to 2^126
+float log1p_in_range(float x) {
+    // The bits of 2^n are those of 1 and these.
+    uint up = floatBitsToUint(1.0 + x) - 0x3f3504f3u & 0xff800000u;
+    float down = uintBitsToFloat(0x3f800000u - up);
     // 1 + x would lose the last bits of x: both are scaled before they are added.
-    precise float scale = n > 60.0 ? 0.0 : power_of_two(-n);
-    precise float f = times_power_of_two(x, -n) + (scale - 1.0);
-    float value = logarithm_or_limit(1.0 + x, logarithm(f, n));
+    precise float f = fma(x, down, down - 1.0);
+    return logarithm(f, float(int(up)) * 1.1920929e-07);
+}
+
+// log(1 + x) for x of at least 0, or 3 log(2) more than log(x)
+float log1p_or_eightfold(float x, float size, bool far) {
+    float part = 0.25 * size, value = log1p_in_range(far ? part : x);
+    return value + (far ? 2.07944154 : 0.0);
+}
+
+float precise_log1p(float x) {
+    bool large = x > 1e30;
+    float lowered = x * LOWER;
+    float value = log1p_in_range(large ? lowered : x) + (large ? 44.3614196 : 0.0);
+    value = logarithm_or_limit(1.0 + x, value);
     return x == 0.0 ? x : value;
 }
 
@@ -252,19 +282,24 @@ float positive_power(float x, float y) {
     return times_power_of_two(1.0 + expm1_near_zero(rest * 0.693147182), n);
 }
 
-// Special cases as in C, F.10.4.4
+// x^y, given |x|^y where that is not special; special cases as in C, F.10.4.4
+float power_or_limit(float x, float y, float value) {
+    float size = abs(x), half_way = 0.5 * y, square = x * x;
+    float infinite = INFINITE, undefined = NOT_A_NUMBER;
+    bool whole = floor(y) == y;
+    bool odd = all(bvec2(whole, floor(half_way) != half_way));
+    float limit = (size == 0.0) == (y > 0.0) ? 0.0 : infinite;
+    float result = any(bvec2(size == 0.0, size == infinite)) ? limit : value;
+    uint sign = floatBitsToUint(x) & 1u << 31;
+    result = uintBitsToFloat(floatBitsToUint(result) | (odd ? sign : 0u));
+    bool root = all(bvec3(x < 0.0, !whole, size != infinite));
+    result = any(bvec3(root, x != x, y != y)) ? undefined : result;
+    result = any(bvec2(y == 0.0, x == 1.0)) ? 1.0 : result;
+    return y == 2.0 ? square : result;
+}
+
 float power(float x, float y) {
-    float size = abs(x), half_way = 0.5 * y;
-    bool whole = floor(y) == y, odd = whole && floor(half_way) != half_way;
-    float result = positive_power(size, y);
-    if (size == 0.0 || size == INFINITE)
-        result = (size == 0.0) == (y > 0.0) ? 0.0 : INFINITE;
-    uint sign = odd ? floatBitsToUint(x) & 1u << 31 : 0u;
-    result = uintBitsToFloat(floatBitsToUint(result) | sign);
-    bool undefined = x < 0.0 && !whole && size != INFINITE;
-    result = undefined || x != x || y != y ? NOT_A_NUMBER : result;
-    result = y == 0.0 || x == 1.0 ? 1.0 : result;
-    return y == 2.0 ? x * x : result;
+    return power_or_limit(x, y, positive_power(abs(x), y));
 }
 
 float logistic(float x) {
@@ -284,20 +319,38 @@ float gated(float x, float z) {
 float softly_gated(float x) {
     float raised = raised_falling_exp(-abs(x));
     float e = raised * LOWER;
-    float right = (1.0 + 2.0 * e) / (1.0 + 2.0 * e * (1.0 + e));
-    float left = (2.0 + e) / (2.0 + e * (2.0 + e));
-    return x >= 0.0 ? x * right : (x < -103.0 ? x * e : x * raised * LOWER) * left;
+    float above_right = fma(e, 2.0, 1.0), above_left = 2.0 + e;
+    float below_right = fma(e * 2.0, 1.0 + e, 1.0), below_left = fma(e, 2.0 + e, 2.0);
+    bool right = x >= 0.0, lost = x < -103.0;
+    float quotient =
+        (right ? above_right : above_left) / (right ? below_right : below_left);
+    float left = x * (lost ? e : raised) * (lost ? 1.0 : LOWER);
+    return (right ? x : left) * quotient;
 }
 
 // log(1 + e) for 0 <= e <= 1, where the logarithm's reduction is one comparison
 float log1p_of_part(float e) {
     bool large = e > 0.414213568;
-    return logarithm(large ? 0.5 * e - 0.5 : e, large ? 1.0 : 0.0);
+    float below_half = fma(0.5, e, -0.5);
+    return logarithm(large ? below_half : e, large ? 1.0 : 0.0);
 }
 
 // log(1 + exp(x)), which is x to float32 from 17 on
 float log1p_exp(float x) {
     return max(x, 0.0) + log1p_of_part(falling_exp(-abs(x)));
+}
+
+// log(1 + exp(beta x)) / beta, but x where beta x is above a threshold
+float softplus_of(float x, float beta, float threshold) {
+    float scaled = beta * x, value = log1p_exp(scaled) / beta;
+    return scaled > threshold ? x : value;
+}
+
+// -x log(x), which is 0 at 0 and minus infinity below
+float entropy_term(float x) {
+    float value = -x * precise_log(x);
+    float least = -INFINITE, other = x < 0.0 ? least : value;
+    return x == 0.0 ? 0.0 : other;
 }
 
 // log(exp(x) + exp(y)); where both are infinite they do not differ.
@@ -341,23 +394,24 @@ float quick_logistic(float x) {
     return (x >= 0.0 ? 1.0 : e) * (1.0 / (1.0 + e));
 }
 
-// log2(1 + 2^-apart), which is 1 for 0; relative error 2^-22, and that of exp2.
-float quick_log2_of_sum(float apart) {
-    float e = exp2(-apart);
+// log2(1 + e) for 2^64 e from 0 to 2^64, in range however small e; relative error 2^-22
+float quick_log2_of_sum(float raised) {
+    float e = raised * LOWER;
     float series = polynomial(e, 0.255339444, -0.154287994, 0.0627759546, -0.0120653091);
     series = polynomial(e, 0.480031103, -0.353179693, series);
-    return e * polynomial(e, 1.44269478, -0.721308231, series);
+    return raised * polynomial(e, 1.44269478, -0.721308231, series) * LOWER;
 }
 
 float quick_log_add_exp2(float x, float y) {
     float apart = x == y ? 0.0 : abs(x - y);
-    float value = max(x, y) + quick_log2_of_sum(apart);
+    float value = max(x, y) + quick_log2_of_sum(exp2(64.0 - apart));
     return x != x || y != y ? NOT_A_NUMBER : value;
 }
 
 float quick_log_add_exp(float x, float y) {
-    float apart = x == y ? 0.0 : abs(x - y) * LOG2_E;
-    float value = fma(quick_log2_of_sum(apart), 0.693147182, max(x, y));
+    float apart = x == y ? 0.0 : x - y;
+    float sum = quick_log2_of_sum(quick_raised_exp(apart));
+    float value = fma(sum, 0.693147182, max(x, y));
     return x != x || y != y ? NOT_A_NUMBER : value;
 }
 
@@ -378,14 +432,71 @@ float quick_softly_gated(float x) {
     return right ? value : value * raised * LOWER;
 }
 
-// Near 1 log2 is only right to 2^-21 of 1, so there it is a series.
-float quick_log(float x) {
+float quick_log1p_exp(float x) {
+    float sum = quick_log2_of_sum(quick_raised_exp(x));
+    float value = fma(sum, 0.693147182, max(x, 0.0));
+    return x != x ? x : value;
+}
+
+float quick_softplus_of(float x, float beta, float threshold) {
+    float scaled = beta * x, value = quick_log1p_exp(scaled) / beta;
+    return scaled > threshold ? x : value;
+}
+
+float quick_log_logistic(float x) {
+    float sum = quick_log2_of_sum(quick_raised_exp(x));
+    float value = fma(sum, -0.693147182, min(x, 0.0));
+    return x != x ? x : value;
+}
+
+// log2(x) for x above 0, and finite. Near 1 log2 is only right to 2^-21 of 1, so there it
+// is a series.
+float quick_log2_inside(float x) {
     float f = x - 1.0;
-    float near = f * polynomial(f, 1.0, -0.5, 0.333333343, -0.25);
+    float near = f * polynomial(f, 1.44269502, -0.721347511, 0.48089835, -0.360673755);
     bool tiny = x < 1.17549435e-38;
-    float far = log2(tiny ? x * 8388608.0 : x) - (tiny ? 23.0 : 0.0);
-    float value = abs(f) < 0.03125 ? near : far * 0.693147182;
-    return logarithm_or_limit(x, value);
+    float raised = x * 8388608.0;
+    float far = log2(tiny ? raised : x) - (tiny ? 23.0 : 0.0);
+    return abs(f) < 0.03125 ? near : far;
+}
+
+float quick_log(float x) {
+    return logarithm_or_limit(x, quick_log2_inside(x) * 0.693147182);
+}
+
+// Products with the logarithm of a number near 1 need more of it than log2 has.
+float quick_power(float x, float y) {
+    float size = abs(x), f = size - 1.0;
+    float series = polynomial(f, -0.360673755, 0.288539004, -0.240449175);
+    float near = f * polynomial(f, 1.44269502, -0.721347511, 0.48089835, series);
+    bool tiny = size < 1.17549435e-38;
+    float raised = size * 8388608.0;
+    float far = log2(tiny ? raised : size) - (tiny ? 23.0 : 0.0);
+    float product = clamp(y, -1e30, 1e30) * (abs(f) < 0.125 ? near : far);
+    // By the square of its root: see `quick_full_exp`
+    float root = exp2(0.5 * clamp(product, -300.0, 300.0));
+    return power_or_limit(x, y, root * root);
+}
+
+float quick_log2(float x) {
+    return logarithm_or_limit(x, quick_log2_inside(x));
+}
+
+float quick_log10(float x) {
+    return logarithm_or_limit(x, quick_log2_inside(x) * 0.301029996);
+}
+
+float quick_entropy_term(float x) {
+    float value = -x * quick_log(x);
+    float least = -INFINITE, other = x < 0.0 ? least : value;
+    return x == 0.0 ? 0.0 : other;
+}
+
+float quick_log1p(float x) {
+    float near = x * polynomial(x, 1.0, -0.5, 0.333333343, -0.25);
+    float far = logarithm_or_limit(1.0 + x, log2(1.0 + x) * 0.693147182);
+    float value = abs(x) < 0.03125 ? near : far;
+    return x == 0.0 ? x : value;
 }
 
 #ifdef FLOAT64

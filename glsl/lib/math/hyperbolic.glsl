@@ -47,18 +47,22 @@ float precise_asinh(float x) {
     // For |x| < 1/2; error 2^-33.
     float series = polynomial(u, 0.0300335698, -0.020049585, 0.0092566302);
     series = polynomial(u, -0.166666657, 0.0749990717, -0.0446160957, series);
-    float large = precise_log1p(size + u / (1.0 + sqrt(1.0 + u)));
-    // Beyond, the square overflows and the 1 does not count.
-    if (size > 1e9) large = precise_log(size) + 0.693147182;
-    large = x < 0.0 ? -large : large;
-    return x == 0.0 ? x : size < 0.5 ? fma(x * u, series, x) : large;
+    float small = fma(x * u, series, x);
+    // Beyond 1e9, where the square overflows, the 1 does not count.
+    float above = size + u / (1.0 + sqrt(1.0 + u));
+    float large = log1p_or_eightfold(above, size, size > 1e9);
+    large = with_sign_of(large, x);
+    float value = size < 0.5 ? small : large;
+    return any(bvec2(x == 0.0, !(size < INFINITE))) ? x : value;
 }
 
 float precise_acosh(float x) {
-    float above = x - 1.0;
-    float value = precise_log1p(above + sqrt(2.0 * above + above * above));
-    if (x > 1e9) value = precise_log(x) + 0.693147182;
-    return x >= 1.0 ? value : NOT_A_NUMBER;
+    float less = x - 1.0;
+    float above = less + sqrt(fma(less, less, 2.0 * less));
+    float value = log1p_or_eightfold(above, x, x > 1e9);
+    float undefined = NOT_A_NUMBER;
+    value = x < INFINITE ? value : x;
+    return x < 1.0 ? undefined : value;
 }
 
 float precise_atanh(float x) {
@@ -66,10 +70,48 @@ float precise_atanh(float x) {
     // For |x| < 1/2; error 2^-29.
     float series = polynomial(u, 0.118163861, 0.0516043603, 0.176378503);
     series = polynomial(u, 0.333333015, 0.20002453, 0.142237857, series);
-    float large = 0.5 * precise_log1p(2.0 * size / (1.0 - size));
-    large = size == 1.0 ? INFINITE : size > 1.0 ? NOT_A_NUMBER : large;
-    large = x < 0.0 ? -large : large;
-    return size < 0.5 ? fma(x * u, series, x) : large;
+    float small = fma(x * u, series, x);
+    float large = 0.5 * log1p_in_range(2.0 * size / (1.0 - size));
+    float undefined = NOT_A_NUMBER, infinite = INFINITE;
+    float limit = size == 1.0 ? infinite : undefined;
+    large = size < 1.0 ? large : limit;
+    large = with_sign_of(large, x);
+    return size < 0.5 ? small : large;
+}
+
+// The same for results that are rounded to 2 bytes; relative error 2^-16. Series are for
+// |x| < 1/4, with errors of 2^-21 and 2^-19.
+float quick_asinh(float x) {
+    float size = abs(x), u = x * x;
+    float small = fma(x * u, polynomial(u, -0.166596368, 0.0712974966), x);
+    float root = sqrt(fma(x, x, 1.0));
+    root = size > 1e9 ? size : root;
+    // By half of it, which does not overflow
+    float large = fma(log2(fma(0.5, root, 0.5 * size)), 0.693147182, 0.693147182);
+    large = with_sign_of(large, x);
+    float value = size < 0.25 ? small : large;
+    return any(bvec2(x == 0.0, !(size < INFINITE))) ? x : value;
+}
+
+float quick_acosh(float x) {
+    float root = sqrt(fma(x, x, -1.0));
+    root = x > 1e9 ? x : root;
+    float value = fma(log2(fma(0.5, root, 0.5 * x)), 0.693147182, 0.693147182);
+    float undefined = NOT_A_NUMBER, limit = x == 1.0 ? 0.0 : undefined;
+    value = x < INFINITE ? value : x;
+    return x > 1.0 ? value : limit;
+}
+
+float quick_atanh(float x) {
+    float size = abs(x), u = x * x;
+    float small = fma(x * u, polynomial(u, 0.33307302, 0.213172674), x);
+    float large = 0.346573591 * (log2(1.0 + size) - log2(1.0 - size));
+    float undefined = NOT_A_NUMBER, infinite = INFINITE;
+    float limit = size == 1.0 ? infinite : undefined;
+    large = size < 1.0 ? large : limit;
+    large = with_sign_of(large, x);
+    float value = size < 0.25 ? small : large;
+    return x == 0.0 ? x : value;
 }
 
 #ifdef FLOAT64

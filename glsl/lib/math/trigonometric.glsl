@@ -137,30 +137,66 @@ float arccosine_near_one(float x) {
     return 2.0 * arcsine_near_zero(sqrt(0.5 - 0.5 * x));
 }
 
-// asin(x) for 1/2 <= x <= 1: pi / 2 - acos(x), with the root in two parts. The square
-// of the first is exact, and so is what it leaves of pi / 2.
-float arcsine_near_one(float x) {
-    float u = 0.5 - 0.5 * x;
-    float root = sqrt(u);
-    float high = uintBitsToFloat(floatBitsToUint(root) & 0xfffff000u);
-    float low = u == 0.0 ? 0.0 : (u - high * high) / (root + high);
-    low += root * arcsine_series(u);
-    return HALF_PI_HIGH - 2.0 * high - (2.0 * low - HALF_PI_LOW);
-}
-
 float precise_asin(float x) {
     float size = abs(x);
-    float value = size <= 0.5 ? arcsine_near_zero(size) : arcsine_near_one(size);
-    value = x < 0.0 ? -value : value;
-    return x == 0.0 ? x : size <= 1.0 ? value : NOT_A_NUMBER;
+    bool inner = size <= 0.5;
+    // From 1/2 on it is pi / 2 - acos(x), with the root in two parts. The square of the
+    // first is exact, and so is what it leaves of pi / 2.
+    float square = x * x, half_less = 0.5 - 0.5 * size;
+    float u = inner ? square : half_less, series = arcsine_series(u);
+    float root = sqrt(half_less);
+    float high = uintBitsToFloat(floatBitsToUint(root) & 0xfffff000u);
+    float low = (half_less - high * high) / (root + high);
+    low = (half_less == 0.0 ? 0.0 : low) + root * series;
+    float outer = HALF_PI_HIGH - 2.0 * high - (2.0 * low - HALF_PI_LOW);
+    float near = fma(size, series, size), value = inner ? near : outer;
+    float undefined = NOT_A_NUMBER;
+    value = with_sign_of(value, x);
+    value = size <= 1.0 ? value : undefined;
+    return x == 0.0 ? x : value;
+}
+
+// For results that are rounded to 2 bytes: asin(x) / x - 1 for |x| <= 1/2 and u = x * x, with
+// an error of 2^-19
+float quick_arcsine(float x) {
+    float u = x * x;
+    return fma(x * u, polynomial(u, 0.166801259, 0.0718997940, 0.0641073063), x);
+}
+
+// What of asin(x) and acos(x) is a series: asin(|x|), or half of acos(|x|) from 1/2 on
+float quick_arcsine_part(float size) {
+    float root = sqrt(fma(-0.5, size, 0.5));
+    return quick_arcsine(size <= 0.5 ? size : root);
+}
+
+float quick_asin(float x) {
+    float size = abs(x), part = quick_arcsine_part(size);
+    float outer = fma(-2.0, part, HALF_PI_HIGH), value = size <= 0.5 ? part : outer;
+    float undefined = NOT_A_NUMBER;
+    value = with_sign_of(value, x);
+    value = size <= 1.0 ? value : undefined;
+    return x == 0.0 ? x : value;
+}
+
+float quick_acos(float x) {
+    float size = abs(x), part = quick_arcsine_part(size);
+    float signed_part = with_sign_of(part, x);
+    float inner = HALF_PI_HIGH - signed_part;
+    float outer = fma(2.0, signed_part, x < 0.0 ? 3.14159265 : 0.0);
+    float value = size <= 0.5 ? inner : outer;
+    float undefined = NOT_A_NUMBER;
+    return size <= 1.0 ? value : undefined;
 }
 
 float precise_acos(float x) {
     float size = abs(x);
     float outer = arccosine_near_one(size);
-    outer = x < 0.0 ? 2.0 * HALF_PI_HIGH - (outer - 2.0 * HALF_PI_LOW) : outer;
+    float left = 2.0 * HALF_PI_HIGH - (outer - 2.0 * HALF_PI_LOW);
+    outer = x < 0.0 ? left : outer;
     float inner = HALF_PI_HIGH - (arcsine_near_zero(x) - HALF_PI_LOW);
-    return size <= 0.5 ? inner : size <= 1.0 ? outer : NOT_A_NUMBER;
+    float value = size <= 0.5 ? inner : outer;
+    float undefined = NOT_A_NUMBER;
+    return size <= 1.0 ? value : undefined;
 }
 
 // For 0 <= x <= 1; error 2^-28.
@@ -212,10 +248,11 @@ float sine_quotient(float x) {
 
 // The same for results that are rounded to 2 bytes
 float quick_sine_quotient(float x) {
-    return abs(x) < 0.000244140625 ? 1.0 : shifted_sine(x, 0u) / x;
+    float value = shifted_sine(x, 0u) / x;
+    return abs(x) < 0.000244140625 ? 1.0 : value;
 }
 
-// Its derivative, which far from 0 is (cos(x) - sin(x) / x) / x
+// The derivative of sin(x) / x, which far from 0 is (cos(x) - sin(x) / x) / x
 float sine_quotient_slope(float x) {
     if (abs(x) >= 1.5 || x != x) return (precise_cos(x) - precise_sin(x) / x) / x;
     float u = x * x;
@@ -228,6 +265,19 @@ float sine_quotient_slope(float x) {
     y = fma(y, u, 0.0333333333);
     y = fma(y, u, -0.333333333);
     return x * y;
+}
+
+// sin(pi x) / (pi x), and 1 at 0. What is left of x beyond an even number is exact, and so
+// is its distance to 1; the polynomial is sin(pi t) / (pi t) for |t| <= 1/2, with an error
+// of 2^-35.
+float normalized_sinc(float x) {
+    precise float rest = fma(-2.0, roundEven(0.5 * x), x);
+    float size = abs(rest), folded = with_sign_of(1.0 - size, rest);
+    float t = size > 0.5 ? folded : rest, u = t * t;
+    float series = polynomial(u, -0.190747902, 0.0261174384, -0.0022371786);
+    series = polynomial(u, 1.0, -1.64493394, 0.811742187, series);
+    float far = t * series / x;
+    return abs(x) <= 0.5 ? series : far;
 }
 
 #ifdef FLOAT64

@@ -279,3 +279,13 @@ def test_narrow_values_are_the_same_in_registers(dtype: str, gpu: GpuDevice) -> 
             wrapped = data * data.dtype.type(scale) * data.dtype.type(scale) + data
         expected = wrapped.astype(np.float32) * np.float32(0.5)
     np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_a_condition_of_bools_is_no_number() -> None:
+    x = memory((4, 8))
+    above = apply("gt", x, 0.5, result=bool_)
+    steps = kernel(above, apply("where", result(above), x, 2.0)).program.instructions
+    assert steps[1].types == ("bool", "float32", "float32")
+    mask = memory((4, 8), bool_)
+    given = apply("where", mask, x, 2.0, compute=float32)
+    assert kernel(given).program.instructions[0].types[0] == "bool"

@@ -88,7 +88,16 @@ NARROWED = {
     "mish": (ops.mish, mish),
     "gelu": (ops.gelu, gelu),
     "gelu_tanh": (lambda x: ops.gelu(x, approximate="tanh"), gelu_tanh),
-}
+    "softplus": (ops.softplus, F.softplus),
+    "log_sigmoid": (ops.log_sigmoid, F.logsigmoid),
+    "entr": (fw.special.entr, torch.special.entr),
+    **{
+        name: (getattr(fw, name), getattr(torch, name))
+        for name in (
+            "acos", "acosh", "asin", "asinh", "atanh", "log10", "log1p", "log2",
+        )
+    },
+}  # fmt: skip
 """Functions that results of two bytes have a short form of, and how they are exact."""
 
 

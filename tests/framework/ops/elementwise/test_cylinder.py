@@ -66,3 +66,11 @@ def test_dtypes(name: str) -> None:
         np.testing.assert_allclose(found.numpy(), wanted.numpy(), 2e-6)
     with pytest.raises(RuntimeError):
         getattr(fw.special, name)(fw.ones(2, dtype=fw.float16))
+
+
+def test_beside_functions_of_gamma_in_one_kernel(make: Make) -> None:
+    x = np.linspace(0.5, 3, 7, dtype=np.float32)
+    given = make(x)
+    found = fw.special.bessel_y0(given) + fw.special.gammainc(given, given)
+    wanted = special.y0(x) + special.gammainc(x, x)
+    np.testing.assert_allclose(found.numpy(), wanted, 1e-5)

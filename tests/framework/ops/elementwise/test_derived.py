@@ -116,3 +116,11 @@ def test_gradients_of_sinc_near_zero(place: Device) -> None:
     assert found[:2].tolist() == [0, np.float32(np.pi**2 / 3 * 1e-30)]
     assert np.isfinite(found[2])
     np.testing.assert_allclose(found[3:], wanted.astype(np.float64), 2e-6)
+
+
+def test_sinc_of_large_numbers(place: Device) -> None:
+    x = np.array([2.0, 41.0, 41.5, 1e6 + 0.25, 2.0**24, 1e30], np.float32)
+    found = fw.sinc(fw.tensor(x, device=place)).numpy()
+    turns = np.array([0.0, 0.0, -1.0, 0.5**0.5, 0.0, 0.0])
+    # Whole numbers are multiples of pi, which products with pi in float32 are not.
+    np.testing.assert_allclose(found, turns / (np.pi * x.astype(np.float64)), 1e-6)

@@ -151,3 +151,29 @@ def test_complex_log1p_and_powers(make: Make) -> None:
     np.testing.assert_allclose(
         ops.pow(make(base), make(power)).numpy(), expected, 2e-6, 2e-7
     )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1.0, 30.0, 3000.0])
+def test_powers_of_two_bytes_are_rounded_once(
+    size: float, dtype: str, gpu: GpuDevice
+) -> None:
+    generator, kind = torch.Generator().manual_seed(7), getattr(torch, dtype)
+    every = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).short().view(kind)
+    near = (1 + torch.randn(len(every), generator=generator) * 0.1).to(kind)
+    bases = torch.cat([every, near])
+    powers = (torch.randn(len(bases), generator=generator) * size).to(kind)
+    special = [0.0, -0.0, 1.0, 2.0, 3.0, -1.0, 0.5, torch.inf, -torch.inf, torch.nan]
+    for k, each in enumerate(special):
+        powers[k::64] = each
+    x, y = (fw.tensor(t.float().numpy(), device=gpu).to(dtype) for t in (bases, powers))
+    got = torch.from_numpy(fw.pow(x, y).float().numpy()).to(kind)
+    wanted = torch.pow(bases.double(), powers.double()).to(kind)
+    # Smaller numbers and results a device may take as 0.
+    taken = (bases == 0) | ~(bases.float().abs() < 2.0**-126)
+    assert torch.equal(got[taken].isnan(), wanted[taken].isnan())
+    assert torch.equal(got[taken].isinf(), wanted[taken].isinf())
+    normal = taken & (wanted.float().abs() > 2.0**-126)
+    apart = (got.view(torch.int16).int() - wanted.view(torch.int16).int()).abs()
+    assert apart[normal].max() <= 1
+    assert (apart[normal] > 0).float().mean() < 1e-2
